@@ -1,0 +1,114 @@
+"""What a language model is to polyhop: a small structural protocol and the values that cross it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypedDict, runtime_checkable
+
+
+class Message(TypedDict):
+    """One turn of a prompt, as chat servers take it."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a model can do. A method that needs an absent one fails before its first call."""
+
+    chat: bool = True
+    json_schema: bool = False
+    token_logprobs: bool = False
+    score: bool = False
+    score_temperature: bool = False
+    seed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One call of a prompt task: the rendered ``messages`` and, for models that answer from them, the typed fields.
+
+    ``sample`` numbers repeated identical asks of one question 0, 1, 2 …: a re-draw is a new request.
+    """
+
+    task: str
+    fields: Mapping[str, Any]
+    messages: Sequence[Message]
+    schema: Mapping[str, Any] | None = None
+    max_tokens: int = 512
+    temperature: float = 0.0
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    logprobs: bool = False
+    sample: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenUsage:
+    """Tokens of one call, as the server counted them, or estimated where ``estimated`` is set."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    estimated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """A model's reply. With ``value``, a mapping in the task's output shape, the text is not parsed.
+
+    ``tokens`` and ``logprobs`` (natural logarithm, one a token) are of the text; with ``value``, of its ``answer``.
+    ``reasoning`` is a stripped reasoning block. ``retries`` and ``cached`` say how the reply came; they are not part
+    of what is cached.
+    """
+
+    text: str
+    value: Mapping[str, Any] | None = None
+    tokens: tuple[str, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
+    usage: TokenUsage | None = None
+    finish_reason: str = "stop"
+    reasoning: str | None = None
+    retries: int = 0
+    cached: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreRequest:
+    """Ask for the log-probability of ``target`` after ``prompt``; ``temperature`` divides the logits first."""
+
+    task: str
+    prompt: str
+    target: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    temperature: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class TokenScores:
+    """The tokens of a target and the natural log-probability of each."""
+
+    tokens: tuple[str, ...]
+    logprobs: tuple[float, ...]
+
+
+@runtime_checkable
+class LanguageModel(Protocol):
+    """Anything with a name, capabilities and ``complete``. ``score``, ``count_tokens`` and ``truncate`` are optional;
+    ``aclose`` is awaited at the end where there is one.
+
+    ``count_tokens(text) -> int`` and ``truncate(text, tokens) -> str`` use the model's own tokenizer; without them
+    polyhop counts 4 characters a token and marks the run.
+    """
+
+    name: str
+    capabilities: Capabilities
+
+    async def complete(self, request: Request) -> Completion: ...
+
+
+class Scorer(Protocol):
+    """A model that scores given text (``capabilities.score``)."""
+
+    async def score(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]: ...

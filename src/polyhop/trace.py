@@ -1,0 +1,287 @@
+"""What happened during one question, as typed steps: one schema for trees, chains and graphs.
+
+A step records its ``parent`` (where it stands in the tree of reasoning) and what it came ``after`` (the steps it had to
+wait for), so layers and the critical path can be read off any trace. Steps are numbered in the order the algorithm
+makes them, not in the order replies happen to arrive.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+from polyhop.types import Passage, Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One thing done. ``started`` and ``seconds`` are on the event loop's clock, from the start of the question."""
+
+    kind: ClassVar[str] = "step"
+    volatile: ClassVar[frozenset[str]] = frozenset({"started", "seconds"})
+
+    id: int
+    parent: int | None = None
+    after: tuple[int, ...] = ()
+    started: float = 0.0
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values, passages by id; what may differ between two equal runs stands under ``volatile``."""
+        row: dict[str, Any] = {"kind": self.kind}
+        moving: dict[str, Any] = {}
+        for item in fields(self):
+            (moving if item.name in self.volatile else row)[item.name] = plain(getattr(self, item.name))
+        return {**row, "volatile": moving}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask(Step):
+    """One language model call. ``problem`` says what was wrong with its form; ``defaulted``, that the task's safe
+    default was taken instead; ``attempt`` 2 is the corrective retry."""
+
+    kind: ClassVar[str] = "ask"
+    volatile: ClassVar[frozenset[str]] = frozenset({"started", "seconds", "cached", "retries"})
+
+    task: str
+    model: str
+    fields: Mapping[str, Any]
+    output: Mapping[str, Any] | None
+    text: str
+    reasoning: str | None = None
+    finish_reason: str = "stop"
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    prompt_words: int = 0
+    completion_words: int = 0
+    estimated: bool = False
+    attempt: int = 1
+    problem: str | None = None
+    defaulted: bool = False
+    final: bool = False
+    cached: bool = False
+    retries: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score(Step):
+    """One batch of scored targets: the summed log-probability of each."""
+
+    kind: ClassVar[str] = "score"
+
+    task: str
+    model: str
+    targets: tuple[str, ...]
+    logprobs: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Searched(Step):
+    """One retrieval: at most ``k`` passages for ``query``, best first."""
+
+    kind: ClassVar[str] = "search"
+
+    query: str
+    k: int
+    passages: tuple[Passage, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readout(Step):
+    """One reading: spans of ``passages`` that answer ``question``, best first."""
+
+    kind: ClassVar[str] = "read"
+
+    question: str
+    passages: tuple[Passage, ...]
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch(Step):
+    """A place in the reasoning that holds other steps: a node of a tree, a round, a triplet. ``verdict`` is its end."""
+
+    kind: ClassVar[str] = "branch"
+
+    name: str
+    label: str
+    passages: tuple[Passage, ...] = ()
+    verdict: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note(Step):
+    """A remark of the method or the engine: a fallback taken, a budget spent, a memory as it stands."""
+
+    kind: ClassVar[str] = "note"
+
+    name: str
+    data: Mapping[str, Any]
+
+
+CALLS = (Ask, Score)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """All steps of one question, in the algorithm's order; ``budget`` names the limit that ended the gathering."""
+
+    question: str
+    method: str
+    steps: tuple[Step, ...]
+    budget: str | None = None
+
+    @property
+    def calls(self) -> tuple[Ask, ...]:
+        """Every language model call in the order the algorithm made them."""
+        return tuple(step for step in self.steps if isinstance(step, Ask))
+
+    @property
+    def layers(self) -> int:
+        """The longest chain of language model calls each of which had to wait for the one before."""
+        return int(self._longest(lambda step: 1.0 if isinstance(step, CALLS) else 0.0))
+
+    @property
+    def critical_seconds(self) -> float:
+        """Seconds along the slowest chain of dependent steps: no schedule could have been faster."""
+        return self._longest(lambda step: 0.0 if isinstance(step, Branch) else step.seconds)
+
+    def children(self, parent: int | None = None) -> list[Step]:
+        """The steps directly under ``parent`` (None: at the root)."""
+        return [step for step in self.steps if step.parent == parent]
+
+    def _longest(self, weigh: Callable[[Step], float]) -> float:
+        length: dict[int, float] = {}
+        for step in self.steps:
+            length[step.id] = weigh(step) + max((length[before] for before in step.after), default=0.0)
+        return max(length.values(), default=0.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values; every passage is written once, under ``passages``, and named by id elsewhere."""
+        return {
+            "question": self.question,
+            "method": self.method,
+            "budget": self.budget,
+            "steps": [step.to_dict() for step in self.steps],
+            "passages": {p.id: p.to_dict() for p in _passages(self.steps)},
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What one question, or a run of them, cost."""
+
+    volatile: ClassVar[frozenset[str]] = frozenset({"cache_hits", "retries", "seconds", "critical_seconds"})
+
+    calls: int = 0
+    calls_by_task: Mapping[str, int] = field(default_factory=dict)
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    prompt_words: int = 0
+    completion_words: int = 0
+    tokens_estimated: bool = False
+    searches: int = 0
+    layers: int = 0
+    malformed_by_task: Mapping[str, int] = field(default_factory=dict)
+    defaulted_by_task: Mapping[str, int] = field(default_factory=dict)
+    parsed_first_try: int = 0
+    asked: int = 0
+    cache_hits: int = 0
+    retries: int = 0
+    seconds: float = 0.0
+    critical_seconds: float = 0.0
+
+    @classmethod
+    def of(cls, trace: Trace, seconds: float) -> Usage:
+        """The usage of one question from its trace and its wall-clock ``seconds``."""
+        calls = trace.calls
+        first = [call for call in calls if call.attempt == 1]
+        scored = Counter(step.task for step in trace.steps if isinstance(step, Score))
+        by_task = Counter(call.task for call in calls) + scored
+        return cls(
+            calls=by_task.total(),
+            calls_by_task=dict(by_task),
+            prompt_tokens=sum(call.prompt_tokens for call in calls),
+            completion_tokens=sum(call.completion_tokens for call in calls),
+            prompt_words=sum(call.prompt_words for call in calls),
+            completion_words=sum(call.completion_words for call in calls),
+            tokens_estimated=any(call.estimated for call in calls),
+            searches=sum(isinstance(step, Searched) for step in trace.steps),
+            layers=trace.layers,
+            malformed_by_task=dict(Counter(call.task for call in calls if call.problem)),
+            defaulted_by_task=dict(Counter(call.task for call in calls if call.defaulted)),
+            parsed_first_try=sum(call.problem is None for call in first),
+            asked=len(first),
+            cache_hits=sum(call.cached for call in calls),
+            retries=sum(call.retries for call in calls),
+            seconds=seconds,
+            critical_seconds=trace.critical_seconds,
+        )
+
+    def __add__(self, other: Usage) -> Usage:
+        """Two usages together: counts and seconds add up, as do layers."""
+        total: dict[str, Any] = {}
+        for item in fields(self):
+            mine, theirs = getattr(self, item.name), getattr(other, item.name)
+            if isinstance(mine, Mapping):
+                total[item.name] = dict(Counter(mine) + Counter(theirs))
+            else:
+                total[item.name] = mine or theirs if isinstance(mine, bool) else mine + theirs
+        return Usage(**total)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values; what may differ between two equal runs stands under ``volatile``."""
+        row = {item.name: plain(getattr(self, item.name)) for item in fields(self)}
+        return {name: value for name, value in row.items() if name not in self.volatile} | {
+            "volatile": {name: row[name] for name in sorted(self.volatile)}
+        }
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> Usage:
+        """The inverse of ``to_dict``."""
+        return cls(**{name: value for name, value in row.items() if name != "volatile"}, **row["volatile"])
+
+
+def plain(value: Any) -> Any:
+    """A value of a step as JSON-ready data: passages by id, mappings and sequences in depth.
+
+    >>> plain({"passages": (Passage("p1", "T", "x"),), "n": 1})
+    {'passages': ['p1'], 'n': 1}
+    """
+    match value:
+        case Passage():
+            return value.id
+        case Span():
+            return {name: getattr(value, name) for name in ("passage_id", "text", "start", "end", "confidence")}
+        case Mapping():
+            return {str(key): plain(item) for key, item in value.items()}
+        case str() | int() | float() | None:
+            return value
+        case Sequence() | set() | frozenset():
+            return [plain(item) for item in value]
+        case _:
+            return str(value)
+
+
+def _passages(value: Any) -> Iterator[Passage]:
+    match value:
+        case Passage():
+            yield value
+        case Step():
+            for item in fields(value):
+                yield from _passages(getattr(value, item.name))
+        case str():
+            return
+        case Mapping():
+            for item in value.values():
+                yield from _passages(item)
+        case Sequence():
+            for item in value:
+                yield from _passages(item)
+
+
+def add_usage(usages: Iterable[Usage]) -> Usage:
+    """The usages of many questions together."""
+    return sum(usages, start=Usage())

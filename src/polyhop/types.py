@@ -1,0 +1,137 @@
+"""The nouns of the house: what a method is given and what it gives back.
+
+Everything here is a plain value: frozen, comparable, printable, with nothing behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from polyhop.trace import Trace, Usage
+
+Kind: TypeAlias = Literal["qa", "boolean", "slot", "fact", "long"]
+"""The form of a task (not a benchmark's own question type, which is ``Question.metadata["type"]``)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Passage:
+    """One passage of a corpus; equal and hashed by ``id``.
+
+    ``links`` holds the titles this passage links to when the corpus has hyperlinks of its own.
+    """
+
+    id: str
+    title: str
+    text: str
+    links: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        return self.id == other.id if isinstance(other, Passage) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The passage as JSON-ready values; empty ``links`` and ``metadata`` are left out."""
+        row: dict[str, Any] = {"id": self.id, "title": self.title, "text": self.text}
+        if self.links:
+            row["links"] = list(self.links)
+        if self.metadata:
+            row["metadata"] = dict(self.metadata)
+        return row
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question and, where a dataset has it, its gold: answers with aliases, passages, supporting facts, steps.
+
+    A method is only ever handed ``text`` and ``kind``; the rest is for evaluation.
+    """
+
+    id: str
+    text: str
+    answers: tuple[str, ...] = ()
+    kind: Kind = "qa"
+    gold_ids: tuple[str, ...] = ()
+    gold_titles: tuple[str, ...] = ()
+    supporting: tuple[tuple[str, int], ...] = ()
+    steps: tuple[Mapping[str, Any], ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """An answer read from a passage: ``text == passage.text[start:end]``; ``confidence`` on the reader's own scale."""
+
+    passage_id: str
+    text: str
+    start: int
+    end: int
+    confidence: float
+    answerable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Passages that together bear on the answer, and what was concluded from them (ToR §3.2: the *brief analysis*)."""
+
+    passages: tuple[Passage, ...]
+    answer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A numbered reference to a passage; ``start:end`` is where its text carries the answer, when it does verbatim."""
+
+    marker: int
+    passage_id: str
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a method found. A method fills the first five; the engine adds citations, the trace and usage.
+
+    ``passages`` are ranked, best first, distinct. ``supported`` says whether retrieved evidence backs the answer.
+    """
+
+    text: str
+    passages: tuple[Passage, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    supported: bool = False
+    confidence: float | None = None
+    statistics: Mapping[str, float] = field(default_factory=dict)
+    citations: tuple[Citation, ...] = ()
+    trace: Trace = field(default=None, repr=False)  # type: ignore[assignment]  # the engine always fills it
+    usage: Usage = field(default=None, repr=False)  # type: ignore[assignment]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready values, the trace included."""
+        return {
+            "answer": self.text,
+            "confidence": self.confidence,
+            "supported": self.supported,
+            "passages": [passage.to_dict() for passage in self.passages],
+            "evidence": [
+                {"passages": [passage.id for passage in piece.passages], "answer": piece.answer}
+                for piece in self.evidence
+            ],
+            "citations": [
+                {"marker": c.marker, "passage_id": c.passage_id, "start": c.start, "end": c.end} for c in self.citations
+            ],
+            "statistics": dict(self.statistics),
+            "usage": self.usage.to_dict() if self.usage else None,
+            "trace": self.trace.to_dict() if self.trace else None,
+        }
+
+
+Search: TypeAlias = Callable[[str, int], "Sequence[Passage] | Awaitable[Sequence[Passage]]"]
+"""Anything that retrieves: ``(query, k) -> passages``, best first, at most k; sync or async."""
+
+Read: TypeAlias = Callable[[str, Sequence[Passage]], "Sequence[Span] | Awaitable[Sequence[Span]]"]
+"""Anything that reads: ``(question, passages) -> spans``, best first; sync or async."""
