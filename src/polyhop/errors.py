@@ -74,7 +74,7 @@ class LMError(PolyhopError):
     exit_code = 2
 
 
-class BudgetSpent(PolyhopError):  # noqa: N818 - a state, not a fault
+class BudgetSpent(PolyhopError):
     """``max_calls``, ``max_tokens`` or ``max_seconds`` is used up; ``Run.gathering`` catches it."""
 
     def __init__(self, limit: str) -> None:

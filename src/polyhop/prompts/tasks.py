@@ -1,0 +1,172 @@
+"""The prompt tasks: for each, the fields it is given and the typed output it gives back.
+
+One output shape serves both renderings: the ``text`` form (the papers' markers) is read by ``parse`` and written by
+``write``; the ``json`` form and its schema derive from the shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, PrivateAttr
+
+from polyhop.errors import UnknownName
+from polyhop.prompts import parsing
+from polyhop.prompts.show import show_evidence
+
+if TYPE_CHECKING:
+    from polyhop.lm.base import Completion
+
+
+class Output(BaseModel):
+    """A task's typed output; ``completion`` is the reply it came from (text, tokens, log-probabilities)."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", str_strip_whitespace=True)
+    _completion: Completion | None = PrivateAttr(default=None)
+
+    @property
+    def completion(self) -> Completion:
+        """The model's reply behind this output."""
+        if self._completion is None:
+            raise AttributeError("this output was not made by a language model call")
+        return self._completion
+
+    def with_completion(self, completion: Completion) -> Output:
+        """This output, remembering the reply it came from."""
+        self._completion = completion
+        return self
+
+
+class Review(Output):
+    """ToR §3.2, Tables 7 and 8: is the path relevant, is it enough, and then its answer or the next query."""
+
+    relevant: bool
+    supported: bool
+    thought: str | None = None
+    answer: str | None = None
+    query: str | None = None
+
+
+class Supplement(Output):
+    """ToR §3.4, Table 9 (missing paragraph completion): the missing information, from the model's own knowledge."""
+
+    thought: str | None = None
+    information: str
+    answer: str | None = None
+
+
+class Response(Output):
+    """A short answer, with the reasoning before it where the task asks for it."""
+
+    rationale: str | None = None
+    answer: str
+
+
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One named prompt task.
+
+    ``fields``: the names it must be given. ``parse(text, fields)`` reads the text form into the output's fields or
+    raises ``Malformed``; ``write(output, fields)`` is its inverse, for demonstrations. ``default`` is the safe output
+    when two replies in a row could not be read. ``show`` renders fields that need more than their type's own way.
+    """
+
+    name: str
+    fields: tuple[str, ...]
+    output: type[Output]
+    parse: Callable[[str, Fields], dict[str, Any]]
+    write: Callable[[Any, Fields], str]
+    default: Fields
+    show: Mapping[str, Callable[[Any, Fields], str]] = field(default_factory=dict)
+    demonstrations: str = ""
+    """The task whose demonstrations this one shows, where it has none of its own."""
+
+
+_REJECT = {"relevant": False, "supported": False}
+
+TASKS: dict[str, Task] = {
+    task.name: task
+    for task in (
+        Task(
+            "tor.review",
+            fields=("question", "passages", "thoughts"),
+            output=Review,
+            parse=parsing.read_review,
+            write=parsing.write_review,
+            default=_REJECT,
+        ),
+        Task(
+            "cor.review",
+            fields=("question", "passages", "thoughts"),
+            output=Review,
+            parse=parsing.read_review,
+            write=parsing.write_review,
+            default=_REJECT,
+            demonstrations="tor.review",
+        ),
+        Task(
+            "tor.complete",
+            fields=("question", "passages"),
+            output=Supplement,
+            parse=parsing.read_supplement,
+            write=parsing.write_supplement,
+            default={"information": ""},
+        ),
+        Task(
+            "tor.fuse",
+            fields=("question", "evidence", "mode"),
+            output=Response,
+            parse=parsing.read_reasoned,
+            write=parsing.write_reasoned,
+            default={"answer": ""},
+            show={"evidence": show_evidence},
+        ),
+        Task(
+            "answer.direct",
+            fields=("question",),
+            output=Response,
+            parse=parsing.read_direct,
+            write=parsing.write_direct,
+            default={"answer": ""},
+            demonstrations="answer.cot",
+        ),
+        Task(
+            "answer.cot",
+            fields=("question",),
+            output=Response,
+            parse=parsing.read_reasoned,
+            write=parsing.write_reasoned,
+            default={"answer": ""},
+        ),
+        Task(
+            "answer.read",
+            fields=("question", "passages"),
+            output=Response,
+            parse=parsing.read_direct,
+            write=parsing.write_direct,
+            default={"answer": ""},
+        ),
+        Task(
+            "answer.read_cot",
+            fields=("question", "passages"),
+            output=Response,
+            parse=parsing.read_reasoned,
+            write=parsing.write_reasoned,
+            default={"answer": ""},
+            demonstrations="answer.read",
+        ),
+    )
+}
+
+
+def task_named(name: str) -> Task:
+    """The task of that name; an unknown one is an error that lists them."""
+    try:
+        return TASKS[name]
+    except KeyError:
+        raise UnknownName("prompt task", name, TASKS) from None

@@ -1,0 +1,89 @@
+"""The prompt files' tiny template language: ``{name}`` shows a field, ``{?name}…{/}`` keeps a part when it is true,
+``{?!name}…{/}`` when it is not, ``{?name=value}…{/}`` when it equals value. Parts do not nest. Nothing is evaluated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_TAG = re.compile(r"\{(?P<close>/)\}|\{\?(?P<no>!?)(?P<test>\w+)(?:=(?P<value>\w+))?\}|\{(?P<name>[a-z_]\w*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A run of literals and field names, kept when its test holds."""
+
+    pieces: tuple[str, ...]
+    """Literals at even places, field names at odd ones."""
+    test: str | None = None
+    value: str | None = None
+    negated: bool = False
+
+    def holds(self, fields: Mapping[str, Any]) -> bool:
+        if self.test is None:
+            return True
+        found = fields.get(self.test)
+        return (bool(found) if self.value is None else str(found) == self.value) is not self.negated
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A parsed template. ``shown``: the fields it shows; ``tested``: those it only asks about."""
+
+    parts: tuple[_Part, ...]
+
+    @property
+    def shown(self) -> frozenset[str]:
+        """Names of the fields whose value stands in the text."""
+        return frozenset(name for part in self.parts for name in part.pieces[1::2])
+
+    @property
+    def tested(self) -> frozenset[str]:
+        """Names of the fields that switch a part on or off."""
+        return frozenset(part.test for part in self.parts if part.test)
+
+    def render(self, fields: Mapping[str, Any], shown: Mapping[str, str]) -> str:
+        """The text: tests look at ``fields``, places are filled from ``shown`` and never looked at again."""
+        return "".join(
+            shown[piece] if place % 2 else piece
+            for part in self.parts
+            if part.holds(fields)
+            for place, piece in enumerate(part.pieces)
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> Template:
+        """Read a template; a ``ValueError`` names a part that is not closed, or closed twice.
+
+        >>> Template.parse("Q: {q}{?hint} ({hint}){/}").render({"q": 1, "hint": ""}, {"q": "why?", "hint": ""})
+        'Q: why?'
+        """
+        parts: list[_Part] = []
+        pieces: list[str] = [""]
+        opened: re.Match[str] | None = None
+        end = 0
+
+        def finish() -> None:
+            nonlocal pieces
+            test = (opened["test"], opened["value"], opened["no"] == "!") if opened else (None, None, False)
+            parts.append(_Part(tuple(pieces), *test))
+            pieces = [""]
+
+        for tag in _TAG.finditer(text):
+            pieces[-1] += text[end : tag.start()]
+            end = tag.end()
+            if tag["name"]:
+                pieces += [tag["name"], ""]
+            elif (tag["close"] is None) == (opened is not None):
+                raise ValueError(f"{tag[0]} where a part is {'already' if opened else 'not'} open")
+            else:
+                finish()
+                opened = None if tag["close"] else tag
+        if opened:
+            raise ValueError(f"{opened[0]} is never closed with {{/}}")
+        pieces[-1] += text[end:]
+        finish()
+        return cls(tuple(parts))
