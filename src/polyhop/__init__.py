@@ -1,5 +1,73 @@
-"""polyhop: multi-hop question answering over your own documents or a benchmark's."""
+"""polyhop: multi-hop question answering over your own documents or a benchmark's.
+
+>>> import polyhop
+>>> corpus = [
+...     polyhop.Passage("1", "Alien (film)", "Alien is a 1979 film directed by Ridley Scott."),
+...     polyhop.Passage("2", "Ridley Scott", "Ridley Scott is an English director born in South Shields."),
+... ]
+>>> answer = polyhop.ask("Where was the director of Alien born?", corpus=corpus)
+>>> answer.text
+'South Shields'
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from polyhop._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from polyhop.data.corpora import open_corpus
+    from polyhop.evaluation.runner import evaluate
+    from polyhop.lm.scripted import ScriptedLM
+    from polyhop.methods.registry import method, methods
+    from polyhop.pipeline import Pipeline, ask
+    from polyhop.types import Answer, Citation, Evidence, Passage, Question, Span
+
+_HOMES = {
+    "Answer": "polyhop.types",
+    "Citation": "polyhop.types",
+    "Evidence": "polyhop.types",
+    "Passage": "polyhop.types",
+    "Pipeline": "polyhop.pipeline",
+    "Question": "polyhop.types",
+    "ScriptedLM": "polyhop.lm.scripted",
+    "Span": "polyhop.types",
+    "ask": "polyhop.pipeline",
+    "evaluate": "polyhop.evaluation.runner",
+    "method": "polyhop.methods.registry",
+    "open_corpus": "polyhop.data.corpora",
+}
+"""Where each public name lives; imported at its first use, so that ``import polyhop`` costs nothing."""
+
+__all__ = [
+    "Answer",
+    "Citation",
+    "Evidence",
+    "Passage",
+    "Pipeline",
+    "Question",
+    "ScriptedLM",
+    "Span",
+    "__version__",
+    "ask",
+    "evaluate",
+    "method",
+    "methods",
+    "open_corpus",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "methods":  # the room is callable, so that the function and the package can share the name
+        return importlib.import_module("polyhop.methods")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'polyhop' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -39,8 +39,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask(Step):
-    """One language model call. ``problem`` says what was wrong with its form; ``defaulted``, that the task's safe
-    default was taken instead; ``attempt`` 2 is the corrective retry."""
+    """One language model call. ``problem`` says what was wrong with the reply's form (``output`` is then None);
+    ``attempt`` 2 is the corrective retry."""
 
     kind: ClassVar[str] = "ask"
     volatile: ClassVar[frozenset[str]] = frozenset({"started", "seconds", "cached", "retries"})
@@ -59,7 +59,6 @@ class Ask(Step):
     estimated: bool = False
     attempt: int = 1
     problem: str | None = None
-    defaulted: bool = False
     final: bool = False
     cached: bool = False
     retries: int = 0
@@ -139,6 +138,13 @@ class Trace:
         return tuple(step for step in self.steps if isinstance(step, Ask))
 
     @property
+    def defaults(self) -> Counter[str]:
+        """By task, how often no reply could be read and the safe default was taken."""
+        read = Counter(call.task for call in self.calls if call.output is not None)
+        asked = Counter(call.task for call in self.calls if call.attempt == 1)
+        return asked - read
+
+    @property
     def layers(self) -> int:
         """The longest chain of language model calls each of which had to wait for the one before."""
         return int(self._longest(lambda step: 1.0 if isinstance(step, CALLS) else 0.0))
@@ -211,7 +217,7 @@ class Usage:
             searches=sum(isinstance(step, Searched) for step in trace.steps),
             layers=trace.layers,
             malformed_by_task=dict(Counter(call.task for call in calls if call.problem)),
-            defaulted_by_task=dict(Counter(call.task for call in calls if call.defaulted)),
+            defaulted_by_task=dict(trace.defaults),
             parsed_first_try=sum(call.problem is None for call in first),
             asked=len(first),
             cache_hits=sum(call.cached for call in calls),

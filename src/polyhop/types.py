@@ -7,13 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from annotated_types import Ge, Gt
 
 if TYPE_CHECKING:
     from polyhop.trace import Trace, Usage
 
 Kind: TypeAlias = Literal["qa", "boolean", "slot", "fact", "long"]
 """The form of a task (not a benchmark's own question type, which is ``Question.metadata["type"]``)."""
+
+
+Positive: TypeAlias = Annotated[int, Gt(0)]
+"""A setting that counts at least one."""
+
+NonNegative: TypeAlias = Annotated[int, Ge(0)]
+"""A setting that counts, or is 0 for none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

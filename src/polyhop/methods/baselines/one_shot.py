@@ -1,0 +1,62 @@
+"""Answers in one call: closed-book, or from one retrieval.
+
+- ``direct``: Brown et al., "Language Models are Few-Shot Learners", 2020.
+- ``cot``: Wei et al., "Chain-of-Thought Prompting Elicits Reasoning in Large Language Models", 2022.
+- ``one-r``: one-step retrieval, read directly or by chain of thought, as in Tree of Reviews §4.3 (OneR).
+
+Settled here: ``one-r`` reads its first 5 passages and ranks 15, so that recall@15 compares like with like.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from polyhop.methods.registry import method
+from polyhop.prompts.tasks import Response
+from polyhop.types import Answer, Evidence, NonNegative, Positive
+
+if TYPE_CHECKING:
+    from polyhop.engine import Run
+
+
+@method("direct", paper="Brown et al., 2020", layers="1")
+async def direct(question: str, run: Run, *, shots: NonNegative = 3) -> Answer:
+    """Answer from the model's own knowledge, without a word of reasoning."""
+    response: Response = await run.ask("answer.direct", options={"shots": shots}, final=True, question=question)
+    return Answer(response.answer)
+
+
+@method("cot", paper="Wei et al., 2022", layers="1")
+async def chain_of_thought(question: str, run: Run, *, shots: NonNegative = 3) -> Answer:
+    """Answer from the model's own knowledge, reasoning step by step first."""
+    response: Response = await run.ask("answer.cot", options={"shots": shots}, final=True, question=question)
+    return Answer(response.answer)
+
+
+@method("one-r", paper="Tree of Reviews (Li et al., 2024), §4.3", layers="1", needs=("retriever",))
+async def one_retrieval(
+    question: str,
+    run: Run,
+    *,
+    k: Positive = 5,
+    style: Literal["direct", "cot"] = "direct",
+    shots: NonNegative = 3,
+    rank_limit: Positive = 15,
+) -> Answer:
+    """Search the question once, read the first ``k`` passages, answer."""
+    passages = []
+    with run.gathering():
+        passages = await run.search(question, max(k, rank_limit))
+    read = tuple(passages[:k])
+    if not read:
+        return await chain_of_thought(question, run, shots=shots)
+    task = "answer.read" if style == "direct" else "answer.read_cot"
+    response: Response = await run.ask(
+        task, options={"shots": shots}, final=True, question=question, passages=list(read)
+    )
+    return Answer(
+        response.answer,
+        passages=tuple(passages[:rank_limit]),
+        evidence=(Evidence(read, response.answer),),
+        supported=True,
+    )

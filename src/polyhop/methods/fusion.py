@@ -1,0 +1,59 @@
+"""Evidence fusion (ToR §3.3): the reader's last call over a pool of evidence, within the prompt's length."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from polyhop.prompts.tasks import Response
+from polyhop.types import Evidence, Passage
+
+if TYPE_CHECKING:
+    from polyhop.engine import Run
+
+Fusion: TypeAlias = Literal["evidence", "analysis", "paragraph"]
+"""What the reader is shown: passages and analyses, analyses alone, or passages alone (ToR Tables 10 to 12)."""
+
+
+async def fuse(
+    question: str, pool: Sequence[Evidence], run: Run, *, mode: Fusion, context_tokens: int, shots: int
+) -> Response:
+    """Answer from the pool, in its order, as much of it as ``context_tokens`` of whole prompt can hold (§4.4)."""
+
+    def size(pieces: Sequence[Evidence]) -> int:
+        return run.prompt_tokens(
+            "tor.fuse", options={"shots": shots}, question=question, evidence=_shown(pieces), mode=mode
+        )
+
+    held: list[Evidence] = []
+    for piece in pool:
+        if size([*held, piece]) > context_tokens:
+            break
+        held.append(piece)
+    if not held:
+        held = [_cut(pool[0], lambda piece: size([piece]) <= context_tokens, run)]
+    response: Response = await run.ask(
+        "tor.fuse", options={"shots": shots}, final=True, question=question, evidence=_shown(held), mode=mode
+    )
+    return response
+
+
+def _shown(pieces: Sequence[Evidence]) -> list[Mapping[str, Any]]:
+    return [{"passages": list(piece.passages), "analysis": piece.answer} for piece in pieces]
+
+
+def _cut(piece: Evidence, fits: Callable[[Evidence], bool], run: Run) -> Evidence:
+    """The piece with its passages cut from the end until it fits; without any if even that is too long."""
+    kept = list(piece.passages)
+    while kept:
+        last = kept.pop()
+
+        def ending(tokens: int, kept: list[Passage] = kept, last: Passage = last) -> Evidence:
+            return replace(piece, passages=(*kept, replace(last, text=run.truncate(last.text, tokens))))
+
+        if fits(ending(0)):
+            most = run.count_tokens(last.text)
+            return ending(bisect_right(range(1, most + 1), False, key=lambda tokens: not fits(ending(tokens))))
+    return replace(piece, passages=())

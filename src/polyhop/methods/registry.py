@@ -1,0 +1,127 @@
+"""How a method is registered, and what is known of it: its paper, settings, needs and layers."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import typing
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from polyhop.errors import SettingError, UnknownName, UsageError
+from polyhop.types import Answer
+
+BUILT_IN = ("polyhop.methods.tor", "polyhop.methods.cor", "polyhop.methods.baselines.one_shot")
+"""The modules whose import registers the methods polyhop ships."""
+
+NEEDS = frozenset({"retriever", "links", "reader", "token_logprobs", "score"})
+"""What a method may need beyond a language model that completes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One keyword argument of a method: its type and the paper's default."""
+
+    name: str
+    type: Any
+    default: Any
+
+    def parse(self, value: Any, method: str) -> Any:
+        """``value``, typed or as text from a command line (``"5,3,3"``), as this setting takes it."""
+        adapter: TypeAdapter[Any] = TypeAdapter(self.type)
+        if isinstance(value, str) and typing.get_origin(self.type) is not typing.Literal and self.type is not str:
+            value = value.split(",") if _is_sequence(self.type) else value
+        try:
+            return adapter.validate_python(value)
+        except ValidationError as error:
+            wrong = error.errors()[0]["msg"]
+            raise SettingError(f"{method}: {self.name}={value!r}: {wrong} (default: {self.default!r})") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A registered method. ``layers``: the longest chain of calls that must wait for one another, in words."""
+
+    name: str
+    function: Callable[..., Awaitable[Answer]]
+    paper: str
+    layers: str
+    needs: frozenset[str]
+
+    @property
+    def summary(self) -> str:
+        """The first line of the function's docstring."""
+        return (inspect.getdoc(self.function) or "").partition("\n")[0]
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        """The settings by name, in the order of the function's signature."""
+        hints = typing.get_type_hints(self.function, localns={"Run": Any}, include_extras=True)
+        return {
+            parameter.name: Setting(parameter.name, hints[parameter.name], parameter.default)
+            for parameter in inspect.signature(self.function).parameters.values()
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        }
+
+    def resolve(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """All settings, the given ones checked and typed, the others at their defaults."""
+        known = self.settings
+        for name in given:
+            if name not in known:
+                raise UnknownName(f"setting of {self.name}", name, known)
+        return {
+            name: setting.parse(given[name], self.name) if name in given else setting.default
+            for name, setting in known.items()
+        }
+
+
+_registered: dict[str, Method] = {}
+_loaded = False
+
+
+def method(
+    name: str, *, paper: str, layers: str, needs: tuple[str, ...] = ()
+) -> Callable[[Callable[..., Awaitable[Answer]]], Callable[..., Awaitable[Answer]]]:
+    """Register an async function ``(question, run, *, settings…) -> Answer`` as the method ``name``."""
+    if strange := set(needs) - NEEDS:
+        raise UnknownName("need", min(strange), NEEDS)
+
+    def register(function: Callable[..., Awaitable[Answer]]) -> Callable[..., Awaitable[Answer]]:
+        if (there := _registered.get(name)) and there.function.__module__ != function.__module__:
+            raise UsageError(f"a method named {name!r} is already registered by {there.function.__module__}")
+        _registered[name] = Method(name, function, paper, layers, frozenset(needs))
+        return function
+
+    return register
+
+
+def methods() -> dict[str, Method]:
+    """Every method by name: those polyhop ships, then those of the entry-point group ``polyhop.methods`` and of
+    ``@method`` in code already imported."""
+    global _loaded
+    if not _loaded:
+        _loaded = True
+        for module in BUILT_IN:
+            importlib.import_module(module)
+        for point in entry_points(group="polyhop.methods"):
+            point.load()
+    return dict(_registered)
+
+
+def method_named(name: str) -> Method:
+    """The method of that name; an unknown one is an error that lists them."""
+    known = methods()
+    if name not in known:
+        raise UnknownName("method", name, known)
+    return known[name]
+
+
+def _is_sequence(hint: Any) -> bool:
+    origin = typing.get_origin(hint)
+    if origin is typing.Annotated:
+        return _is_sequence(typing.get_args(hint)[0])
+    return (inspect.isclass(origin) and issubclass(origin, (tuple, list))) or "Sequence" in str(origin)

@@ -1,0 +1,156 @@
+"""Tree of Reviews: a tree of passages, each path reviewed: reject, search on, accept.
+
+Li, Liu, Li, Zhou, Li, Chen: "Tree of Reviews: A Tree-based Dynamic Iterative Retrieval Framework for Multi-hop
+Question Answering", 2024. No public code.
+
+Followed: §3 whole, with every ablation of Tables 3 to 6 as a setting.
+Settled here where the paper is silent: an accepted path is never expanded, in any ablation (§3.2 (iii); the last row of
+Table 5 reads as if it were); a passage never repeats on one path; a pruned hit is not replaced by the next one; an
+empty pool is answered from the relevant paths' passages, or closed-book where there is none.
+
+Example: "Who is the spouse of the director of The Golden Calf?" The root's search finds the film's passage; its review
+says relevant, not enough, and asks for the director; that search finds the director's passage below it; the two
+together are enough: accepted with the spouse's name, one piece of evidence.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+
+from annotated_types import Len
+
+from polyhop.methods.fusion import Fusion, fuse
+from polyhop.methods.registry import method
+from polyhop.prompts.tasks import Response, Review, Supplement
+from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+
+if TYPE_CHECKING:
+    from polyhop.engine import Run
+
+Path: TypeAlias = tuple[Passage, ...]
+Verdict: TypeAlias = Literal["accept", "search", "stop", "reject"]
+
+
+@method(
+    "tor",
+    paper="Tree of Reviews (Li et al., 2024)",
+    layers="sequential: every review and completion in turn, then 1",
+    needs=("retriever",),
+)
+async def tree_of_reviews(
+    question: str,
+    run: Run,
+    *,
+    widths: Annotated[tuple[Positive, ...], Len(1)] = (5, 3, 3),  # §4.4: depth 3, nodes a layer
+    expansion: Literal["direct", "cot", "mpc"] = "mpc",  # §3.4, Table 4
+    fusion: Fusion = "evidence",  # §3.3, Table 3
+    relevance_pruning: bool = True,  # §3.4, Table 5
+    repetitive_pruning: bool = True,  # §3.4, Table 5
+    prune_when: Literal["retrieval", "review"] = "retrieval",  # "review" checks once more before a node's review
+    shots: NonNegative = 3,  # §4.4
+    context_tokens: Positive = 4096,  # §4.4
+    rank_limit: Positive = 15,  # §4.2, recall@15
+) -> Answer:
+    """Review every reasoning path of a tree of passages; accepted paths are the evidence (§3)."""
+    pool: list[Evidence] = []
+    relevant: list[Path] = []
+    reviewed: list[Passage] = []
+
+    async def expand(path: Path, query: str) -> None:
+        hits = await run.search(query, widths[len(path)])
+        accepted = _passages(pool) if repetitive_pruning else ()  # §3.4: the pool as it is right after retrieval
+        for passage in hits:
+            if passage not in path and passage not in accepted:
+                await visit((*path, passage))  # §3.2: depth first, a whole subtree before the next sibling
+
+    async def visit(path: Path) -> None:
+        if prune_when == "review" and repetitive_pruning and path[-1] in _passages(pool):
+            return
+        with run.branch("passage", path[-1].title, path[-1:]) as node:
+            review: Review = await run.ask(
+                "tor.review",
+                options={"shots": shots},
+                question=question,
+                passages=list(path),  # §3.2: all passages of the path as one whole
+                thoughts=expansion == "cot",
+            )
+            reviewed.append(path[-1])
+            if review.relevant:
+                relevant.append(path)
+            node.verdict = _verdict(review, last_layer=len(path) == len(widths), prune=relevance_pruning)
+            if node.verdict == "accept":
+                pool.append(Evidence(path, review.answer))  # §3.2 (iii): the path and its brief analysis
+            elif node.verdict == "search":
+                await expand(path, await next_query(path, review))
+
+    async def next_query(path: Path, review: Review) -> str:
+        query = review.query
+        if expansion == "mpc":  # §3.4, Table 9: the missing paragraph, from the model's own knowledge, is the query
+            supplement: Supplement = await run.ask(
+                "tor.complete", options={"shots": shots}, question=question, passages=list(path)
+            )
+            query = supplement.information or query
+        return query or question
+
+    with run.gathering():
+        await expand((), question)  # §3.1: the root is the question
+
+    response = await _respond(question, pool, relevant, run, mode=fusion, context_tokens=context_tokens, shots=shots)
+    return Answer(
+        response.answer,
+        passages=_ranked(pool, response, run, rank_limit),
+        evidence=tuple(pool),
+        supported=bool(pool),
+        statistics={"reviews": len(reviewed), "documents": len(set(reviewed)), "evidence": len(pool)},
+    )
+
+
+def _verdict(review: Review, *, last_layer: bool, prune: bool) -> Verdict:
+    """§3.2 (iii). "stop": not enough and no layer left; the path ends unaccepted."""
+    if review.relevant and review.supported:
+        return "accept"
+    if prune and not review.relevant:
+        return "reject"
+    return "stop" if last_layer else "search"
+
+
+async def _respond(
+    question: str,
+    pool: list[Evidence],
+    relevant: list[Path],
+    run: Run,
+    *,
+    mode: Fusion,
+    context_tokens: int,
+    shots: int,
+) -> Response:
+    """§3.3; with an empty pool, from the passages of the relevant paths, or closed-book."""
+    if not pool:
+        ends = [path for path in relevant if not any(_extends(other, path) for other in relevant)]
+        passages = tuple(dict.fromkeys(passage for path in ends for passage in path))
+        run.note("empty pool", fallback="relevant passages" if passages else "closed book")
+        if not passages:
+            response: Response = await run.ask("answer.cot", options={"shots": shots}, final=True, question=question)
+            return response
+        pool, mode = [Evidence(passages)], "paragraph"
+    return await fuse(question, pool, run, mode=mode, context_tokens=context_tokens, shots=shots)
+
+
+def _ranked(pool: list[Evidence], response: Response, run: Run, limit: int) -> tuple[Passage, ...]:
+    """§4.2, footnote 1: pool order; past ``limit`` passages, evidence by similarity to the whole response."""
+    passages = _passages(pool)
+    if len(passages) > limit:
+        told = " ".join(filter(None, (response.rationale, response.answer)))
+        shown = [" ".join([*(f"{p.title} {p.text}" for p in piece.passages), piece.answer or ""]) for piece in pool]
+        alike = run.similarity(told, shown)
+        passages = _passages([pool[i] for i in sorted(range(len(pool)), key=lambda i: -alike[i])])
+    return passages[:limit]
+
+
+def _extends(longer: Path, path: Path) -> bool:
+    return len(longer) > len(path) and longer[: len(path)] == path
+
+
+def _passages(pool: list[Evidence]) -> Path:
+    """The distinct passages of the pool, in its order."""
+    return tuple(dict.fromkeys(passage for piece in pool for passage in piece.passages))

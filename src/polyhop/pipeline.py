@@ -1,0 +1,206 @@
+"""``Pipeline``: a corpus, a method and a language model, opened once and asked many times."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from polyhop.data.corpora import Corpus, open_corpus
+from polyhop.engine import Budget, Engine, Models
+from polyhop.errors import CapabilityError, UsageError
+from polyhop.lm.base import LanguageModel
+from polyhop.lm.cache import CachedLM, CompletionCache
+from polyhop.lm.names import open_lm
+from polyhop.methods.registry import Method, method_named
+from polyhop.places import cache_folder
+from polyhop.prompts.book import PromptBook, Rendering
+from polyhop.retrieval import open_retriever
+from polyhop.retrieval.base import Retriever
+from polyhop.retrieval.index import Index, index_for
+from polyhop.types import Answer, Kind, Passage, Question, Read, Search
+
+T = TypeVar("T")
+Source = str | Path | Corpus | Index | Iterable[Passage]
+LM = str | LanguageModel | Mapping[str, "str | LanguageModel"]
+
+
+class Pipeline:
+    """Everything one method needs to answer questions over one corpus.
+
+    ``corpus``: a file, folder, index folder, ``Corpus`` or passages; may be left out when ``retriever`` is a callable.
+    ``lm``: a name, a model object, or a mapping from role or task to either (``default`` for the rest).
+    ``cache``: True or a path switches the call cache on, False off; by default on for named models, off for objects.
+    ``settings``: the method's own. Raises a ``UsageError`` before any call when something does not fit.
+    """
+
+    def __init__(
+        self,
+        corpus: Source | None = None,
+        method: str = "tor",
+        lm: LM = "pocket",
+        *,
+        retriever: str | Retriever | Search = "bm25",
+        reader: Read | None = None,
+        prompts: str | Path | PromptBook | None = None,
+        rendering: Rendering = "text",
+        cache: bool | str | Path | None = None,
+        max_calls: int | None = None,
+        max_tokens: int | None = None,
+        max_seconds: float | None = None,
+        seed: int | None = None,
+        lm_options: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> None:
+        if rendering not in ("text", "json"):
+            raise UsageError(f"rendering={rendering!r}: must be 'text' or 'json'")
+        self.method: Method = method_named(method)
+        self.settings = self.method.resolve(settings)
+        self.index, opened = _open_retriever(corpus, retriever, self.method)
+        self._cache: CompletionCache | None = None
+        self.engine = Engine(
+            models=Models(self._open_models(lm, cache, lm_options or {})),
+            prompts=prompts if isinstance(prompts, PromptBook) else PromptBook(prompts),
+            retriever=opened,
+            reader=reader,
+            rendering=rendering,
+            budget=Budget(max_calls=max_calls, max_tokens=max_tokens, max_seconds=max_seconds),
+            seed=seed,
+        )
+        _check_needs(self.method, self.engine)
+        self._thread: LoopThread | None = None
+
+    async def aask(self, question: str | Question, *, kind: Kind = "qa") -> Answer:
+        """Answer one question. Raises ``LMError`` when the model cannot be reached."""
+        text, kind = (question.text, question.kind) if isinstance(question, Question) else (question, kind)
+        if not text.strip():
+            raise UsageError("the question is empty")
+        return await self.engine.answer(self.method.function, self.method.name, text, kind, self.settings)
+
+    def ask(self, question: str | Question, *, kind: Kind = "qa") -> Answer:
+        """``aask`` from ordinary code, inside a running event loop (a notebook) too."""
+        if self._thread is None:
+            self._thread = LoopThread()
+        return self._thread.run(self.aask(question, kind=kind))
+
+    async def aclose(self) -> None:
+        """Close the models' connections and the cache."""
+        for model in self.engine.models.by_name.values():
+            if close := getattr(model, "aclose", None):
+                await close()
+        if self._cache is not None:
+            self._cache.close()
+
+    def close(self) -> None:
+        """``aclose`` from ordinary code; the pipeline answers no more after it."""
+        thread, self._thread = self._thread or LoopThread(), None
+        thread.run(self.aclose())
+        thread.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+        if self._thread is not None:
+            self._thread.stop()
+
+    def _open_models(
+        self, lm: LM, cache: bool | str | Path | None, options: Mapping[str, Any]
+    ) -> dict[str, LanguageModel]:
+        named = lm if isinstance(lm, Mapping) else {"default": lm}
+        return {name: self._open_model(model, cache, options) for name, model in named.items()}
+
+    def _open_model(
+        self, lm: str | LanguageModel, cache: bool | str | Path | None, options: Mapping[str, Any]
+    ) -> LanguageModel:
+        model = open_lm(lm, **options) if isinstance(lm, str) else open_lm(lm)
+        wanted = isinstance(lm, str) and not lm.startswith("pocket") if cache is None else bool(cache)
+        if not wanted:
+            return model
+        if self._cache is None:
+            path = cache if isinstance(cache, (str, Path)) else cache_folder() / "lm.sqlite"
+            self._cache = CompletionCache(Path(path))
+        return CachedLM(model, self._cache)
+
+
+def ask(
+    question: str, *, corpus: Source | None = None, method: str = "tor", lm: LM = "pocket", **options: Any
+) -> Answer:
+    """Answer one question: one use of a ``Pipeline``, with the same arguments."""
+    with Pipeline(corpus, method, lm, **options) as pipeline:
+        return pipeline.ask(question)
+
+
+class LoopThread:
+    """An event loop on a thread of its own, so that ordinary code can wait for coroutines anywhere."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="polyhop", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for ``work``; an interrupt cancels it."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def stop(self) -> None:
+        """Cancel what still runs and end the thread."""
+        self.run(_cancel_others())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _cancel_others() -> None:
+    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_default_executor()
+
+
+def _open_retriever(
+    corpus: Source | None, retriever: str | Retriever | Search, method: Method
+) -> tuple[Index | None, Retriever | Search | None]:
+    if not isinstance(retriever, str):
+        return None, retriever
+    if corpus is None:
+        if "retriever" in method.needs:
+            raise UsageError(f"{method.name} searches: give it a corpus (corpus=, --corpus) or a retriever of your own")
+        return None, None
+    if isinstance(corpus, Index):
+        index = corpus
+    else:
+        index = index_for(corpus if isinstance(corpus, Corpus) else open_corpus(corpus))
+    return index, open_retriever(retriever, index)
+
+
+def _check_needs(method: Method, engine: Engine) -> None:
+    """Fail before the first call, naming the method, what it lacks and what would work."""
+    if "reader" in method.needs and engine.reader is None:
+        raise UsageError(f"{method.name} reads passages: give reader=")
+    if "links" in method.needs and not isinstance(engine.retriever, Retriever):
+        raise UsageError(f"{method.name} follows links: use a retriever over an index")
+    for need in ("token_logprobs", "score"):
+        for model in engine.models.by_name.values():
+            if need in method.needs and not getattr(model.capabilities, need):
+                raise CapabilityError(f"{method.name} needs {need}, which {model.name} does not have; try pocket")
