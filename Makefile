@@ -1,0 +1,76 @@
+# Few verbs, the same by hand and in CI. Everything is installed into .venv (core and tools) and .venv-all (all extras).
+PYTHON ?= $(shell command -v python3.13 || command -v python3.12 || command -v python3.11 || command -v python3)
+TORCH ?= torch==2.13.0
+PYTEST_ARGS ?=
+MUST_RUN ?= core
+
+# Nothing is written outside this folder and polyhop's cache folder.
+export PIP_CACHE_DIR ?= $(CURDIR)/.cache/pip
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+STAMP := $(shell cksum < pyproject.toml | cut -d' ' -f1)
+CORE := .venv/.core-$(STAMP)
+DEV := .venv/.dev-$(STAMP)
+ALL := .venv-all/.all-$(STAMP)
+
+.PHONY: help demo test test-all check bench docs clean python-ok
+
+help:
+	@echo "make demo      answer three questions and measure the demo set (no key, no GPU, no download beyond packages)"
+	@echo "make test      the tests of the core"
+	@echo "make test-all  the tests with every extra installed, torch among them"
+	@echo "make check     ruff, mypy, the import contract"
+	@echo "make bench     the benchmarks: tables beside a peer"
+	@echo "make docs      check that the documentation is in step with the code"
+	@echo "make clean     remove what the other verbs made"
+
+demo: $(CORE)
+	.venv/bin/polyhop demo
+
+test: $(DEV)
+	.venv/bin/python -m pytest -q --must-run $(MUST_RUN) $(PYTEST_ARGS)
+
+test-all: $(ALL)
+	.venv-all/bin/python -m pytest -q --must-run $(MUST_RUN),extra $(PYTEST_ARGS)
+
+check: $(DEV)
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+
+bench: $(DEV)
+	.venv/bin/python -m benchmarks.lm_client --check
+	.venv/bin/python -m benchmarks.bm25 --check
+
+docs: $(DEV)
+	.venv/bin/python -m pytest -q tests/test_docs.py
+
+clean:
+	rm -rf .venv .venv-all .cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp is written when an install is whole, so an interrupted one is done again; it changes with pyproject.toml.
+$(CORE): | python-ok
+	test -x .venv/bin/python && .venv/bin/python -m pip --version >/dev/null 2>&1 || { rm -rf .venv; $(PYTHON) -m venv .venv; }
+	rm -f .venv/.core-* .venv/.dev-*
+	.venv/bin/python -m pip install --quiet --editable .
+	touch $@
+
+$(DEV): $(CORE)
+	.venv/bin/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+$(ALL): | python-ok
+	test -x .venv-all/bin/python && .venv-all/bin/python -m pip --version >/dev/null 2>&1 || { rm -rf .venv-all; $(PYTHON) -m venv .venv-all; }
+	rm -f .venv-all/.all-*
+	.venv-all/bin/python -m pip install --quiet '$(TORCH)'
+	.venv-all/bin/python -m pip install --quiet --editable '.[all,test]'
+	touch $@
+
+python-ok:
+	@test -n "$(PYTHON)" && "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "polyhop needs Python 3.11 or newer: apt-get install python3.11 (Debian, Ubuntu), brew install python@3.12 (macOS),"; \
+	  echo "or name one: make PYTHON=/path/to/python3.12 …"; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "$(PYTHON) has no ensurepip: apt-get install python3-venv (Debian, Ubuntu)"; exit 1; }

@@ -1,0 +1,20 @@
+"""The command line, a thin roof: results on stdout, all else on stderr; exit 0 done, 1 failed, 2 wrong use."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """The ``polyhop`` command."""
+    from polyhop.cli.app import app
+    from polyhop.errors import PolyhopError
+
+    try:
+        app()
+    except PolyhopError as error:
+        print(f"polyhop: {error}", file=sys.stderr)  # noqa: T201
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("polyhop: stopped", file=sys.stderr)  # noqa: T201
+        sys.exit(130)

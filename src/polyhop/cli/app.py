@@ -1,0 +1,194 @@
+"""The verbs of the command line. Each imports what it needs when it is called, so that help is quick."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from polyhop.cli import options as opt
+
+app = typer.Typer(
+    name="polyhop",
+    help="Multi-hop question answering over your own documents, by any of the published methods, with any LM.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"auto_envvar_prefix": "POLYHOP", "help_option_names": ["-h", "--help"]},
+)
+index_app = typer.Typer(help="Build an index folder of a corpus, or look into one.", no_args_is_help=True)
+prompts_app = typer.Typer(help="See the prompts: every one is a text file.", no_args_is_help=True)
+app.add_typer(index_app, name="index")
+app.add_typer(prompts_app, name="prompts")
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: Annotated[bool, typer.Option("--version", help="Show the version and stop.")] = False) -> None:
+    if version:
+        from polyhop import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.command()
+def demo(
+    method: opt.Method = "tor",
+    lm: opt.Lm = "pocket",
+    concurrency: opt.Concurrency = 8,
+    as_json: opt.Json = False,
+) -> None:
+    """Answer three questions over a small corpus that ships inside, show the reasoning, then measure all of them."""
+    from polyhop.cli.demo import run_demo
+
+    run_demo(method, lm, concurrency, as_json)
+
+
+@app.command()
+def ask(
+    question: Annotated[str, typer.Argument(help="The question, in quotes.")],
+    corpus: opt.CorpusPath = None,
+    method: opt.Method = "tor",
+    lm: opt.Lm = "pocket",
+    lm_for: opt.LmFor = None,
+    retriever: opt.Retriever = "bm25",
+    settings: opt.Settings = None,
+    show: Annotated[str | None, typer.Option(help="'trace' draws how the answer was found.")] = None,
+    prompts: opt.Prompts = None,
+    rendering: opt.Rendering = "text",
+    cache: opt.Cache = None,
+    max_calls: opt.MaxCalls = None,
+    max_tokens: opt.MaxTokens = None,
+    max_seconds: opt.MaxSeconds = None,
+    seed: opt.Seed = None,
+    max_concurrency: opt.MaxConcurrency = None,
+    requests_per_minute: opt.Rpm = None,
+    tokens_per_minute: opt.Tpm = None,
+    timeout: opt.Timeout = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Answer one question over a corpus, with citations."""
+    from polyhop.cli.ask import run_ask
+
+    arguments = opt.pipeline_arguments(locals())
+    run_ask(question, corpus, method, arguments, show, as_json)
+
+
+@app.command()
+def run(
+    dataset: Annotated[Path, typer.Option(help="Questions, JSON lines: question and answers, id, gold passages.")],
+    corpus: opt.CorpusPath = None,
+    method: opt.Method = "tor",
+    lm: opt.Lm = "pocket",
+    lm_for: opt.LmFor = None,
+    retriever: opt.Retriever = "bm25",
+    settings: opt.Settings = None,
+    out: Annotated[Path | None, typer.Option(help="The run's folder; the same command again goes on there.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many questions.")] = None,
+    concurrency: opt.Concurrency = 16,
+    skip_bad: opt.SkipBad = False,
+    prompts: opt.Prompts = None,
+    rendering: opt.Rendering = "text",
+    cache: opt.Cache = None,
+    max_calls: opt.MaxCalls = None,
+    max_tokens: opt.MaxTokens = None,
+    max_seconds: opt.MaxSeconds = None,
+    seed: opt.Seed = None,
+    max_concurrency: opt.MaxConcurrency = None,
+    requests_per_minute: opt.Rpm = None,
+    tokens_per_minute: opt.Tpm = None,
+    timeout: opt.Timeout = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Run a method over a dataset and measure it."""
+    from polyhop.cli.run import run_run
+
+    arguments = opt.pipeline_arguments(locals())
+    run_run(dataset, corpus, method, arguments, out, limit, concurrency, skip_bad, as_json)
+
+
+@app.command()
+def search(
+    index: Annotated[Path, typer.Argument(help="An index folder, or any corpus.")],
+    query: Annotated[str, typer.Argument(help="What to look for.")],
+    k: Annotated[int, typer.Option("-k", min=1, help="How many passages.")] = 5,
+    retriever: opt.Retriever = "bm25",
+    links: Annotated[bool, typer.Option("--links", help="Show what each passage links to.")] = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Search a corpus."""
+    from polyhop.cli.corpora import run_search
+
+    run_search(index, query, k, retriever, links, as_json)
+
+
+@index_app.command("build")
+def index_build(
+    corpus: Annotated[Path, typer.Argument(help=opt.CORPUS_HELP)],
+    out: Annotated[Path, typer.Option(help="The index folder to write.")],
+    stem: Annotated[bool, typer.Option(help="Stem English words.")] = True,
+    keep_stop_words: Annotated[bool, typer.Option("--keep-stop-words", help="Index stop words too.")] = False,
+    links: Annotated[
+        str, typer.Option(help="auto, own (the corpus' hyperlinks), titles (title mentions) or none.")
+    ] = "auto",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an index that is there.")] = False,
+    skip_bad: opt.SkipBad = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Build an index folder of a corpus."""
+    from polyhop.cli.corpora import run_build
+
+    run_build(corpus, out, stem, keep_stop_words, links, overwrite, skip_bad, as_json)
+
+
+@index_app.command("info")
+def index_info(
+    index: Annotated[Path, typer.Argument(help="An index folder.")],
+    as_json: opt.Json = False,
+) -> None:
+    """Say what an index folder holds."""
+    from polyhop.cli.corpora import run_info
+
+    run_info(index, as_json)
+
+
+@app.command()
+def methods(as_json: opt.Json = False) -> None:
+    """List the methods with their papers and settings."""
+    from polyhop.cli.info import run_methods
+
+    run_methods(as_json)
+
+
+@prompts_app.command("list")
+def prompts_list(prompts: opt.Prompts = None, as_json: opt.Json = False) -> None:
+    """List the prompt tasks: role, fields, output."""
+    from polyhop.cli.info import run_prompts_list
+
+    run_prompts_list(prompts, as_json)
+
+
+@prompts_app.command("show")
+def prompts_show(
+    task: Annotated[str, typer.Argument(help="A prompt task, such as tor.review.")],
+    prompts: opt.Prompts = None,
+    rendering: opt.Rendering = "text",
+    rendered: Annotated[bool, typer.Option("--rendered", help="As the model sees it, with demonstrations.")] = False,
+) -> None:
+    """Show a prompt file, or the prompt as the model sees it."""
+    from polyhop.cli.info import run_prompts_show
+
+    run_prompts_show(task, prompts, rendering, rendered)
+
+
+@app.command()
+def doctor(
+    lm: Annotated[str | None, typer.Option(help="Also try this language model with one small call.")] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Check the installation: versions, extras, cache folder, a language model if named."""
+    from polyhop.cli.info import run_doctor
+
+    run_doctor(lm, as_json)

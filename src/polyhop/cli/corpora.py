@@ -1,0 +1,73 @@
+"""``polyhop index`` and ``polyhop search``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.text import Text
+
+from polyhop.cli import show as draw
+from polyhop.cli.ask import say
+from polyhop.data.corpora import open_corpus
+from polyhop.retrieval import open_retriever
+from polyhop.retrieval.index import Index, build_index, index_for, open_index
+
+
+def run_build(
+    corpus: Path,
+    out: Path,
+    stem: bool,
+    keep_stop_words: bool,
+    links: str,
+    overwrite: bool,
+    skip_bad: bool,
+    as_json: bool,
+) -> None:
+    """Build an index folder, with a count as it grows."""
+    opened = open_corpus(corpus, skip_bad=skip_bad)
+    index = build_index(
+        opened,
+        out,
+        stemmer="english" if stem else None,
+        stop_words=not keep_stop_words,
+        links=links,
+        overwrite=overwrite,
+        progress=lambda done: say(f"{done:,} passages"),
+    )
+    _say_index(index, as_json)
+    if opened.skipped:
+        say(f"{opened.skipped} malformed lines were skipped")
+
+
+def run_info(index: Path, as_json: bool) -> None:
+    """Say what an index folder holds."""
+    _say_index(open_index(index), as_json)
+
+
+def run_search(index: Path, query: str, k: int, retriever: str, links: bool, as_json: bool) -> None:
+    """Print the best passages of a corpus for a query."""
+    opened = open_corpus(index)
+    searcher = open_retriever(retriever, index_for(opened))
+    found = searcher.search(query, k)
+    linked = {passage.id: searcher.links(passage) if links else [] for passage in found}
+    if as_json:
+        draw.print_json(
+            [{**p.to_dict(), **({"links": [to.id for to in linked[p.id]]} if links else {})} for p in found]
+        )
+        return
+    to = draw.console()
+    for rank, passage in enumerate(found, 1):
+        to.print(Text.assemble((f"{rank}. {draw.clean(passage.title)}", "bold"), (f"  {passage.id}", "dim")))
+        to.print(Text("   " + draw.clean(passage.text, 300)))
+        if linked[passage.id]:
+            to.print(Text("   → " + ", ".join(draw.clean(p.title) for p in linked[passage.id]), style="blue"))
+    if not found:
+        say("nothing found")
+
+
+def _say_index(index: Index, as_json: bool) -> None:
+    if as_json:
+        draw.print_json(dict(index.manifest))
+        return
+    for name, value in index.manifest.items():
+        draw.console().print(Text(f"{name}: {value}"))

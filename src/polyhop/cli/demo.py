@@ -1,0 +1,39 @@
+"""``polyhop demo``: the whole thing on a corpus that ships inside."""
+
+from __future__ import annotations
+
+from importlib.resources import as_file, files
+
+from rich.rule import Rule
+from rich.text import Text
+
+from polyhop.cli import show as draw
+from polyhop.cli.ask import POCKET_IS, say
+from polyhop.cli.run import finish, watched
+from polyhop.data.questions import read_questions
+from polyhop.evaluation.runner import evaluate
+from polyhop.pipeline import Pipeline
+
+SHOWN = 3
+"""How many questions are answered with their reasoning shown, before all are measured."""
+
+
+def run_demo(method: str, lm: str, concurrency: int, as_json: bool) -> None:
+    """Index the demo corpus, answer three questions with their traces, then measure all of them."""
+    with as_file(files("polyhop.data") / "demo") as folder:
+        corpus = folder / "passages.jsonl"
+        questions = list(read_questions(folder / "questions.jsonl"))
+        if lm == "pocket":
+            say(POCKET_IS)
+        if not as_json:
+            to = draw.console()
+            with Pipeline(corpus, method, lm) as pipeline:
+                for question in questions[:SHOWN]:
+                    answer = pipeline.ask(question)
+                    to.print(Rule(style="dim"))
+                    draw.print_answer(answer, show_trace=True, to=to)
+                    to.print(Text(f"Gold: {question.answers[0]}", style="dim"))
+            to.print(Rule(style="dim"))
+        with watched() as progress:
+            report = evaluate(questions, corpus, method, lm, concurrency=concurrency, progress=progress.update)
+    finish(report, None, as_json)

@@ -1,0 +1,134 @@
+"""``polyhop methods``, ``prompts`` and ``doctor``."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from polyhop import __version__
+from polyhop.cli import show as draw
+from polyhop.extras import EXTRAS, installed
+from polyhop.lm.base import Request
+from polyhop.lm.names import open_lm
+from polyhop.methods.registry import methods
+from polyhop.places import EXTRAS, cache_folder
+from polyhop.prompts.book import PromptBook
+from polyhop.prompts.tasks import TASKS
+
+CORE = ("aiohttp", "orjson", "pydantic", "numpy", "tantivy", "typer", "rich")
+
+
+def run_methods(as_json: bool) -> None:
+    """List the methods."""
+    rows = [
+        {
+            "name": method.name,
+            "summary": method.summary,
+            "paper": method.paper,
+            "needs": sorted(method.needs),
+            "layers": method.layers,
+            "settings": {name: setting.default for name, setting in method.settings.items()},
+        }
+        for method in methods().values()
+    ]
+    if as_json:
+        draw.print_json(rows)
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in ("method", "paper", "needs", "settings and their defaults"):
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        settings = ", ".join(f"{name}={_shown(value)}" for name, value in row["settings"].items())
+        table.add_row(Text(row["name"], "bold"), Text(row["paper"]), Text(", ".join(row["needs"])), Text(settings))
+    draw.console().print(table)
+
+
+def run_prompts_list(prompts: Path | None, as_json: bool) -> None:
+    """List the prompt tasks."""
+    book = PromptBook(prompts)
+    rows = [
+        {
+            "task": name,
+            "role": book[name].head.role,
+            "fields": list(task.fields),
+            "output": list(task.output.model_fields),
+            "source": book[name].source,
+        }
+        for name, task in TASKS.items()
+    ]
+    if as_json:
+        draw.print_json(rows)
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in ("task", "role", "fields", "output", "file"):
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(", ".join(value) if isinstance(value, list) else value) for value in row.values()))
+    draw.console().print(table)
+
+
+def run_prompts_show(task: str, prompts: Path | None, rendering: str, rendered: bool) -> None:
+    """Print a prompt file, or the chat turns of its last demonstration's call."""
+    prompt = PromptBook(prompts)[task]
+    if not rendered:
+        typer.echo(prompt.text, nl=False)
+        return
+    if rendering not in ("text", "json"):
+        raise typer.BadParameter("must be text or json", param_hint="--rendering")
+    switches: dict[str, Any] = {"thoughts": True, "mode": "evidence"}
+    fields = {**{n: v for n, v in switches.items() if n in prompt.task.fields}, **prompt.demonstrations[-1].fields}
+    for turn in prompt.render(fields, rendering="json" if rendering == "json" else "text", shots=prompt.head.shots):
+        typer.echo(f"--- {turn['role']}\n{turn['content']}\n")
+
+
+def run_doctor(lm: str | None, as_json: bool) -> None:
+    """Check the installation, and a language model if one is named."""
+    found: dict[str, Any] = {
+        "polyhop": __version__,
+        "python": platform.python_version(),
+        **{name: _version(name) for name in CORE},
+        **{
+            f"extra {name}": "installed" if installed(name) else f"not installed: pip install 'polyhop[{name}]'"
+            for name in EXTRAS
+        },
+        "cache folder": str(cache_folder()),
+    }
+    if lm is not None:
+        found[f"lm {lm}"] = asyncio.run(_try(lm))
+    if as_json:
+        draw.print_json(found)
+    else:
+        for name, value in found.items():
+            typer.echo(f"{name}: {value}")
+
+
+async def _try(name: str) -> str:
+    fields = {"question": "Which planet do we live on?"}
+    messages = PromptBook()["answer.direct"].render(fields)
+    model = open_lm(name)
+    try:
+        reply = await model.complete(
+            Request(task="answer.direct", fields=fields, messages=messages, max_tokens=48)  # type: ignore[arg-type]
+        )
+    finally:
+        if close := getattr(model, "aclose", None):
+            await close()
+    return f"answers ({draw.clean(reply.text, 60)!r})"
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "missing"
+
+
+def _shown(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

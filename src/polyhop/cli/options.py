@@ -1,0 +1,71 @@
+"""The options several verbs share, and how they become a Pipeline's arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from polyhop.errors import UsageError
+
+CORPUS_HELP = "A corpus: JSON lines (.gz too), a BEIR folder, a folder of .txt and .md files, or an index folder."
+
+CorpusPath = Annotated[Path | None, typer.Option("--corpus", help=CORPUS_HELP)]
+Method = Annotated[str, typer.Option(help="The method; 'polyhop methods' lists them.")]
+Lm = Annotated[str, typer.Option(help="The language model: pocket, openai:MODEL, openai:MODEL@URL or scripted:FILE.")]
+LmFor = Annotated[
+    list[str] | None, typer.Option("--lm-for", metavar="ROLE=LM", help="Another model for a role or task; repeatable.")
+]
+Retriever = Annotated[str, typer.Option(help="bm25 or tfidf.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("-o", "--option", metavar="KEY=VALUE", help="A setting of the method, as widths=5,3; repeatable."),
+]
+Prompts = Annotated[Path | None, typer.Option(help="A folder of your own prompt files, used file by file.")]
+Rendering = Annotated[str, typer.Option(help="How prompts ask for output: text (markers) or json.")]
+Cache = Annotated[
+    bool | None, typer.Option("--cache/--no-cache", help="Keep model replies; by default for every model but pocket.")
+]
+MaxCalls = Annotated[int | None, typer.Option(help="Most model calls a question.")]
+MaxTokens = Annotated[int | None, typer.Option(help="Stop gathering after so many tokens a question.")]
+MaxSeconds = Annotated[float | None, typer.Option(help="Stop gathering after so many seconds a question.")]
+Seed = Annotated[int | None, typer.Option(help="Passed to models that take a seed.")]
+MaxConcurrency = Annotated[int | None, typer.Option(help="Most model calls at once.")]
+Rpm = Annotated[int | None, typer.Option(help="Most model calls a minute.")]
+Tpm = Annotated[int | None, typer.Option(help="Most tokens a minute.")]
+Timeout = Annotated[float | None, typer.Option(help="Seconds to wait for one reply.")]
+Concurrency = Annotated[int, typer.Option(min=1, help="Questions under way at once.")]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Count malformed lines instead of stopping at the first.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+_SAME_NAME = ("retriever", "prompts", "rendering", "cache", "max_calls", "max_tokens", "max_seconds", "seed")
+_OF_LM = ("max_concurrency", "requests_per_minute", "tokens_per_minute", "timeout")
+
+
+def pipeline_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A verb's options as keyword arguments of ``Pipeline``, without corpus and method."""
+    lm_options = {name: given[name] for name in _OF_LM if given[name] is not None}
+    others = pairs(given["lm_for"], "--lm-for", "ROLE=LM")
+    return {
+        "lm": {"default": given["lm"], **others} if others else given["lm"],
+        "lm_options": lm_options,
+        **{name: given[name] for name in _SAME_NAME},
+        **pairs(given["settings"], "-o", "KEY=VALUE"),
+    }
+
+
+def pairs(given: list[str] | None, flag: str, form: str) -> dict[str, str]:
+    """``["a=1", "b=x"]`` as a mapping.
+
+    >>> pairs(["widths=5,3", "shots=0"], "-o", "KEY=VALUE")
+    {'widths': '5,3', 'shots': '0'}
+    """
+    found = {}
+    for pair in given or []:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise UsageError(f"{flag} {pair}: must be {form}")
+        found[name.strip()] = value.strip()
+    return found

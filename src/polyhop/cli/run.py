@@ -1,0 +1,104 @@
+"""``polyhop run``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from polyhop.cli import show as draw
+from polyhop.cli.ask import say
+from polyhop.evaluation.report import Report
+from polyhop.evaluation.runner import evaluate
+
+
+def run_run(
+    dataset: Path,
+    corpus: Path | None,
+    method: str,
+    arguments: Mapping[str, Any],
+    out: Path | None,
+    limit: int | None,
+    concurrency: int,
+    skip_bad: bool,
+    as_json: bool,
+) -> None:
+    """Run a method over a dataset, show progress, print the table; exit 1 if a question failed."""
+    with watched() as progress:
+        try:
+            report = evaluate(
+                dataset,
+                corpus,
+                method,
+                out=out,
+                limit=limit,
+                concurrency=concurrency,
+                skip_bad=skip_bad,
+                progress=progress.update,
+                **arguments,
+            )
+        except KeyboardInterrupt:
+            say(
+                f"\nstopped; the same command goes on where it was: {out}"
+                if out
+                else "\nstopped; nothing was kept (no --out)"
+            )
+            raise typer.Exit(130) from None
+    finish(report, out, as_json)
+
+
+def finish(report: Report, out: Path | None, as_json: bool) -> None:
+    """Print a report; exit 1 if a question of it failed."""
+    if as_json:
+        draw.print_json(report.to_dict())
+    else:
+        draw.print_report(report, draw.console())
+    if out:
+        say(f"run kept in {out}")
+    if report.failed:
+        name, why = next(iter(report.failed.items()))
+        again = "; the same command tries them again" if out else ""
+        say(f"{len(report.failed)} questions failed{again}. The first, {draw.clean(name)}: {draw.clean(why)}")
+        raise typer.Exit(1)
+
+
+class watched:  # noqa: N801 - a context manager
+    """A progress bar on stderr where that is a terminal, else a plain line now and then."""
+
+    def __init__(self) -> None:
+        self._bar = Progress(
+            TextColumn("questions"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.speed_text}"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._bar.add_task("questions", total=None, speed_text="")
+        self._plain = not sys.stderr.isatty()
+        self._said = 0
+
+    def update(self, done: int, total: int) -> None:
+        """``done`` of ``total`` questions are finished."""
+        if self._plain:
+            if done == total or done - self._said >= max(1, total // 10):
+                self._said = done
+                say(f"{done}/{total} questions")
+            return
+        speed = self._bar.tasks[0].speed
+        self._bar.update(self._task, completed=done, total=total, speed_text=f"{speed:.1f}/s" if speed else "")
+
+    def __enter__(self) -> watched:
+        if not self._plain:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._plain:
+            self._bar.stop()

@@ -1,0 +1,158 @@
+"""Draws answers, traces and tables in the terminal. Text of passages and models is shown as text, never as markup."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from polyhop.evaluation.report import Report
+from polyhop.text import find_folded
+from polyhop.trace import Ask, Branch, Note, Searched, Step, Trace
+from polyhop.types import Answer, Passage
+
+VERDICT_STYLES = {"accept": "bold green", "search": "cyan", "reject": "dim", "stop": "yellow"}
+
+
+def console() -> Console:
+    """The console results go to."""
+    return Console(file=sys.stdout, highlight=False)
+
+
+def print_json(value: Any) -> None:
+    """``value`` as indented JSON on stdout."""
+    sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n")
+
+
+def print_answer(answer: Answer, *, show_trace: bool, to: Console) -> None:
+    """The answer, its citations, and, if asked for, how it was found."""
+    if show_trace:
+        to.print(trace_tree(answer.trace))
+    to.print(Text.assemble(("Answer: ", "bold"), (clean(answer.text) or "(none)", "bold green")))
+    if not answer.supported:
+        to.print(Text("No retrieved evidence supports this answer.", style="yellow"))
+    known = {passage.id: passage for piece in answer.evidence for passage in piece.passages}
+    for citation in answer.citations:
+        to.print(_citation(citation.marker, known[citation.passage_id], answer.text))
+    usage = answer.usage
+    to.print(
+        Text(
+            f"{usage.calls} model calls ({usage.layers} in a row), {usage.searches} searches, "
+            f"{usage.prompt_tokens + usage.completion_tokens:,} tokens, {usage.seconds:.2f} s",
+            style="dim",
+        )
+    )
+
+
+def trace_tree(trace: Trace) -> Tree:
+    """The whole trace as a tree: branches, searches, model calls."""
+    root = Tree(Text(clean(trace.question), style="bold"))
+    _grow(root, trace, None)
+    if trace.budget:
+        root.add(Text(f"budget spent: {trace.budget}", style="yellow"))
+    return root
+
+
+def _grow(tree: Tree, trace: Trace, parent: int | None) -> None:
+    for step in trace.children(parent):
+        twig = tree.add(_line(step))
+        _grow(twig, trace, step.id)
+
+
+def _line(step: Step) -> Text:
+    match step:
+        case Branch():
+            verdict = step.verdict or "cut short"
+            return Text.assemble((clean(step.label), "bold"), "  ", (verdict, VERDICT_STYLES.get(verdict, "magenta")))
+        case Searched():
+            titles = ", ".join(clean(p.title) for p in step.passages) or "nothing found"
+            return Text.assemble(("search ", "blue"), clean(step.query, 100), ("  → " + titles, "dim"))
+        case Ask():
+            return Text.assemble((f"{step.task} ", "magenta"), _told(step))
+        case Note():
+            data = ", ".join(f"{name}: {clean(str(value))}" for name, value in step.data.items())
+            return Text(f"{step.name} ({data})", style="yellow")
+        case _:
+            return Text(step.kind)
+
+
+def _told(step: Ask) -> Text:
+    if step.output is None:
+        return Text(f"could not be read: {clean(step.problem or '')}", style="red")
+    told = {name: value for name, value in step.output.items() if value is not None}
+    return Text("; ".join(f"{name}: {clean(_word(value), 160)}" for name, value in told.items()))
+
+
+def _word(value: Any) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def _citation(marker: int, passage: Passage, answer: str) -> Text:
+    line = Text.assemble((f"[{marker}] ", "bold"), (clean(passage.title), "bold"), "  ")
+    line.append(clean(passage.text, 220))
+    if place := find_folded(answer, line.plain):
+        line.stylize("bold green", *place)
+    return line
+
+
+def clean(text: str, longest: int = 400) -> str:
+    """One line of printable text, cut to ``longest`` characters: control characters would reach the terminal.
+
+    >>> clean("a\\x1b[31m\\nb")
+    'a[31m b'
+    """
+    line = " ".join("".join(c for c in text if c.isprintable() or c.isspace()).split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def print_report(report: Report, to: Console) -> None:
+    """A run's metrics and cost, as two small tables."""
+    n = max(1, len(report.rows))
+    title = f"{report.method} · {report.lm} · {report.dataset} · {len(report.rows)} questions"
+    metrics = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for name in ("metric", "percent", "n"):
+        metrics.add_column(name, justify="left" if name == "metric" else "right")
+    for name, mean in report.metrics.items():
+        metrics.add_row(_LABELS.get(name, name), f"{100 * mean.value:.1f}", str(mean.n))
+    to.print(metrics)
+    usage = report.usage
+    rows: dict[str, str] = {
+        **{_LABELS.get(name, name): f"{mean.value:.1f}" for name, mean in report.statistics.items()},
+        "model calls": f"{usage.calls / n:.1f}",
+        "calls in a row": f"{usage.layers / n:.1f}",
+        "searches": f"{usage.searches / n:.1f}",
+        "prompt tokens": f"{usage.prompt_tokens / n:,.0f}" + _mark(usage.tokens_estimated),
+        "completion tokens": f"{usage.completion_tokens / n:,.0f}" + _mark(usage.tokens_estimated),
+        "seconds": f"{usage.seconds / n:.2f}",
+    }
+    cost = Table(title="per question", title_justify="left", box=None, pad_edge=False)
+    cost.add_column("cost")
+    cost.add_column("mean", justify="right")
+    for name, value in rows.items():
+        cost.add_row(name, value)
+    to.print(cost)
+    if report.parsed_at_first_try is not None:
+        defaulted = sum(usage.defaulted_by_task.values())
+        to.print(f"replies parsed at first try: {100 * report.parsed_at_first_try:.1f} %; safe defaults: {defaulted}")
+
+
+_LABELS: Mapping[str, str] = {
+    "em": "EM",
+    "f1": "F1",
+    "cover_em": "cover-EM",
+    "reviews": "#API (reviews)",
+    "documents": "#Doc",
+    "rate": "Rate (#Doc/#API, %)",
+    "evidence": "#Evidence",
+    **{f"recall_{how}@{k}": f"recall@{k} {how}" for how in ("mean", "all", "any") for k in (2, 5, 15)},
+}
+
+
+def _mark(estimated: bool) -> str:
+    return " (estimated)" if estimated else ""

@@ -1,0 +1,1 @@
+"""Runs a method over a dataset and says how well it did and what it cost."""

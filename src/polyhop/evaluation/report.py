@@ -1,0 +1,87 @@
+"""What a run found: metrics over its predictions, the method's own statistics, and what it cost."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from polyhop.trace import Usage, add_usage
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A mean over the ``n`` questions that have a value."""
+
+    value: float
+    n: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        return {"value": round(self.value, 6), "n": self.n}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The summary of a run. ``rows`` are its predictions, in dataset order; ``failed`` names questions not answered
+    and why."""
+
+    method: str
+    lm: str
+    dataset: str
+    metrics: Mapping[str, Mean]
+    statistics: Mapping[str, Mean]
+    usage: Usage
+    rows: Sequence[Mapping[str, Any]]
+    failed: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls, rows: Sequence[Mapping[str, Any]], failed: Mapping[str, str], *, method: str, lm: str, dataset: str
+    ) -> Report:
+        """Summarise the rows of a predictions file."""
+        statistics = _means(row["statistics"] for row in rows)
+        if "reviews" in statistics and statistics["reviews"].value:  # ToR Table 5: #Doc / #API, in percent
+            rate = 100 * statistics["documents"].value / statistics["reviews"].value
+            statistics["rate"] = Mean(rate, statistics["reviews"].n)
+        return cls(
+            method=method,
+            lm=lm,
+            dataset=dataset,
+            metrics=_means(row["metrics"] for row in rows),
+            statistics=statistics,
+            usage=add_usage(Usage.from_dict(row["usage"]) for row in rows),
+            rows=rows,
+            failed=failed,
+        )
+
+    @property
+    def parsed_at_first_try(self) -> float | None:
+        """Share of model replies that could be read without asking again; None when nothing was asked."""
+        return self.usage.parsed_first_try / self.usage.asked if self.usage.asked else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``metrics.json`` holds."""
+        usage = self.usage.to_dict()
+        volatile = usage.pop("volatile")
+        return {
+            "method": self.method,
+            "lm": self.lm,
+            "dataset": self.dataset,
+            "questions": len(self.rows),
+            "failed": dict(self.failed),
+            "metrics": {name: mean.to_dict() for name, mean in self.metrics.items()},
+            "statistics": {name: mean.to_dict() for name, mean in self.statistics.items()},
+            "parsed_at_first_try": self.parsed_at_first_try,
+            "usage": usage,
+            "volatile": volatile,
+        }
+
+
+def _means(rows: Iterable[Mapping[str, float]]) -> dict[str, Mean]:
+    values: defaultdict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        for name, value in row.items():
+            values[name].append(value)
+    return {name: Mean(sum(found) / len(found), len(found)) for name, found in values.items()}

@@ -1,0 +1,151 @@
+"""Runs one method over many questions: some at once, each written down as it finishes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from polyhop.data.questions import read_questions
+from polyhop.errors import LMError, PolyhopError
+from polyhop.evaluation.report import Report
+from polyhop.evaluation.store import RunFolder
+from polyhop.metrics import score_answer, score_passages
+from polyhop.pipeline import LM, LoopThread, Pipeline, Source
+from polyhop.types import Answer, Question
+
+CONCURRENCY = 16
+"""Questions under way at once, unless told otherwise."""
+
+MOST_FAILURES_IN_A_ROW = 10
+"""After so many questions failed one after another the run stops: something is wrong with all of them."""
+
+Progress = Callable[[int, int], None]
+
+
+def evaluate(
+    dataset: str | Path | Sequence[Question],
+    corpus: Source | None = None,
+    method: str = "tor",
+    lm: LM = "pocket",
+    *,
+    out: str | Path | None = None,
+    limit: int | None = None,
+    concurrency: int = CONCURRENCY,
+    skip_bad: bool = False,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Report:
+    """Answer a dataset's questions and report metrics, statistics and cost.
+
+    ``out``: the run's folder; predictions are appended there as questions finish, and a run that was stopped goes on
+    where it was. ``options``: those of ``Pipeline`` and the method's settings. A question that fails is named in
+    ``Report.failed`` and tried again by the next run on the folder.
+    """
+    questions = dataset if not isinstance(dataset, (str, Path)) else read_questions(dataset, skip_bad=skip_bad)
+    questions = list(questions)[:limit]
+    name = Path(dataset).name if isinstance(dataset, (str, Path)) else "questions"
+    with Pipeline(corpus, method, lm, **options) as pipeline:
+        settings = _resolved(pipeline, name, questions, options)
+        folder = RunFolder(out, settings, questions) if out is not None else None
+        thread = LoopThread()
+        try:
+            work = run_questions(pipeline, questions, folder, concurrency=concurrency, progress=progress)
+            rows, failed = thread.run(work)
+        finally:
+            thread.stop()
+            if folder is not None:
+                folder.close()
+        report = Report.of(rows, failed, method=method, lm=settings["lm"], dataset=name)
+        if folder is not None:
+            folder.finish(rows, report.to_dict())
+        return report
+
+
+async def run_questions(
+    pipeline: Pipeline,
+    questions: Sequence[Question],
+    folder: RunFolder | None,
+    *,
+    concurrency: int,
+    progress: Progress | None = None,
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The prediction rows in dataset order, and the failures by question id."""
+    rows: dict[str, dict[str, Any]] = dict(folder.finished) if folder else {}
+    failed: dict[str, str] = {}
+    in_a_row = 0
+    todo: Iterator[tuple[int, Question]] = iter([(n, q) for n, q in enumerate(questions) if q.id not in rows])
+
+    async def work() -> None:
+        nonlocal in_a_row
+        for position, question in todo:
+            try:
+                answer = await pipeline.aask(question)
+            except PolyhopError as error:
+                failed[question.id] = str(error)
+                in_a_row += 1
+                if in_a_row >= MOST_FAILURES_IN_A_ROW or (not rows and isinstance(error, LMError)):
+                    raise
+            else:
+                in_a_row = 0
+                rows[question.id] = prediction(question, answer, position)
+                if folder:
+                    folder.append(rows[question.id], answer)
+            if progress:
+                progress(len(rows) + len(failed), len(questions))
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(max(1, concurrency)):
+                group.create_task(work())
+    except* PolyhopError as errors:
+        raise _first(errors) from None
+    return [rows[question.id] for question in questions if question.id in rows], failed
+
+
+def prediction(question: Question, answer: Answer, position: int) -> dict[str, Any]:
+    """One line of ``predictions.jsonl``."""
+    return {
+        "id": question.id,
+        "question": question.text,
+        "type": question.metadata.get("type"),
+        "answers": list(question.answers),
+        "prediction": answer.text,
+        "supported": answer.supported,
+        "passages": [passage.id for passage in answer.passages],
+        "metrics": {**score_answer(answer.text, question), **score_passages(answer.passages, question)},
+        "statistics": dict(answer.statistics),
+        "budget": answer.trace.budget,
+        "usage": answer.usage.to_dict(),
+        "trace": f"traces/{position:05d}.json",
+    }
+
+
+def _resolved(
+    pipeline: Pipeline, dataset: str, questions: Sequence[Question], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Every setting of a run, as ``run.json`` holds it."""
+    models = pipeline.engine.models.by_name
+    budget = pipeline.engine.budget
+    return {
+        "method": pipeline.method.name,
+        "settings": {name: list(v) if isinstance(v, tuple) else v for name, v in pipeline.settings.items()},
+        "lm": ", ".join(
+            model.name if name == "default" else f"{name}={model.name}" for name, model in sorted(models.items())
+        ),
+        "retriever": getattr(pipeline.engine.retriever, "name", "of the caller's own"),
+        "corpus": pipeline.index.fingerprint if pipeline.index is not None else None,
+        "rendering": pipeline.engine.rendering,
+        "seed": pipeline.engine.seed,
+        "budget": {name: getattr(budget, name) for name in ("max_calls", "max_tokens", "max_seconds")},
+        "prompts": pipeline.engine.prompts.hashes(),
+        "dataset": dataset,
+    }
+
+
+def _first(errors: BaseExceptionGroup[PolyhopError]) -> PolyhopError:
+    with contextlib.suppress(StopIteration):
+        return next(e for e in errors.exceptions if isinstance(e, PolyhopError))
+    return _first(errors.exceptions[0])  # type: ignore[arg-type]

@@ -1,0 +1,41 @@
+"""The optional parts: what each extra brings, and how it is imported where it is used."""
+
+from __future__ import annotations
+
+import importlib
+from importlib.util import find_spec
+from types import ModuleType
+
+from polyhop.errors import MissingExtra
+
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "hf": ("torch", "transformers"),
+    "dense": ("faiss", "sentence_transformers"),
+    "docs": ("markitdown",),
+    "serve": ("fastapi", "uvicorn"),
+    "mcp": ("mcp",),
+    "otel": ("opentelemetry.sdk",),
+    "pgvector": ("pgvector", "psycopg"),
+    "qdrant": ("qdrant_client",),
+    "elastic": ("elasticsearch",),
+    "ray": ("ray",),
+    "langchain": ("langchain_core",),
+}
+"""The modules of each extra of the package, as ``pip install 'polyhop[NAME]'`` brings them."""
+
+
+def installed(extra: str) -> bool:
+    """Whether all modules of an extra can be found, without importing them.
+
+    >>> installed("hf") in (True, False)
+    True
+    """
+    return all(find_spec(module.partition(".")[0]) is not None for module in EXTRAS[extra])
+
+
+def load(module: str, extra: str, feature: str) -> ModuleType:
+    """Import a module of an extra; ``MissingExtra`` with the install line where it is not installed."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtra(feature, extra) from error

@@ -1,0 +1,263 @@
+"""Checks on the bundled demonstration set: its passages, its questions and the links between them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from functools import cache
+from importlib import resources
+from itertools import pairwise
+from typing import Any
+
+MIN_PASSAGES = 110
+MIN_QUESTIONS = 32
+MIN_WORDS, MAX_WORDS = 40, 130
+MIN_MEAN_MENTIONS = 2.0
+
+QUESTION_TYPES = {"bridge", "comparison", "intersection", "compositional", "yesno"}
+# The least and the greatest share of all questions that a type may take.
+TYPE_SHARES = {
+    "bridge": (0.25, 0.50),
+    "comparison": (0.15, 0.35),
+    "compositional": (0.12, 0.35),
+    "yesno": (0.06, 0.20),
+    "intersection": (0.04, 0.20),
+}
+# Chains: every passage after the first has to be found through the earlier ones.
+CHAINED = {"bridge", "compositional"}
+# Closed by a comparing step, which has no passage of its own.
+COMPARING = {"comparison", "yesno"}
+
+# Names of things that running text writes with a small letter.
+LOWERCASE_TITLES = frozenset({"Polonium", "Radium"})
+
+Row = dict[str, Any]
+
+
+def _read(name: str) -> list[Row]:
+    text = (resources.files("polyhop.data") / "demo" / name).read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines() if line.strip()]
+
+
+@cache
+def _passages() -> tuple[Row, ...]:
+    return tuple(_read("passages.jsonl"))
+
+
+@cache
+def _questions() -> tuple[Row, ...]:
+    return tuple(_read("questions.jsonl"))
+
+
+@cache
+def _by_id() -> dict[str, Row]:
+    return {row["id"]: row for row in _passages()}
+
+
+def _surface(title: str) -> str:
+    """The title without its closing parenthesis."""
+    return re.sub(r"\s*\([^)]*\)$", "", title)
+
+
+@cache
+def _pattern(title: str) -> re.Pattern[str]:
+    flags = re.IGNORECASE if title in LOWERCASE_TITLES else 0
+    return re.compile(r"(?<!\w)" + re.escape(_surface(title)) + r"(?!\w)", flags)
+
+
+def _names(text: str, title: str) -> bool:
+    return _pattern(title).search(text) is not None
+
+
+def _holds(text: str, phrase: str) -> bool:
+    """Whether the phrase stands in the text as whole words, whatever the case."""
+    return re.search(r"(?<!\w)" + re.escape(phrase.casefold()) + r"(?!\w)", text.casefold()) is not None
+
+
+def _full(row: Row) -> str:
+    return f"{row['title']}\n{row['text']}"
+
+
+@cache
+def _mentions() -> dict[str, list[str]]:
+    titles = [row["title"] for row in _passages()]
+    return {row["title"]: [t for t in titles if t != row["title"] and _names(row["text"], t)] for row in _passages()}
+
+
+def test_there_are_enough_of_both() -> None:
+    assert len(_passages()) >= MIN_PASSAGES
+    assert len(_questions()) >= MIN_QUESTIONS
+
+
+def test_passages_have_the_right_shape() -> None:
+    for row in _passages():
+        assert set(row) == {"id", "title", "text"}, row
+        assert all(isinstance(value, str) and value == value.strip() and value for value in row.values()), row
+        assert re.fullmatch(r"d\d{3}", row["id"]), row["id"]
+        assert row["text"] == " ".join(row["text"].split()), row["id"]
+
+
+def test_ids_and_titles_are_unique() -> None:
+    for rows, key in ((_passages(), "id"), (_passages(), "title"), (_passages(), "text"), (_questions(), "id")):
+        twice = [value for value, n in Counter(row[key] for row in rows).items() if n > 1]
+        assert not twice, (key, twice)
+
+
+def test_passage_lengths() -> None:
+    for row in _passages():
+        assert MIN_WORDS <= len(row["text"].split()) <= MAX_WORDS, (row["title"], len(row["text"].split()))
+
+
+def test_passages_are_linked() -> None:
+    mentions = _mentions()
+    assert not [title for title, found in mentions.items() if not found]
+    assert sum(map(len, mentions.values())) / len(mentions) >= MIN_MEAN_MENTIONS
+
+
+def test_every_passage_is_mentioned_somewhere_or_mentions_two() -> None:
+    mentions = _mentions()
+    mentioned = {title for found in mentions.values() for title in found}
+    loose = [title for title, found in mentions.items() if title not in mentioned and len(found) < 2]
+    assert not loose
+
+
+def test_questions_have_the_right_shape() -> None:
+    keys = {"id", "question", "answers", "type", "gold_titles", "gold_pids", "decomposition"}
+    for row in _questions():
+        assert set(row) == keys, row["id"]
+        assert re.fullmatch(r"q\d{2,3}", row["id"]), row["id"]
+        assert row["question"].endswith("?"), row["id"]
+        assert row["question"] == " ".join(row["question"].split()), row["id"]
+        assert row["type"] in QUESTION_TYPES, row["id"]
+        assert row["answers"], row["id"]
+        assert all(isinstance(a, str) and a.strip() for a in row["answers"]), row["id"]
+        assert len(set(row["answers"])) == len(row["answers"]), row["id"]
+        assert 1 <= len(row["answers"][0].split()) <= 8, row["id"]
+        assert 2 <= len(row["gold_pids"]) <= 4, row["id"]
+        assert row["decomposition"], row["id"]
+
+
+def test_no_question_is_asked_twice() -> None:
+    twice = [q for q, n in Counter(row["question"].casefold() for row in _questions()).items() if n > 1]
+    assert not twice
+
+
+def test_gold_ids_exist_and_agree_with_titles() -> None:
+    for row in _questions():
+        assert len(set(row["gold_pids"])) == len(row["gold_pids"]), row["id"]
+        assert [_by_id()[pid]["title"] for pid in row["gold_pids"]] == row["gold_titles"], row["id"]
+
+
+def test_answers_can_be_read_off_the_gold_passages() -> None:
+    for row in _questions():
+        if row["type"] == "yesno":
+            assert row["answers"][0] in {"yes", "no"}, row["id"]
+            continue
+        gold = "\n".join(_full(_by_id()[pid]) for pid in row["gold_pids"])
+        assert _holds(gold, row["answers"][0]), (row["id"], row["answers"][0])
+
+
+def test_questions_do_not_give_the_answer_away() -> None:
+    for row in _questions():
+        if row["type"] not in COMPARING:
+            assert not [a for a in row["answers"] if _holds(row["question"], a)], row["id"]
+
+
+def test_chains_do_not_name_what_is_to_be_found_on_the_way() -> None:
+    for row in _questions():
+        if row["type"] in CHAINED:
+            named = [s["answer"] for s in row["decomposition"] if _holds(row["question"], s["answer"])]
+            assert not named, (row["id"], named)
+
+
+def test_steps_are_answered_by_their_passages() -> None:
+    for row in _questions():
+        steps = row["decomposition"]
+        for number, step in enumerate(steps):
+            assert set(step) == {"question", "answer", "gold_pid"}, row["id"]
+            assert step["question"].endswith("?"), row["id"]
+            assert "#" not in step["question"], row["id"]
+            if step["gold_pid"] is None:
+                assert row["type"] in COMPARING, row["id"]
+                assert number == len(steps) - 1, row["id"]
+            else:
+                assert step["gold_pid"] in row["gold_pids"], row["id"]
+                passage = _by_id()[step["gold_pid"]]
+                assert _holds(_full(passage), step["answer"]), (row["id"], step["answer"])
+
+
+def test_steps_use_every_gold_passage_and_end_in_the_answer() -> None:
+    for row in _questions():
+        steps = row["decomposition"]
+        assert {s["gold_pid"] for s in steps} - {None} == set(row["gold_pids"]), row["id"]
+        assert (steps[-1]["gold_pid"] is None) == (row["type"] in COMPARING), row["id"]
+        assert steps[-1]["answer"] in row["answers"], row["id"]
+
+
+def test_later_steps_build_on_earlier_ones() -> None:
+    """In a chain each step names, in full, the answer of the step before."""
+    for row in _questions():
+        if row["type"] in CHAINED:
+            steps = row["decomposition"]
+            for before, after in pairwise(steps):
+                assert _holds(after["question"], before["answer"]), (row["id"], after["question"])
+
+
+def test_every_hop_is_linked() -> None:
+    for row in _questions():
+        titles, pids = row["gold_titles"], row["gold_pids"]
+        for number, title in enumerate(titles):
+            if number == 0 and row["type"] in CHAINED:
+                continue
+            earlier = [_by_id()[pid]["text"] for pid in pids[:number]]
+            reached = _names(row["question"], title) or any(_names(text, title) for text in earlier)
+            assert reached, (row["id"], title)
+
+
+def test_no_gold_passage_alone_holds_a_chain() -> None:
+    """The last passage of a chain is not simply the one the question names."""
+    for row in _questions():
+        if row["type"] in CHAINED:
+            assert not _names(row["question"], row["gold_titles"][-1]), row["id"]
+
+
+def test_types_are_balanced() -> None:
+    counts = Counter(row["type"] for row in _questions())
+    total = len(_questions())
+    for kind, (low, high) in TYPE_SHARES.items():
+        assert low <= counts[kind] / total <= high, (kind, counts[kind], total)
+
+
+def test_hops_are_mixed() -> None:
+    hops = Counter(len(row["gold_pids"]) for row in _questions())
+    assert hops[3] >= 4
+    assert hops[4] >= 2
+    assert hops[2] >= len(_questions()) // 3
+
+
+def test_yes_and_no_both_occur() -> None:
+    said = Counter(row["answers"][0] for row in _questions() if row["type"] == "yesno")
+    assert set(said) == {"yes", "no"}
+
+
+def test_comparisons_do_not_always_favour_one_side() -> None:
+    """The entity named first in the question is not always, nor never, the right one."""
+    first = total = 0
+    for row in _questions():
+        if row["type"] != "comparison":
+            continue
+        names = [t for t in row["gold_titles"] if _names(row["question"], t)]
+        if len(names) == 2 and row["answers"][0] in {_surface(t) for t in names}:
+            where = {_surface(t): _pattern(t).search(row["question"]) for t in names}
+            order = sorted(where, key=lambda name: where[name].start())  # type: ignore[union-attr]
+            total += 1
+            first += order[0] == row["answers"][0]
+    assert 0 < first < total
+
+
+def test_the_first_three_questions_are_an_easy_start() -> None:
+    opening = _questions()[:3]
+    assert [row["id"] for row in opening] == ["q01", "q02", "q03"]
+    assert sorted(row["type"] for row in opening) == ["bridge", "bridge", "comparison"]
+    assert all(len(row["gold_pids"]) == 2 for row in opening)
