@@ -18,7 +18,7 @@ from polyhop.extras import EXTRAS, installed
 from polyhop.lm.base import Request
 from polyhop.lm.names import open_lm
 from polyhop.methods.registry import methods
-from polyhop.places import EXTRAS, cache_folder
+from polyhop.places import cache_folder
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.tasks import TASKS
 
