@@ -131,8 +131,8 @@ def index_build(
     stem: Annotated[bool, typer.Option(help="Stem English words.")] = True,
     keep_stop_words: Annotated[bool, typer.Option("--keep-stop-words", help="Index stop words too.")] = False,
     links: Annotated[
-        str, typer.Option(help="auto, own (the corpus' hyperlinks), titles (title mentions) or none.")
-    ] = "auto",
+        str, typer.Option(help="titles (the corpus' hyperlinks, else title mentions), own or none.")
+    ] = "titles",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an index that is there.")] = False,
     skip_bad: opt.SkipBad = False,
     as_json: opt.Json = False,

@@ -9,8 +9,10 @@ from rich.text import Text
 from polyhop.cli import show as draw
 from polyhop.cli.ask import say
 from polyhop.data.corpora import open_corpus
+from polyhop.errors import UnknownName
 from polyhop.retrieval import open_retriever
 from polyhop.retrieval.index import Index, build_index, index_for, open_index
+from polyhop.retrieval.links import LinkMode
 
 
 def run_build(
@@ -30,7 +32,7 @@ def run_build(
         out,
         stemmer="english" if stem else None,
         stop_words=not keep_stop_words,
-        links=links,
+        links=_link_mode(links),
         overwrite=overwrite,
         progress=lambda done: say(f"{done:,} passages"),
     )
@@ -65,9 +67,16 @@ def run_search(index: Path, query: str, k: int, retriever: str, links: bool, as_
         say("nothing found")
 
 
+def _link_mode(name: str) -> LinkMode:
+    modes: dict[str, LinkMode] = {"titles": "titles", "own": "own", "none": False}
+    if name not in modes:
+        raise UnknownName("kind of links", name, modes)
+    return modes[name]
+
+
 def _say_index(index: Index, as_json: bool) -> None:
     if as_json:
-        draw.print_json(dict(index.manifest))
+        draw.print_json(dict(index.facts))
         return
-    for name, value in index.manifest.items():
-        draw.console().print(Text(f"{name}: {value}"))
+    for name in ("name", "passages", "mentions", "links", "stemmer", "stop_words", "fingerprint"):
+        draw.console().print(Text(f"{name}: {index.facts[name]}"))

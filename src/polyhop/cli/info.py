@@ -27,7 +27,7 @@ CORE = ("aiohttp", "orjson", "pydantic", "numpy", "tantivy", "typer", "rich")
 
 def run_methods(as_json: bool) -> None:
     """List the methods."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "name": method.name,
             "summary": method.summary,
@@ -53,7 +53,7 @@ def run_methods(as_json: bool) -> None:
 def run_prompts_list(prompts: Path | None, as_json: bool) -> None:
     """List the prompt tasks."""
     book = PromptBook(prompts)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "task": name,
             "role": book[name].head.role,

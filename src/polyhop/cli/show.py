@@ -115,7 +115,8 @@ def print_report(report: Report, to: Console) -> None:
     """A run's metrics and cost, as two small tables."""
     n = max(1, len(report.rows))
     title = f"{report.method} · {report.lm} · {report.dataset} · {len(report.rows)} questions"
-    metrics = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    to.print(Text(title, style="bold"))
+    metrics = Table(box=None, pad_edge=False)
     for name in ("metric", "percent", "n"):
         metrics.add_column(name, justify="left" if name == "metric" else "right")
     for name, mean in report.metrics.items():
@@ -131,8 +132,8 @@ def print_report(report: Report, to: Console) -> None:
         "completion tokens": f"{usage.completion_tokens / n:,.0f}" + _mark(usage.tokens_estimated),
         "seconds": f"{usage.seconds / n:.2f}",
     }
-    cost = Table(title="per question", title_justify="left", box=None, pad_edge=False)
-    cost.add_column("cost")
+    cost = Table(box=None, pad_edge=False)
+    cost.add_column("per question")
     cost.add_column("mean", justify="right")
     for name, value in rows.items():
         cost.add_row(name, value)

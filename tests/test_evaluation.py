@@ -1,0 +1,117 @@
+"""Runs over datasets: what is written, what a stop loses, what a failing model does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import polyhop
+from polyhop import Passage, Question, ScriptedLM
+from polyhop.errors import DataError, LMError, UsageError
+from polyhop.evaluation.report import Report
+
+CORPUS = [Passage(f"p{n}", f"Town {n}", f"Town {n} lies on the river {n}.") for n in range(8)]
+QUESTIONS = [
+    Question(f"q{n}", f"On which river lies Town {n}?", answers=(f"river {n}",), gold_ids=(f"p{n}",)) for n in range(8)
+]
+
+
+def find(query: str, k: int) -> list[Passage]:
+    return [passage for passage in CORPUS if passage.title in query][:k]
+
+
+def answering(task: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {"answer": fields["passages"][0].text.partition("the ")[2].rstrip(".")}
+
+
+def run(lm: Any, out: Path | None = None, questions: list[Question] = QUESTIONS, **more: Any) -> Report:
+    return polyhop.evaluate(questions, method="one-r", lm=lm, retriever=find, out=out, **more)
+
+
+def test_a_run_is_measured_and_written_down(tmp_path: Path) -> None:
+    report = run(ScriptedLM(answering), tmp_path / "run")
+    assert report.metrics["em"].value == report.metrics["f1"].value == 1.0
+    assert report.metrics["recall_all@5"].value == 1.0
+    assert report.usage.calls == 8
+    assert report.parsed_at_first_try == 1.0
+    rows = [json.loads(line) for line in (tmp_path / "run" / "predictions.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in rows] == [question.id for question in QUESTIONS]
+    trace = json.loads((tmp_path / "run" / rows[3]["trace"]).read_text())
+    assert trace["trace"]["question"] == "On which river lies Town 3?"
+    held = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert held["method"] == "one-r"
+    assert held["settings"]["k"] == 5
+    assert len(held["prompts"]["answer.read"]) == 16
+
+
+def test_the_same_command_asks_only_what_is_missing(tmp_path: Path) -> None:
+    run(ScriptedLM(answering), tmp_path / "run", QUESTIONS[:3])
+    second = ScriptedLM(answering)
+    report = run(second, tmp_path / "run")
+    assert len(second.calls) == 5
+    assert len(report.rows) == 8
+    third = ScriptedLM(answering)
+    assert len(run(third, tmp_path / "run", QUESTIONS[:2]).rows) == 2
+    assert not third.calls
+    assert len((tmp_path / "run" / "predictions.jsonl").read_text().splitlines()) == 8
+
+
+def test_a_last_line_cut_short_is_asked_again(tmp_path: Path) -> None:
+    run(ScriptedLM(answering), tmp_path / "run", QUESTIONS[:3])
+    path = tmp_path / "run" / "predictions.jsonl"
+    path.write_bytes(path.read_bytes()[:-20])
+    again = ScriptedLM(answering)
+    report = run(again, tmp_path / "run", QUESTIONS[:3])
+    assert len(again.calls) == 1
+    assert [row["id"] for row in report.rows] == ["q0", "q1", "q2"]
+
+
+def test_a_spoilt_line_in_the_middle_is_named(tmp_path: Path) -> None:
+    run(ScriptedLM(answering), tmp_path / "run", QUESTIONS[:3])
+    path = tmp_path / "run" / "predictions.jsonl"
+    path.write_text("{" + path.read_text())
+    with pytest.raises(DataError, match=r"predictions\.jsonl:1"):
+        run(ScriptedLM(answering), tmp_path / "run")
+
+
+def test_a_folder_with_other_settings_is_refused(tmp_path: Path) -> None:
+    run(ScriptedLM(answering), tmp_path / "run")
+    with pytest.raises(UsageError, match="other settings: settings"):
+        run(ScriptedLM(answering), tmp_path / "run", k=2)
+
+
+def test_a_failing_question_is_named_and_tried_again(tmp_path: Path) -> None:
+    def failing(task: str, fields: Mapping[str, Any]) -> Any:
+        return LMError("overloaded") if "Town 5" in fields["question"] else answering(task, fields)
+
+    report = run(ScriptedLM(failing), tmp_path / "run", concurrency=1)
+    assert report.failed == {"q5": "overloaded"}
+    assert len(report.rows) == 7
+    again = ScriptedLM(answering)
+    assert not run(again, tmp_path / "run").failed
+    assert len(again.calls) == 1
+
+
+def test_a_model_that_never_answers_stops_the_run_at_once(tmp_path: Path) -> None:
+    lm = ScriptedLM(lambda task, fields: LMError("refused"))
+    with pytest.raises(LMError, match="refused"):
+        run(lm, tmp_path / "run", concurrency=2)
+    assert len(lm.calls) <= 2
+
+
+def test_nonsense_never_ends_a_run_nor_becomes_an_answer() -> None:
+    report = run(ScriptedLM(lambda task, fields: "\x00" * 50 + "I " * 40))
+    assert [row["prediction"] for row in report.rows] == [""] * 8
+    assert report.parsed_at_first_try == 0.0
+    assert report.usage.defaulted_by_task == {"answer.read": 8}
+    assert report.usage.calls == 16
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="file"):
+        run(ScriptedLM(answering), tmp_path / "file" / "run")
