@@ -8,11 +8,23 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypedDict, TypeVar
 
+from polyhop.ahead import Ahead
 from polyhop.errors import BudgetSpent, CapabilityError, SettingError, UsageError, nearest
 from polyhop.lm.base import Completion, LanguageModel, Message, Request, ScoreRequest, TokenScores
 from polyhop.prompts.book import Prompt, PromptBook, Rendering
@@ -26,6 +38,7 @@ from polyhop.trace import Ask, Note, Readout, Score, Searched, Usage
 from polyhop.types import Answer, Citation, Kind, Passage, Read, Search, Span
 
 T = TypeVar("T")
+E = TypeVar("E", bound=BaseException)
 Asked = Mapping[str, Any]
 
 
@@ -68,6 +81,11 @@ class Models:
                 return self.by_name[name]
         raise UsageError(f"no language model for the task {task} (role {role}): give lm={{'default': …}}")
 
+    @property
+    def usual(self) -> LanguageModel:
+        """The default model, or the first where every role has its own: whose tokens lengths are told in."""
+        return self.by_name.get("default") or next(iter(self.by_name.values()))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
@@ -89,17 +107,20 @@ class Engine:
         with run.recorder.recording():
             found = await function(question, run, **settings)
         trace = run.recorder.trace()
-        usage = Usage.of(trace, run.recorder.clock())
+        usage = Usage.of(trace, run.recorder.clock(), wasted=run.wasted)
         return replace(found, citations=found.citations or cite(found), trace=trace, usage=usage)
 
 
 class Run:
     """One question under way. A method calls these and nothing else."""
 
-    def __init__(self, engine: Engine, question: str, method: str, kind: Kind) -> None:
+    def __init__(self, engine: Engine, question: str, method: str, kind: Kind, scouts_for: Ahead | None = None) -> None:
         self.kind = kind
-        self.recorder = Recorder(question, method)
+        self.recorder = Recorder(question, method, silent=scouts_for is not None)
+        self.wasted = 0
         self._engine = engine
+        self._ahead = scouts_for
+        self._scouting = scouts_for is not None
         self._samples: Counter[tuple[Any, ...]] = Counter()
         self._calls = 0
         self._tokens = 0
@@ -159,13 +180,12 @@ class Run:
 
     async def search(self, query: str, k: int) -> list[Passage]:
         """The retriever's ``k`` best passages for ``query``, best first, distinct; fewer where fewer match."""
-        self._check_spent()
+        self._check_spent(call=False)
         step = self.recorder.open()
         await asyncio.sleep(0)
-        found = await self._within(_searched(self._engine.retriever, query, k), final=False)
+        start = partial(_searched, self._engine.retriever, query, k)
+        found = _passages(await self._within(self._made(("search", query, k), start, costs=False), final=False))
         passages = list(dict.fromkeys(found))[:k]
-        if strange := next((p for p in passages if not isinstance(p, Passage)), None):
-            raise UsageError(f"the retriever must return polyhop.Passage objects, not {type(strange).__name__}")
         step.close(Searched, query=query, k=k, passages=tuple(passages))
         return passages
 
@@ -174,7 +194,7 @@ class Run:
         reader = self._engine.reader
         if reader is None:
             raise UsageError("this method reads passages: give reader= a (question, passages) -> spans callable")
-        self._check_spent()
+        self._check_spent(call=False)
         step = self.recorder.open()
         await asyncio.sleep(0)
         spans = list(await self._within(_awaited(reader(question, passages)), final=False))
@@ -194,11 +214,11 @@ class Run:
 
     def count_tokens(self, text: str) -> int:
         """Tokens of ``text`` in the default model's tokenizer, else one for every 4 characters."""
-        return _count(self._engine.models("", ""), text)
+        return _count(self._engine.models.usual, text)
 
     def truncate(self, text: str, tokens: int) -> str:
         """``text`` cut to at most ``tokens`` tokens, at the end."""
-        model = self._engine.models("", "")
+        model = self._engine.models.usual
         cut = getattr(model, "truncate", None)
         return str(cut(text, tokens)) if cut else text[: 4 * max(0, tokens)]
 
@@ -227,10 +247,27 @@ class Run:
         except BudgetSpent as spent:
             self._mark(spent)
         except BaseExceptionGroup as group:
-            spent_only, others = group.split(BudgetSpent)
-            if others is not None or spent_only is None:
-                raise
-            self._mark(_first(spent_only))
+            ours, others = group.split(BudgetSpent)
+            if others is not None:
+                raise _first(others) from group  # the error itself, as it would come without a task group
+            if ours is not None:
+                self._mark(_first(ours))
+
+    @asynccontextmanager
+    async def looking_ahead(self, calls: int) -> AsyncIterator[Scouts]:
+        """Let scouts make up to ``calls`` calls at once ahead of the method, which takes the replies it comes to need.
+        No scout is sent when ``calls`` is 0, nor under a budget of calls or tokens, which must hold exactly."""
+        budget = self._engine.budget
+        if calls == 0 or budget.max_calls is not None or budget.max_tokens is not None:
+            yield Scouts(None, self)
+            return
+        self._ahead = Ahead(calls)
+        try:
+            run = Run(self._engine, self.recorder.question, self.recorder.method, self.kind, self._ahead)
+            yield Scouts(self._ahead, run)
+        finally:
+            self.wasted = self._ahead.wasted
+            await self._ahead.close()
 
     # --- inside --------------------------------------------------------------------------------------------------
 
@@ -255,14 +292,16 @@ class Run:
         self._calls += 1
         step = self.recorder.open()
         await asyncio.sleep(0)  # tasks started together all open their step before any is done
-        completion = await self._within(call.model.complete(self._request(call)), call.final)
+        request = self._request(call)
+        key = (*call.identity, call.attempt, request.sample)
+        completion = await self._within(self._made(key, partial(call.model.complete, request)), call.final)
         output, complaint = self._read(call, completion)
         self._record(step, call, completion, output, complaint)
         return output, complaint, completion
 
     def _request(self, call: _Call) -> Request:
         prompt, settings, can = call.prompt, call.settings, call.model.capabilities
-        same = (prompt.task.name, call.model.name, *settings.values(), *(turn["content"] for turn in call.turns))
+        same = (*call.identity, call.attempt)
         self._samples[same] += 1
         messages: Sequence[Message] = call.turns  # type: ignore[assignment]
         return Request(
@@ -314,15 +353,24 @@ class Run:
             final=call.final,
             cached=reply.cached,
             retries=reply.retries,
+            depth=self._ahead.depth() if self._ahead else None,
         )
+
+    async def _made(self, key: Hashable, start: Callable[[], Awaitable[Any]], *, costs: bool = True) -> Any:
+        """Make a call, or take one that was made ahead."""
+        if self._ahead is None:
+            return await start()
+        made = self._ahead.foresee if self._scouting else self._ahead.take
+        return await made(key, start, costs=costs)
 
     def _room(self, reserve: int) -> bool:
         most = self._engine.budget.max_calls
         return most is None or self._calls < most - reserve
 
-    def _check_spent(self) -> None:
+    def _check_spent(self, call: bool = True) -> None:
+        """``call``: what is about to be done is a language model call, which a search or a reading is not."""
         budget = self._engine.budget
-        if not self._room(reserve=1):
+        if call and not self._room(reserve=1):
             raise BudgetSpent("max_calls")
         if budget.max_tokens is not None and self._tokens >= budget.max_tokens:
             raise BudgetSpent("max_tokens")
@@ -348,6 +396,22 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Scouts:
+    """Sends scouts ahead of a method. ``run`` is the ``Run`` they use: it records nothing."""
+
+    ahead: Ahead | None
+    run: Run
+
+    def send(
+        self, place: tuple[Hashable, ...], scout: Callable[[Any], Coroutine[Any, Any, None]], *, sure: bool
+    ) -> None:
+        """Start ``scout(place)``, once a place. Calls at places the method is ``sure`` to visit come first, then those
+        met first in depth-first order."""
+        if self.ahead is not None:
+            self.ahead.send(place, sure=sure, scout=partial(scout, place))
+
+
+@dataclass(frozen=True, slots=True)
 class _Call:
     """One language model call about to be made."""
 
@@ -358,6 +422,11 @@ class _Call:
     turns: list[dict[str, str]]
     attempt: int
     final: bool
+
+    @property
+    def identity(self) -> tuple[Hashable, ...]:
+        """What makes it the same ask again: task, model, settings and fields, passages by id."""
+        return (self.prompt.task.name, self.model.name, *self.settings.values(), *map(frozen, self.fields.values()))
 
 
 def cite(answer: Answer) -> tuple[Citation, ...]:
@@ -398,10 +467,37 @@ async def _searched(retriever: Retriever | Search | None, query: str, k: int) ->
     return await _awaited(retriever(query, k))
 
 
+def frozen(value: Any) -> Hashable:
+    """A field's value as something hashable: passages by id, sequences and mappings as tuples.
+
+    >>> frozen({"passages": [Passage("p", "T", "x")]})
+    (('passages', ('p',)),)
+    """
+    match value:
+        case Passage():
+            return value.id
+        case Mapping():
+            return tuple((key, frozen(item)) for key, item in value.items())
+        case list() | tuple():
+            return tuple(map(frozen, value))
+        case _:
+            return value if isinstance(value, Hashable) else repr(value)
+
+
 async def _awaited(value: T | Awaitable[T]) -> T:
     return await value if inspect.isawaitable(value) else value
 
 
-def _first(group: BaseExceptionGroup[BudgetSpent]) -> BudgetSpent:
+def _passages(found: Any) -> Sequence[Passage]:
+    """What a retriever returned, or an error that says what it should have."""
+    if isinstance(found, (str, bytes)) or not isinstance(found, Iterable):
+        raise UsageError(f"the retriever must return polyhop.Passage objects, not a {type(found).__name__}")
+    passages = list(found)
+    if strange := next((type(p).__name__ for p in passages if not isinstance(p, Passage)), None):
+        raise UsageError(f"the retriever must return polyhop.Passage objects, not a list with a {strange}")
+    return passages
+
+
+def _first(group: BaseExceptionGroup[E]) -> E:
     inner = group.exceptions[0]
     return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner

@@ -20,16 +20,19 @@ class _Strand:
 
     A task inherits the strand that spawned it (context variables are copied to new tasks) and opens its own at its
     first step. Tasks spawned together form a fork: their steps come after what the parent had done before it, and the
-    parent's next step, or its next fork, after theirs. Keys sort in the order of a sequential run whatever the timing:
-    a fork ``c`` stands at ``(…, c)`` among the parent's steps, the steps of its i-th task at ``(…, c, i, …)``.
+    parent's next step, or its next fork, after theirs. A task that is late to its first step (it waited for a
+    semaphore) still belongs to the fork its parent waits at; one that forks before any step of its own is not seen, so
+    it opens a branch first. Keys sort in the order of a sequential run whatever the timing: a fork ``c`` stands at
+    ``(…, c)`` among the parent's steps, the steps of its i-th task at ``(…, c, i, …)``.
     """
 
-    __slots__ = ("children", "fork", "frontier", "path", "spawned", "step_count", "task")
+    __slots__ = ("children", "fork", "frontier", "path", "spawned", "step_count", "task", "waiting")
 
     def __init__(self, task: asyncio.Task[Any] | None, path: _Key, frontier: tuple[_Key, ...]) -> None:
         self.task, self.path, self.frontier = task, path, frontier
         self.step_count = self.spawned = 0
         self.fork: int | None = None
+        self.waiting: object = None
         self.children: list[_Strand] = []
 
     @property
@@ -37,8 +40,11 @@ class _Strand:
         return self.task is None or self.task.done()
 
     def spawn(self, task: asyncio.Task[Any] | None) -> _Strand:
-        if self.fork is None or all(child.over for child in self.children):
+        waiting = getattr(self.task, "_fut_waiter", None)  # what the parent awaits: one future for the whole fork
+        still = waiting is not None and waiting is self.waiting
+        if self.fork is None or (not still and all(child.over for child in self.children)):
             self.join()
+            self.waiting = waiting
             self.fork, self.spawned, self.step_count = self.step_count, 0, self.step_count + 1
         assert self.fork is not None
         child = _Strand(task, (*self.path, self.fork, self.spawned), self.frontier)
@@ -78,6 +84,8 @@ class OpenStep:
 
     def close(self, kind: type[Step], **data: Any) -> None:
         """Record the step as ``kind`` with its own ``data``; its seconds end now."""
+        if self.recorder.silent:
+            return
         clock = self.recorder.clock() - self.started
         self.recorder.closed[self.key] = kind(id=0, started=self.started, seconds=clock, **data)
 
@@ -85,8 +93,8 @@ class OpenStep:
 class Recorder:
     """Collects the steps of one question. Enter it around the method; ``trace`` afterwards."""
 
-    def __init__(self, question: str, method: str) -> None:
-        self.question, self.method = question, method
+    def __init__(self, question: str, method: str, *, silent: bool = False) -> None:
+        self.question, self.method, self.silent = question, method, silent
         self.opened: dict[_Key, OpenStep] = {}
         self.closed: dict[_Key, Step] = {}
         self.budget: str | None = None
@@ -110,6 +118,8 @@ class Recorder:
 
     def open(self) -> OpenStep:
         """Begin a step here and now: under the enclosing branch, after all this task has waited for."""
+        if self.silent:
+            return OpenStep(self, (), None, (), self.clock())
         task, strand = asyncio.current_task(), _strand.get()
         if strand.task is not task:
             strand = strand.spawn(task)

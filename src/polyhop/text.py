@@ -84,7 +84,7 @@ def sentences(text: str) -> list[str]:
     pieces: list[str] = []
     start = 0
     for gap in _SENTENCE_END.finditer(text):
-        if _ABBREVIATION.search(text[start : gap.start()]):
+        if _ABBREVIATION.search(text, max(start, gap.start() - 8), gap.start()):  # a window: text may be all initials
             continue
         pieces.append(text[start : gap.end()].strip())
         start = gap.end()

@@ -40,10 +40,11 @@ class Step:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask(Step):
     """One language model call. ``problem`` says what was wrong with the reply's form (``output`` is then None);
-    ``attempt`` 2 is the corrective retry."""
+    ``attempt`` 2 is the corrective retry. ``depth``, where calls ran ahead of their turn: how many in a row it took to
+    come to this reply."""
 
     kind: ClassVar[str] = "ask"
-    volatile: ClassVar[frozenset[str]] = frozenset({"started", "seconds", "cached", "retries"})
+    volatile: ClassVar[frozenset[str]] = frozenset({"started", "seconds", "cached", "retries", "depth"})
 
     task: str
     model: str
@@ -62,6 +63,7 @@ class Ask(Step):
     final: bool = False
     cached: bool = False
     retries: int = 0
+    depth: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +149,8 @@ class Trace:
     @property
     def layers(self) -> int:
         """The longest chain of language model calls each of which had to wait for the one before."""
+        if any(call.depth is not None for call in self.calls):
+            return max(call.depth or 0 for call in self.calls)
         return int(self._longest(lambda step: 1.0 if isinstance(step, CALLS) else 0.0))
 
     @property
@@ -179,7 +183,9 @@ class Trace:
 class Usage:
     """What one question, or a run of them, cost."""
 
-    volatile: ClassVar[frozenset[str]] = frozenset({"cache_hits", "retries", "seconds", "critical_seconds"})
+    volatile: ClassVar[frozenset[str]] = frozenset(
+        {"layers", "wasted", "cache_hits", "retries", "seconds", "critical_seconds"}
+    )
 
     calls: int = 0
     calls_by_task: Mapping[str, int] = field(default_factory=dict)
@@ -194,14 +200,15 @@ class Usage:
     defaulted_by_task: Mapping[str, int] = field(default_factory=dict)
     parsed_first_try: int = 0
     asked: int = 0
+    wasted: int = 0
     cache_hits: int = 0
     retries: int = 0
     seconds: float = 0.0
     critical_seconds: float = 0.0
 
     @classmethod
-    def of(cls, trace: Trace, seconds: float) -> Usage:
-        """The usage of one question from its trace and its wall-clock ``seconds``."""
+    def of(cls, trace: Trace, seconds: float, *, wasted: int = 0) -> Usage:
+        """The usage of one question from its trace, its wall-clock ``seconds`` and the calls ``wasted`` ahead."""
         calls = trace.calls
         first = [call for call in calls if call.attempt == 1]
         scored = Counter(step.task for step in trace.steps if isinstance(step, Score))
@@ -220,6 +227,7 @@ class Usage:
             defaulted_by_task=dict(trace.defaults),
             parsed_first_try=sum(call.problem is None for call in first),
             asked=len(first),
+            wasted=wasted,
             cache_hits=sum(call.cached for call in calls),
             retries=sum(call.retries for call in calls),
             seconds=seconds,

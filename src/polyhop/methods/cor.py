@@ -53,7 +53,8 @@ async def chain_of_reviews(
                     passages=list(passages),
                     thoughts=thoughts,
                 )
-                accepted, analysis, query = review.supported, review.answer, review.query or question
+                accepted = review.supported and bool(passages)  # nothing found supports nothing
+                analysis, query = review.answer, review.query or question
                 turn.verdict = "accept" if accepted else "search"
 
     evidence = Evidence(tuple(passages), analysis if accepted else None)

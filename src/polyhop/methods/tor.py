@@ -50,6 +50,7 @@ async def tree_of_reviews(
     shots: NonNegative = 3,  # §4.4
     context_tokens: Positive = 4096,  # §4.4
     rank_limit: Positive = 15,  # §4.2, recall@15
+    speculate: NonNegative = 0,  # beyond the paper: calls made ahead of the depth-first order; the result is the same
 ) -> Answer:
     """Review every reasoning path of a tree of passages; accepted paths are the evidence (§3)."""
     pool: list[Evidence] = []
@@ -58,32 +59,46 @@ async def tree_of_reviews(
 
     async def expand(path: Path, query: str) -> None:
         hits = await run.search(query, widths[len(path)])
-        accepted = _passages(pool) if repetitive_pruning else ()  # §3.4: the pool as it is right after retrieval
-        for passage in hits:
-            if passage not in path and passage not in accepted:
-                await visit((*path, passage))  # §3.2: depth first, a whole subtree before the next sibling
+        children = [(*path, hit) for hit in hits if hit not in path and not pruned(hit)]  # §3.4, right after retrieval
+        send_scouts(children, sure=True)
+        for child in children:
+            await visit(child)  # §3.2: depth first, a whole subtree before the next sibling
 
     async def visit(path: Path) -> None:
-        if prune_when == "review" and repetitive_pruning and path[-1] in _passages(pool):
+        if prune_when == "review" and pruned(path[-1]):
             return
         with run.branch("passage", path[-1].title, path[-1:]) as node:
-            review: Review = await run.ask(
-                "tor.review",
-                options={"shots": shots},
-                question=question,
-                passages=list(path),  # §3.2: all passages of the path as one whole
-                thoughts=expansion == "cot",
-            )
+            review = await review_of(path, run)
             reviewed.append(path[-1])
             if review.relevant:
                 relevant.append(path)
-            node.verdict = _verdict(review, last_layer=len(path) == len(widths), prune=relevance_pruning)
+            node.verdict = verdict(path, review)
             if node.verdict == "accept":
                 pool.append(Evidence(path, review.answer))  # §3.2 (iii): the path and its brief analysis
             elif node.verdict == "search":
-                await expand(path, await next_query(path, review))
+                await expand(path, await next_query(path, review, run))
 
-    async def next_query(path: Path, review: Review) -> str:
+    def pruned(passage: Passage) -> bool:
+        return repetitive_pruning and passage in _passages(pool)  # §3.4: against the pool as it is at this moment
+
+    async def review_of(path: Path, run: Run) -> Review:
+        review: Review = await run.ask(
+            "tor.review",
+            options={"shots": shots},
+            question=question,
+            passages=list(path),  # §3.2: all passages of the path as one whole
+            thoughts=expansion == "cot",
+        )
+        return review
+
+    def verdict(path: Path, review: Review) -> Verdict:
+        if review.relevant and review.supported:
+            return "accept"
+        if relevance_pruning and not review.relevant:
+            return "reject"
+        return "stop" if len(path) == len(widths) else "search"  # "stop": the path ends unaccepted in the last layer
+
+    async def next_query(path: Path, review: Review, run: Run) -> str:
         query = review.query
         if expansion == "mpc":  # §3.4, Table 9: the missing paragraph, from the model's own knowledge, is the query
             supplement: Supplement = await run.ask(
@@ -92,8 +107,20 @@ async def tree_of_reviews(
             query = supplement.information or query
         return query or question
 
-    with run.gathering():
-        await expand((), question)  # §3.1: the root is the question
+    async def scout(path: Path) -> None:
+        """Make the calls the depth-first order will probably come to; it decides, and takes the replies it needs."""
+        review = await review_of(path, ahead.run)
+        if verdict(path, review) == "search":
+            hits = await ahead.run.search(await next_query(path, review, ahead.run), widths[len(path)])
+            send_scouts([(*path, hit) for hit in hits if hit not in path and not pruned(hit)], sure=False)
+
+    def send_scouts(paths: list[Path], *, sure: bool) -> None:
+        for path in paths:
+            ahead.send(path, scout, sure=sure)
+
+    async with run.looking_ahead(speculate) as ahead:
+        with run.gathering():
+            await expand((), question)  # §3.1: the root is the question
 
     response = await _respond(question, pool, relevant, run, mode=fusion, context_tokens=context_tokens, shots=shots)
     return Answer(
@@ -103,15 +130,6 @@ async def tree_of_reviews(
         supported=bool(pool),
         statistics={"reviews": len(reviewed), "documents": len(set(reviewed)), "evidence": len(pool)},
     )
-
-
-def _verdict(review: Review, *, last_layer: bool, prune: bool) -> Verdict:
-    """§3.2 (iii). "stop": not enough and no layer left; the path ends unaccepted."""
-    if review.relevant and review.supported:
-        return "accept"
-    if prune and not review.relevant:
-        return "reject"
-    return "stop" if last_layer else "search"
 
 
 async def _respond(

@@ -11,27 +11,25 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import ValidationError
+from annotated_types import Ge
+from pydantic import TypeAdapter, ValidationError
 
 from polyhop.errors import PromptError, nearest
-from polyhop.prompts.parsing import Malformed, first_object
+from polyhop.prompts.parsing import Malformed, objects, own_parts
 from polyhop.prompts.show import show
 from polyhop.prompts.tasks import TASKS, Output, Task, task_named
 from polyhop.prompts.template import Template
-from polyhop.types import Passage
+from polyhop.types import NonNegative, Passage, Positive
 
 Rendering: TypeAlias = Literal["text", "json"]
 Turn: TypeAlias = dict[str, str]
-
-LONGEST_REPLY = 20_000
-"""Characters of a reply that are read; the rest cannot change the output."""
 
 _HEAD = re.compile(r"\A\+\+\+\n(.*?)^\+\+\+\n", re.DOTALL | re.MULTILINE)
 _SECTIONS = re.compile(r"^# (Output|Input)\n", re.MULTILINE)
@@ -42,10 +40,13 @@ class Head:
     """What a prompt file's head sets; ``Run.ask(options=…)`` overrides any of it."""
 
     role: str = "reasoner"
-    temperature: float = 0.0
-    max_tokens: int = 512
+    temperature: Annotated[float, Ge(0)] = 0.0
+    max_tokens: Positive = 512
     stop: tuple[str, ...] = ()
-    shots: int = 3
+    shots: NonNegative = 3
+
+
+_HEAD_SHAPE = TypeAdapter(Head)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,29 +70,53 @@ class Prompt:
     input: Template
     demonstrations: tuple[Demonstration, ...]
     _openings: dict[tuple[Any, ...], list[Turn]] = field(default_factory=dict)
+    _schemas: dict[tuple[str, ...], dict[str, Any]] = field(default_factory=dict)
 
     def render(self, fields: Mapping[str, Any], *, rendering: Rendering = "text", shots: int = 3) -> list[Turn]:
         """The chat messages of a call: instruction, ``shots`` demonstrations (the stable head that servers can keep),
         then the call's own input."""
-        tested = self.instruction.tested | self.form.tested | self.input.tested
-        flags = {name: fields[name] for name in sorted(tested)}
-        key = (rendering, shots, *((name, str(value)) for name, value in flags.items()))
+        switches = {name: fields[name] for name in self.switches}
+        fixed = (self.instruction, self.form)
+        holding = (part.holds(fields) for template in fixed for part in template.parts)  # a field shown may be tested
+        key = (rendering, shots, *map(str, switches.values()), *holding)
         if (opening := self._openings.get(key)) is None:
-            opening = self._openings[key] = self._opening(flags, rendering, shots)
-        return [*opening, {"role": "user", "content": self._input(fields)}]
+            opening = self._openings[key] = self._opening(fields, switches, rendering, shots)
+        return [*map(dict, opening), {"role": "user", "content": self._input(fields)}]
+
+    @property
+    def switches(self) -> list[str]:
+        """The fields that are only asked about, never shown: they steer the prompt and hold for demonstrations too."""
+        return sorted((self.instruction.tested | self.form.tested | self.input.tested) - self.input.shown)
 
     def read(self, text: str, fields: Mapping[str, Any], rendering: Rendering = "text") -> Output:
-        """The typed output of a reply; ``Malformed`` says what is wrong with it."""
-        text = text[:LONGEST_REPLY]
-        if rendering == "text":
-            return self.check(self.task.parse(text, fields))
-        try:
-            return self.check(first_object(text))
-        except Malformed as complaint:
-            try:  # some models keep to the markers they were trained on
-                return self.check(self.task.parse(text, fields))
-            except Malformed:
-                raise complaint from None
+        """The typed output of a reply, in either rendering's form; ``Malformed`` says what is wrong with it."""
+        complaints: dict[Rendering, Malformed] = {}
+        readers: dict[Rendering, Callable[[str, Mapping[str, Any]], Output]] = {
+            "json": self._read_json,  # first: an object that fits is no accident, a line of text may be one
+            "text": self._read_text,
+        }
+        for part in own_parts(text):
+            for form, reader in readers.items():
+                try:
+                    return reader(part, fields)
+                except Malformed as complaint:
+                    complaints.setdefault(form, complaint)
+        raise complaints[rendering]
+
+    def _read_text(self, text: str, fields: Mapping[str, Any]) -> Output:
+        return self.check(self.task.parse(text, fields))
+
+    def _read_json(self, text: str, fields: Mapping[str, Any]) -> Output:
+        first: Malformed | None = None
+        for value in objects(text):
+            try:
+                output = self.check(value)
+                if (lack := output.missing()) is None:
+                    return output
+                raise Malformed(lack)
+            except Malformed as complaint:
+                first = first or complaint
+        raise first or Malformed("the reply must be one JSON object")
 
     def check(self, value: Mapping[str, Any]) -> Output:
         """``value`` as the task's output, or ``Malformed``."""
@@ -105,26 +130,28 @@ class Prompt:
         """The task's safe default."""
         return self.task.output.model_validate(dict(self.task.default))
 
-    def schema(self) -> dict[str, Any]:
-        """The output shape as a strict JSON schema: every field required, null where it may be left out."""
-        schema = self.task.output.model_json_schema()
-        for shape in (schema, *schema.get("$defs", {}).values()):
-            shape["additionalProperties"] = False
-            shape["required"] = list(shape["properties"])
-            for item in shape["properties"].values():
-                item.pop("default", None)
-        return schema
+    def schema(self, fields: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The output shape as a strict JSON schema: every field required, null where it may be left out.
 
-    def _opening(self, flags: Mapping[str, Any], rendering: Rendering, shots: int) -> list[Turn]:
-        form = self.form.render(flags, {}) if rendering == "text" else self._json_form()
-        turns = [{"role": "system", "content": f"{self.instruction.render(flags, {}).strip()}\n\n{form.strip()}"}]
+        With a call's ``fields``, only what it asks for. Shared between calls: not to be changed.
+        """
+        names = tuple(self.task.output.model_fields if fields is None else self.task.asked(fields))
+        if names not in self._schemas:
+            self._schemas[names] = _strict(self.task.output.model_json_schema(), names)
+        return self._schemas[names]
+
+    def _opening(
+        self, fields: Mapping[str, Any], switches: Mapping[str, Any], rendering: Rendering, shots: int
+    ) -> list[Turn]:
+        form = self.form.render(fields, {}) if rendering == "text" else self._json_form(fields)
+        turns = [{"role": "system", "content": f"{self.instruction.render(fields, {}).strip()}\n\n{form.strip()}"}]
         for demo in self.demonstrations[:shots]:
-            fields = {**flags, **demo.fields}
+            shown = {**dict.fromkeys(self.task.fields), **demo.fields, **switches}
             if rendering == "text":
-                reply = self.task.write(demo.output, fields)
+                reply = self.task.write(demo.output, shown)
             else:
-                reply = json.dumps(demo.output.model_dump(), ensure_ascii=False)
-            turns += [{"role": "user", "content": self._input(fields)}, {"role": "assistant", "content": reply}]
+                reply = json.dumps(demo.output.model_dump(include=set(self.task.asked(shown))), ensure_ascii=False)
+            turns += [{"role": "user", "content": self._input(shown)}, {"role": "assistant", "content": reply}]
         return turns
 
     def _input(self, fields: Mapping[str, Any]) -> str:
@@ -134,16 +161,27 @@ class Prompt:
             shown[name] = special(fields[name], fields) if special else show(fields[name])
         return self.input.render(fields, shown).strip()
 
-    def _json_form(self) -> str:
-        lines = [f'  "{name}": {_kind(item)}' for name, item in self.schema()["properties"].items()]
-        body = ",\n".join(lines)
+    def _json_form(self, fields: Mapping[str, Any]) -> str:
+        items = self.schema(fields)["properties"].items()
+        body = ",\n".join(f'  "{name}": {_kind(item)}' for name, item in items)
         return f"Reply with one JSON object of this form and nothing else:\n{{\n{body}\n}}"
+
+
+def _strict(schema: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    schema["properties"] = {name: schema["properties"][name] for name in names}
+    for shape in (schema, *schema.get("$defs", {}).values()):
+        shape["additionalProperties"] = False
+        shape["required"] = list(shape["properties"])
+        for item in shape["properties"].values():
+            item.pop("default", None)
+    return schema
 
 
 def _kind(item: Mapping[str, Any]) -> str:
     names = {"boolean": "true or false", "string": "text", "null": "null", "number": "a number", "array": "a list"}
     options = item.get("anyOf", [item])
-    return " or ".join(names.get(option.get("type", ""), "an object") for option in options)
+    kind = " or ".join(names.get(option.get("type", ""), "an object") for option in options)
+    return f"{kind} ({item['description']})" if "description" in item else kind
 
 
 class PromptBook:

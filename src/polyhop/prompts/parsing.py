@@ -1,7 +1,8 @@
 """Reading and writing the text form of outputs: marker tokens and "The answer is …", as models really write them.
 
 Readers are tolerant of case, bold, missing step headings and chatter around the markers; what cannot be read raises
-``Malformed`` with a complaint the model is shown once. Nothing is ever evaluated.
+``Malformed`` with a complaint the model is shown once. Nothing is ever evaluated, and every reader is linear in the
+length of the reply.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
-from polyhop.text import sentences
+from polyhop.prompts.answers import bare_answer, leading_answer, something, told_answer
 
 Fields = Mapping[str, Any]
 
@@ -21,17 +24,42 @@ class Malformed(ValueError):
     """A reply that is not in its task's form; the message says what is missing."""
 
 
-_MARKER = re.compile(r"\[\s{0,3}([A-Z][A-Z _]{1,30}?)\s{0,3}\]\*{0,2}", re.IGNORECASE)
+MARKERS = frozenset("RELEVANT IRRELEVANT SUPPORTED UNSUPPORTED ANSWER QUERY INFO INFORMATION".split())
+"""The marker tokens of all tasks: the text after one ends where the next begins."""
+LONGEST_REPLY = 20_000
+"""Characters of a reply that are read: half from its head, half from its end."""
+MOST_OBJECTS = 100
+"""Opening braces of a reply that are tried as the start of a JSON object."""
+
+# A bracket may hold spaces or be filled, "[ANSWER: Paris]": the colon is left to be stripped with what follows it.
+_MARKER = re.compile(r"\[[\s*]{0,3}([A-Z][A-Z _-]{1,30}?)[\s*]{0,3}(?:\]|(?=:))\*{0,2}", re.IGNORECASE)
+_ECHO = re.compile(  # the instruction's own "[RELEVANT] or [IRRELEVANT]", said again
+    "|".join(
+        rf"\[{first}\][^\[\]\n]{{0,40}}?(?:\bor\b|/|\|)[ \t*]*\[{second}\]"
+        for first, second in (("RELEVANT", "IRRELEVANT"), ("SUPPORTED", "UNSUPPORTED"), ("ANSWER", "QUERY"))
+    ),
+    re.IGNORECASE,
+)
 _STEP = re.compile(
-    r"^[^\w\n]*(?:step[ \t]*\d+\b.*|(?:thought|judge?ment|output|answer|information)s?[ \t*]*:.*)$",
+    r"^[^\w\n]*(?:step[ \t]*\d+\b.*|(?:thought|judge?ment|output|answer|query|information)s?[ \t*]*:.*)$",
     re.IGNORECASE | re.M,
 )
-_THOUGHT = re.compile(r"^[^\w\n]*thoughts?[ \t*]*:[ \t*]*(.*)$", re.IGNORECASE | re.M)
-_ANSWER_IS = re.compile(r"\b(?:(?:the|my|its) )?(?:(?:final|correct|short) )?answer (?:is|would be)\b[ \t]*:?\s*", re.I)
-_ANSWER_LABEL = re.compile(r"^[^\w\n]*(?:final )?answer[ \t*]*:[ \t*]*", re.IGNORECASE | re.M)
-_NOTHING = frozenset({"", "none", "null", "n/a", "na", "nothing", "-"})
-LONGEST_BARE_ANSWER = 15
-"""Words: an unmarked one-line reply up to this length is taken as the answer itself."""
+_THOUGHT = re.compile(r"^[^\w\n]*thoughts?[ \t]*\d{0,2}[ \t*]*:[ \t*]*(.*)$", re.IGNORECASE | re.M)
+_LEAD = re.compile(r"[\s:*]*(?:[-–]\s+)?")
+_NEXT_TURN = re.compile(r"<\|(?:im_end|eot_id|end|endoftext|end_of_text)\|>|</s>|(?P<question>^[ \t#*]*Question:)", re.M)
+_FORMED = re.compile(r"\banswers? (?:is|are)\b|^\W*answer\W*:|[\[}]", re.IGNORECASE | re.M)
+
+
+def own_parts(text: str) -> Iterator[str]:
+    """A reply up to where the model goes on to a question of its own, as base models do; then the whole of it."""
+    if len(text) > LONGEST_REPLY:
+        text = f"{text[: LONGEST_REPLY // 2]}\n{text[-LONGEST_REPLY // 2 :]}"
+    for turn in itertools.islice(_NEXT_TURN.finditer(text), 2):  # the first may be the question said again
+        head = text[: turn.start()].strip()
+        if head and (turn["question"] is None or _FORMED.search(head)):
+            yield head
+            break
+    yield text
 
 
 # --- markers -----------------------------------------------------------------------------------------------------
@@ -42,43 +70,62 @@ def judgement(text: str, yes: str, no: str) -> bool | None:
 
     >>> judgement("Judgment: **[Irrelevant]**", "RELEVANT", "IRRELEVANT")
     False
-    >>> judgement("Judgment: RELEVANT", "RELEVANT", "IRRELEVANT")
+    >>> judgement("Judgment: Relevant, it names him.", "RELEVANT", "IRRELEVANT")
     True
     """
-    bracketed = [name for found in _MARKER.finditer(text) if (name := found[1].upper()) in (yes, no)]
-    if bracketed:
-        return bracketed[-1] == yes
-    bare = re.findall(rf"^[^\w\n]*(?:[\w ]+:)?[^\w\n]*\b({yes}|{no})\b[^\w\n]*$", text, re.IGNORECASE | re.M)
-    return bare[-1].upper() == yes if bare else None
+    for marker in reversed(_MARKER.findall(text)):
+        if (name := marker.upper()) in (yes, no, f"NOT {yes}"):
+            return bool(name == yes)
+    bare = _bare_judgement(yes, no).findall(text)
+    return (bare[-1][1].upper() == yes) is not bool(bare[-1][0]) if bare else None
 
 
-def after_marker(text: str, *names: str) -> str | None:
-    """What follows the last ``[NAME]``, up to the next marker or step heading; None if absent or empty.
+@cache
+def _bare_judgement(yes: str, no: str) -> re.Pattern[str]:
+    """A line that is a judgement without its brackets, "Step 1: Judgment: the path is not relevant"; no thought."""
+    return re.compile(
+        r"^(?![^\w\n]*thought)[^\w\n]*(?:[\w \t-]{1,24}:[^\w\n]*){0,2}"
+        r"(?:(?:the|these|this|it|they)\b[\w \t]{0,30}\b(?:is|are)[ \t]+)?"
+        rf"(not[ \t-]+)?({yes}|{no})\b(?=[^\w\n]*$|[ \t*]*[.,;:(–—])",
+        re.IGNORECASE | re.M,
+    )
+
+
+def after_marker(text: str, *names: str, whole: bool = False) -> str | None:
+    """The line after the last ``[NAME]``, or all up to the next marker or step (``whole``); None if it says nothing.
 
     >>> after_marker("Output: [QUERY] who directed Alien?", "QUERY")
     'who directed Alien?'
     >>> after_marker("[ANSWER] None", "ANSWER") is None
     True
     """
-    found = [marker for marker in _MARKER.finditer(text) if marker[1].upper() in names]
-    for marker in reversed(found):
-        rest = text[marker.end() :].lstrip(" :\t-–*")
-        stop = min((m.start() for m in (_MARKER.search(rest), _STEP.search(rest)) if m), default=len(rest))
-        if value := something(rest[:stop]):
-            return value
+    known = MARKERS.union(names)
+    marks = [(mark.start(), mark.end(), name) for mark in _MARKER.finditer(text) if (name := mark[1].upper()) in known]
+    if all(name not in names for _, _, name in marks):
+        return None
+    ends = sorted([start for start, _, _ in marks] + [step.start() for step in _STEP.finditer(text)])
+    for _, end, name in reversed(marks):
+        if name in names:
+            after = bisect_left(ends, end)
+            rest = _LEAD.sub("", text[end : ends[after] if after < len(ends) else None], count=1)
+            if value := something(rest if whole else rest.partition("\n")[0]):
+                return value
     return None
 
 
-def something(text: str | None) -> str | None:
-    """A value stripped of quotes and bold; None for nothing and for words that mean nothing.
+def after_label(text: str, *names: str) -> str | None:
+    """What follows the last line label of those names, for models that drop the brackets; None if there is none.
 
-    >>> something(' "Paris" '), something("N/A")
-    ('Paris', None)
+    >>> after_label("Step 3" + chr(10) + "**Output:** Lars Sonck", "answer", "output")
+    'Lars Sonck'
     """
-    value = " ".join((text or "").split()).strip("*").strip()
-    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'`":
-        value = value[1:-1].strip()
-    return None if value.lower().rstrip(".") in _NOTHING else value
+    lines = re.findall(rf"^[^\w\n]*(?:{'|'.join(names)})[ \t*]*:[ \t*]*(.*)$", text, re.IGNORECASE | re.M)
+    return something(lines[-1]) if lines and not marked(lines[-1]) else None
+
+
+def marked(text: str) -> bool:
+    """Whether a text carries any task's marker."""
+    return any(name.upper() in MARKERS for name in _MARKER.findall(text))
 
 
 def thoughts(text: str) -> str | None:
@@ -95,6 +142,7 @@ def read_review(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_review("[RELEVANT] [UNSUPPORTED] [QUERY] Who wrote it?", {})["query"]
     'Who wrote it?'
     """
+    text = _ECHO.sub("", text)
     relevant = judgement(text, "RELEVANT", "IRRELEVANT")
     supported = judgement(text, "SUPPORTED", "UNSUPPORTED")
     answer, query = after_marker(text, "ANSWER"), after_marker(text, "QUERY")
@@ -104,14 +152,16 @@ def read_review(text: str, fields: Fields) -> dict[str, Any]:
         if relevant and answer is None and query is None:
             raise Malformed("Step 2 needs its judgment: [SUPPORTED] or [UNSUPPORTED]")
         supported = relevant and answer is not None
-    if relevant and supported and answer is None:
-        raise Malformed("Step 3 needs [ANSWER] and the answer after [SUPPORTED]")
+    if supported:
+        answer = answer or after_label(text, "answer", "output: answer", "output")
+        if relevant and answer is None:
+            raise Malformed("Step 3 needs [ANSWER] and the answer after [SUPPORTED]")
     return {
+        "thought": thoughts(text),
         "relevant": relevant,
         "supported": supported,
-        "thought": thoughts(text),
         "answer": answer if supported else None,
-        "query": None if supported else query,
+        "query": None if supported else query or after_label(text, "query", "output: query", "output"),
     }
 
 
@@ -136,10 +186,11 @@ def read_supplement(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_supplement("[INFO] Alien was directed by Ridley Scott. [ANSWER] 1937", {})["information"]
     'Alien was directed by Ridley Scott.'
     """
-    information = after_marker(text, "INFO", "INFORMATION")
+    information = after_marker(text, "INFO", "INFORMATION", whole=True) or after_label(text, "information")
     if information is None:
         raise Malformed("the missing information must follow [INFO]")
-    return {"thought": thoughts(text), "information": information, "answer": after_marker(text, "ANSWER")}
+    answer = after_marker(text, "ANSWER") or after_label(text, "answer")
+    return {"thought": thoughts(text), "information": information, "answer": answer}
 
 
 def write_supplement(output: Any, fields: Fields) -> str:
@@ -155,14 +206,11 @@ def read_reasoned(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_reasoned("Alien is by Scott. So the answer is Ridley Scott.", {})
     {'rationale': 'Alien is by Scott.', 'answer': 'Ridley Scott'}
     """
-    ends = list(_ANSWER_IS.finditer(text)) or list(_ANSWER_LABEL.finditer(text))
-    for end in reversed(ends):
-        if answer := short_answer(text[end.end() :]):
-            lead = re.sub(r"\b(?:so|thus|hence|therefore|and)\W*$", "", text[: end.start()].rstrip(), flags=re.I)
-            return {"rationale": lead.strip() or None, "answer": answer}
-    if answer := bare_answer(text):
+    if told := told_answer(text):
+        return {"rationale": told.before or None, "answer": told.answer}
+    if not marked(text) and (answer := bare_answer(text)):
         return {"rationale": None, "answer": answer}
-    raise Malformed('the last sentence must be "The answer is …"')
+    raise Malformed('the last sentence must be "The answer is …", with an answer')
 
 
 def write_reasoned(output: Any, fields: Fields) -> str:
@@ -177,10 +225,14 @@ def read_direct(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_direct("Answer: Ridley Scott", {})["answer"]
     'Ridley Scott'
     """
-    try:
-        return {"rationale": None, "answer": read_reasoned(text, fields)["answer"]}
-    except Malformed:
-        raise Malformed("the reply must be the answer alone, in a few words") from None
+    told = told_answer(text)
+    if told and told.plainly:
+        return {"rationale": None, "answer": told.answer}
+    if not marked(text) and (answer := leading_answer(text)):
+        return {"rationale": None, "answer": answer}
+    if told:
+        return {"rationale": None, "answer": told.answer}
+    raise Malformed("the reply must be the answer alone, in a few words")
 
 
 def write_direct(output: Any, fields: Fields) -> str:
@@ -188,41 +240,25 @@ def write_direct(output: Any, fields: Fields) -> str:
     return f"Answer: {output.answer}"
 
 
-def short_answer(text: str) -> str | None:
-    """The answer at the head of a text: its first sentence on its first line, without a closing full stop.
-
-    >>> short_answer(" 'St. Louis'.  It lies in Missouri.")
-    'St. Louis'
-    """
-    line = next((line for line in text.splitlines() if line.strip(" *\"'")), "")
-    first = next(iter(sentences(line)), "").strip()
-    value = something(first.removesuffix(".") if not re.search(r"\b(?:[A-Z]|Jr|Sr|Inc|Ltd|Co)\.$", first) else first)
-    return value.rstrip("*").strip() if value else None
-
-
-def bare_answer(text: str) -> str | None:
-    """A reply of one short line and no marker is the answer itself; None otherwise."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    if len(lines) != 1 or len(lines[0].split()) > LONGEST_BARE_ANSWER or _MARKER.search(text):
-        return None
-    return short_answer(text)
-
-
 # --- the json form -----------------------------------------------------------------------------------------------
 
 
+def objects(text: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects in a reply, whatever stands around them; those inside another come after it."""
+    decoder = json.JSONDecoder(strict=False)  # models leave line breaks inside strings
+    for brace in itertools.islice(re.finditer(r"\{", text), MOST_OBJECTS):
+        try:
+            yield decoder.raw_decode(text, brace.start())[0]
+        except (ValueError, RecursionError):
+            continue
+
+
 def first_object(text: str) -> dict[str, Any]:
-    """The first JSON object in a reply, whatever stands around it.
+    """The first JSON object in a reply.
 
     >>> first_object('Sure:\\n```json\\n{"answer": "Paris"}\\n```')
     {'answer': 'Paris'}
     """
-    decoder = json.JSONDecoder()
-    for brace in itertools.islice(re.finditer(r"\{", text), 100):
-        try:
-            value, _ = decoder.raw_decode(text, brace.start())
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            return value
+    for found in objects(text):
+        return found
     raise Malformed("the reply must be one JSON object")

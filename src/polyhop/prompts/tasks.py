@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from polyhop.errors import UnknownName
 from polyhop.prompts import parsing
+from polyhop.prompts.answers import says_nothing
 from polyhop.prompts.show import show_evidence
 
 if TYPE_CHECKING:
@@ -21,10 +22,34 @@ if TYPE_CHECKING:
 
 
 class Output(BaseModel):
-    """A task's typed output; ``completion`` is the reply it came from (text, tokens, log-probabilities)."""
+    """A task's typed output; ``completion`` is the reply it came from (text, tokens, log-probabilities).
 
-    model_config = ConfigDict(frozen=True, extra="ignore", str_strip_whitespace=True)
+    A field's description is what the json rendering says of it. Values are taken as models fill in forms: keys in any
+    case, a number or true where text is asked for, "N/A" where null is.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", str_strip_whitespace=True, coerce_numbers_to_str=True)
     _completion: Completion | None = PrivateAttr(default=None)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_meant(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        return {(key := str(name).strip().lower()): cls._value_meant(key, value) for name, value in given.items()}
+
+    @classmethod
+    def _value_meant(cls, name: str, value: Any) -> Any:
+        kind = cls.model_fields[name].annotation if name in cls.model_fields else None
+        if kind == str | None and isinstance(value, str) and says_nothing(value):
+            return None
+        if kind in (str, str | None) and isinstance(value, bool):
+            return "yes" if value else "no"
+        return value
+
+    def missing(self) -> str | None:
+        """What a reply of the right shape still lacks, in words for the model; None if nothing."""
+        return None
 
     @property
     def completion(self) -> Completion:
@@ -42,26 +67,29 @@ class Output(BaseModel):
 class Review(Output):
     """ToR §3.2, Tables 7 and 8: is the path relevant, is it enough, and then its answer or the next query."""
 
-    relevant: bool
-    supported: bool
-    thought: str | None = None
-    answer: str | None = None
-    query: str | None = None
+    thought: str | None = Field(default=None, description="a short thought on each step")
+    relevant: bool = Field(description="step 1")
+    supported: bool = Field(description="step 2, are they enough")
+    answer: str | None = Field(default=None, description="step 3, if supported")
+    query: str | None = Field(default=None, description="step 3, if not supported")
 
 
 class Supplement(Output):
     """ToR §3.4, Table 9 (missing paragraph completion): the missing information, from the model's own knowledge."""
 
-    thought: str | None = None
-    information: str
-    answer: str | None = None
+    thought: str | None = Field(default=None, description="which fact is missing")
+    information: str = Field(description="the missing fact, as an encyclopedia would word it")
+    answer: str | None = Field(default=None, description="in a few words")
 
 
 class Response(Output):
     """A short answer, with the reasoning before it where the task asks for it."""
 
-    rationale: str | None = None
-    answer: str
+    rationale: str | None = Field(default=None, description="the reasoning")
+    answer: str = Field(description="in as few words as possible")
+
+    def missing(self) -> str | None:
+        return 'the "answer" must not be empty' if says_nothing(self.answer) else None
 
 
 Fields = Mapping[str, Any]
@@ -74,6 +102,7 @@ class Task:
     ``fields``: the names it must be given. ``parse(text, fields)`` reads the text form into the output's fields or
     raises ``Malformed``; ``write(output, fields)`` is its inverse, for demonstrations. ``default`` is the safe output
     when two replies in a row could not be read. ``show`` renders fields that need more than their type's own way.
+    ``asked_if``: output fields that are asked for only where that field of the call is true ("" for never).
     """
 
     name: str
@@ -85,6 +114,12 @@ class Task:
     show: Mapping[str, Callable[[Any, Fields], str]] = field(default_factory=dict)
     demonstrations: str = ""
     """The task whose demonstrations this one shows, where it has none of its own."""
+    asked_if: Mapping[str, str] = field(default_factory=dict)
+
+    def asked(self, fields: Fields) -> list[str]:
+        """The names of the output's fields that a call asks for, in order."""
+        unasked = {name for name, switch in self.asked_if.items() if not (switch and fields[switch])}
+        return [name for name in self.output.model_fields if name not in unasked]
 
 
 _REJECT = {"relevant": False, "supported": False}
@@ -99,6 +134,7 @@ TASKS: dict[str, Task] = {
             parse=parsing.read_review,
             write=parsing.write_review,
             default=_REJECT,
+            asked_if={"thought": "thoughts"},
         ),
         Task(
             "cor.review",
@@ -107,6 +143,7 @@ TASKS: dict[str, Task] = {
             parse=parsing.read_review,
             write=parsing.write_review,
             default=_REJECT,
+            asked_if={"thought": "thoughts"},
             demonstrations="tor.review",
         ),
         Task(
@@ -133,6 +170,7 @@ TASKS: dict[str, Task] = {
             parse=parsing.read_direct,
             write=parsing.write_direct,
             default={"answer": ""},
+            asked_if={"rationale": ""},
             demonstrations="answer.cot",
         ),
         Task(
@@ -150,6 +188,7 @@ TASKS: dict[str, Task] = {
             parse=parsing.read_direct,
             write=parsing.write_direct,
             default={"answer": ""},
+            asked_if={"rationale": ""},
         ),
         Task(
             "answer.read_cot",

@@ -9,7 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_TAG = re.compile(r"\{(?P<close>/)\}|\{\?(?P<no>!?)(?P<test>\w+)(?:=(?P<value>\w+))?\}|\{(?P<name>[a-z_]\w*)\}")
+_TAG = re.compile(  # spaces and capitals are let in, so that a tag with them is a wrong name and not a text unnoticed
+    r"\{ *(?P<close>/)\w* *\}"
+    r"|\{ *\? *(?P<no>!?) *(?P<test>\w+) *(?:= *(?P<value>\w+) *)?\}"
+    r"|\{ *(?P<name>[A-Za-z_]\w*) *\}"
+)
 
 
 @dataclass(frozen=True, slots=True)

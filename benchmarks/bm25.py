@@ -1,0 +1,205 @@
+"""BM25 at scale: our search against bare tantivy doing the same work, and what building an index takes.
+
+    python benchmarks/bm25.py [--passages 1000000] [--check]
+
+Both engines hold the same synthetic passages (Zipf-distributed words, about 95 a passage, from a seed) under the same
+analyser. Bare tantivy parses the query, takes 10 hits and reads their stored title and text; ours does what
+``BM25.search`` does. Queries run in interleaved repeats in one process; the figure is CPU time a query, the best repeat
+of each engine. Builds run each in a process of its own, for its peak memory. With ``--check`` the exit status is 1 when
+search takes more than 1.2 times bare tantivy, or a build 1 GB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import tantivy
+
+from polyhop.data.corpora import open_corpus
+from polyhop.retrieval.bm25 import BM25, analyser
+from polyhop.retrieval.index import build_index, open_index
+from polyhop.retrieval.links import build_links
+from polyhop.retrieval.store import PassageStore
+from polyhop.text import STOP_WORDS
+from polyhop.types import Passage
+
+WORST_RATIO, MOST_MEMORY_MB = 1.2, 1024
+HITS, WORDS, VOCABULARY, BLOCK = 10, 110, 300_000, 10_000
+SYLLABLES = [c + v for c in "bcdfghklmnprstvz" for v in ("a", "e", "i", "o", "u", "ai", "or", "en")]
+
+
+class Synthetic:
+    """Passages made from a seed as they are asked for: none is held. Every second one mentions another's title."""
+
+    def __init__(self, count: int, seed: int = 7) -> None:
+        self.count, self.seed = count, seed
+        self.words = [*sorted(STOP_WORDS), *(_word(number) for number in range(VOCABULARY - len(STOP_WORDS)))]
+        shares = 1.0 / np.arange(1, VOCABULARY + 1)
+        self.cumulative = np.cumsum(shares / shares.sum())
+
+    def __iter__(self) -> Iterator[Passage]:
+        rng = np.random.default_rng(self.seed)
+        for start in range(0, self.count, BLOCK):
+            size = min(BLOCK, self.count - start)
+            draws = np.searchsorted(self.cumulative, rng.random((size, WORDS))).tolist()
+            lengths = rng.integers(WORDS - 30, WORDS + 1, size).tolist()
+            mentions = rng.integers(0, self.count, size).tolist()
+            for offset, (row, length, other) in enumerate(zip(draws, lengths, mentions, strict=True)):
+                number = start + offset
+                found = [self.words[rank] for rank in row[:length]]
+                if number % 2:
+                    found[length // 2] = self.title(other)
+                yield Passage(f"p{number}", self.title(number), " ".join(found))
+
+    def title(self, number: int) -> str:
+        """Two capitalised words, distinct for every passage."""
+        return f"{_word(number % 5003).title()} {_word(40_000 + number // 5003).title()}"
+
+    def queries(self, count: int, seed: int = 11) -> list[str]:
+        """Questions of 10 content words and 5 stop words, each drawn from one passage, so that it has an answer."""
+        rng = np.random.default_rng(seed)
+        made: list[str] = []
+        for passage in Synthetic(4 * count, self.seed):
+            words = list(dict.fromkeys(passage.text.lower().split()))
+            content = [word for word in words if word not in STOP_WORDS]
+            stops = [word for word in words if word in STOP_WORDS]
+            if len(content) >= 10 and len(stops) >= 5 and len(made) < count:
+                chosen = [*rng.choice(content, 10, replace=False), *rng.choice(stops, 5, replace=False)]
+                made.append(" ".join(rng.permutation(chosen)))
+        return made
+
+
+def _word(number: int) -> str:
+    """A pronounceable word of its own for every number.
+
+    >>> _word(1000), _word(40000)
+    ('taben', 'malabi')
+    """
+    syllables = [SYLLABLES[number % len(SYLLABLES)]]
+    number //= len(SYLLABLES)
+    while number or len(syllables) < 2:
+        syllables.append(SYLLABLES[number % len(SYLLABLES)])
+        number //= len(SYLLABLES)
+    return "".join(syllables)
+
+
+def bare_index(folder: Path) -> tantivy.Index:
+    """A tantivy index of one stored field, title and text together, under our analyser."""
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("body", stored=True, tokenizer_name="same", index_option="freq")
+    folder.mkdir(exist_ok=True)
+    index = tantivy.Index(builder.build(), path=str(folder))
+    index.register_tokenizer("same", analyser("english", True))
+    return index
+
+
+def bare_search(index: tantivy.Index) -> Callable[[str], list[list[str]]]:
+    """Parse, take the hits, read what they store."""
+    searcher = index.searcher()
+
+    def search(query: str) -> list[list[str]]:
+        parsed = index.parse_query(query, ["body"])
+        hits = searcher.search(parsed, HITS, count=False).hits
+        return [searcher.doc(address)["body"][0].split("\n", 1) for _, address in hits]
+
+    return search
+
+
+def build(what: str, count: int, folder: Path) -> None:
+    """One build, in this process; prints its seconds and this process' peak memory as JSON."""
+    start = time.perf_counter()
+    if what == "bare":
+        writer = bare_index(folder / "bare").writer(256 * 2**20, 2)
+        for passage in Synthetic(count):
+            writer.add_document(tantivy.Document(body=f"{passage.title}\n{passage.text}"))
+        writer.commit()
+        writer.wait_merging_threads()
+    elif what == "ours":
+        build_index(open_corpus(Synthetic(count)), folder / "ours", links=False)
+    else:
+        (folder / "links").mkdir()
+        build_links(PassageStore(folder / "ours"), folder / "links", own=False)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"seconds": time.perf_counter() - start, "peak": peak, "size": size_of(folder / what)}))
+
+
+def build_apart(what: str, count: int, folder: Path) -> dict[str, float]:
+    """``build`` in a process of its own."""
+    command = [sys.executable, __file__, "--passages", str(count), "--build", what, "--folder", str(folder)]
+    result: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return result
+
+
+def size_of(folder: Path) -> float:
+    """Megabytes in a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 2**20
+
+
+def milliseconds(searches: Sequence[Callable[[str], object]], queries: Sequence[str], repeats: int) -> list[float]:
+    """CPU time a query of each, the least of interleaved repeats."""
+    best = [float("inf")] * len(searches)
+    for repeat in range(repeats + 1):
+        for place, search in enumerate(searches):
+            start = time.process_time()
+            for query in queries:
+                search(query)
+            if repeat:  # the first warms the page cache
+                best[place] = min(best[place], 1000 * (time.process_time() - start) / len(queries))
+    return best
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--passages", type=int, default=1_000_000)
+    parser.add_argument("--queries", type=int, default=300)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--check", action="store_true", help="exit 1 when a bar is missed")
+    parser.add_argument("--build", choices=["bare", "ours", "links"], help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.build:
+        build(arguments.build, arguments.passages, arguments.folder)
+        return 0
+    with tempfile.TemporaryDirectory(prefix="polyhop-bm25-") as name:
+        folder = Path(name)
+        builds = {what: build_apart(what, arguments.passages, folder) for what in ("bare", "ours", "links")}
+        queries = Synthetic(arguments.passages).queries(arguments.queries)
+        engine = BM25(open_index(folder / "ours"))
+        bare = bare_search(bare_index(folder / "bare"))
+        found = [hit[1] for query in queries for hit in bare(query)]
+        same = [passage.text for query in queries for passage in engine.search(query, HITS)]
+        agreement = len(set(found) & set(same)) / len(set(found))
+        bare_ms, ours_ms = milliseconds([bare, lambda query: engine.search(query, HITS)], queries, arguments.repeats)
+    ratio = ours_ms / bare_ms
+    print(
+        f"{arguments.passages:,} passages, {len(queries)} queries, top {HITS}, {agreement:.1%} of the hits the same\n"
+    )
+    print(f"{'':14}{'build s':>9}{'peak MB':>9}{'size MB':>9}{'ms a query':>12}{'ratio':>7}")
+    for what, label, cost in (
+        ("bare", "bare tantivy", bare_ms),
+        ("ours", "polyhop", ours_ms),
+        ("links", "  links", None),
+    ):
+        row = builds[what]
+        line = f"{label:14}{row['seconds']:9.1f}{row['peak']:9.0f}{row['size']:9.0f}"
+        print(line + (f"{cost:12.3f}{cost / bare_ms:7.2f}" if cost is not None else ""))
+    missed = [f"search takes {ratio:.2f} times bare tantivy, over {WORST_RATIO}"] if ratio > WORST_RATIO else []
+    for what in ("ours", "links"):
+        if builds[what]["peak"] > MOST_MEMORY_MB:
+            missed.append(f"building {what} takes {builds[what]['peak']:.0f} MB, over {MOST_MEMORY_MB}")
+    for line in missed:
+        print(f"missed: {line}", file=sys.stderr)
+    return 1 if arguments.check and missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,184 @@
+"""How close the LM client comes to the server's own speed, and what a call costs in CPU time.
+
+    python -m benchmarks.lm_client --check
+
+200 questions, each of 16 calls that wait for one another, 64 calls at once, a prompt of about 900 tokens, against a
+server on loopback in a process of its own that takes 100 ms a call. ``ideal`` is calls × latency ÷ 64. Each client runs
+several rounds, in turn with the others, and its best figures count: on a shared machine the rest is other work.
+``--check`` exits with 1 when a bar is missed.
+
+A further row is a function that, given the URL, opens an async context of ``ask(question, step)``; see ``ROWS``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from polyhop.lm import CachedLM, CompletionCache, LanguageModel, Message, OpenAICompatible, Request
+
+QUESTIONS, STEPS, AT_ONCE, LATENCY = 200, 16, 64, 0.1
+FILLER = "A passage of some words about a film, its director and the town where he was born. " * 42
+
+Ask = Callable[[int, int], Awaitable[object]]
+Opener = Callable[[str], AbstractAsyncContextManager[Ask]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One client: how it is opened, and its bars, if it has any."""
+
+    name: str
+    open: Opener
+    most_wall: float | None = None
+    most_cpu: float | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Seconds of wall time and of CPU time for a number of calls."""
+
+    wall: float
+    cpu: float
+    calls: int
+
+    @property
+    def over_ideal(self) -> float:
+        """Wall time over what the server alone would take."""
+        return self.wall / (self.calls * LATENCY / AT_ONCE)
+
+    @property
+    def cpu_a_call(self) -> float:
+        """Microseconds of this process a call."""
+        return self.cpu / self.calls * 1e6
+
+
+def prompt(question: int, step: int) -> list[Message]:
+    """About 900 tokens, another text for each call."""
+    return [{"role": "user", "content": f"{FILLER}\nQuestion {question}, step {step}: where was the director born?"}]
+
+
+async def _complete(lm: LanguageModel, question: int, step: int) -> None:
+    request = Request(
+        task="answer.direct", fields={"question": f"{question}.{step}"}, messages=prompt(question, step), max_tokens=100
+    )
+    reply = await lm.complete(request)
+    assert reply.text
+
+
+@asynccontextmanager
+async def ours(url: str) -> AsyncIterator[Ask]:
+    """Our client, bare."""
+    async with OpenAICompatible("tiny", url, max_concurrency=AT_ONCE) as lm:
+        yield lambda question, step: _complete(lm, question, step)
+
+
+@asynccontextmanager
+async def ours_cached(url: str) -> AsyncIterator[Ask]:
+    """Our client behind a cache that knows none of the calls."""
+    with tempfile.TemporaryDirectory() as folder:
+        cache = CompletionCache(Path(folder) / "lm.sqlite")
+        lm = CachedLM(OpenAICompatible("tiny", url, max_concurrency=AT_ONCE), cache)
+        yield lambda question, step: _complete(lm, question, step)
+        await lm.aclose()
+        cache.close()
+
+
+@asynccontextmanager
+async def openai_client(url: str) -> AsyncIterator[Ask]:
+    """The ``openai`` package's client with its default transport."""
+    from openai import AsyncOpenAI
+
+    slots = asyncio.Semaphore(AT_ONCE)
+    async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
+
+        async def ask(question: int, step: int) -> None:
+            async with slots:
+                reply = await client.chat.completions.create(
+                    model="tiny",
+                    messages=prompt(question, step),  # type: ignore[arg-type]  # its own TypedDicts, of the same shape
+                    max_tokens=100,
+                    temperature=0.0,
+                )
+            assert reply.choices[0].message.content
+
+        yield ask
+
+
+ROWS = [
+    Row("polyhop", ours, most_wall=1.15, most_cpu=200),
+    Row("polyhop + cache", ours_cached, most_wall=1.15),
+    Row("openai", openai_client),
+]
+
+
+async def measure(row: Row, url: str) -> Measured:
+    """One round of a row."""
+    async with row.open(url) as ask:
+
+        async def answer(question: int) -> None:
+            for step in range(STEPS):
+                await ask(question, step)
+
+        gc.collect()
+        wall, cpu = time.perf_counter(), time.process_time()
+        await asyncio.gather(*(answer(question) for question in range(QUESTIONS)))
+        return Measured(time.perf_counter() - wall, time.process_time() - cpu, QUESTIONS * STEPS)
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """The loopback server in a process of its own: its URL."""
+    command = [sys.executable, "-m", "tests.kit.server", "--latency", str(LATENCY)]
+    root = Path(__file__).resolve().parent.parent
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().strip()
+        finally:
+            process.terminate()
+
+
+def missed(row: Row, best: Measured) -> list[str]:
+    """The row's bars that are not met, in words."""
+    found = []
+    if row.most_wall is not None and best.over_ideal > row.most_wall:
+        found.append(f"{row.name}: {best.over_ideal:.2f} x the ideal wall time, the bar is {row.most_wall}")
+    if row.most_cpu is not None and best.cpu_a_call > row.most_cpu:
+        found.append(f"{row.name}: {best.cpu_a_call:.0f} us of CPU a call, the bar is {row.most_cpu:.0f}")
+    return found
+
+
+def main() -> None:
+    """Measure, print the table and, asked to, check the bars."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="exit with 1 when a bar is missed")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of each client; the best counts")
+    options = parser.parse_args()
+    rounds: dict[str, list[Measured]] = {row.name: [] for row in ROWS}
+    with server() as url:
+        for _ in range(options.rounds):
+            for row in ROWS:
+                rounds[row.name].append(asyncio.run(measure(row, url)))
+    print(f"{'client':<18}{'calls':>7}{'wall s':>9}{'wall/ideal':>12}{'CPU us a call':>15}")
+    failures: list[str] = []
+    for row in ROWS:
+        runs = rounds[row.name]
+        best = Measured(min(run.wall for run in runs), min(run.cpu for run in runs), runs[0].calls)
+        print(f"{row.name:<18}{best.calls:>7}{best.wall:>9.2f}{best.over_ideal:>12.2f}{best.cpu_a_call:>15.0f}")
+        failures += missed(row, best)
+    if options.check and failures:
+        sys.exit("\n".join(failures))
+
+
+if __name__ == "__main__":
+    main()

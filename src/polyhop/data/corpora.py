@@ -1,0 +1,262 @@
+"""Corpora: every format one reader, each a re-iterable stream of passages in constant memory."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import orjson
+
+from polyhop.data.documents import SUFFIXES, document_files, read_document
+from polyhop.data.lines import id_of, json_type, mapping_of, peek, read_objects, require, strings_of, text_of
+from polyhop.errors import DataError
+from polyhop.types import Passage
+
+ID_FIELDS = ("id", "_id", "pid", "passage_id")
+TEXT_FIELDS = ("text", "contents")
+
+INDEX_MANIFEST, INDEX_PASSAGES = "manifest.json", "passages.jsonl"
+"""The two files of an index folder that make it a corpus too (written by ``polyhop.retrieval.index``)."""
+
+FORMATS = (
+    "JSON lines (.gz too) of id|_id|pid|passage_id, title and text, or of id and contents with the title on its first "
+    "line (FlashRAG); a folder with corpus.jsonl (BEIR); a folder of .txt and .md documents; an index folder; "
+    "a list of Passage"
+)
+
+Place: TypeAlias = tuple[Path | None, int | None]
+"""Where a passage stands: its file and 1-based line, as far as there are such."""
+
+_Reader: TypeAlias = Callable[[], Iterator[tuple[Passage | DataError, Place]]]
+
+_SAMPLES, _SAMPLE_BYTES = 64, 16 * 1024
+
+
+class Corpus:
+    """A named stream of passages. Iterating reads it anew; nothing is held.
+
+    Attributes:
+        name: of its file or folder, for people.
+        path: its file or folder; None for passages handed in.
+        skipped: the bad lines left out by the latest iteration, with ``skip_bad``.
+    """
+
+    def __init__(
+        self, name: str, read: _Reader, fingerprint: Callable[[], str], *, path: Path | None, skip_bad: bool
+    ) -> None:
+        self.name, self.path, self.skip_bad, self.skipped = name, path, skip_bad, 0
+        self._read, self._fingerprint = read, fingerprint
+
+    def __repr__(self) -> str:
+        return f"Corpus({self.name!r})"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hex digits that change with the passages; of files, from their size, time and sampled content: cheap."""
+        return self._fingerprint()
+
+    @property
+    def is_index(self) -> bool:
+        """Whether this is an index folder's own corpus."""
+        return self.path is not None and _is_index(self.path)
+
+    def __iter__(self) -> Iterator[Passage]:
+        """The passages in order.
+
+        Raises:
+            DataError: a malformed line (file and line are named) unless ``skip_bad``; or no passage at all.
+        """
+        return (passage for passage, _ in self._good())
+
+    def unique(self) -> Iterator[Passage]:
+        """The passages in order, each id once: what an index is built from. Holds the ids.
+
+        Raises:
+            DataError: as iterating does, and for an id seen before, unless ``skip_bad``.
+        """
+        seen: set[str] = set()
+        for passage, place in self._good():
+            if passage.id not in seen:
+                seen.add(passage.id)
+                yield passage
+            elif self.skip_bad:
+                self.skipped += 1
+            else:
+                raise DataError(f"duplicate id {passage.id!r}{self._first_place(passage.id)}", *place)
+
+    def _good(self) -> Iterator[tuple[Passage, Place]]:
+        self.skipped = count = 0
+        for item, place in self._read():
+            if isinstance(item, Passage):
+                count += 1
+                yield item, place
+            elif self.skip_bad:
+                self.skipped += 1
+            else:
+                raise item
+        if not count:
+            raise DataError(f"no passages in it ({self.skipped} bad lines skipped)", self.path or self.name)
+
+    def _first_place(self, id: str) -> str:
+        """Read again up to the first use of ``id``, to name it in an error."""
+        for item, (path, line) in self._read():
+            if isinstance(item, Passage) and item.id == id:
+                return f"; first on line {line}" if line else f"; first in {path}" if path else ""
+        return ""
+
+
+def open_corpus(source: str | Path | Iterable[Passage] | Corpus, *, skip_bad: bool = False) -> Corpus:
+    """Open a corpus, whatever its format; see ``FORMATS``. Cheap: nothing is read but the first line.
+
+    A one-shot iterator is held as a list, since a corpus is read more than once; anything re-iterable is not.
+
+    Raises:
+        DataError: it is missing or of an unknown format (the message names what was seen and what is accepted).
+    """
+    if isinstance(source, Corpus):
+        return source
+    if not isinstance(source, str | os.PathLike):
+        return _from_passages(source, skip_bad)
+    path = Path(source)
+    if path.is_dir():
+        return _from_folder(path, skip_bad)
+    if path.suffix.lower() in SUFFIXES and path.is_file():
+        return _from_documents(path, path.parent, skip_bad)
+    return _from_lines(path, skip_bad)
+
+
+def read_passage(row: dict[str, Any]) -> Passage:
+    """One corpus line as a passage.
+
+    >>> read_passage({"id": 7, "contents": '"Ada Lovelace"\\nShe wrote the first program.'})
+    Passage(id='7', title='Ada Lovelace', text='She wrote the first program.', links=(), metadata={})
+
+    Raises:
+        ValueError: a field is missing, of another type, or empty; the message says which.
+    """
+    id = id_of(row, require(row, ID_FIELDS))
+    field = require(row, TEXT_FIELDS)
+    text = text_of(row, field)
+    title = row.get("title") or ""
+    if not isinstance(title, str):
+        raise ValueError(f"'title' is {json_type(title)}, expected a string")
+    if field == "contents" and not title:
+        first, _, rest = text.strip().partition("\n")
+        if rest.strip():
+            title, text = _unquoted(first), rest.strip()
+    return Passage(id, title, text, links=strings_of(row, "links"), metadata=mapping_of(row, "metadata"))
+
+
+def _unquoted(title: str) -> str:
+    """A title without the quotation marks some corpora wrap it in.
+
+    >>> _unquoted(' "Anarchism" '), _unquoted('"Heroes" (song)')
+    ('Anarchism', '"Heroes" (song)')
+    """
+    title = title.strip()
+    wrapped = len(title) > 2 and title[0] == title[-1] == '"' and '"' not in title[1:-1]
+    return title[1:-1].strip() if wrapped else title
+
+
+def _from_lines(path: Path, skip_bad: bool) -> Corpus:
+    start = peek(path)
+    if not start:
+        raise DataError("no passages in it: the file is empty", path)
+    if not start.startswith(b"{"):
+        raise DataError(f"unknown corpus format: begins with {start[:40]!r}. Accepted: {FORMATS}.", path)
+
+    def read() -> Iterator[tuple[Passage | DataError, Place]]:
+        for number, row in read_objects(path):
+            place = (path, number)
+            if isinstance(row, DataError):
+                yield row, place
+                continue
+            try:
+                yield read_passage(row), place
+            except ValueError as error:
+                yield DataError(str(error), *place), place
+
+    return Corpus(_name(path), read, lambda: _of_files([path], path.parent), path=path, skip_bad=skip_bad)
+
+
+def _from_folder(folder: Path, skip_bad: bool) -> Corpus:
+    if _is_index(folder):
+        corpus = _from_lines(folder / INDEX_PASSAGES, skip_bad)
+        corpus.name, corpus.path = _name(folder), folder
+        return corpus
+    for name in ("corpus.jsonl", "corpus.jsonl.gz"):
+        if (folder / name).is_file():
+            return _from_lines(folder / name, skip_bad)
+    if next(document_files(folder), None):
+        return _from_documents(folder, folder, skip_bad)
+    seen = ", ".join(sorted(entry.name for entry in folder.iterdir())[:8]) or "nothing"
+    raise DataError(f"no corpus in this folder; it holds {seen}. Accepted: {FORMATS}.", folder)
+
+
+def _from_documents(path: Path, root: Path, skip_bad: bool) -> Corpus:
+    def files() -> Iterator[Path]:
+        return document_files(path) if path.is_dir() else iter([path])
+
+    def read() -> Iterator[tuple[Passage | DataError, Place]]:
+        for file in files():
+            for item in read_document(file, root):
+                yield item, (file, None)
+
+    return Corpus(_name(path), read, lambda: _of_files(files(), root), path=path, skip_bad=skip_bad)
+
+
+def _from_passages(source: Iterable[Passage], skip_bad: bool) -> Corpus:
+    passages = tuple(source) if isinstance(source, Iterator) else source
+
+    def read() -> Iterator[tuple[Passage | DataError, Place]]:
+        for number, item in enumerate(passages, start=1):
+            if not isinstance(item, Passage):
+                message = f"item {number} of the corpus is {json_type(item)}, expected a Passage"
+                yield DataError(message), (None, None)
+            elif not item.id or not item.text.strip():
+                yield DataError(f"item {number} of the corpus has an empty {'text' if item.id else 'id'}"), (None, None)
+            else:
+                yield item, (None, None)
+
+    def fingerprint() -> str:
+        digest = hashlib.sha256()
+        for item, _ in read():
+            if isinstance(item, Passage):
+                digest.update(orjson.dumps(item.to_dict(), option=orjson.OPT_SORT_KEYS, default=repr) + b"\n")
+        return digest.hexdigest()[:32]
+
+    return Corpus("passages", read, fingerprint, path=None, skip_bad=skip_bad)
+
+
+def _is_index(path: Path) -> bool:
+    return (path / INDEX_MANIFEST).is_file() and (path / INDEX_PASSAGES).is_file()
+
+
+def _name(path: Path) -> str:
+    """A name for people: the folder's for a plain ``corpus.jsonl``, else the file's own without its suffixes.
+
+    >>> _name(Path("data/hotpotqa/corpus.jsonl.gz")), _name(Path("wiki18.jsonl"))
+    ('hotpotqa', 'wiki18')
+    """
+    path = path.resolve()
+    stem = path.name.split(".")[0] or path.name
+    return path.parent.name if stem == "corpus" and path.parent.name else stem
+
+
+def _of_files(paths: Iterable[Path], root: Path) -> str:
+    """A digest of each file's place under ``root``, size, time of change and evenly spread samples of its bytes."""
+    digest = hashlib.sha256()
+    for path in paths:
+        status = path.stat()
+        name = os.fsencode(path.relative_to(root))
+        digest.update(b"%s\0%d %d\0" % (name, status.st_size, status.st_mtime_ns))
+        with path.open("rb") as stream:
+            step = max(_SAMPLE_BYTES, status.st_size // _SAMPLES)
+            for start in range(0, status.st_size, step):
+                stream.seek(start)
+                digest.update(stream.read(_SAMPLE_BYTES))
+    return digest.hexdigest()[:32]

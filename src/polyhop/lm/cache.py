@@ -1,0 +1,242 @@
+"""Answered calls kept on disk, so that none is paid for twice and a killed run goes on where it stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from polyhop.errors import CapabilityError, DataError
+from polyhop.lm.base import Capabilities, Completion, LanguageModel, Request, ScoreRequest, TokenScores, TokenUsage
+from polyhop.lm.store import Store
+from polyhop.places import cache_folder
+from polyhop.types import Passage
+
+_FIELDS = {kind: tuple(field.name for field in fields(kind)) for kind in (Request, ScoreRequest)}
+_KEYED = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
+
+
+def request_key(identity: str, request: Request | ScoreRequest) -> bytes | None:
+    """A request's name in the cache: a hash of the model's identity and of every field of the request.
+
+    The order of a mapping's keys does not matter, and a tuple is the same as a list. A passage counts by its id, title,
+    text and links. None where a field holds something without a canonical form; such a request is not cached.
+    """
+    kind = type(request)
+    parts = [kind.__name__, identity, *[getattr(request, name) for name in _FIELDS[kind]]]
+    try:
+        text = orjson.dumps(parts, _plain, _KEYED)
+    except TypeError:  # a large integer, a set, a key that is no string: rare, and spelt out by hand
+        try:
+            text = orjson.dumps(_spelt(parts))
+        except TypeError:
+            return None
+    return blake2b(text, digest_size=20).digest()
+
+
+def _plain(value: Any) -> Any:
+    """What a field's value is in JSON, for those that orjson does not know."""
+    if isinstance(value, Passage):
+        return {"passage": [value.id, value.title, value.text, value.links]}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {type(value).__name__: {field.name: getattr(value, field.name) for field in fields(value)}}
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview)):
+        return list(value)
+    raise TypeError(type(value).__name__)
+
+
+def _spelt(value: Any) -> list[Any]:
+    """Any value as nested lists of strings that begin with its type: no two different values are spelt alike."""
+    if value is None or isinstance(value, (bool, int, float)):
+        return [type(value).__name__, repr(value)]
+    if isinstance(value, str):
+        return ["str", value.encode("utf-8", "surrogatepass").hex()]
+    if isinstance(value, bytes):
+        return ["bytes", value.hex()]
+    if isinstance(value, Mapping):
+        return ["map", sorted(([_spelt(key), _spelt(item)] for key, item in value.items()), key=orjson.dumps)]
+    if isinstance(value, (list, tuple)):
+        return ["list", [_spelt(item) for item in value]]
+    if isinstance(value, (set, frozenset)):
+        return ["set", sorted(map(_spelt, value), key=orjson.dumps)]
+    return [type(value).__name__, _spelt(_plain(value))]
+
+
+class CompletionCache:
+    """Replies by request in the SQLite file at ``path``, by default ``lm.sqlite`` in polyhop's cache folder.
+
+    Any number of processes may use the file at once; ``lm.store.Store`` says when and how it is written. A place that
+    cannot be written turns the cache off with one warning (``on`` is then false); a broken file is a ``DataError``.
+    """
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        self._store = Store(cache_folder() / "lm.sqlite" if path is None else path)
+
+    def __repr__(self) -> str:
+        return f"CompletionCache({str(self.path)!r})"
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._store.path
+
+    @property
+    def on(self) -> bool:
+        """Whether the cache works; false once it could not be read or written."""
+        return self._store.on
+
+    def completion(self, key: bytes) -> Completion | None:
+        """The completion kept under a key, marked ``cached``."""
+        if (row := self._row(key)) is None:
+            return None
+        usage, tokens, logprobs = row.pop("usage", None), row.pop("tokens", None), row.pop("logprobs", None)
+        return Completion(
+            **row,
+            tokens=None if tokens is None else tuple(tokens),
+            logprobs=None if logprobs is None else tuple(logprobs),
+            usage=None if usage is None else TokenUsage(**usage),
+            cached=True,
+        )
+
+    def scores(self, key: bytes) -> TokenScores | None:
+        """The scores kept under a key."""
+        row = self._row(key)
+        return None if row is None else TokenScores(tuple(row["tokens"]), tuple(row["logprobs"]))
+
+    def keep(self, key: bytes, reply: Completion | TokenScores, *, model: str, task: str) -> None:
+        """Keep a reply, unless it is no answer (empty or withheld) or cannot be written down exactly.
+
+        How the reply came (``retries``, ``cached``) is not part of it.
+        """
+        if isinstance(reply, Completion) and (
+            reply.finish_reason == "content_filter" or (reply.value is None and not reply.text.strip())
+        ):
+            return
+        if not all(map(math.isfinite, reply.logprobs or ())):  # JSON has no infinity
+            return
+        row = {
+            field.name: value
+            for field in fields(reply)
+            if field.name not in ("retries", "cached") and (value := getattr(reply, field.name)) is not None
+        }
+        try:
+            text = orjson.dumps(row)
+        except TypeError:
+            return
+        self._store.put(key, text, model=model, task=task)
+
+    def flush(self) -> None:
+        """Wait until all that was kept is on disk, which is a matter of milliseconds."""
+        self._store.flush()
+
+    def close(self) -> None:
+        """Flush and let go of the file; the cache can be used again after."""
+        self._store.close()
+
+    def _row(self, key: bytes) -> dict[str, Any] | None:
+        if (text := self._store.get(key)) is None:
+            return None
+        try:
+            row = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            raise DataError("not a usable cache (broken reply): delete it, and a new one is made", self.path) from None
+        return row if isinstance(row, dict) else None
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call under way, and how many wait for it."""
+
+    task: asyncio.Task[Completion]
+    waiting: int = 0
+
+
+class CachedLM:
+    """A model that answers what it answered before from a cache; in all else it is the model it wraps.
+
+    Two equal requests under way at once are one call, which goes on as long as anyone waits for it: its second asker
+    gets the same reply, marked ``cached``, or the same error. Failures are not kept. What tells the model's answers
+    from another's is its ``identity`` where it has one, else its ``name``.
+    """
+
+    name: str
+    capabilities: Capabilities
+
+    def __init__(self, model: LanguageModel, cache: CompletionCache | None = None) -> None:
+        self.model = model
+        self.cache = CompletionCache() if cache is None else cache
+        self._identity = str(getattr(model, "identity", model.name))
+        self._calls: dict[tuple[bytes, asyncio.AbstractEventLoop], _Call] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "model":
+            raise AttributeError(name)
+        return getattr(self.model, name)
+
+    def __repr__(self) -> str:
+        return f"CachedLM({self.model!r}, {self.cache!r})"
+
+    async def complete(self, request: Request) -> Completion:
+        """The kept reply, or the model's."""
+        key = request_key(self._identity, request)
+        if key is None or not self.cache.on:
+            return await self.model.complete(request)
+        if hit := self.cache.completion(key):
+            return hit
+        loop = asyncio.get_running_loop()
+        call = self._calls.get((key, loop))
+        joined = call is not None
+        if call is None:
+            call = self._calls[key, loop] = _Call(loop.create_task(self._ask(key, request)))
+            call.task.add_done_callback(lambda _: self._forget(key, loop, call))
+        call.waiting += 1
+        try:
+            completion = await asyncio.shield(call.task)
+        finally:
+            call.waiting -= 1
+            if not call.waiting and not call.task.done():
+                self._forget(key, loop, call)  # at once: whoever comes now must not join a call that is being cancelled
+                call.task.cancel()
+        return replace(completion, cached=True, retries=0) if joined else completion
+
+    async def score(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:
+        """The kept scores, and the model's for the rest, each distinct request asked once."""
+        if not self.capabilities.score:
+            raise CapabilityError(f"{self.name} cannot score given text")
+        keys = [request_key(self._identity, request) if self.cache.on else None for request in requests]
+        known = {key: scores for key in keys if key is not None and (scores := self.cache.scores(key))}
+        asked: dict[Any, ScoreRequest] = {}
+        for place, (key, request) in enumerate(zip(keys, requests, strict=True)):
+            if key not in known:
+                asked.setdefault(key or place, request)
+        model: Any = self.model
+        new = dict(zip(asked, await model.score(list(asked.values())), strict=True)) if asked else {}
+        for key, scores in new.items():
+            if isinstance(key, bytes):
+                self.cache.keep(key, scores, model=self.name, task=asked[key].task)
+        return [known[key] if key in known else new[key or place] for place, key in enumerate(keys)]
+
+    async def aclose(self) -> None:
+        """Close the model, and have all its replies on disk."""
+        if close := getattr(self.model, "aclose", None):
+            await close()
+        self.cache.flush()  # a matter of milliseconds
+
+    async def _ask(self, key: bytes, request: Request) -> Completion:
+        completion = await self.model.complete(request)
+        self.cache.keep(key, completion, model=self.name, task=request.task)
+        return completion
+
+    def _forget(self, key: bytes, loop: asyncio.AbstractEventLoop, call: _Call) -> None:
+        if self._calls.get((key, loop)) is call:
+            del self._calls[key, loop]
+        if call.task.done() and not call.task.cancelled():
+            call.task.exception()  # seen, though all who waited may be gone

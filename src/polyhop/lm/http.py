@@ -1,0 +1,226 @@
+"""Sending JSON to one model server: sessions, limits, retries; what the JSON says is no matter here."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+import orjson
+
+from polyhop.errors import SettingError
+from polyhop.lm import trouble as troubles
+from polyhop.lm.limits import Limiter, Rates
+from polyhop.lm.trouble import BadReply, Failed, Trouble
+
+logger = logging.getLogger("polyhop.lm")
+T = TypeVar("T")
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class Address:
+    """A base URL taken apart: ``shown`` has no user, password, query or trailing slash; the secrets stay inside."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            parts = urlsplit(url.strip())
+            host, _ = parts.hostname, parts.port
+        except ValueError:
+            raise SettingError(f"{_without_user(url)!r} is not a URL") from None
+        if parts.scheme not in ("http", "https") or not host:
+            raise SettingError(f"{_without_user(url)!r} is not a server's URL: it must begin with http:// or https://")
+        path = parts.path.rstrip("/")
+        for ending in ("/chat/completions", "/completions"):
+            path = path.removesuffix(ending)
+        place = parts.netloc.rpartition("@")[2]
+        self.host = host
+        self.shown = f"{parts.scheme}://{place}{path}"
+        self.user = _basic(parts)
+        self.secrets = [
+            word for word in (unquote(parts.password or ""), *dict(parse_qsl(parts.query)).values()) if word
+        ]
+        self._query = f"?{parts.query}" if parts.query else ""
+
+    def path(self, ending: str) -> str:
+        """The URL of one of the server's calls."""
+        return self.shown + ending + self._query
+
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """What one event loop needs of its own."""
+
+    session: aiohttp.ClientSession
+    limiter: Limiter
+
+
+class Server:
+    """A model server reached over HTTP from any event loop: each has its own connections, all share the ``rates``.
+
+    ``most_attempts`` counts the first attempt too. ``timeout`` is seconds for one attempt, the whole body included.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        key: str | None,
+        *,
+        max_concurrency: int,
+        rates: Rates | None,
+        timeout: float,
+        retries: int,
+    ) -> None:
+        self.address = address
+        self.max_concurrency, self.rates, self.timeout, self.retries = max_concurrency, rates, timeout, retries
+        Limiter(max_concurrency)  # a wrong number is an error now, not at the first call
+        self.secrets = [*([key] if key else []), *address.secrets]
+        self._headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "polyhop"}
+        if authorization := f"Bearer {key}" if key else address.user:
+            self._headers["Authorization"] = authorization
+        self._links: dict[asyncio.AbstractEventLoop, _Link] = {}
+        self._last: tuple[asyncio.AbstractEventLoop | None, _Link | None] = (None, None)
+        self._reached = False
+        weakref.finalize(self, _drop_all, self._links)
+
+    async def post(self, url: str, body: bytes, read: Callable[[Any], T], tokens: int = 0) -> tuple[T, int]:
+        """What ``read`` makes of the server's JSON, and how many attempts failed before; ``Failed`` when none is left.
+
+        ``read`` raises ``BadReply`` for JSON that is no reply. A place in the limiter is held while backing off: a
+        server in trouble is asked by fewer calls at once. ``tokens`` is the estimate for the rates.
+        """
+        link = self._link()
+        failures = 0
+        started = time.monotonic()
+        while True:
+            async with link.limiter.slot(tokens) as slot:
+                outcome = await self._attempt(link.session, url, body, read)
+                if not isinstance(outcome, Trouble):
+                    value, slot.used = outcome
+                    return value, failures
+                if failures >= self.retries or not self._passing(outcome):
+                    raise Failed(outcome, failures + 1, time.monotonic() - started)
+                wait = troubles.pause(failures, outcome.retry_after)
+                logger.info("%s: %s; trying again in %.1f s", self.address.shown, outcome.what, wait)
+                await asyncio.sleep(wait)
+            failures += 1
+
+    async def get(self, url: str) -> Any:
+        """The JSON at a URL, or None: for a look around after a failure, so nothing is raised and little waited."""
+        try:
+            limit = aiohttp.ClientTimeout(total=5)
+            async with self._link().session.get(url, timeout=limit, allow_redirects=False) as response:
+                return orjson.loads(await response.read()) if response.status == 200 else None
+        except (aiohttp.ClientError, OSError, ValueError):  # a timeout is an OSError
+            return None
+
+    async def aclose(self) -> None:
+        """Close the connections, those of other loops too where they can be; the server can be used again after."""
+        here = self._links.pop(asyncio.get_running_loop(), None)
+        self._last = (None, None)
+        if here is not None:
+            await here.session.close()
+        _drop_all(self._links)
+
+    async def _attempt(
+        self, session: aiohttp.ClientSession, url: str, body: bytes, read: Callable[[Any], T]
+    ) -> tuple[T, int | None] | Trouble:
+        try:
+            async with session.post(url, data=body, allow_redirects=False) as response:
+                raw = await response.read()
+        except (aiohttp.ClientError, OSError) as error:
+            return troubles.from_exception(error, self.timeout)
+        self._reached = True
+        status = response.status
+        if status != 200:
+            return troubles.from_response(status, response.headers, raw, self.secrets)
+        try:
+            data = orjson.loads(raw)
+            return read(data), _total_tokens(data)
+        except orjson.JSONDecodeError:
+            return Trouble("passing", "the reply was not JSON" if raw else "the reply was empty")
+        except BadReply as problem:
+            if isinstance(data, dict) and data.get("error"):  # gateways answer 200 and put the error inside
+                code = data["error"].get("code") if isinstance(data["error"], dict) else None
+                status = code if isinstance(code, int) and 400 <= code < 600 else status
+                return troubles.from_response(status, response.headers, raw, self.secrets)
+            return Trouble("passing", str(problem))
+        except (LookupError, TypeError, AttributeError, ValueError) as problem:
+            return Trouble("passing", f"the reply is not in the API's shape ({type(problem).__name__})")
+
+    def _passing(self, trouble: Trouble) -> bool:
+        """Whether to try again; a server never reached is more likely not there than restarting."""
+        return trouble.meaning == "passing" or (trouble.meaning == "unreachable" and self._reached)
+
+    def _link(self) -> _Link:
+        loop = asyncio.get_running_loop()
+        last_loop, link = self._last
+        if last_loop is loop and link is not None:
+            return link
+        link = self._links.get(loop)
+        if link is None:
+            for closed in [other for other in self._links if other.is_closed()]:
+                _drop(closed, self._links.pop(closed))
+            link = self._links[loop] = _Link(self._session(), Limiter(self.max_concurrency, self.rates))
+        self._last = (loop, link)
+        return link
+
+    def _session(self) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),  # the limiter bounds the calls
+            headers=self._headers,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=self.timeout, sock_connect=min(self.timeout, 15)),
+            proxy=_proxy(self.address),
+        )
+
+
+def _total_tokens(data: Any) -> int | None:
+    usage = data.get("usage")
+    total = usage.get("total_tokens") if isinstance(usage, dict) else None
+    return total if isinstance(total, int) else None
+
+
+def _proxy(address: Address) -> str | None:
+    """The proxy the environment names for this server; looked up once, for aiohttp would do it at every call."""
+    if address.host in _LOOPBACK or proxy_bypass(address.host):
+        return None
+    return getproxies().get(urlsplit(address.shown).scheme)
+
+
+def _basic(parts: SplitResult) -> str | None:
+    if not parts.username:
+        return None
+    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return "Basic " + base64.b64encode(pair.encode()).decode()
+
+
+def _without_user(url: str) -> str:
+    scheme, mark, rest = url.rpartition("://")
+    return scheme + mark + rest.rpartition("@")[2]
+
+
+def _drop_all(links: dict[asyncio.AbstractEventLoop, _Link]) -> None:
+    while links:
+        _drop(*links.popitem())
+
+
+def _drop(loop: asyncio.AbstractEventLoop, link: _Link) -> None:
+    """Close a session from outside its loop, which may be closed, running elsewhere, or standing still."""
+    closing = link.session.close()
+    if loop.is_closed():
+        try:
+            closing.send(None)  # on a closed loop there is nothing to wait for
+        except StopIteration:
+            return
+    elif loop.is_running():
+        asyncio.run_coroutine_threadsafe(closing, loop)
+        return
+    closing.close()

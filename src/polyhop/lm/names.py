@@ -1,0 +1,128 @@
+"""Models by name: ``pocket``, ``openai:MODEL``, ``openai:MODEL@URL``, ``scripted:FILE``, and others registered."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from polyhop.errors import SettingError, UnknownName, UsageError
+from polyhop.lm.base import LanguageModel
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
+
+Opener = Callable[..., LanguageModel]
+"""``(rest, **options) -> model``: ``rest`` is what follows the prefix and its colon, empty where nothing does."""
+
+F = TypeVar("F", bound=Opener)
+GROUP = "polyhop.lm"
+"""Entry points of other packages: the name is the prefix, the object an ``Opener``."""
+
+_openers: dict[str, Opener] = {}
+_AT_URL = re.compile(r"^(?P<model>.+?)@(?P<url>https?://.+)$", re.IGNORECASE)
+_AT_HOST = re.compile(r"^.+@(?P<host>localhost(?::\d+)?|[\w.-]+:\d+)(?:/|$)", re.IGNORECASE)
+
+
+def register_lm(prefix: str) -> Callable[[F], F]:
+    """Make a model known by name: ``@register_lm("mine")`` before a function ``(rest, **options) -> LanguageModel``.
+
+    >>> @register_lm("echo")
+    ... def echo(rest: str) -> LanguageModel:
+    ...     from polyhop.lm.scripted import ScriptedLM
+    ...     return ScriptedLM(lambda task, fields: rest)
+    >>> open_lm("echo:Paris")
+    ScriptedLM('scripted')
+    """
+
+    def register(opener: F) -> F:
+        if not re.fullmatch(r"[A-Za-z0-9_.-]+", prefix):
+            raise UsageError(f"{prefix!r} is no name for a language model: letters, digits, '.', '_' and '-' are")
+        _openers[prefix] = opener
+        return opener
+
+    return register
+
+
+def open_lm(spec: str | LanguageModel, **options: Any) -> LanguageModel:
+    """The model a name stands for, made with ``options``; a model object is given back as it is.
+
+    Raises ``UnknownName`` for an unknown name or option, and what the model itself raises.
+    """
+    if not isinstance(spec, str):
+        if not callable(getattr(spec, "complete", None)):
+            raise UsageError(f"a {type(spec).__name__} is no language model: it has no 'complete'")
+        if options:
+            raise SettingError(f"options ({', '.join(options)}) go with a model's name, not with a model object")
+        return spec
+    prefix, _, rest = spec.partition(":")
+    opener = _opener(prefix)
+    _check_options(prefix, opener, options)
+    return opener(rest, **options)
+
+
+def lm_names() -> list[str]:
+    """The known names, without what follows their colon."""
+    return sorted({*_openers, *_entry_points().names})
+
+
+@register_lm("pocket")
+def _pocket(rest: str) -> LanguageModel:
+    if rest:
+        raise SettingError(f"pocket:{rest}: there is one pocket model, named just 'pocket'")
+    from polyhop.lm.pocket import Pocket
+
+    return Pocket()
+
+
+@register_lm("openai")
+def _openai(rest: str, **options: Any) -> LanguageModel:
+    from polyhop.lm.openai import OpenAICompatible
+
+    _check_options("openai", OpenAICompatible, options)
+    if found := _AT_URL.match(rest):
+        if options.get("url"):
+            raise SettingError(f"openai:{rest} names a server, and url={options['url']!r} another: give one of them")
+        return OpenAICompatible(found["model"], **{**options, "url": found["url"]})
+    if found := _AT_HOST.match(rest):
+        raise SettingError(
+            f"openai:{rest}: a server's address begins with http:// or https://, as in @http://{found['host']}/v1"
+        )
+    return OpenAICompatible(rest, **options)
+
+
+@register_lm("scripted")
+def _scripted(rest: str, latency: float = 0.0) -> LanguageModel:
+    if not rest:
+        raise SettingError("scripted: needs the file of a script, as in scripted:replies.jsonl")
+    from polyhop.lm.scripted import ScriptedLM
+
+    return ScriptedLM.from_file(rest, latency=latency)
+
+
+def _opener(prefix: str) -> Opener:
+    if prefix in _openers:
+        return _openers[prefix]
+    points = _entry_points()
+    if prefix in points.names:
+        opener: Opener = points[prefix].load()
+        return opener
+    raise UnknownName("language model", prefix, lm_names(), "A served model is openai:MODEL or openai:MODEL@URL.")
+
+
+def _check_options(name: str, maker: Callable[..., object], options: Mapping[str, Any]) -> None:
+    """Every option must be an argument of the maker, after the first."""
+    _, *parameters = inspect.signature(maker).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return  # it checks them itself
+    names = [parameter.name for parameter in parameters]
+    for option in options:
+        if option not in names:
+            raise UnknownName(f"option of {name}", option, names)
+
+
+def _entry_points() -> EntryPoints:
+    from importlib.metadata import entry_points  # here, for it takes its time and most never need it
+
+    return entry_points(group=GROUP)

@@ -1,0 +1,234 @@
+"""Any model behind an OpenAI-compatible server: OpenAI, vLLM, SGLang, llama.cpp, Ollama, TGI and most gateways.
+
+A thin client of its own on aiohttp and orjson: see benchmarks/lm_client.py for what that saves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self, TypeVar
+
+import orjson
+
+from polyhop.errors import CapabilityError, LMError, SettingError
+from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, TokenScores
+from polyhop.lm.http import Address, Server
+from polyhop.lm.limits import Rates
+from polyhop.lm.parameters import Parameters
+from polyhop.lm.trouble import Failed, explain
+from polyhop.lm.wire import FILTERED, flatten, read_chat, read_completion, read_echo, response_format, to_json
+
+DEFAULT_URL = "https://api.openai.com/v1"
+_MOST_STOPS = 4  # OpenAI takes no more; replies are cut at the others here
+T = TypeVar("T")
+
+
+class OpenAICompatible:
+    """A model behind ``/chat/completions``, or with ``chat=False`` behind ``/completions``.
+
+    ``url`` is the base URL, ``/v1`` included, else ``$OPENAI_BASE_URL``, else OpenAI's; ``api_key`` else
+    ``$OPENAI_API_KEY``. ``timeout`` is seconds for one attempt; a failed one is repeated up to ``retries`` times with
+    growing pauses, or those the server asks for, where that can help. ``json_schema`` and ``logprobs`` say what the
+    server can do; ``extra_body`` is merged into every request. A parameter the server turns out not to take is dropped
+    from then on and counted in ``parameters.refused``.
+
+    With ``chat=False`` the messages' contents are joined by blank lines (``lm.wire.flatten``) and the model can score
+    given text, as long as the server echoes log-probabilities (vLLM does, llama.cpp's server does not).
+
+    One object serves any number of event loops, one after the other or at once; ``max_concurrency`` holds for each,
+    the limits a minute for all together. ``aclose`` belongs at the end of each loop.
+
+    Raises ``SettingError`` for what cannot work; ``complete`` and ``score`` raise ``LMError`` when an answer cannot be
+    had. A withheld answer is no error: its text is empty and its ``finish_reason`` ``content_filter``.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        url: str | None = None,
+        api_key: str | None = None,
+        *,
+        chat: bool = True,
+        max_concurrency: int = 64,
+        requests_per_minute: int | None = None,
+        tokens_per_minute: int | None = None,
+        timeout: float = 120,
+        retries: int = 6,
+        json_schema: bool = True,
+        logprobs: bool = True,
+        extra_body: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not model:
+            raise SettingError("openai: needs the name of a model, as in openai:gpt-4o-mini")
+        if timeout <= 0 or retries < 0:
+            raise SettingError(f"timeout={timeout}, retries={retries}: must be above 0, and at least 0")
+        address = Address(url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_URL)
+        key = _checked_key(api_key or os.environ.get("OPENAI_API_KEY"))
+        official = address.shown == DEFAULT_URL
+        if official and key is None:
+            raise SettingError(
+                f"openai:{model} needs a key: set OPENAI_API_KEY, or name another server: openai:{model}@URL"
+            )
+        self.model, self.url, self.chat = model, address.shown, chat
+        self.name = f"openai:{model}" if official else f"openai:{model}@{address.shown}"
+        self.capabilities = Capabilities(
+            chat=chat, json_schema=json_schema, token_logprobs=logprobs, score=not chat, seed=True
+        )
+        self.parameters = Parameters(self.name)
+        self._extra = _checked_extra(extra_body)
+        limited = requests_per_minute is not None or tokens_per_minute is not None
+        self._rates = Rates(requests_per_minute, tokens_per_minute) if limited else None
+        self._server = Server(
+            address, key, max_concurrency=max_concurrency, rates=self._rates, timeout=timeout, retries=retries
+        )
+        self._ask_at = address.path("/chat/completions" if chat else "/completions")
+        self._models_at = address.path("/models")
+        self._read = read_chat if chat else read_completion
+        self._formats: dict[str, tuple[Mapping[str, Any], orjson.Fragment]] = {}
+        settings = {"chat": chat, "json_schema": json_schema, "logprobs": logprobs, "extra_body": self._extra}
+        self.identity = self.name + orjson.dumps(settings, option=orjson.OPT_SORT_KEYS).decode()
+        """What tells this model's answers from another's, for a cache: its name and what settings change them."""
+
+    def __repr__(self) -> str:
+        return f"OpenAICompatible({self.name!r})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections; the model can be used again after."""
+        await self._server.aclose()
+
+    async def complete(self, request: Request) -> Completion:
+        """The model's reply; ``LMError`` where none can be had."""
+        read = self._read
+        payload = self._payload(request)
+        tokens = 0 if self._rates is None else _estimate(payload)
+        try:
+            reply, failures = await self._ask(payload, lambda data: read(data, request, request.stop), tokens)
+        except Failed as failed:
+            if failed.trouble.meaning == "filter":
+                return FILTERED
+            raise await self._error(failed) from None
+        return replace(reply, retries=failures) if failures else reply
+
+    async def score(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:
+        """The log-probability of each target's tokens after its prompt (``lm.wire.read_echo`` says which tokens)."""
+        if not self.capabilities.score:
+            raise CapabilityError(f"{self.name} cannot score text through chat: use chat=False, the plain completions")
+        if any(request.temperature != 1.0 for request in requests):
+            raise CapabilityError(
+                f"{self.name} gives scores as they are, none at another temperature: -o temperature=1"
+            )
+        tasks = [asyncio.ensure_future(self._score(request)) for request in requests]
+        try:
+            return list(await asyncio.gather(*tasks))
+        finally:
+            for task in tasks:  # the others, when one has failed
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _score(self, request: ScoreRequest) -> TokenScores:
+        if not request.target:
+            return TokenScores((), ())
+        payload = {
+            "model": self.model,
+            "prompt": request.prompt + request.target,
+            "max_tokens": 1,  # 0 would do, but some servers refuse it and to llama-cpp-python it means no limit
+            "temperature": 1.0,
+            "echo": True,
+            "logprobs": 1,
+            **self._extra,
+        }
+        tokens = 0 if self._rates is None else _estimate(payload)
+        try:
+            scores, _ = await self._ask(payload, lambda data: read_echo(data, request), tokens)
+        except Failed as failed:
+            raise await self._error(failed) from None
+        if scores is None:
+            raise LMError(
+                f"{self.name} does not give the log-probabilities of a prompt (echo with logprobs): "
+                "vLLM, SGLang and llama-cpp-python do"
+            )
+        return scores
+
+    async def _ask(self, payload: dict[str, Any], read: Callable[[Any], T], tokens: int) -> tuple[T, int]:
+        """Post the payload, without what this server does not take."""
+        while True:
+            try:
+                return await self._server.post(self._ask_at, to_json(payload), read, tokens)
+            except Failed as failed:
+                if not self.parameters.learn(payload, failed.trouble):
+                    raise
+                payload = self.parameters.fit(payload)
+                refused = self.parameters.refused
+                self.capabilities = replace(
+                    self.capabilities,
+                    json_schema=self.capabilities.json_schema and "response_format" not in refused,
+                    token_logprobs=self.capabilities.token_logprobs and "logprobs" not in refused,
+                    seed="seed" not in refused,
+                )
+
+    def _payload(self, request: Request) -> dict[str, Any]:
+        payload: dict[str, Any] = {
+            "model": self.model,
+            "max_tokens": request.max_tokens,
+            "temperature": request.temperature,
+        }
+        if self.chat:
+            payload["messages"] = request.messages
+        else:
+            payload["prompt"] = flatten(request.messages)
+        if request.stop:
+            payload["stop"] = request.stop[:_MOST_STOPS]
+        if request.seed is not None:
+            payload["seed"] = request.seed
+        if request.logprobs and self.capabilities.token_logprobs:
+            payload["logprobs"] = True if self.chat else 1
+            if self.chat:
+                payload["top_logprobs"] = 1  # llama.cpp sends 20 alternatives a token where it is left out
+        if request.schema is not None and self.capabilities.json_schema:
+            payload["response_format"] = self._format(request.task, request.schema)
+        payload.update(self._extra)
+        return self.parameters.fit(payload) if self.parameters.refused else payload
+
+    def _format(self, task: str, schema: Mapping[str, Any]) -> orjson.Fragment:
+        """The task's response format as bytes, made once for as long as the task keeps its schema."""
+        known = self._formats.get(task)
+        if known is None or known[0] is not schema:
+            known = self._formats[task] = (schema, orjson.Fragment(orjson.dumps(response_format(task, schema))))
+        return known[1]
+
+    async def _error(self, failed: Failed) -> LMError:
+        models = None
+        if failed.trouble.meaning == "missing" and isinstance(listing := await self._server.get(self._models_at), dict):
+            rows = listing.get("data")
+            models = [str(row["id"]) for row in rows if isinstance(row, dict) and "id" in row] if rows else []
+        return LMError(explain(self.model, self.url, failed, models))
+
+
+def _estimate(payload: Mapping[str, Any]) -> int:
+    """About how many tokens a call takes, as rate limits count them: the prompt and all it may generate."""
+    prompt = payload.get("prompt") or "".join(message["content"] for message in payload["messages"])
+    return len(prompt) // 4 + int(payload.get("max_tokens") or payload.get("max_completion_tokens") or 0)
+
+
+def _checked_key(key: str | None) -> str | None:
+    key = (key or "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise SettingError("the API key has characters that no HTTP header can hold; is it pasted whole and alone?")
+    return key or None
+
+
+def _checked_extra(extra: Mapping[str, Any] | None) -> dict[str, Any]:
+    try:
+        orjson.dumps(dict(extra or {}))
+    except (TypeError, ValueError) as error:
+        raise SettingError(f"extra_body is not a JSON object: {error}") from None
+    return dict(extra or {})

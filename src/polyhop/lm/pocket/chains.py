@@ -1,0 +1,259 @@
+"""Nested descriptions, taken apart from the inside out and followed through the pages.
+
+"When was the director of Dark Mill born?" is two steps: (Dark Mill; director; #1), (#1; birth date; #2). A step whose
+relation is unknown keeps its sub-question, for the reader.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from polyhop.lm.pocket.facts import Value, facts
+from polyhop.lm.pocket.names import name_before, name_from
+from polyhop.lm.pocket.pages import Page
+from polyhop.lm.pocket.wording import content_roots
+from polyhop.text import bare_title, find_folded, fold
+
+MOST_STEPS = 6
+
+# Nouns for a relation of the thing they are said of. Two relations are two steps.
+_NOUNS: dict[str, tuple[str, ...]] = {
+    "director": ("director",), "film director": ("director",), "screenwriter": ("writer",), "author": ("writer",),
+    "writer": ("writer",), "composer": ("composer",), "performer": ("performer",), "singer": ("performer",),
+    "artist": ("performer",), "producer": ("producer",), "publisher": ("publisher",), "founder": ("founder",),
+    "creator": ("founder",), "husband": ("spouse",), "wife": ("spouse",), "spouse": ("spouse",),
+    "father": ("father",), "mother": ("mother",), "son": ("child",), "daughter": ("child",), "child": ("child",),
+    "brother": ("sibling",), "sister": ("sibling",), "sibling": ("sibling",),
+    "paternal grandfather": ("father", "father"),
+    "paternal grandmother": ("father", "mother"), "maternal grandfather": ("mother", "father"),
+    "maternal grandmother": ("mother", "mother"), "grandfather": ("father", "father"),
+    "grandmother": ("mother", "mother"), "father-in-law": ("spouse", "father"), "mother-in-law": ("spouse", "mother"),
+    "stepfather": ("mother", "spouse"), "stepmother": ("father", "spouse"), "uncle": ("father", "sibling"),
+    "aunt": ("mother", "sibling"), "birthplace": ("birth place",), "place of birth": ("birth place",),
+    "birth place": ("birth place",), "city of birth": ("birth place",), "hometown": ("birth place",),
+    "date of birth": ("birth date",), "birthday": ("birth date",), "place of death": ("death place",),
+    "date of death": ("death date",), "cause of death": ("death cause",), "nationality": ("country",),
+    "country of origin": ("country",), "country of citizenship": ("country",), "headquarters": ("headquarters",),
+}  # fmt: skip
+_VERBS = {
+    "directed": "director", "wrote": "writer", "composed": "composer", "performed": "performer", "produced": "producer",
+    "published": "publisher", "released": "publisher", "made": "founder",
+    "founded": "founder", "created": "founder", "sang": "performer",
+}  # fmt: skip
+_PLACES = "country|nation|state|city|county|continent|region|district|province|town|municipality|island|territory"
+_TOWNS = frozenset({"city", "town"})
+_KIND = (
+    r"(?:the )?(?:(?:film|movie|song|single|album|book|novel|play|series|band|company|show|magazine|game|TV show) )?"
+)
+_NOUN = "|".join(sorted(map(re.escape, _NOUNS), key=len, reverse=True))
+# The three ways a description leans on a name: "the director of X", "the person who wrote X", "X's mother".
+_OF = re.compile(rf"(?:\bthe )?\b(?P<noun>{_NOUN}|{_PLACES})s? (?:of|for) {_KIND}(?=\S)", re.IGNORECASE)
+_AGENTS = "person|people|man|woman|one|company|band|artist|group|author|studio|organization|association|network"
+_WHO = re.compile(
+    rf"\bthe (?:\w+ )?(?:{_AGENTS})s?"
+    rf" (?:who|that|which) (?P<noun>{'|'.join(_VERBS)}) {_KIND}(?=\S)",
+    re.IGNORECASE,
+)  # fmt: skip
+_WHERE = re.compile(
+    rf"\bthe (?P<noun>{_PLACES}) (?:(?:where|in which|that|which) )?(?:the )?(?:village of |city of |town of )?(?=\S)",
+    re.IGNORECASE,
+)
+_WHERE_END = re.compile(
+    r" (?:is|was|are|lies|can be)(?: \w+)?"
+    r" (?:located|found|situated|in|part of|from|based|citizen(?: of)?|born|fought)\b(?: (?:in|at|of))?"
+    r"|(?: was)? born(?: in)?| died(?: in)?| took place| (?:comes|came) from| occurred"
+)  # fmt: skip
+_POSSESSIVE = re.compile(rf"['’]s? (?:\w+ )?(?P<noun>{_NOUN})\b")
+_SLOT = re.compile(r"#\d+")
+_WHEN = "(?:when|(?:in |on )?(?:what|which) (?:year|date|day))"
+# What is left when every description is gone: the last question about the slot "#".
+_LAST: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), relation)
+    for pattern, relation in (
+        (r"^(?:where|(?:in )?what (?:city|place|town)) (?:was|is|were) # born", "birth place"),
+        (rf"^{_WHEN} (?:was|is|were) # born", "birth date"),
+        (r"^when is #(?: ['’]s|['’]s)? ?birthday|^what is #(?: ['’]s|['’]s)? birthday", "birth date"),
+        (r"^(?:where|(?:in )?(?:what|which) (?:city|place|town|country)) did # die", "death place"),
+        (rf"^{_WHEN} did # die", "death date"),
+        (r"^(?:why|how) did # die|^what did # die of", "death cause"),
+        (r"^(?:what|which) (?:nationality|country) (?:is|was|does)?\s*#", "country"),
+        (r"^(?:what|which) award.*#.*receive|^what is the award that # (?:received|won)", "award"),
+        (r"^where (?:did|does|was|is) # (?:study|graduate|educated|go to school)", "school"),
+        (r"^where (?:did|does) # work", "employer"),
+        (rf"^{_WHEN} (?:was|were) # (?:founded|established|formed|started|created|launched)", "start"),
+        (rf"^{_WHEN} (?:was|were|did) # (?:released|published|come out|premiered)", "release"),
+        (r"^who (?:directed) #", "director"), (r"^who (?:wrote) #", "writer"), (r"^who (?:founded) #", "founder"),
+    )
+)  # fmt: skip
+_DONE = re.compile(r"^(?:who|what|where|when|which(?: \w+)?) (?:is|was|are|were)(?: the)? ?#\s*\??$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One hop: ``relation`` (None: only ``question`` tells) of ``subject``, a name or "#k", the value of step k."""
+
+    subject: str
+    relation: str | None
+    question: str
+
+
+@lru_cache(maxsize=512)
+def chain(question: str) -> tuple[Step, ...]:
+    """The steps of a nested question, innermost first; () where it is not understood as one.
+
+    >>> [(s.subject, s.relation) for s in chain("When was the director of film Dark Mill born?")]
+    [('Dark Mill', 'director'), ('#1', 'birth date')]
+    >>> [(s.subject, s.relation) for s in chain("Who is Ann Lee's paternal grandfather?")]
+    [('Ann Lee', 'father'), ('#1', 'father')]
+    """
+    steps: list[Step] = []
+    text = question
+    while len(steps) < MOST_STEPS and (peeled := _peel(text, bool(steps))):
+        relations, subject, start, end = peeled
+        for name in relations:
+            steps.append(Step(subject, name, f"What is the {name} of {subject}?"))
+            subject = f"#{len(steps)}"
+        text = f"{text[:start]}{subject}{text[end:]}"
+    if not steps:
+        return ()
+    slot = f"#{len(steps)}"
+    plain = _SLOT.sub("#", text).strip()
+    if slot not in text:
+        return ()
+    if _DONE.match(plain):
+        return tuple(steps)
+    relation = next((name for pattern, name in _LAST if pattern.search(plain)), None)
+    return (*steps, Step(slot, relation, text))
+
+
+def _peel(text: str, inside: bool) -> tuple[tuple[str, ...], str, int, int] | None:
+    """The innermost description that leans on a name (or a slot): its relations, the name, and where it stands."""
+    for match in _POSSESSIVE.finditer(text):
+        slot = re.search(r"#\d+\s?$", text[: match.start()])
+        before = slot.span() if slot else None if inside else name_before(text, match.start())
+        if before:
+            return _NOUNS[match["noun"].lower()], text[slice(*before)].strip(), before[0], match.end()
+    for pattern in (_OF, _WHO, _WHERE):
+        for match in reversed(list(pattern.finditer(text))):
+            found = _subject_at(text, match.end())
+            if found is None:
+                continue
+            end = found[1]
+            if pattern is _WHERE:
+                close = _WHERE_END.match(text, end)
+                if close is None:
+                    continue
+                end = close.end()
+            relations = _relations(match["noun"].lower(), text[found[1] : end])
+            return relations, text[slice(*found)], match.start(), end
+    return None
+
+
+def _relations(noun: str, ending: str) -> tuple[str, ...]:
+    """The relations a noun stands for; a town "where X was born" is X's birth place."""
+    if noun in _TOWNS and (event := re.search("born|died", ending)):
+        return ("birth place" if event[0] == "born" else "death place",)
+    if noun == "nation":
+        return ("country",)
+    return _NOUNS.get(noun) or ((_VERBS[noun],) if noun in _VERBS else (noun,))
+
+
+def _subject_at(text: str, start: int) -> tuple[int, int] | None:
+    slot = re.compile(r"(?:the )?(#\d+)").match(text, start)
+    if slot:
+        return slot.span(1)
+    found = name_from(text, start)
+    return found if found and found[0] - start <= 5 else None
+
+
+def link(name: str, pages: Sequence[Page]) -> Page | None:
+    """The page whose subject a name means: of that title, else one whose title, else whose lead, holds its words."""
+    key, bare = fold(name).strip(' ?.,"'), fold(bare_title(name)).strip(' ?.,"')
+    if not bare:
+        return None
+    for page in pages:
+        if fold(page.title) == key:
+            return page
+    exact = [page for page in pages if fold(page.name) == bare]
+    if exact:
+        return exact[0]
+    wanted = set(content_roots(bare))
+    best: tuple[float, Page] | None = None
+    for page in pages:
+        score = _closeness(wanted, bare, page)
+        if score > 0.6 and (best is None or score > best[0]):
+            best = (score, page)
+    return best[1] if best else None
+
+
+def _closeness(wanted: set[str], bare: str, page: Page) -> float:
+    title = set(page.name_roots)
+    if not wanted or not title:
+        return 0.0
+    shared = len(wanted & title)
+    if shared == min(len(wanted), len(title)) and shared:
+        return 0.62 + 0.38 * shared / max(len(wanted), len(title))
+    lead = set(page.roots[:30])
+    if wanted <= lead and len(wanted) > 1 and title & wanted:
+        return 0.7
+    if len(wanted) > 1 and find_folded(bare, fold(page.text[:160])):
+        return 0.61
+    return shared / max(len(wanted), len(title))
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """A step followed: its subject's name and page, and the value found, each None where it was not."""
+
+    step: Step
+    subject: str | None
+    page: Page | None
+    value: Value | None
+
+
+def follow(steps: Sequence[Step], pages: Sequence[Page]) -> list[Hop]:
+    """Follow a chain through the pages until a step finds nothing; one hop for each step tried."""
+    hops: list[Hop] = []
+    for step in steps:
+        subject: str | None = step.subject
+        if step.subject.startswith("#"):
+            value = hops[int(step.subject[1:]) - 1].value if len(hops) >= int(step.subject[1:]) else None
+            subject = value.text if value else None
+        page = link(subject, pages) if subject else None
+        values = facts(page, step.relation) if page and step.relation else []
+        found = _linked_first(values, pages) if values else _said_elsewhere(subject, step.relation, pages)
+        hops.append(Hop(step, subject, page, found))
+        if found is None:
+            break
+    return hops
+
+
+def _linked_first(values: Sequence[Value], pages: Sequence[Page]) -> Value:
+    """Of several values (two directors) the one with a page of its own."""
+    titles = {fold(page.name) for page in pages}
+    return next((value for value in values if fold(value.text) in titles), values[0])
+
+
+# "X is the father of Y" on X's own page, for a question about Y.
+_INVERSE = {
+    "father": r"\bfather of\b", "mother": r"\bmother of\b",
+    "spouse": r"\b(?:wife|husband|consort|widow) of\b|\bmarried\b",
+    "child": r"\b(?:son|daughter|child) of\b", "sibling": r"\b(?:brother|sister) of\b",
+    "director": r"\bdirect", "writer": r"\bwrote\b|\bwritten\b|\bauthor\b",
+    "founder": r"\bfound", "composer": r"\bcompos",
+    "performer": r"\b(?:song|single|album)s?\b",
+}  # fmt: skip
+
+
+def _said_elsewhere(subject: str | None, relation: str | None, pages: Sequence[Page]) -> Value | None:
+    pattern = _INVERSE.get(relation or "")
+    if not subject or not pattern:
+        return None
+    for page in pages:
+        for cue in re.finditer(pattern, page.text):
+            if find_folded(subject, page.text[cue.end() : cue.end() + 120]):
+                return Value(page.name, page.sentence_at(cue.start()))
+    return None

@@ -1,0 +1,64 @@
+"""Many passages at once: every pair of the most promising ones is read, and the answers are weighed together."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+from polyhop.lm.pocket.judging import relevant, sufficient
+from polyhop.lm.pocket.solving import Solution, spoken
+from polyhop.lm.pocket.study import study
+from polyhop.types import Passage
+
+FEW = 2  # passages that are read as they are
+_KEPT = 6  # most relevant passages that are tried together
+
+
+def shares(solution: Solution) -> Mapping[str, float]:
+    """The probability of each answer a solution holds: 1 for one that was found, spread over the ranked for a guess."""
+    if solution.complete or not solution.ranked:
+        return {solution.answer: 1.0} if solution.answer else {}
+    top = solution.ranked[0].score
+    found: dict[str, float] = defaultdict(float)
+    for ranked in solution.ranked:
+        found[spoken(solution.asked, ranked)] += math.exp(ranked.score - top)
+    total = sum(found.values())
+    return {answer: value / total for answer, value in found.items()}
+
+
+def best_answer(question: str, passages: Sequence[Passage]) -> tuple[str | None, Solution]:
+    """The answer from many passages and the solution that speaks most for it.
+
+    All passages together, if they settle the question by a comparison or a chain; else the sum over pairs of how
+    promising a pair is, squared, times the probability it gives the answer.
+    """
+    whole = study(question, passages).solution
+    if len(passages) <= FEW or whole.complete or not whole.ranked:
+        return whole.answer, whole
+    masses: dict[str, float] = defaultdict(float)
+    strongest: dict[str, tuple[float, Solution]] = {}
+    for pair in combinations(_kept(question, passages), 2):
+        solution = study(question, pair).solution
+        promise = max(_chance(question, pair), _chance(question, pair[::-1])) ** 2
+        for answer, share in shares(solution).items():
+            masses[answer] += promise * share
+            if answer not in strongest or promise * share > strongest[answer][0]:
+                strongest[answer] = (promise * share, solution)
+    if not masses:
+        return whole.answer, whole
+    best = max(masses, key=lambda answer: masses[answer])
+    return best, strongest[best][1]
+
+
+def _kept(question: str, passages: Sequence[Passage]) -> list[Passage]:
+    """The most relevant passages, each taken alone, in their given order."""
+    alone = [relevant(study(question, [passage])) for passage in passages]
+    places = sorted(range(len(passages)), key=lambda place: -alone[place])[:_KEPT]
+    return [passages[place] for place in sorted(places)]
+
+
+def _chance(question: str, path: Sequence[Passage]) -> float:
+    found = study(question, path)
+    return relevant(found) * sufficient(found)

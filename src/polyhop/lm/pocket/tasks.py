@@ -1,0 +1,144 @@
+"""Every prompt task the model does, as a function of the task's fields to a value in its output shape."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from polyhop.errors import CapabilityError
+from polyhop.lm.pocket.judging import relevant, sufficient
+from polyhop.lm.pocket.narrowing import best_answer, shares
+from polyhop.lm.pocket.queries import bridge, next_query
+from polyhop.lm.pocket.questions import ask
+from polyhop.lm.pocket.solving import Solution, undecided
+from polyhop.lm.pocket.study import Study, study
+from polyhop.text import normalise
+from polyhop.types import Passage
+
+RELEVANT_ABOVE = 0.1
+SUFFICIENT_ABOVE = 0.4
+ANALYSIS_WEIGHT = 0.1  # of a piece of evidence, beside what reading it again says
+NOTHING_KNOWN = "unknown"
+"""The answer where nothing can be said: honest, never empty, and right for no question."""
+
+Fields = Mapping[str, Any]
+Value = dict[str, Any]
+
+
+def do(task: str, fields: Fields) -> Value:
+    """The value of a task's output shape; ``CapabilityError`` for a task the model does not know."""
+    try:
+        skill = _SKILLS[task]
+    except KeyError:
+        raise CapabilityError(
+            f"pocket cannot do the prompt task {task!r}; it can do {', '.join(sorted(_SKILLS))}. "
+            "Give another model for it: lm={'default': 'pocket', %r: 'openai:MODEL'}" % task
+        ) from None
+    return skill(fields)
+
+
+def _review(fields: Fields) -> Value:
+    path = study(fields["question"], fields["passages"])
+    is_relevant = relevant(path) >= RELEVANT_ABOVE
+    supported = is_relevant and sufficient(path) >= SUFFICIENT_ABOVE
+    return {
+        "relevant": is_relevant,
+        "supported": supported,
+        "thought": _thought(path, is_relevant, supported) if fields.get("thoughts") else None,
+        "answer": path.solution.answer if supported else None,
+        "query": None if supported else next_query(path),
+    }
+
+
+def _thought(path: Study, is_relevant: bool, supported: bool) -> str:
+    titles = ", ".join(page.title for page in path.pages) or "no passage"
+    if supported:
+        return f"{titles}: together they hold what the question asks for."
+    if is_relevant:
+        return f"{titles}: part of what is asked; still missing: {next_query(path) or 'the rest'}."
+    return f"{titles}: not what the question is about."
+
+
+def _complete(fields: Fields) -> Value:
+    """A query in the shape of a supplement: what is missing is named, no fact is invented."""
+    path = study(fields["question"], fields["passages"])
+    name = bridge(path)
+    return {
+        "thought": f"The passages lead to {name}." if name else None,
+        "information": next_query(path) or path.question,
+        "answer": None,
+    }
+
+
+def _enough(fields: Fields) -> Value:
+    votes = _votes(fields["question"], fields["evidence"])
+    return {"sufficient": bool(votes) and max(votes.values())[0] >= 2.0}
+
+
+def _fuse(fields: Fields) -> Value:
+    question, evidence = fields["question"], fields["evidence"]
+    if fields.get("mode") == "paragraph":
+        passages = list(dict.fromkeys(passage for piece in evidence for passage in piece["passages"]))
+        return _answered(question, passages)
+    votes = _votes(question, evidence)
+    if not votes:
+        return {"rationale": None, "answer": NOTHING_KNOWN}
+    answer = max(votes.values(), key=lambda vote: vote[0])[1]
+    return {"rationale": f"{len(evidence)} pieces of evidence; most weight is on {answer}.", "answer": answer}
+
+
+def _votes(question: str, evidence: Sequence[Fields]) -> dict[str, tuple[float, str]]:
+    """Weight and wording of each answer: an analysis counts one, a piece read again as much as it is sufficient."""
+    votes: dict[str, tuple[float, str]] = defaultdict(lambda: (0.0, ""))
+    for piece in evidence:
+        path = study(question, piece["passages"])
+        trust = sufficient(path)
+        said = {answer: trust * share for answer, share in shares(path.solution).items()}
+        if piece.get("analysis"):
+            said[piece["analysis"]] = said.get(piece["analysis"], 0.0) + ANALYSIS_WEIGHT
+        for answer, weight in said.items():
+            held, wording = votes[normalise(answer)]
+            votes[normalise(answer)] = (held + weight, wording or answer)
+    return dict(votes)
+
+
+def _read(fields: Fields) -> Value:
+    return _answered(fields["question"], fields["passages"])
+
+
+def _answered(question: str, passages: Sequence[Passage]) -> Value:
+    answer, solution = best_answer(question, passages)
+    return {"rationale": None if answer is None else _reason(solution), "answer": answer or NOTHING_KNOWN}
+
+
+def _reason(solution: Solution) -> str | None:
+    """What was read: the steps of a chain, the two values of a comparison, or the sentence of the answer."""
+    if solution.verdict:
+        return "; ".join(f"{s.name}: {s.value}" for s in solution.verdict.sides if s.value) or None
+    found = [f"{hop.subject} – {hop.step.relation}: {hop.value.text}" for hop in solution.hops if hop.value]
+    if found:
+        return "; ".join(found)
+    return solution.ranked[0].page.sentence(solution.ranked[0].mention.sentence) if solution.ranked else None
+
+
+def _closed(fields: Fields) -> Value:
+    """Without passages the model knows nothing: "no" to a yes/no question, the first of two options, else "unknown"."""
+    asked = ask(fields["question"])
+    answer = undecided(asked.comparison) if asked.comparison else None
+    return {"rationale": None, "answer": answer or ("no" if asked.type == "boolean" else NOTHING_KNOWN)}
+
+
+_SKILLS: dict[str, Callable[[Fields], Value]] = {
+    "tor.review": _review,
+    "cor.review": _review,
+    "tor.complete": _complete,
+    "tor.enough": _enough,
+    "tor.fuse": _fuse,
+    "answer.direct": _closed,
+    "answer.cot": _closed,
+    "answer.read": _read,
+    "answer.read_cot": _read,
+}
+TASKS: tuple[str, ...] = tuple(sorted(_SKILLS))
+"""The prompt tasks the model can do."""

@@ -1,0 +1,83 @@
+"""Taking a model's thinking aloud out of its reply, and its tokens with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_BLOCK = re.compile(r"<think>(.*?)</think>\s*", re.DOTALL)
+_UNOPENED = re.compile(r"((?:(?!<think>).)*?)</think>\s*", re.DOTALL)
+_UNCLOSED = re.compile(r"\s*<think>(.*)", re.DOTALL)
+
+Span = tuple[int, int]
+"""A half-open range of character positions."""
+
+
+def strip_reasoning(text: str) -> tuple[str, str | None]:
+    """The reply without its reasoning, and the reasoning; None where there is none.
+
+    >>> strip_reasoning("<think>Jaws is by Spielberg.</think>\\n\\nSteven Spielberg")
+    ('Steven Spielberg', 'Jaws is by Spielberg.')
+    >>> strip_reasoning("Steven Spielberg")
+    ('Steven Spielberg', None)
+    """
+    spans, reasoning = answer_spans(text)
+    return "".join(text[start:end] for start, end in spans), reasoning
+
+
+def answer_spans(text: str) -> tuple[list[Span], str | None]:
+    """Where the answer stands in a reply, in order, and the reasoning cut out of it.
+
+    Reasoning is every ``<think>…</think>`` with the space after it; all before a ``</think>`` that was never opened
+    (some chat templates open the block themselves); and all of a reply that opens with a block and never ends it (it
+    ran out of tokens). A ``<think>`` further in that is never ended is text.
+    """
+    if "think>" not in text:
+        return [(0, len(text))], None
+    spans: list[Span] = []
+    thoughts: list[str] = []
+    position = 0
+    if block := _UNOPENED.match(text):
+        thoughts.append(block[1])
+        position = block.end()
+    for block in _BLOCK.finditer(text, position):
+        if spans or text[position : block.start()].strip():  # the space before the first block is no answer
+            spans.append((position, block.start()))
+        thoughts.append(block[1])
+        position = block.end()
+    if not spans and (block := _UNCLOSED.match(text, position)):
+        thoughts.append(block[1])
+    else:
+        spans.append((position, len(text)))
+    if not thoughts:
+        return spans, None
+    return [span for span in spans if span[0] < span[1]], "\n\n".join(filter(None, map(str.strip, thoughts)))
+
+
+def answer_tokens(
+    tokens: Sequence[bytes], logprobs: Sequence[float], text: str, spans: Sequence[Span]
+) -> tuple[tuple[str, ...], tuple[float, ...]] | None:
+    """The tokens of the given spans of ``text``, and their log-probabilities; None when the tokens do not spell it.
+
+    ``tokens`` may have more around the text than it shows: a reasoning block the server took out, an end mark. A token
+    that reaches over the edge of a span is cut to what lies inside, so that the tokens joined are the answer.
+
+    >>> answer_tokens([b"<think>", b"so", b"</think>", b"Pa", b"ris"], [0, 0, 0, -1, -2], "Paris", [(0, 5)])
+    (('Pa', 'ris'), (-1, -2))
+    """
+    joined = b"".join(tokens)
+    offset = joined.rfind(text.encode())
+    if offset < 0:
+        return None
+    edges = [(offset + len(text[:start].encode()), offset + len(text[:end].encode())) for start, end in spans]
+    kept: list[str] = []
+    values: list[float] = []
+    start = 0
+    for token, value in zip(tokens, logprobs, strict=True):
+        end = start + len(token)
+        inside = b"".join(token[max(low - start, 0) : max(high - start, 0)] for low, high in edges)
+        if inside:
+            kept.append(inside.decode(errors="replace"))
+            values.append(value)
+        start = end
+    return tuple(kept), tuple(values)

@@ -1,0 +1,208 @@
+"""A language model that answers from a script: for tests, examples and pages that must run without a model."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+import orjson
+
+from polyhop.errors import CapabilityError, DataError, UsageError, nearest
+from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, TokenScores, TokenUsage
+from polyhop.text import estimate_tokens
+from polyhop.types import Passage
+
+Fields: TypeAlias = Mapping[str, Any]
+Reply: TypeAlias = "str | Mapping[str, Any] | Completion | Exception | type[Exception]"
+"""Text, a value in the task's output shape, a whole completion, or what is raised instead."""
+
+Script: TypeAlias = "Callable[[str, Fields], Reply | Awaitable[Reply]] | Mapping[str, Entry]"
+"""``(task, fields) -> reply``, or what to reply by task."""
+
+Entry: TypeAlias = "Reply | Sequence[Reply] | Callable[[Fields], Reply | Awaitable[Reply]]"
+"""One reply for good, several in turn, or a function of the fields."""
+
+Score: TypeAlias = "Callable[[ScoreRequest], TokenScores | float]"
+
+
+class ScriptedLM:
+    """Answers each call from ``script`` after ``latency`` seconds of the loop's clock.
+
+    A list of replies is given out in turn, and an error when it is used up. A mapping reply is the completion's
+    ``value``, and its JSON the text. Usage is estimated at 4 characters a token. ``score`` gives a target's
+    ``TokenScores``, or their sum as one number. ``calls`` holds the requests in the order they came, ``score_calls``
+    those to ``score``.
+
+    >>> lm = ScriptedLM({"answer.direct": {"answer": "Paris"}, "resp.plan": ["Where?", "When?"]})
+    >>> asyncio.run(lm.complete(Request(task="answer.direct", fields={}, messages=[]))).text
+    '{"answer":"Paris"}'
+    """
+
+    def __init__(
+        self,
+        script: Script,
+        *,
+        name: str = "scripted",
+        capabilities: Capabilities | None = None,
+        latency: float = 0.0,
+        score: Score | None = None,
+    ) -> None:
+        self.name = self.identity = name
+        self.capabilities = capabilities or Capabilities(
+            json_schema=True, seed=True, score=score is not None, score_temperature=score is not None
+        )
+        self.latency = latency
+        self.calls: list[Request] = []
+        self.score_calls: list[ScoreRequest] = []
+        self._script = script
+        self._score = score
+        self._given: Counter[str] = Counter()
+
+    def __repr__(self) -> str:
+        return f"ScriptedLM({self.name!r})"
+
+    @classmethod
+    def from_file(cls, path: str | Path, *, latency: float = 0.0) -> Self:
+        """A script in JSON Lines: ``{"task": …, "when": {field: …}, "reply": …}``.
+
+        The first line whose task and ``when`` fit answers. ``when`` may be left out. A string in it fits a field that
+        contains it (a passage contains its title and text, a list what its items contain), ignoring case; anything
+        else fits a field equal to it, null also one that is absent. ``reply`` is a text, an object in the task's output
+        shape, or a list of them, given out in turn and round again. A malformed line is a ``DataError``.
+        """
+        script = _FileScript(Path(path))
+        model = cls(script, name=f"scripted:{path}", latency=latency)
+        model.identity = f"{model.name} {script.digest}"
+        return model
+
+    async def complete(self, request: Request) -> Completion:
+        """The script's next reply to this task."""
+        self.calls.append(request)
+        reply: Any = self._next(request)
+        if self.latency:
+            await asyncio.sleep(self.latency)
+        if inspect.isawaitable(reply):
+            reply = await reply
+        completion = _completion(reply, request.task)
+        if completion.usage is not None:
+            return completion
+        usage = TokenUsage(
+            prompt_tokens=sum(estimate_tokens(message["content"]) for message in request.messages),
+            completion_tokens=estimate_tokens(completion.text),
+            estimated=True,
+        )
+        return replace(completion, usage=usage)
+
+    async def score(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:
+        """The script's scores of the targets."""
+        if self._score is None:
+            raise CapabilityError(f"{self.name} has no scores: give it score=, a function of the request")
+        self.score_calls.extend(requests)
+        if self.latency:
+            await asyncio.sleep(self.latency)
+        given = [(request.target, self._score(request)) for request in requests]
+        return [
+            value if isinstance(value, TokenScores) else TokenScores((target,), (value,)) for target, value in given
+        ]
+
+    def _next(self, request: Request) -> Any:
+        script, task = self._script, request.task
+        if not isinstance(script, Mapping):
+            return script(task, request.fields)
+        if task not in script:
+            near = nearest(task, script)
+            raise UsageError(
+                f"{self.name}: no reply for task {task!r}; the script has {', '.join(map(repr, script)) or 'none'}"
+                + (f". Did you mean {near!r}?" if near else "")
+            )
+        entry: Any = script[task]
+        if isinstance(entry, (list, tuple)):
+            self._given[task] += 1
+            if self._given[task] > len(entry):
+                raise UsageError(f"{self.name}: the {len(entry)} replies for task {task!r} are used up")
+            return entry[self._given[task] - 1]
+        is_function = callable(entry) and not isinstance(entry, type)
+        return entry(request.fields) if is_function else entry
+
+
+class _FileScript:
+    """The lines of a script file, as a function of task and fields."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            text = path.read_bytes()
+        except OSError as error:
+            raise DataError(f"the script cannot be read ({error.strerror})", path) from None
+        self.digest = blake2b(text, digest_size=16).hexdigest()  # an edited script is another model to a cache
+        self._lines = [_parsed(path, number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+        if not self._lines:
+            raise DataError("the script is empty", path)
+        self._given: Counter[int] = Counter()
+
+    def __call__(self, task: str, fields: Fields) -> Reply:
+        for place, (name, when, replies) in enumerate(self._lines):
+            if name == task and all(_fits(wanted, fields.get(field)) for field, wanted in when.items()):
+                self._given[place] += 1
+                return replies[(self._given[place] - 1) % len(replies)]
+        tasks = sorted({name for name, _, _ in self._lines})
+        if task in tasks:
+            shown = {field: _text(value)[:80] for field, value in fields.items()}
+            raise DataError(f"no line for task {task!r} fits the fields {shown}", self._path)
+        raise DataError(f"no line for task {task!r}; the script has {', '.join(map(repr, tasks))}", self._path)
+
+
+def _parsed(path: Path, number: int, line: bytes) -> tuple[str, dict[str, Any], list[Reply]]:
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise DataError(f"not JSON: {error}", path, number) from None
+    if not isinstance(row, dict) or not isinstance(row.get("task"), str) or "reply" not in row:
+        raise DataError('must be an object with "task" (a name) and "reply"', path, number)
+    if extra := row.keys() - {"task", "when", "reply"}:
+        raise DataError(f'has {", ".join(sorted(extra))}: only "task", "when" and "reply" are known', path, number)
+    when, reply = row.get("when", {}), row["reply"]
+    if not isinstance(when, dict):
+        raise DataError('"when" must be an object: field to text or value', path, number)
+    replies = reply if isinstance(reply, list) else [reply]
+    if not replies or not all(isinstance(one, (str, dict)) for one in replies):
+        raise DataError('"reply" must be a text, an object, or a list of them', path, number)
+    return row["task"], when, replies
+
+
+def _fits(wanted: Any, value: Any) -> bool:
+    if isinstance(wanted, str) and value is not None:
+        return wanted.casefold() in _text(value).casefold()
+    return bool(wanted == value)
+
+
+def _text(value: Any) -> str:
+    """All the text of a field's value."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Passage):
+        return f"{value.title}\n{value.text}"
+    if isinstance(value, Mapping):
+        return "\n".join(map(_text, value.values()))
+    return "\n".join(map(_text, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+def _completion(reply: Any, task: str) -> Completion:
+    if isinstance(reply, Completion):
+        return reply
+    if isinstance(reply, str):
+        return Completion(text=reply)
+    if isinstance(reply, Mapping):
+        return Completion(text=orjson.dumps(dict(reply), default=str).decode(), value=reply)
+    if isinstance(reply, BaseException) or (isinstance(reply, type) and issubclass(reply, BaseException)):
+        raise reply
+    raise UsageError(
+        f"the script's reply for task {task!r} is a {type(reply).__name__}: "
+        "a text, a mapping, a Completion or an exception would do"
+    )

@@ -1,0 +1,200 @@
+"""Bytes under keys in one SQLite file that any number of processes read and write at once.
+
+Look-ups read the file directly. Writing is the work of one thread, which commits what gathered within a few
+milliseconds and ends when there is nothing to do: no event loop waits for a disk or for another process's lock.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+import weakref
+from contextlib import closing
+from pathlib import Path
+
+from polyhop.errors import DataError
+
+logger = logging.getLogger("polyhop.lm")
+
+GATHER = 0.003
+"""Seconds a commit waits for others to join it."""
+_LOCKED_FOR = 30.0  # seconds to wait for another process's commit, which takes milliseconds
+_IDLE = 1.0  # seconds without work after which the writing thread ends
+_LAST_WORDS = 10.0  # seconds the interpreter waits at its end for what is still to be written
+_APPLICATION, _VERSION = 0x706F6C79, 1  # "poly"
+_BROKEN = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_TABLE = "CREATE TABLE replies (key BLOB PRIMARY KEY, model TEXT, task TEXT, created REAL, reply BLOB)"
+
+Row = tuple[bytes, str, str, float, bytes]
+
+
+class Store:
+    """The file at ``path``, made with its folders if it is not there. It may be used again after ``close``.
+
+    A place that cannot be written, or a disk that fills up, is one warning; from then on ``on`` is false, look-ups find
+    nothing and writing does nothing. A file that is broken or another program's is a ``DataError``. The file must not
+    lie on a network drive that several machines write to: SQLite's write-ahead log cannot work there.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.on = True
+        self._pending: dict[bytes, Row] = {}
+        self._changed = threading.Condition()
+        self._reading = threading.Lock()
+        self._readers: list[sqlite3.Connection] = []
+        self._writer: threading.Thread | None = None
+        self._leaving = False
+        weakref.finalize(self, _finish, self._changed, self._pending, self._readers)
+        with self._reading:
+            self._reader()
+
+    def get(self, key: bytes) -> bytes | None:
+        """What was put under the key, here or by another process."""
+        if row := self._pending.get(key):
+            return row[-1]
+        try:
+            with self._reading:
+                reader = self._reader()
+                found = reader.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone() if reader else None
+        except sqlite3.Error as error:
+            self._fail(error)
+            return None
+        return None if found is None else bytes(found[0])
+
+    def put(self, key: bytes, reply: bytes, *, model: str, task: str) -> None:
+        """Keep a reply; it is found at once and on disk within milliseconds. ``model`` and ``task`` are for people."""
+        if not self.on:
+            return
+        with self._changed:
+            self._pending[key] = (key, model, task, time.time(), reply)
+            if self._writer is None:
+                self._writer = threading.Thread(target=self._write, name="polyhop cache", daemon=True)
+                self._writer.start()
+            self._changed.notify_all()
+
+    def flush(self) -> None:
+        """Wait until all that was put is on disk."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._pending)
+
+    def close(self) -> None:
+        """Flush, and let go of the file."""
+        with self._changed:
+            self._leaving, writer = True, self._writer
+            self._changed.notify_all()
+        if writer is not None:
+            writer.join()  # it writes what there is before it goes
+        self._leaving = False
+        with self._reading:
+            while self._readers:
+                self._readers.pop().close()
+
+    def _reader(self) -> sqlite3.Connection | None:
+        if not self._readers and self.on:
+            try:
+                self._readers.append(_open(self.path))
+            except (sqlite3.Error, OSError) as error:
+                self._fail(error)
+        return self._readers[0] if self._readers else None
+
+    def _write(self) -> None:
+        """The writing thread: commit, gather, commit, until nothing has come for a while."""
+        try:
+            with closing(_open(self.path)) as connection:
+                while batch := self._batch():
+                    with connection:
+                        connection.execute("BEGIN IMMEDIATE")
+                        connection.executemany("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?)", batch)
+                    self._done(batch)
+        except (sqlite3.Error, OSError, DataError) as error:
+            with self._changed:
+                self._writer = None
+            self._give_up(error)
+
+    def _batch(self) -> list[Row]:
+        with self._changed:
+            self._changed.wait_for(lambda: self._pending or self._leaving, timeout=_IDLE)
+            if not self._pending:
+                self._writer = None
+                return []
+        if not self._leaving:
+            time.sleep(GATHER)
+        with self._changed:
+            return list(self._pending.values())
+
+    def _done(self, batch: list[Row]) -> None:
+        with self._changed:
+            for row in batch:
+                if self._pending.get(row[0]) is row:  # a newer one under the same key is still to be written
+                    del self._pending[row[0]]
+            self._changed.notify_all()
+
+    def _fail(self, error: Exception) -> None:
+        """Say what a failure means: a broken file is the user's to delete, anything else turns the store off."""
+        if isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _BROKEN:
+            raise DataError(f"not a usable cache ({error}): delete it, and a new one is made", self.path) from error
+        self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        with self._changed:
+            first, self.on = self.on, False
+            self._pending.clear()
+            self._changed.notify_all()
+        if first:
+            logger.warning("the cache %s cannot be used (%s): going on without it", self.path, error)
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    """A connection to the file, which gets its table if it is new; sqlite3's errors for one that is broken."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+    while True:
+        connection = sqlite3.connect(path, timeout=_LOCKED_FOR, isolation_level=None, check_same_thread=False)
+        try:
+            return _prepare(connection, path)
+        except sqlite3.OperationalError as error:
+            connection.close()
+            # Two processes that open a new file at once: turning the log on does not wait for a lock, so try again.
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() - started > _LOCKED_FOR:
+                raise
+            time.sleep(0.01)
+        except BaseException:
+            connection.close()
+            raise
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
+    if _mark(connection) != (_APPLICATION, _VERSION):
+        with connection:
+            connection.execute("BEGIN IMMEDIATE")
+            mark = _mark(connection)  # another process may have just made it
+            if mark == (0, 0) and not connection.execute("SELECT name FROM sqlite_master").fetchall():
+                connection.execute(_TABLE)
+                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {_VERSION}")
+            elif mark[0] != _APPLICATION:
+                raise DataError("another program's database, not a cache of polyhop: name another file", path)
+            elif mark[1] != _VERSION:
+                raise DataError("a cache of another version of polyhop: delete it, and a new one is made", path)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")  # a commit is on disk when the process dies, not when power fails
+    return connection
+
+
+def _mark(connection: sqlite3.Connection) -> tuple[int, int]:
+    """The file's application id and version; zeros in a new one."""
+    application, version = (
+        connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
+    )
+    return application[0], version[0]
+
+
+def _finish(changed: threading.Condition, pending: dict[bytes, Row], readers: list[sqlite3.Connection]) -> None:
+    """Let the writing thread, which dies with the interpreter, finish first."""
+    with changed:
+        changed.wait_for(lambda: not pending, timeout=_LAST_WORDS)
+    while readers:
+        readers.pop().close()

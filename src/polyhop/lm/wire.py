@@ -1,0 +1,226 @@
+"""The JSON of OpenAI's chat and text completions: what a reply says, in our words. ``BadReply`` for what is none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+import orjson
+
+from polyhop.lm.base import Completion, Message, Request, ScoreRequest, TokenScores, TokenUsage
+from polyhop.lm.reasoning import Span, answer_spans, answer_tokens
+from polyhop.lm.trouble import BadReply
+from polyhop.text import estimate_tokens
+
+Scored = tuple[str, "Sequence[int] | None", "float | None"]
+"""A token as a chat server gives it: text, bytes, log-probability."""
+
+_NAMED = ("properties", "$defs", "definitions")
+FILTERED = Completion(text="", finish_reason="content_filter")
+"""What a withheld answer is: no text, and why."""
+
+
+def to_json(payload: Mapping[str, Any]) -> bytes:
+    """The body to send; text that is no valid Unicode goes out with its lone surrogates replaced."""
+    try:
+        return orjson.dumps(payload)
+    except TypeError:
+        return orjson.dumps(_mended(payload))
+
+
+def flatten(messages: Sequence[Message]) -> str:
+    """The one text that stands for a chat where there is none: the contents in order, a blank line between.
+
+    Nothing is added, no role names and no ending, so what a prompt file says is what the model continues.
+
+    >>> flatten([{"role": "system", "content": "Answer."}, {"role": "user", "content": "Who?"}])
+    'Answer.\\n\\nWho?'
+    """
+    return "\n\n".join(message["content"] for message in messages)
+
+
+def response_format(task: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The ``response_format`` that holds a reply to the JSON schema of a task's output."""
+    name = re.sub(r"[^a-zA-Z0-9_-]", "_", task)[:64]
+    return {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": _strict(schema)}}
+
+
+def read_chat(data: Any, request: Request, stop: Sequence[str] = ()) -> Completion:
+    """A reply of ``/chat/completions``; ``stop`` cuts the text here where the server would not."""
+    choice = _choice(data)
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise BadReply("the reply has a choice without a message")
+    if choice.get("finish_reason") == "content_filter" or (message.get("refusal") and not message.get("content")):
+        return _filtered(data, request)
+    text, thought = _content(message.get("content"))
+    thought = message.get("reasoning_content") or message.get("reasoning") or thought
+    return _completion(data, request, choice, text, thought if isinstance(thought, str) else None, stop)
+
+
+def read_completion(data: Any, request: Request, stop: Sequence[str] = ()) -> Completion:
+    """A reply of ``/completions``."""
+    choice = _choice(data)
+    text = choice.get("text")
+    if not isinstance(text, str):
+        raise BadReply("the reply has a choice without a text")
+    if choice.get("finish_reason") == "content_filter":
+        return _filtered(data, request)
+    return _completion(data, request, choice, text, None, stop)
+
+
+def read_echo(data: Any, request: ScoreRequest) -> TokenScores | None:
+    """The target's tokens in a reply of ``/completions`` to ``echo``, found by their place; None if none are echoed.
+
+    A token that begins in the prompt and ends in the target counts as the target's. The first token of the whole text
+    has no log-probability and is left out. Tokens before the prompt that the text does not show (a start token) are
+    allowed for, as are tokens generated after the target.
+    """
+    choice = _choice(data)
+    logprobs = choice.get("logprobs")
+    full = request.prompt + request.target
+    if not isinstance(logprobs, dict) or not logprobs.get("tokens") or not str(choice.get("text")).startswith(full):
+        return None
+    tokens: list[str] = logprobs["tokens"]
+    offsets: Sequence[int] = logprobs.get("text_offset") or [0, *accumulate(map(len, tokens))][:-1]
+    hidden = max(0, offsets[-1] + len(tokens[-1]) - len(choice["text"]))
+    begin, end = hidden + len(request.prompt), hidden + len(full)
+    found = [
+        (token, value)
+        for token, value, start in zip(tokens, logprobs["token_logprobs"], offsets, strict=False)
+        if start + len(token) > begin and start < end
+    ]
+    # A server that repeats the prompt but scores only what it generates must not pass for one that scores the target.
+    spelt = "".join(token for token, _ in found)
+    if _letters(request.target) not in _letters(spelt) and "bytes:" not in spelt:
+        return None
+    scored = [(token, float(value)) for token, value in found if value is not None]
+    return TokenScores(tuple(token for token, _ in scored), tuple(value for _, value in scored))
+
+
+def _choice(data: Any) -> dict[str, Any]:
+    choices = data.get("choices") if isinstance(data, dict) else None
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise BadReply("the reply has no choices")
+    choice: dict[str, Any] = choices[0]
+    return choice
+
+
+def _completion(
+    data: dict[str, Any],
+    request: Request,
+    choice: dict[str, Any],
+    raw: str,
+    thought: str | None,
+    stop: Sequence[str],
+) -> Completion:
+    spans, inner = answer_spans(raw)
+    reason = choice.get("finish_reason") or "stop"
+    if stop and (cut := _cut(raw, spans, stop)) != spans:
+        spans, reason = cut, "stop"
+    whole = spans == [(0, len(raw))]
+    text = raw if whole else "".join(raw[start:end] for start, end in spans)
+    tokens = logprobs = None
+    if (scored := _scored(choice.get("logprobs"))) and (kept := _kept(scored, raw, spans, whole)):
+        tokens, logprobs = kept
+    return Completion(
+        text=text,
+        tokens=tokens,
+        logprobs=logprobs,
+        usage=_usage(data, request, text),
+        finish_reason=reason,
+        reasoning="\n\n".join(filter(None, (thought, inner))) or None,
+    )
+
+
+def _filtered(data: dict[str, Any], request: Request) -> Completion:
+    return Completion(text="", finish_reason=FILTERED.finish_reason, usage=_usage(data, request, ""))
+
+
+def _scored(logprobs: Any) -> list[Scored]:
+    """The tokens of a choice's ``logprobs``, in the shape of chat (llama.cpp uses it everywhere) or of completions."""
+    if not isinstance(logprobs, dict):
+        return []
+    if rows := logprobs.get("content"):
+        return [(row["token"], row.get("bytes"), row.get("logprob")) for row in rows]
+    values = logprobs.get("token_logprobs") or ()
+    return [(token, None, value) for token, value in zip(logprobs.get("tokens") or (), values, strict=False)]
+
+
+def _kept(
+    scored: Sequence[Scored], raw: str, spans: Sequence[Span], whole: bool
+) -> tuple[tuple[str, ...], tuple[float, ...]] | None:
+    """The tokens of the answer among those of the whole reply; None when they cannot be told."""
+    tokens = tuple(token for token, _, _ in scored)
+    values = [value for _, _, value in scored if value is not None]
+    if len(values) < len(tokens):
+        return None
+    if whole and "".join(tokens) == raw:
+        return tokens, tuple(values)
+    spelt = [token.encode() for token in tokens]
+    exact = [token if part is None else bytes(part) for token, (_, part, _) in zip(spelt, scored, strict=True)]
+    # Half a character reads as a replacement mark in the tokens, and sometimes, but not always, in the text.
+    return answer_tokens(exact, values, raw, spans) or answer_tokens(spelt, values, raw, spans)
+
+
+def _cut(raw: str, spans: Sequence[Span], stop: Sequence[str]) -> list[Span]:
+    kept: list[Span] = []
+    for start, end in spans:
+        if places := [at for word in stop if (at := raw.find(word, start, end)) >= 0]:
+            return [*kept, (start, min(places))] if min(places) > start else kept
+        kept.append((start, end))
+    return kept
+
+
+def _usage(data: dict[str, Any], request: Request, text: str) -> TokenUsage:
+    usage = data.get("usage")
+    if isinstance(usage, dict) and isinstance(asked := usage.get("prompt_tokens"), int):
+        return TokenUsage(prompt_tokens=asked, completion_tokens=usage.get("completion_tokens") or 0)
+    asked = sum(estimate_tokens(message["content"]) for message in request.messages)
+    return TokenUsage(prompt_tokens=asked, completion_tokens=estimate_tokens(text), estimated=True)
+
+
+def _content(content: Any) -> tuple[str, str | None]:
+    """Text and thought of a message's content, which is a string, nothing, or a list of typed parts."""
+    if isinstance(content, str):
+        return content, None
+    if content is None:
+        return "", None
+    if not isinstance(content, list):
+        raise BadReply("the reply's content is neither text nor a list of parts")
+    parts = [part for part in content if isinstance(part, dict)]
+    text = "".join(str(part.get("text", "")) for part in parts if part.get("type") == "text")
+    thoughts = [_content(part["thinking"])[0] for part in parts if part.get("thinking")]
+    return text, "\n\n".join(thoughts) or None
+
+
+def _strict(schema: Any) -> Any:
+    """The schema as strict servers want it: every object closed, every property required, no defaults."""
+    if isinstance(schema, list):
+        return [_strict(item) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    strict = {
+        key: {name: _strict(item) for name, item in value.items()} if key in _NAMED else _strict(value)
+        for key, value in schema.items()
+        if key != "default"
+    }
+    if isinstance(schema.get("properties"), Mapping):
+        strict["additionalProperties"] = False
+        strict["required"] = list(schema["properties"])
+    return strict
+
+
+def _letters(text: str) -> str:
+    """What of a text every tokenizer's way of showing tokens agrees on."""
+    return re.sub(r"[^a-zA-Z0-9]", "", text)
+
+
+def _mended(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, Mapping):
+        return {key: _mended(item) for key, item in value.items()}
+    return [_mended(item) for item in value] if isinstance(value, (list, tuple)) else value

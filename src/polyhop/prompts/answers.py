@@ -1,0 +1,151 @@
+"""Finding a short answer in what a model wrote: named as the answer, wrapped in a tag, or standing alone.
+
+Every function is linear in the length of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from polyhop.text import sentences
+
+LONGEST_BARE_ANSWER = 15
+"""Words: an unmarked one-line reply up to this length is taken as the answer itself."""
+LONGEST_LEADING_ANSWER = 8
+"""Words: a first sentence up to this length is taken as the answer where the answer alone was asked for."""
+LONGEST_LINE = 1_000
+"""Characters of a line that are looked at for an answer."""
+
+_WRAPPED = re.compile(
+    r"<answer>(.{0,1000}?)(?:</answer>|\Z)|\\boxed\{(?:\\text\{)?([^{}]{0,1000})\}|\bFinish\[([^\]\n]{0,1000})\]",
+    re.IGNORECASE | re.DOTALL,
+)
+_ANSWER = re.compile(
+    r"\b(?:(?:the|my|its) )?(?:(?:final|correct|short) )?answers?"
+    r"(?: \((?:[^()\n]|\([^()\n]{0,20}\)){1,100}\)| to (?:the|this|your) (?:[\w-]{1,20} )?question)?"
+    r" (?:is|are|(?:would|should|must) be)\b[ \t]*:?\s*"
+    r"|(?P<label>^[^\w\n]*(?:(?:the|my|final|correct|short) ){0,2}answer[ \t*_]*(?:[:：\]][ \t*_:\]]*|$))",
+    re.IGNORECASE | re.M,
+)
+_CONJUNCTION = re.compile(r"\b(?:so|thus|hence|therefore|and|then|consequently|finally)\b[^\w.]*$", re.IGNORECASE)
+_VERDICT = re.compile(r"((?i:yes|no))\b(?:[.!]\s+(?!\d)|[,;:-]\s+(?=[a-z])|\s*[–—]\s*(?=[a-z])|\s+\()")
+_ABBREVIATED = re.compile(r"(?:\b(?:Jr|Sr|Inc|Ltd|Co|Corp|Bros|St|Mt|etc)|\b(?:[A-Za-z]\.)+[A-Za-z])\.$")
+_CHATTER = re.compile(r"\W*(?:sure|certainly|of course|okay|ok|great question)\b|.*:$", re.IGNORECASE)
+_PAIRS = {'"': '"', "'": "'", "`": "`", "_": "_", "“": "”", "‘": "’", "«": "»", "[": "]"}
+_NOTHING = frozenset({"", "none", "null", "n/a", "nothing", "-", "–", "—", "…"})
+
+
+class Told(NamedTuple):
+    """An answer that a text names as such; ``plainly`` where a sentence opens with it ("So the answer is …") or a
+    line is labelled with it, not in passing ("note that the answer is …")."""
+
+    before: str
+    answer: str
+    plainly: bool
+
+
+def told_answer(text: str) -> Told | None:
+    """The last answer a text names, one named plainly before all others; None if it names none.
+
+    >>> told_answer("Final answer: Rome. Note that the answer is only as good as the passages.").answer
+    'Rome'
+    """
+    for found in reversed(list(_WRAPPED.finditer(text))):
+        if answer := short_answer(found[1] or found[2] or found[3] or ""):
+            return Told(text[: found.start()].strip(), answer, True)
+    passing: Told | None = None
+    for found in reversed(list(_ANSWER.finditer(text))):
+        before, plainly = _opening(text, found)
+        if (plainly or passing is None) and (answer := short_answer(text[found.end() : found.end() + LONGEST_LINE])):
+            told = Told(text[:before].strip(), answer, plainly)
+            if plainly:
+                return told
+            passing = told
+    return passing
+
+
+def _opening(text: str, found: re.Match[str]) -> tuple[int, bool]:
+    """Where the words that lead to an answer start, and whether they open a sentence or a line."""
+    start = max(0, found.start() - 40)
+    window = text[start : found.start()].rstrip(" \t*_")
+    if conjunction := _CONJUNCTION.search(window):
+        return start + conjunction.start(), True
+    return start + len(window), bool(found["label"]) or not window or window[-1] in ".!?:,)\n"
+
+
+def short_answer(text: str) -> str | None:
+    """The answer at the head of a text: its first sentence on its first line, without a closing full stop.
+
+    >>> short_answer(" 'St. Louis'.  It lies in Missouri."), short_answer("No, they are not.")
+    ('St. Louis', 'No')
+    """
+    line = next((line for line in text[:LONGEST_LINE].splitlines() if line.strip(" *_\"'`")), "").strip(" *_")
+    if verdict := _VERDICT.match(line):
+        return verdict[1]
+    value = something(_first_sentence(line))
+    while value and value[-1] in ".。" and not _ABBREVIATED.search(value):
+        value = something(value[:-1])
+    return value
+
+
+def _first_sentence(line: str) -> str:
+    """The first sentence; a title with "!" or "?" inside ("Arisan! Berondong Tua") is not cut there."""
+    first, *others = sentences(line) or [""]
+    while others and first.endswith(("!", "?")):
+        first = f"{first} {others.pop(0)}"
+    return first.partition("。")[0]
+
+
+def bare_answer(text: str) -> str | None:
+    """A reply of one short line is the answer itself; None otherwise."""
+    lines = _lines(text)
+    if len(lines) != 1 or len(lines[0].split()) > LONGEST_BARE_ANSWER:
+        return None
+    return short_answer(lines[0])
+
+
+def leading_answer(text: str) -> str | None:
+    """The answer of a reply that is nothing else, or opens with it and then explains it; None otherwise.
+
+    >>> leading_answer("Lars Sonck. He designed Ainola, the house of the composer, in Järvenpää, in 1903 and 1904.")
+    'Lars Sonck'
+    """
+    if answer := bare_answer(text):
+        return answer
+    lines = _lines(text)
+    if lines and _CHATTER.match(lines[0]):
+        del lines[0]
+    answer = short_answer(lines[0]) if lines else None
+    return answer if answer and len(answer.split()) <= LONGEST_LEADING_ANSWER and answer[-1] != ":" else None
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in map(str.strip, text.splitlines()) if line.strip("*`") and not line.startswith("```")]
+
+
+def something(text: str | None) -> str | None:
+    """A value stripped of quotes and bold; None for nothing and for words that mean nothing.
+
+    >>> something(' "Paris" '), something("N/A")
+    ('Paris', None)
+    """
+    value = " ".join((text or "").replace("**", "").split()).removesuffix("```")
+    if value.endswith("]") and "[" not in value:  # of a filled bracket, "[ANSWER: Paris]"
+        value = value[:-1]
+    before = None
+    while value != before:
+        before = value
+        value = value.strip("* ")
+        if len(value) > 1 and _PAIRS.get(value[0]) == value[-1] and not {value[0], value[-1]} & set(value[1:-1]):
+            value = value[1:-1]
+    return None if says_nothing(value) else value
+
+
+def says_nothing(text: str) -> bool:
+    """Whether a text is empty or a word for nothing, as models fill in what they should leave out.
+
+    >>> says_nothing("None."), says_nothing("Nonesuch")
+    (True, False)
+    """
+    return text.strip().rstrip(".").lower() in _NOTHING

@@ -1,0 +1,192 @@
+"""Folders that are written whole or not at all, and checked when opened: an index, and what is added to it later."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, cast
+
+import orjson
+
+from polyhop._version import __version__
+from polyhop.data.corpora import INDEX_MANIFEST
+from polyhop.errors import IndexFolderError
+
+if sys.platform != "win32":
+    import fcntl
+
+_LOCK = ".building"
+_SAMPLES, _SAMPLE_BYTES = 64, 64 * 1024
+
+
+@contextmanager
+def new_folder(folder: Path, *, kind: str, overwrite: bool = False) -> Iterator[Path]:
+    """A temporary folder beside ``folder`` to build in, renamed to it when the block ends well, else removed.
+
+    What a killed build left behind is removed by the next build of the same folder. With ``overwrite`` an earlier
+    folder of the same kind is replaced; anything else that stands there is never touched.
+
+    Raises:
+        IndexFolderError: the folder exists already, or is something else than a ``kind``.
+    """
+    _check_free(folder, kind, overwrite)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    prefix = f".{folder.name}{_LOCK}-"
+    for left in folder.parent.glob(f"{_glob_literal(prefix)}*"):
+        with locked(left / _LOCK, wait=False) as free:
+            if free:
+                remove(left)
+    building = folder.with_name(prefix + token_hex(8))
+    unnamed = folder.with_name(f".polyhop-{token_hex(8)}")
+    unnamed.mkdir()
+    try:
+        with locked(unnamed / _LOCK):
+            unnamed.rename(building)  # named once locked: another build never takes it for left behind
+            yield building
+            (building / _LOCK).unlink()
+            _put_in_place(building, folder, kind, overwrite)
+    except BaseException:
+        remove(building)
+        raise
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Hold the lock file ``path``; yields whether it is held. The system frees it when the process ends in any way.
+
+    With ``wait`` the block is entered once no other process holds it. Where the system has no such locks (Windows) a
+    waiting lock is taken for held, another for not.
+    """
+    if sys.platform == "win32":
+        yield wait
+        return
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError:
+        yield False
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        held = True
+    except OSError:
+        held = False
+    try:
+        yield held
+    finally:
+        os.close(descriptor)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder, and again where a thread of tantivy's, which looks once for changes, just left a lock file."""
+    for _ in range(20):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(0.01)
+
+
+def seal(folder: Path, *, kind: str, version: int, facts: Mapping[str, Any]) -> None:
+    """Write the manifest of a finished folder: its kind, format version, facts, and each file's size and checksum."""
+    files = {path.relative_to(folder).as_posix(): _measure(path) for path in _files(folder)}
+    manifest = {"kind": kind, "version": version, "byte_order": sys.byteorder, "polyhop": __version__, **facts}
+    manifest["files"] = files
+    manifest["checksum"] = _checksum(manifest)
+    data = orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
+    (folder / INDEX_MANIFEST).write_bytes(data)
+
+
+def check(folder: Path, *, kind: str, version: int) -> dict[str, Any]:
+    """The manifest of a folder whose files all stand as they were written.
+
+    Checksums cover all of a file up to 4 MB and evenly spread samples of a larger one, so this takes milliseconds.
+
+    Raises:
+        IndexFolderError: the folder is missing, partial, damaged, or of another kind or version.
+    """
+    again = f"build the {kind} again"
+    if not folder.is_dir():
+        raise IndexFolderError("no such folder", folder)
+    path = folder / INDEX_MANIFEST
+    if not path.is_file():
+        raise IndexFolderError(f"not a polyhop {kind}, or a partial one: it has no {INDEX_MANIFEST}; {again}", folder)
+    try:
+        manifest = orjson.loads(path.read_bytes())
+        found, files = (manifest["kind"], manifest["version"], manifest["byte_order"]), dict(manifest["files"])
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        raise IndexFolderError(f"its {INDEX_MANIFEST} is damaged ({error}); {again}", folder) from error
+    if found != (kind, version, sys.byteorder):
+        what = f"{found[0]} format {found[1]}, {found[2]}-endian, by polyhop {manifest.get('polyhop')}"
+        raise IndexFolderError(f"written in {what}; this polyhop reads {kind} format {version}; {again}", folder)
+    if manifest.pop("checksum", None) != _checksum(manifest):
+        raise IndexFolderError(f"its {INDEX_MANIFEST} is damaged or was edited; {again}", folder)
+    for name, written in files.items():
+        file = folder / name
+        if not file.is_file():
+            raise IndexFolderError(f"partial: {name} is missing; {again}", folder)
+        if _measure(file) != written:
+            raise IndexFolderError(f"{name} is truncated or damaged; {again}", folder)
+    return cast(dict[str, Any], manifest)
+
+
+def _check_free(folder: Path, kind: str, overwrite: bool) -> None:
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    if not overwrite:
+        raise IndexFolderError("exists already; overwrite it or name another folder", folder)
+    try:
+        found = orjson.loads((folder / INDEX_MANIFEST).read_bytes())["kind"]
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+        found = None
+    if found != kind:
+        raise IndexFolderError(f"is not a polyhop {kind}, so it is not overwritten; name another folder", folder)
+
+
+def _put_in_place(building: Path, folder: Path, kind: str, overwrite: bool) -> None:
+    _check_free(folder, kind, overwrite)
+    if folder.exists():
+        old = folder.with_name(f".{folder.name}{_LOCK}-{token_hex(8)}")
+        folder.rename(old)
+        building.rename(folder)
+        remove(old)
+    else:
+        building.rename(folder)
+
+
+def _files(folder: Path) -> list[Path]:
+    """Every file of a folder but its manifest and lock files."""
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return [path for path in paths if path.name not in (INDEX_MANIFEST, _LOCK) and path.suffix != ".lock"]
+
+
+def _measure(path: Path) -> list[int]:
+    """Size in bytes, and the CRC of a file's evenly spread samples (of all of it where it is small)."""
+    size = path.stat().st_size
+    crc = 0
+    with path.open("rb") as stream:
+        for start in range(0, size, max(_SAMPLE_BYTES, size // _SAMPLES)):
+            stream.seek(start)
+            crc = zlib.crc32(stream.read(_SAMPLE_BYTES), crc)
+        with suppress(OSError):
+            stream.seek(-_SAMPLE_BYTES, os.SEEK_END)
+            crc = zlib.crc32(stream.read(), crc)
+    return [size, crc]
+
+
+def _checksum(manifest: Mapping[str, Any]) -> int:
+    return zlib.crc32(orjson.dumps(manifest, option=orjson.OPT_SORT_KEYS))
+
+
+def _glob_literal(text: str) -> str:
+    """``text`` with the characters that ``glob`` reads as patterns made plain.
+
+    >>> _glob_literal(".my[idx]")
+    '.my[[]idx]'
+    """
+    return "".join(f"[{c}]" if c in "*?[" else c for c in text)

@@ -1,0 +1,268 @@
+"""TF-IDF cosine over the passages of an index, and between a few texts.
+
+A text is the vector of its terms' weights (1 + ln tf) · idf, idf = ln((1 + N) / (1 + n)) + 1, scaled to length 1: the
+weights of scikit-learn's ``TfidfVectorizer(sublinear_tf=True)``. Terms are those of BM25's analyser. The postings are
+made from the index on first use and kept in its folder: 5 bytes for each distinct term of each passage.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from hashlib import sha256
+from itertools import islice
+from math import log, sqrt
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from polyhop.errors import IndexFolderError, UsageError
+from polyhop.places import cache_folder
+from polyhop.retrieval.bm25 import analyser
+from polyhop.retrieval.folder import check, locked, new_folder, seal
+from polyhop.retrieval.store import TIE, map_bytes, map_numbers
+from polyhop.types import Passage
+
+if TYPE_CHECKING:
+    import numpy as np
+    import tantivy
+    from numpy.typing import NDArray
+
+    from polyhop.retrieval.index import Index
+
+_Key = TypeVar("_Key")
+
+KIND, VERSION = "TF-IDF", 1
+
+_BLOCK = 20_000  # passages whose postings are sorted together in memory
+_MOST_TF = 255  # counts are kept in one byte
+
+
+class TfIdf:
+    """TF-IDF cosine over an index. Safe across threads; ties are broken by passage id, also at the cut.
+
+    Opening it makes the postings where the index has none yet: about a minute for a million passages.
+    """
+
+    name = "tfidf"
+
+    def __init__(self, index: Index, *, progress: Callable[[int], object] | None = None) -> None:
+        import numpy as np
+
+        self._index = index
+        self._analyser = analyser(index.stemmer, index.stop_words)
+        folder = _folder_for(index, progress)
+        self._terms = _TermList(folder)
+        self._starts = map_numbers(folder / "starts", "Q")
+        self._ordinals = np.frombuffer(map_bytes(folder / "ordinals"), dtype=np.uint32)
+        self._counts = np.frombuffer(map_bytes(folder / "counts"), dtype=np.uint8)
+        self._norms = np.frombuffer(map_bytes(folder / "norms"), dtype=np.float32)
+        self._log_counts = 1 + np.log(np.arange(_MOST_TF + 1, dtype=np.float32).clip(1))
+
+    def search(self, query: str, k: int) -> list[Passage]:
+        """The ``k`` most similar passages, best first; fewer where fewer share a term; [] for a query without one.
+
+        Raises:
+            UsageError: ``k`` is less than 1.
+        """
+        return [passage for passage, _ in self.search_scored(query, k)]
+
+    def search_many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
+        """``search`` for each query, in order."""
+        return [self.search(query, k) for query in queries]
+
+    def search_scored(self, query: str, k: int) -> list[tuple[Passage, float]]:
+        """``search``, each passage with its cosine to the query, from 0 to 1."""
+        import numpy as np
+
+        if k < 1:
+            raise UsageError(f"k is {k}; a search returns at least 1 passage")
+        counts = Counter(self._analyser.analyze(query))
+        known = [(place, count) for term, count in counts.items() if (place := self._terms.find(term)) is not None]
+        rows = [slice(self._starts[place], self._starts[place + 1]) for place, _ in known]
+        idf = [_idf(len(self._index), row.stop - row.start) for row in rows]
+        weights = unit({place: (1 + log(count)) * idf[at] for at, (place, count) in enumerate(known)})
+        scores = np.zeros(len(self._index), dtype=np.float32)
+        for (place, _), row, rarity in zip(known, rows, idf, strict=True):
+            scores[self._ordinals[row]] += self._log_counts[self._counts[row]] * np.float32(weights[place] * rarity)
+        scores /= self._norms
+        found = np.flatnonzero(scores)
+        if len(found) > k:
+            least = np.partition(scores[found], len(found) - k)[len(found) - k]
+            found = found[scores[found] >= least * (1 - TIE)]
+        found = found[np.argsort(-scores[found], kind="stable")]
+        hits = list(zip(scores[found].tolist(), found.tolist(), strict=True))
+        return self._index.passages.best(hits, k)
+
+    def links(self, passage: Passage) -> list[Passage]:
+        """The passages this one links to: its corpus' hyperlinks, else the titles its text mentions."""
+        return self._index.links(passage)
+
+
+def similarities(text: str, texts: Sequence[str]) -> list[float]:
+    """The TF-IDF cosine of ``text`` to each of ``texts``, from 0 to 1; document frequencies are counted in ``texts``.
+
+    >>> [round(value, 2) for value in similarities("jazz drummer", ["A drummer of jazz.", "A jazz club.", "A river."])]
+    [1.0, 0.37, 0.0]
+    """
+    vectors = [Counter(_english().analyze(each)) for each in texts]
+    frequency = Counter(term for vector in vectors for term in vector)
+    idf = {term: _idf(len(texts), count) for term, count in frequency.items()}
+    query = weigh(Counter(_english().analyze(text)), idf)
+    documents = (weigh(vector, idf) for vector in vectors)
+    return [sum(weight * document.get(term, 0.0) for term, weight in query.items()) for document in documents]
+
+
+def weigh(counts: Mapping[str, int], idf: Mapping[str, float]) -> dict[str, float]:
+    """A text's vector of length 1, of its terms that have an idf."""
+    return unit({term: (1 + log(count)) * idf[term] for term, count in counts.items() if term in idf})
+
+
+def unit(vector: Mapping[_Key, float]) -> dict[_Key, float]:
+    """The vector scaled to length 1; an empty one stays empty.
+
+    >>> unit({"a": 3.0, "b": 4.0})
+    {'a': 0.6, 'b': 0.8}
+    """
+    length = sqrt(sum(weight * weight for weight in vector.values()))
+    return {key: weight / length for key, weight in vector.items()}
+
+
+def _idf(texts: int, having: int) -> float:
+    return log((1 + texts) / (1 + having)) + 1
+
+
+@lru_cache(maxsize=1)
+def _english() -> tantivy.TextAnalyzer:
+    return analyser("english", True)
+
+
+class _TermList:
+    """The sorted terms of a postings folder, mapped, and the number of each."""
+
+    def __init__(self, folder: Path) -> None:
+        self._bytes = map_bytes(folder / "terms")
+        self._ends = map_numbers(folder / "term_ends", "Q")
+        self._numbers = map_numbers(folder / "term_numbers", "I")
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, place: int) -> bytes:
+        return self._bytes[self._ends[place - 1] if place else 0 : self._ends[place]]
+
+    def find(self, term: str) -> int | None:
+        """The number of a term, or None."""
+        wanted = term.encode()
+        place = bisect_left(self, wanted)
+        return self._numbers[place] if place < len(self) and self[place] == wanted else None
+
+
+class _Numbering(dict[str, int]):
+    """Numbers terms in the order they are first asked for."""
+
+    def __missing__(self, term: str) -> int:
+        number = self[term] = len(self)
+        return number
+
+
+def _folder_for(index: Index, progress: Callable[[int], object] | None) -> Path:
+    """The index' postings folder, made on first use; in the cache where the index may not be written to."""
+    folder = index.folder / "tfidf"
+    if not folder.is_dir() and not os.access(index.folder, os.W_OK):
+        key = repr((index.fingerprint, index.stemmer, index.stop_words))
+        folder = cache_folder() / "tfidf" / sha256(key.encode()).hexdigest()[:32]
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    if not folder.is_dir():
+        with locked(folder.with_suffix(".lock")):
+            if not folder.is_dir():
+                with new_folder(folder, kind=KIND) as building:
+                    _build(index, building, progress)
+                    seal(building, kind=KIND, version=VERSION, facts={"fingerprint": index.fingerprint})
+    facts = check(folder, kind=KIND, version=VERSION)
+    if facts["fingerprint"] != index.fingerprint:
+        raise IndexFolderError(f"made for another corpus than {index.name!r}; remove it", folder)
+    return folder
+
+
+def _build(index: Index, folder: Path, progress: Callable[[int], object] | None) -> None:
+    """Write the postings in two passes: sorted block by block to disk, then each block scattered to its places.
+
+    Held are the vocabulary and the postings of one block of passages.
+    """
+    import numpy as np
+
+    numbering = _Numbering()
+    passages = iter(index.passages)
+    blocks: list[tuple[int, int, Path]] = []
+    for start in range(0, len(index), _BLOCK):
+        end = min(start + _BLOCK, len(index))
+        blocks.append((start, end, folder / f"block{start}"))
+        _write_block(islice(passages, end - start), index, numbering, blocks[-1][2])
+        if progress:
+            progress(end)
+    _write_terms(numbering, folder)
+    frequency = np.zeros(len(numbering), dtype=np.int64)
+    for _, _, path in blocks:
+        terms, _, _ = _read_block(path)
+        frequency += np.bincount(terms, minlength=len(numbering))
+    starts = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(frequency)])
+    starts.astype(np.uint64).tofile(folder / "starts")
+    size = max(1, int(starts[-1]))  # a file of no bytes cannot be mapped
+    ordinals = np.memmap(folder / "ordinals", dtype=np.uint32, mode="w+", shape=(size,))
+    counts = np.memmap(folder / "counts", dtype=np.uint8, mode="w+", shape=(size,))
+    idf = np.log((1 + len(index)) / (1 + frequency)) + 1
+    norms = np.ones(len(index), dtype=np.float32)
+    free = starts[:-1].copy()
+    for start, end, path in blocks:
+        terms, documents, tf = _read_block(path)
+        distinct, first, sizes = np.unique(terms, return_index=True, return_counts=True)
+        places = free[terms] + np.arange(len(terms)) - np.repeat(first, sizes)
+        ordinals[places], counts[places] = documents + start, tf
+        free[distinct] += sizes
+        weights = (1 + np.log(tf, dtype=np.float64)) * idf[terms]
+        lengths = np.sqrt(np.bincount(documents, weights**2, minlength=end - start))
+        norms[start:end] = np.where(lengths > 0, lengths, 1)
+        path.unlink()
+    norms.tofile(folder / "norms")
+
+
+def _write_block(passages: Iterable[Passage], index: Index, numbering: _Numbering, path: Path) -> None:
+    """The distinct (term, passage) pairs of a run of passages, sorted, and how often each occurs."""
+    import numpy as np
+
+    analyse = analyser(index.stemmer, index.stop_words).analyze
+    terms, lengths = array("I"), array("I")
+    for passage in passages:
+        found = analyse(f"{passage.title}\n{passage.text}")
+        terms.extend(map(numbering.__getitem__, found))
+        lengths.append(len(found))
+    documents = np.repeat(np.arange(len(lengths), dtype=np.uint64), np.frombuffer(lengths, dtype=np.uint32))
+    pairs = np.frombuffer(terms, dtype=np.uint32).astype(np.uint64) << np.uint64(32) | documents
+    pairs, tf = np.unique(pairs, return_counts=True)
+    with path.open("wb") as stream:
+        np.save(stream, pairs, allow_pickle=False)
+        np.save(stream, tf.clip(max=_MOST_TF).astype(np.uint8), allow_pickle=False)
+
+
+def _read_block(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
+    """Terms, passages within the block, and counts."""
+    import numpy as np
+
+    with path.open("rb") as stream:
+        pairs, tf = np.load(stream, allow_pickle=False), np.load(stream, allow_pickle=False)
+    return (pairs >> np.uint64(32)).astype(np.int64), (pairs & np.uint64(2**32 - 1)).astype(np.int64), tf
+
+
+def _write_terms(numbering: _Numbering, folder: Path) -> None:
+    import numpy as np
+
+    order = sorted(numbering)  # by code point, which is the order of the UTF-8 bytes too
+    encoded = [term.encode() for term in order]
+    (folder / "terms").write_bytes(b"".join(encoded))
+    ends = np.cumsum(np.fromiter(map(len, encoded), dtype=np.uint64, count=len(encoded)))
+    ends.astype(np.uint64).tofile(folder / "term_ends")
+    np.fromiter(map(numbering.__getitem__, order), dtype=np.uint32, count=len(order)).tofile(folder / "term_numbers")

@@ -1,0 +1,96 @@
+"""A hand-worked case: what each search finds, what each review says, and the transcript of what a method did with it.
+
+A passage is named by a letter; a path or a hit list is a line of such names. A review is a line too: ``reject``,
+``search QUERY``, ``accept ANSWER``, ``unreadable``; ``search`` alone has no query, ``reject QUERY`` still offers one,
+``claim ANSWER`` is support without relevance, ``guess ANSWER`` an answer without support. What the scene does not say
+is ``reject``, and finds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from polyhop.lm.scripted import ScriptedLM
+from polyhop.pipeline import Pipeline
+from polyhop.types import Answer, Passage
+
+QUESTION = "Q"
+
+
+def passage(name: str, words: int = 3) -> Passage:
+    """The passage of that name: its title is the name in capitals, its text repeats the name."""
+    return Passage(name, name.upper(), " ".join(f"{name}{number}" for number in range(words)))
+
+
+def names(passages: Any) -> str:
+    """The line of names of some passages.
+
+    >>> names([passage("a"), passage("b")])
+    'a b'
+    """
+    return " ".join(passage.id for passage in passages)
+
+
+@dataclass
+class Scene:
+    """``hits`` by query, ``reviews`` by path, ``missing`` (what ``tor.complete`` writes) by path, and the final answer.
+
+    ``transcript`` tells every search and every call in the order they were made.
+    """
+
+    hits: Mapping[str, str] = field(default_factory=dict)
+    reviews: Mapping[str, str] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+    answer: str = "the end"
+    words: Mapping[str, int] = field(default_factory=dict)
+    transcript: list[str] = field(default_factory=list)
+    model: ScriptedLM = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.model = ScriptedLM(self._script)
+
+    async def play(self, method: str, **arguments: Any) -> Answer:
+        """Answer the question "Q" by ``method``; ``arguments`` go to the pipeline."""
+        async with Pipeline(method=method, lm=self.model, retriever=self._search, **arguments) as pipeline:
+            return await pipeline.aask(QUESTION)
+
+    def prompt(self, call: int = -1) -> str:
+        """The whole prompt of one call as the model saw it, demonstrations and all."""
+        return "\n\n".join(turn["content"] for turn in self.model.calls[call].messages)
+
+    def _search(self, query: str, k: int) -> list[Passage]:
+        self.transcript.append(f"search {query}, {k}")
+        return [passage(name, self.words.get(name, 3)) for name in self.hits.get(query, "").split()][:k]
+
+    def _script(self, task: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | str:
+        match task:
+            case "tor.review" | "cor.review":
+                path = names(fields["passages"])
+                self.transcript.append(f"{'think' if fields['thoughts'] else 'review'} {path}".strip())
+                return _review(self.reviews.get(path, "reject"))
+            case "tor.complete":
+                path = names(fields["passages"])
+                self.transcript.append(f"complete {path}")
+                said = self.missing.get(path, "")
+                return "" if said == "unreadable" else {"information": said, "answer": "a guess"}
+            case "tor.fuse":
+                pieces = (f"{names(piece['passages'])} = {piece['analysis']}" for piece in fields["evidence"])
+                self.transcript.append(f"fuse {fields['mode']}: {' | '.join(pieces)}")
+            case _:
+                self.transcript.append(f"{task} {names(fields.get('passages', ()))}".strip())
+        return {"rationale": None, "answer": self.answer}
+
+
+def _review(line: str) -> Mapping[str, Any] | str:
+    verb, _, said = line.partition(" ")
+    if verb == "unreadable":
+        return "I would rather not say."
+    answered = verb in ("accept", "claim", "guess")
+    return {
+        "relevant": verb in ("accept", "search", "guess"),
+        "supported": verb in ("accept", "claim"),
+        "answer": (said or None) if answered else None,
+        "query": None if answered else (said or None),
+    }

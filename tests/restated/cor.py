@@ -1,0 +1,35 @@
+"""Chain of Reviews a second time: written from the paper (§4.4, Table 13) before its method was looked at."""
+
+from __future__ import annotations
+
+from polyhop.types import Passage
+from tests.restated.tor import Teller, Told, World, distinct, read_evidence, whole_response
+
+
+def chain_of_reviews(
+    question: str, world: World, *, k: int = 5, max_searches: int = 3, context_tokens: int = 4096, rank_limit: int = 15
+) -> Told:
+    """One path: every review sees all that was found so far."""
+    teller = Teller(world)
+    found: list[Passage] = []
+    analysis: str | None = None
+    accepted = False
+    query = question
+    while len(teller.told.searches) < max_searches and not accepted:
+        found = distinct([*found, *teller.search(query, k)])
+        review = teller.ask("cor.review", question=question, passages=found, thoughts=True)
+        if review is None:
+            review = {"relevant": False, "supported": False}
+        accepted = bool(found) and review["supported"]
+        analysis = review.get("answer") if accepted else None
+        query = review.get("query") or question
+    told = teller.told
+    if found:
+        _, told.text = read_evidence(question, [(tuple(found), analysis)], teller, "evidence", context_tokens)
+    else:
+        _, told.text = whole_response(teller.ask("answer.cot", question=question))
+    told.supported = accepted
+    told.passages = [passage.id for passage in found[:rank_limit]]
+    told.evidence = [([passage.id for passage in found], analysis)] if accepted else []
+    told.statistics = {"rounds": len(told.searches)}
+    return told

@@ -1,0 +1,197 @@
+"""The chain and the one-call methods worked by hand: ``cor``, ``direct``, ``cot``, ``one-r``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from polyhop.errors import SettingError
+from polyhop.trace import Branch
+from tests.kit.scene import Scene, names
+
+# --- cor (§4.4 "CoR", Table 13) ----------------------------------------------------------------------------------
+
+
+async def test_cor_reviews_everything_found_so_far() -> None:
+    scene = Scene(
+        hits={"Q": "a b c d e f", "second": "b g", "third": "h a i"},
+        reviews={
+            "a b c d e": "search second",
+            "a b c d e g": "reject third",  # irrelevant is no end for a chain
+            "a b c d e g h i": "accept X",
+        },
+    )
+    answer = await scene.play("cor")
+    assert scene.transcript == [
+        "search Q, 5",
+        "think a b c d e",
+        "search second, 5",
+        "think a b c d e g",
+        "search third, 5",
+        "think a b c d e g h i",
+        "fuse evidence: a b c d e g h i = X",
+    ]
+    assert (answer.text, answer.supported) == ("the end", True)
+    assert names(answer.passages) == "a b c d e g h i"
+    assert [(names(piece.passages), piece.answer) for piece in answer.evidence] == [("a b c d e g h i", "X")]
+    assert answer.statistics == {"rounds": 3}
+    turns = [(step.label, step.verdict) for step in answer.trace.steps if isinstance(step, Branch)]
+    assert turns == [("Q", "search"), ("second", "search"), ("third", "accept")]
+
+
+async def test_cor_stops_when_the_passages_are_enough() -> None:
+    scene = Scene(hits={"Q": "a"}, reviews={"a": "accept X"})
+    await scene.play("cor")
+    assert scene.transcript == ["search Q, 5", "think a", "fuse evidence: a = X"]
+
+
+async def test_cor_stops_at_support_whatever_relevance_says() -> None:
+    scene = Scene(hits={"Q": "a"}, reviews={"a": "claim X"})
+    assert (await scene.play("cor")).supported
+    assert scene.transcript == ["search Q, 5", "think a", "fuse evidence: a = X"]
+
+
+async def test_cor_stops_after_three_searches_and_reads_what_it_has() -> None:
+    scene = Scene(
+        hits={"Q": "a", "1": "b", "2": "c", "3": "d"},
+        reviews={"a": "search 1", "a b": "search 2", "a b c": "search 3"},
+    )
+    answer = await scene.play("cor")
+    assert scene.transcript[-2:] == ["think a b c", "fuse evidence: a b c = None"]
+    assert (answer.supported, answer.evidence) == (False, ())
+    assert names(answer.passages) == "a b c"
+
+
+async def test_cor_does_not_show_the_analysis_of_a_chain_that_was_not_accepted() -> None:
+    scene = Scene(hits={"Q": "a"}, reviews={"a": "guess X"})
+    await scene.play("cor", max_turns=1)
+    assert scene.transcript[-1] == "fuse evidence: a = None"
+
+
+async def test_cor_without_a_query_searches_the_question() -> None:
+    scene = Scene(hits={"Q": "a"}, reviews={"a": "search"})
+    await scene.play("cor", max_turns=2)
+    assert scene.transcript == ["search Q, 5", "think a", "search Q, 5", "think a", "fuse evidence: a = None"]
+
+
+async def test_cor_with_nothing_found_is_supported_by_nothing() -> None:
+    scene = Scene(reviews={"": "claim X"})
+    answer = await scene.play("cor", max_turns=1)
+    assert scene.transcript == ["search Q, 5", "think", "answer.cot"]
+    assert (answer.text, answer.supported, answer.evidence, answer.passages) == ("the end", False, (), ())
+
+
+async def test_cor_that_cannot_be_read_is_not_supported() -> None:
+    scene = Scene(hits={"Q": "a"}, reviews={"a": "unreadable"})
+    answer = await scene.play("cor", max_turns=1)
+    assert scene.transcript == ["search Q, 5", "think a", "think a", "fuse evidence: a = None"]
+    assert not answer.supported
+
+
+async def test_cors_settings() -> None:
+    scene = Scene(hits={"Q": "a b c", "1": "d e f"}, reviews={"a b": "search 1", "a b d e": "accept X"})
+    answer = await scene.play("cor", k=2, thoughts=False, fusion="paragraph", shots=1, rank_limit=3)
+    assert scene.transcript == [
+        "search Q, 2",
+        "review a b",
+        "search 1, 2",
+        "review a b d e",
+        "fuse paragraph: a b d e = X",
+    ]
+    assert [len(call.messages) for call in scene.model.calls] == [4, 4, 4]
+    assert names(answer.passages) == "a b d"
+    assert names(answer.evidence[0].passages) == "a b d e"
+
+
+async def test_cor_cuts_its_one_piece_to_the_context() -> None:
+    scene = Scene(hits={"Q": "a b"}, reviews={"a b": "accept X"})
+    await scene.play("cor", context_tokens=1)
+    assert scene.transcript[-1] == "fuse evidence:  = X"
+
+
+async def test_cor_defaults_to_five_passages_three_turns_and_fifteen_ranked() -> None:
+    letters = "a b c d e f g h i j k l m n o p q r"
+    scene = Scene(hits={"Q": letters})
+    answer = await scene.play("cor")
+    assert [line for line in scene.transcript if line.startswith("search")] == ["search Q, 5"] * 3
+    scene = Scene(hits={"Q": letters})
+    answer = await scene.play("cor", k=18)
+    assert names(answer.passages) == letters[: 2 * 15 - 1]
+
+
+# --- direct and cot ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("method", "task"), [("direct", "answer.direct"), ("cot", "answer.cot")])
+@pytest.mark.parametrize("shots", [0, 2, 3])
+async def test_closed_book_is_one_call(method: str, task: str, shots: int) -> None:
+    scene = Scene()
+    answer = await scene.play(method, shots=shots)
+    assert scene.transcript == [task]
+    assert (answer.text, answer.supported, answer.passages, answer.evidence) == ("the end", False, (), ())
+    assert len(scene.model.calls[0].messages) == 2 + 2 * shots
+    assert scene.model.calls[0].fields == {"question": "Q"}
+    assert (answer.usage.calls, answer.usage.layers, answer.usage.searches) == (1, 1, 0)
+
+
+# --- one-r -------------------------------------------------------------------------------------------------------
+
+SIXTEEN = "a b c d e f g h i j k l m n o p"
+
+
+@pytest.mark.parametrize(("style", "task"), [("direct", "answer.read"), ("cot", "answer.read_cot")])
+async def test_one_retrieval_reads_five_and_ranks_fifteen(style: str, task: str) -> None:
+    scene = Scene(hits={"Q": SIXTEEN})
+    answer = await scene.play("one-r", style=style)
+    assert scene.transcript == ["search Q, 15", f"{task} a b c d e"]
+    assert names(answer.passages) == SIXTEEN[: 2 * 15 - 1]
+    assert [(names(piece.passages), piece.answer) for piece in answer.evidence] == [("a b c d e", "the end")]
+    assert answer.supported
+    assert len(scene.model.calls[0].messages) == 2 + 2 * 3
+
+
+async def test_one_retrieval_reads_directly_by_default() -> None:
+    scene = Scene(hits={"Q": "a"})
+    await scene.play("one-r")
+    assert scene.transcript == ["search Q, 15", "answer.read a"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "searched", "read", "ranked"),
+    [
+        ({"k": 2}, 15, "a b", SIXTEEN[: 2 * 15 - 1]),
+        ({"k": 2, "rank_limit": 4}, 4, "a b", "a b c d"),
+        ({"k": 4, "rank_limit": 2}, 4, "a b c d", "a b"),
+    ],
+)
+async def test_one_retrievals_limits(settings: dict[str, Any], searched: int, read: str, ranked: str) -> None:
+    scene = Scene(hits={"Q": SIXTEEN})
+    answer = await scene.play("one-r", **settings)
+    assert scene.transcript == [f"search Q, {searched}", f"answer.read {read}"]
+    assert names(answer.passages) == ranked
+
+
+@pytest.mark.parametrize("style", ["direct", "cot"])
+async def test_one_retrieval_that_finds_nothing_answers_closed_book(style: str) -> None:
+    scene = Scene()
+    answer = await scene.play("one-r", style=style, shots=1)
+    assert scene.transcript == ["search Q, 15", "answer.cot"]
+    assert (answer.supported, answer.evidence) == (False, ())
+    assert len(scene.model.calls[0].messages) == 4
+
+
+async def test_one_retrieval_fits_a_budget_of_one_call() -> None:
+    scene = Scene(hits={"Q": "a"})
+    answer = await scene.play("one-r", max_calls=1)
+    assert scene.transcript == ["search Q, 15", "answer.read a"]
+    assert answer.trace.budget is None
+
+
+@pytest.mark.parametrize(
+    ("method", "setting"),
+    [("cor", {"k": 0}), ("cor", {"max_turns": 0}), ("one-r", {"style": "long"}), ("direct", {"shots": -1})],
+)
+async def test_a_setting_they_cannot_take_is_named(method: str, setting: dict[str, Any]) -> None:
+    with pytest.raises(SettingError, match=f"{method}: {next(iter(setting))}="):
+        await Scene().play(method, **setting)

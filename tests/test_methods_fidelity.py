@@ -1,0 +1,114 @@
+"""Every method against a second statement of it, on random worlds: same answer, same evidence, same calls in order."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from polyhop.lm.scripted import ScriptedLM
+from polyhop.types import Answer
+from tests.kit.world import World, seen
+from tests.restated.cor import chain_of_reviews
+from tests.restated.tor import Told, tree_of_reviews
+
+WORLDS = 1000
+
+
+def tor_settings(seed: int) -> dict[str, Any]:
+    """Settings of a tree, drawn from the seed; narrow trees more often than wide ones."""
+    draw = random.Random(f"tor {seed}")
+    depth = draw.choice([1, 2, 3, 3, 3, 4])
+    return {
+        "widths": tuple(draw.randint(1, 5 if depth < 4 else 3) for _ in range(depth)),
+        "expansion": draw.choice(["mpc", "mpc", "direct", "cot"]),
+        "fusion": draw.choice(["evidence", "analysis", "paragraph"]),
+        "relevance_pruning": draw.random() < 0.7,
+        "repetitive_pruning": draw.random() < 0.7,
+        "prune_when": draw.choice(["retrieval", "review"]),
+        "rank_limit": draw.choice([15, 1, 2, 3, 5]),
+    }
+
+
+def context(world: World, seed: int) -> int:
+    """A context length: ample, or so tight that the evidence has to be cut."""
+    draw = random.Random(f"context {seed}")
+    bare = world.prompt_tokens("tor.fuse", {"question": world.question, "evidence": [], "mode": "evidence"})
+    return draw.choice([10_000, bare + draw.randint(1, 200)])
+
+
+def told(answer: Answer, model: ScriptedLM, world: World) -> Told:
+    """A run of the method, seen from outside, as the second statement tells its own."""
+    return Told(
+        text=answer.text,
+        supported=answer.supported,
+        evidence=[([passage.id for passage in piece.passages], piece.answer) for piece in answer.evidence],
+        passages=[passage.id for passage in answer.passages],
+        calls=[(request.task, seen(request.fields)) for request in model.calls],
+        searches=world.searches,
+        statistics=dict(answer.statistics),
+    )
+
+
+async def test_tor_equals_its_second_statement() -> None:
+    met: Counter[str] = Counter()
+    for seed in range(WORLDS):
+        world, settings = World.random(seed), tor_settings(seed)
+        settings["context_tokens"] = context(world, seed)
+        answer, model = await world.run("tor", **settings)
+        expected = tree_of_reviews(world.question, world, **settings)
+        assert told(answer, model, world) == expected, f"world {seed}, {settings}"
+        assert [call.task for call in answer.trace.calls] == [task for task, _ in expected.calls]
+        met.update(_turns(expected, settings))
+    assert min(met[turn] for turn in TURNS) >= 20, met
+
+
+TURNS = ("accepted", "cut", "empty pool", "closed book", "ranked", "expanded", "no hit", "unreadable", "null analysis")
+
+
+def _turns(run: Told, settings: dict[str, Any]) -> set[str]:
+    """Which turns of the algorithm a world took, so that none is left untried by the draw."""
+    last, shown = run.calls[-1]
+    pieces = shown.get("evidence", [])
+    whole = [[passage for passage, _ in piece["passages"]] for piece in pieces]
+    there = {
+        "accepted": bool(run.evidence),
+        "cut": bool(run.evidence) and whole != [passages for passages, _ in run.evidence],
+        "empty pool": not run.evidence and last == "tor.fuse",
+        "closed book": last == "answer.cot",
+        "ranked": len({passage for passages, _ in run.evidence for passage in passages}) > settings["rank_limit"],
+        "expanded": len(run.searches) > 5,
+        "no hit": not run.statistics["reviews"],
+        "unreadable": any(one == two for one, two in zip(run.calls, run.calls[1:], strict=False)),
+        "null analysis": any(analysis is None for _, analysis in run.evidence),
+    }
+    return {turn for turn, took in there.items() if took}
+
+
+async def test_cor_equals_its_second_statement() -> None:
+    for seed in range(200):
+        world, draw = World.random(seed), random.Random(f"cor {seed}")
+        k, turns, limit = draw.choice([5, 2, 1]), draw.choice([3, 1, 2]), draw.choice([15, 3])
+        room = context(world, seed)
+        answer, model = await world.run("cor", k=k, max_turns=turns, rank_limit=limit, context_tokens=room)
+        expected = chain_of_reviews(
+            world.question, world, k=k, max_searches=turns, rank_limit=limit, context_tokens=room
+        )
+        assert told(answer, model, world) == expected, f"world {seed}"
+
+
+@pytest.mark.parametrize("method", ["tor", "cor", "one-r"])
+async def test_a_run_twice_is_the_same_run(method: str) -> None:
+    for seed in range(20):
+        first, _ = await World.random(seed).run(method)
+        second, _ = await World.random(seed).run(method)
+        assert _still(first.to_dict()) == _still(second.to_dict())
+
+
+def _still(value: Any) -> Any:
+    """A row without what may differ between two equal runs."""
+    if isinstance(value, dict):
+        return {key: _still(inner) for key, inner in value.items() if key != "volatile"}
+    return [_still(inner) for inner in value] if isinstance(value, list) else value

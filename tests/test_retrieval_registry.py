@@ -1,0 +1,74 @@
+"""Retrievers by name: ours, registered ones, and those of installed packages."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from polyhop.data.corpora import open_corpus
+from polyhop.errors import UnknownName
+from polyhop.retrieval import Index, Retriever, _registry, build_index, open_retriever, register_retriever, retrievers
+from polyhop.retrieval.bm25 import BM25
+from polyhop.retrieval.tfidf import TfIdf
+from polyhop.types import Passage
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
+    return build_index(open_corpus([Passage("1", "Kiln", "hot")]), tmp_path_factory.mktemp("registry") / "index")
+
+
+class First:
+    """Finds the first passages, whatever is asked."""
+
+    name = "first"
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+
+    def search(self, query: str, k: int) -> list[Passage]:
+        return [self.index.passages.get(ordinal) for ordinal in range(min(k, len(self.index)))]
+
+    def search_many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
+        return [self.search(query, k) for query in queries]
+
+    def links(self, passage: Passage) -> list[Passage]:
+        return self.index.links(passage)
+
+
+def test_ours_are_opened_by_name(index: Index) -> None:
+    assert isinstance(open_retriever("bm25", index), BM25)
+    assert isinstance(open_retriever("tfidf", index), TfIdf)
+    assert {"bm25", "tfidf"} <= set(retrievers())
+
+
+def test_an_unknown_name_lists_those_there_are(index: Index) -> None:
+    with pytest.raises(UnknownName, match=r"unknown retriever 'bm52'; did you mean 'bm25'\? Valid: .*bm25.*tfidf"):
+        open_retriever("bm52", index)
+
+
+def test_a_registered_one_is_opened_by_its_name(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("polyhop.retrieval._registry", dict(_registry))
+    assert register_retriever("first")(First) is First
+    engine: Retriever = open_retriever("first", index)
+    assert [p.id for p in engine.search("anything", 3)] == ["1"]
+    assert "first" in retrievers()
+
+
+def test_an_installed_packages_entry_point_is_opened_by_its_name(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = importlib.metadata.EntryPoint("theirs", f"{__name__}:First", "polyhop.retrievers")
+    everything = importlib.metadata.EntryPoints([entry])
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **wanted: everything.select(**wanted))
+    assert type(open_retriever("theirs", index)).__name__ == "First"
+    assert "theirs" in retrievers()
+
+
+def test_importing_the_room_loads_neither_engine() -> None:
+    code = "import polyhop.retrieval, sys; print(sorted({'tantivy', 'numpy'} & set(sys.modules)))"
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=Path.cwd())
+    assert run.stdout.strip() == "[]"
