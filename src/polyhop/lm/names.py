@@ -36,9 +36,10 @@ def register_lm(prefix: str) -> Callable[[F], F]:
     ScriptedLM('scripted')
     """
 
+    if not re.fullmatch(r"[A-Za-z0-9_.-]+", prefix):
+        raise UsageError(f"{prefix!r} is no name for a language model: letters, digits, '.', '_' and '-' are")
+
     def register(opener: F) -> F:
-        if not re.fullmatch(r"[A-Za-z0-9_.-]+", prefix):
-            raise UsageError(f"{prefix!r} is no name for a language model: letters, digits, '.', '_' and '-' are")
         _openers[prefix] = opener
         return opener
 

@@ -22,22 +22,30 @@ async def fuse(
 ) -> Response:
     """Answer from the pool, in its order, as much of it as ``context_tokens`` of whole prompt can hold (§4.4)."""
 
-    def size(pieces: Sequence[Evidence]) -> int:
-        return run.prompt_tokens(
-            "tor.fuse", options={"shots": shots}, question=question, evidence=_shown(pieces), mode=mode
-        )
+    fields = {"question": question, "mode": mode}
+    evidence = shown_within("tor.fuse", fields, pool, run, context_tokens=context_tokens, shots=shots)
+    response: Response = await run.ask(
+        "tor.fuse", options={"shots": shots}, final=True, question=question, evidence=evidence, mode=mode
+    )
+    return response
+
+
+def shown_within(
+    task: str, fields: Mapping[str, Any], pool: Sequence[Evidence], run: Run, *, context_tokens: int, shots: int
+) -> list[Mapping[str, Any]]:
+    """The ``evidence`` field of a task: pieces of the pool in its order up to the first that the whole prompt cannot
+    hold; if that is the very first, its passages are cut from the end."""
+
+    def fits(pieces: Sequence[Evidence]) -> bool:
+        tokens = run.prompt_tokens(task, options={"shots": shots}, **fields, evidence=_shown(pieces))
+        return tokens <= context_tokens
 
     held: list[Evidence] = []
     for piece in pool:
-        if size([*held, piece]) > context_tokens:
+        if not fits([*held, piece]):
             break
         held.append(piece)
-    if not held:
-        held = [_cut(pool[0], lambda piece: size([piece]) <= context_tokens, run)]
-    response: Response = await run.ask(
-        "tor.fuse", options={"shots": shots}, final=True, question=question, evidence=_shown(held), mode=mode
-    )
-    return response
+    return _shown(held or [_cut(pool[0], lambda piece: fits([piece]), run)])
 
 
 def _shown(pieces: Sequence[Evidence]) -> list[Mapping[str, Any]]:

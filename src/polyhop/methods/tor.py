@@ -15,13 +15,16 @@ together are enough: accepted with the spouse's name, one piece of evidence.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from annotated_types import Len
+from annotated_types import Gt, Le, Len
 
-from polyhop.methods.fusion import Fusion, fuse
+from polyhop.errors import SettingError
+from polyhop.methods.fusion import Fusion, fuse, shown_within
 from polyhop.methods.registry import method
-from polyhop.prompts.tasks import Response, Review, Supplement
+from polyhop.prompts.tasks import MergedReview, Response, Review, Sufficiency, Supplement
+from polyhop.text import normalise
 from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
@@ -50,21 +53,30 @@ async def tree_of_reviews(
     shots: NonNegative = 3,  # §4.4
     context_tokens: Positive = 4096,  # §4.4
     rank_limit: Positive = 15,  # §4.2, recall@15
-    speculate: NonNegative = 0,  # beyond the paper: calls made ahead of the depth-first order; the result is the same
+    # Beyond the paper: its future work (Limitations), off by default.
+    semantic_pruning: Annotated[float, Gt(0), Le(1)] | None = None,  # also drop hits this alike to accepted passages
+    early_stop: Positive | Literal["judge"] | None = None,  # n pieces agree on an answer, or the model says: enough
+    mpc_merged: bool = False,  # review and missing paragraph in one call
+    speculate: NonNegative = 0,  # so many calls ahead of the depth-first order; the result is the same
 ) -> Answer:
     """Review every reasoning path of a tree of passages; accepted paths are the evidence (§3)."""
+    if mpc_merged and expansion != "mpc":
+        raise SettingError(f"mpc_merged merges the review with its completion: it needs expansion=mpc, not {expansion}")
     pool: list[Evidence] = []
     relevant: list[Path] = []
     reviewed: list[Passage] = []
+    enough = False
 
     async def expand(path: Path, query: str) -> None:
         hits = await run.search(query, widths[len(path)])
         children = [(*path, hit) for hit in hits if hit not in path and not pruned(hit)]  # §3.4, right after retrieval
         send_scouts(children, sure=True)
         for child in children:
-            await visit(child)  # §3.2: depth first, a whole subtree before the next sibling
+            if not enough:
+                await visit(child)  # §3.2: depth first, a whole subtree before the next sibling
 
     async def visit(path: Path) -> None:
+        nonlocal enough
         if prune_when == "review" and pruned(path[-1]):
             return
         with run.branch("passage", path[-1].title, path[-1:]) as node:
@@ -75,20 +87,37 @@ async def tree_of_reviews(
             node.verdict = verdict(path, review)
             if node.verdict == "accept":
                 pool.append(Evidence(path, review.answer))  # §3.2 (iii): the path and its brief analysis
+                enough = await is_enough()
             elif node.verdict == "search":
                 await expand(path, await next_query(path, review, run))
 
     def pruned(passage: Passage) -> bool:
-        return repetitive_pruning and passage in _passages(pool)  # §3.4: against the pool as it is at this moment
+        accepted = _passages(pool)  # §3.4: the pool as it is at this moment
+        if repetitive_pruning and passage in accepted:
+            return True
+        if semantic_pruning is None:
+            return False
+        return max(run.similarity(_text(passage), [_text(other) for other in accepted]), default=0) >= semantic_pruning
+
+    async def is_enough() -> bool:
+        if early_stop != "judge":
+            told = Counter(normalise(piece.answer) for piece in pool if piece.answer)
+            return early_stop is not None and max(told.values(), default=0) >= early_stop
+        evidence = shown_within(
+            "tor.enough", {"question": question}, pool, run, context_tokens=context_tokens, shots=shots
+        )
+        judged: Sufficiency = await run.ask(
+            "tor.enough", options={"shots": shots}, question=question, evidence=evidence
+        )
+        return judged.sufficient
 
     async def review_of(path: Path, run: Run) -> Review:
-        review: Review = await run.ask(
-            "tor.review",
-            options={"shots": shots},
-            question=question,
-            passages=list(path),  # §3.2: all passages of the path as one whole
-            thoughts=expansion == "cot",
-        )
+        fields: dict[str, Any] = {"question": question, "passages": list(path)}  # §3.2: the whole path as one
+        if mpc_merged:
+            merged: MergedReview = await run.ask("tor.merged", options={"shots": shots}, **fields)
+            return merged
+        thoughts = expansion == "cot"
+        review: Review = await run.ask("tor.review", options={"shots": shots}, **fields, thoughts=thoughts)
         return review
 
     def verdict(path: Path, review: Review) -> Verdict:
@@ -100,7 +129,9 @@ async def tree_of_reviews(
 
     async def next_query(path: Path, review: Review, run: Run) -> str:
         query = review.query
-        if expansion == "mpc":  # §3.4, Table 9: the missing paragraph, from the model's own knowledge, is the query
+        if isinstance(review, MergedReview):
+            query = review.information or query
+        elif expansion == "mpc":  # §3.4, Table 9: the missing paragraph, from the model's own knowledge, is the query
             supplement: Supplement = await run.ask(
                 "tor.complete", options={"shots": shots}, question=question, passages=list(path)
             )
@@ -159,10 +190,14 @@ def _ranked(pool: list[Evidence], response: Response, run: Run, limit: int) -> t
     passages = _passages(pool)
     if len(passages) > limit:
         told = " ".join(filter(None, (response.rationale, response.answer)))
-        shown = [" ".join([*(f"{p.title} {p.text}" for p in piece.passages), piece.answer or ""]) for piece in pool]
+        shown = [" ".join([*map(_text, piece.passages), piece.answer or ""]) for piece in pool]
         alike = run.similarity(told, shown)
         passages = _passages([pool[i] for i in sorted(range(len(pool)), key=lambda i: -alike[i])])
     return passages[:limit]
+
+
+def _text(passage: Passage) -> str:
+    return f"{passage.title} {passage.text}"
 
 
 def _extends(longer: Path, path: Path) -> bool:

@@ -9,52 +9,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from annotated_types import Ge
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from polyhop.errors import PromptError, nearest
+from polyhop.prompts.loading import Demonstration, Head, check_variables, parse_demonstration, parse_file, read_file
 from polyhop.prompts.parsing import Malformed, objects, own_parts
 from polyhop.prompts.show import show
 from polyhop.prompts.tasks import TASKS, Output, Task, task_named
 from polyhop.prompts.template import Template
-from polyhop.types import NonNegative, Passage, Positive
 
 Rendering: TypeAlias = Literal["text", "json"]
 Turn: TypeAlias = dict[str, str]
-
-_HEAD = re.compile(r"\A\+\+\+\n(.*?)^\+\+\+\n", re.DOTALL | re.MULTILINE)
-_SECTIONS = re.compile(r"^# (Output|Input)\n", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """What a prompt file's head sets; ``Run.ask(options=…)`` overrides any of it."""
-
-    role: str = "reasoner"
-    temperature: Annotated[float, Ge(0)] = 0.0
-    max_tokens: Positive = 512
-    stop: tuple[str, ...] = ()
-    shots: NonNegative = 3
-
-
-_HEAD_SHAPE = TypeAdapter(Head)
-
-
-@dataclass(frozen=True, slots=True)
-class Demonstration:
-    """A worked example: the fields of a call and the output it should have."""
-
-    fields: Mapping[str, Any]
-    output: Output
 
 
 @dataclass(slots=True)
@@ -68,25 +40,25 @@ class Prompt:
     instruction: Template
     form: Template
     input: Template
-    demonstrations: tuple[Demonstration, ...]
+    demonstrations: tuple[Demonstration, ...] = ()
+    switches: tuple[str, ...] = field(init=False)
+    """Fields that are only asked about, never shown: they steer the prompt, its demonstrations too."""
     _openings: dict[tuple[Any, ...], list[Turn]] = field(default_factory=dict)
     _schemas: dict[tuple[str, ...], dict[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        tested = self.instruction.tested | self.form.tested | self.input.tested
+        self.switches = tuple(sorted(tested - self.input.shown))
 
     def render(self, fields: Mapping[str, Any], *, rendering: Rendering = "text", shots: int = 3) -> list[Turn]:
         """The chat messages of a call: instruction, ``shots`` demonstrations (the stable head that servers can keep),
         then the call's own input."""
         switches = {name: fields[name] for name in self.switches}
-        fixed = (self.instruction, self.form)
-        holding = (part.holds(fields) for template in fixed for part in template.parts)  # a field shown may be tested
-        key = (rendering, shots, *map(str, switches.values()), *holding)
+        kept = (part.holds(fields) for part in (*self.instruction.parts, *self.form.parts))
+        key = (rendering, shots, *map(str, switches.values()), *kept)
         if (opening := self._openings.get(key)) is None:
             opening = self._openings[key] = self._opening(fields, switches, rendering, shots)
         return [*map(dict, opening), {"role": "user", "content": self._input(fields)}]
-
-    @property
-    def switches(self) -> list[str]:
-        """The fields that are only asked about, never shown: they steer the prompt and hold for demonstrations too."""
-        return sorted((self.instruction.tested | self.form.tested | self.input.tested) - self.input.shown)
 
     def read(self, text: str, fields: Mapping[str, Any], rendering: Rendering = "text") -> Output:
         """The typed output of a reply, in either rendering's form; ``Malformed`` says what is wrong with it."""
@@ -123,8 +95,7 @@ class Prompt:
         try:
             return self.task.output.model_validate(dict(value))
         except ValidationError as error:
-            wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
-            raise Malformed(f"the reply is not in the form asked for ({wrong})") from None
+            raise Malformed(f"the reply is not in the form asked for ({_wrong(error)})") from None
 
     def default(self) -> Output:
         """The task's safe default."""
@@ -204,92 +175,52 @@ class PromptBook:
 
     def _load(self, task: Task) -> Prompt:
         place = self._find(f"{task.name}.md")
-        text = place.read_text(encoding="utf-8")
-        head, instruction, form, shown = _parse_file(text, str(place))
+        if place is None:
+            raise PromptError(f"there is no prompt file {task.name}.md")
+        text = read_file(place)
+        head, instruction, form, shown = parse_file(text, str(place))
+        check_variables(task, (instruction, form, shown), str(place))
         source = str(place) if self.folder and isinstance(place, Path) and self.folder in place.parents else "built in"
-        prompt = Prompt(task, source, text, head, instruction, form, shown, ())
-        _check_variables(prompt, str(place))
-        prompt.demonstrations = tuple(self._demonstrations(task))
+        prompt = Prompt(task, source, text, head, instruction, form, shown)
+        prompt.demonstrations = tuple(self._demonstrations(prompt))
         return prompt
 
-    def _demonstrations(self, task: Task) -> list[Demonstration]:
-        try:
-            place = self._find(f"{task.name}.demos.jsonl")
-        except PromptError:
-            return self._demonstrations(task_named(task.demonstrations)) if task.demonstrations else []
-        demos = []
-        for number, line in enumerate(place.read_text(encoding="utf-8").splitlines(), 1):
+    def _demonstrations(self, prompt: Prompt) -> Iterator[Demonstration]:
+        owner = prompt.task
+        while (place := self._find(f"{owner.name}.demos.jsonl")) is None:
+            if not owner.demonstrations:
+                return
+            owner = task_named(owner.demonstrations)
+        for number, line in enumerate(read_file(place).split("\n"), 1):  # splitlines would cut inside a string
             try:
-                row = json.loads(line)
-                demos.append(Demonstration(_with_passages(row["fields"]), task.output.model_validate(row["output"])))
-            except (ValueError, KeyError, TypeError) as error:
-                raise PromptError(f"{place}:{number}: not a demonstration of {task.name}: {error}") from None
-        return demos
+                if line.strip():
+                    yield parse_demonstration(line, prompt.task, prompt.switches, prompt.input.tested)
+            except ValueError as error:
+                wrong = _wrong(error) if isinstance(error, ValidationError) else error
+                raise PromptError(f"{place}:{number}: not a demonstration of {prompt.task.name}: {wrong}") from None
 
-    def _find(self, name: str) -> Traversable:
+    def _find(self, name: str) -> Traversable | None:
         if self.folder is not None and (own := self.folder / name).is_file():
             return own
         place = resources.files("polyhop.prompts") / "files" / name
-        if not place.is_file():
-            raise PromptError(f"there is no prompt file {name}")
-        return place
+        return place if place.is_file() else None
 
     def _check_folder(self, folder: Path) -> None:
+        """Every file must be a known task's, and is read now: none is passed over, none found wrong during a run."""
         if not folder.is_dir():
             raise PromptError(f"--prompts {folder}: no such folder")
-        names = {f"{task}.{end}" for task in TASKS for end in ("md", "demos.jsonl")}
-        for path in sorted(folder.glob("*")):
-            if path.suffix in (".md", ".jsonl") and path.name not in names:
-                hint = nearest(path.name, names)
+        owners = {f"{task}.{end}": task for task in TASKS for end in ("md", "demos.jsonl")}
+        for path in sorted(folder.iterdir()):
+            if path.name.startswith(".") or path.name.endswith("~"):
+                continue  # an editor's or the system's own
+            if path.name not in owners or not path.is_file():
+                hint = nearest(path.name, owners)
                 raise PromptError(f"{path}: not a prompt task's file" + (f"; did you mean {hint}?" if hint else ""))
+            self[owners[path.name]]
 
 
-def _parse_file(text: str, place: str) -> tuple[Head, Template, Template, Template]:
-    head = _HEAD.match(text)
-    pieces = _SECTIONS.split(text[head.end() :] if head else text)
-    if head is None or pieces[1::2] != ["Output", "Input"]:
-        raise PromptError(f"{place}: a prompt file is a head between +++ lines, an instruction, # Output and # Input")
-    try:
-        values = tomllib.loads(head[1])
-        if "stop" in values:
-            values["stop"] = tuple(values["stop"])
-        instruction, form, shown = (Template.parse(pieces[place]) for place in (0, 2, 4))
-        return Head(**values), instruction, form, shown
-    except (ValueError, TypeError) as error:
-        raise PromptError(f"{place}: {error}") from None
-
-
-def _check_variables(prompt: Prompt, place: str) -> None:
-    """Every variable is a field of the task, and every field is used: neither can be misspelt unnoticed."""
-    fields = set(prompt.task.fields)
-    for part, allowed in ((prompt.instruction, False), (prompt.form, False), (prompt.input, True)):
-        if not allowed and part.shown:
-            raise PromptError(f"{place}: {{{min(part.shown)}}} may stand under # Input only")
-        for name in sorted((part.shown | part.tested) - fields):
-            hint = nearest(name, fields)
-            raise PromptError(
-                f"{place}: unknown variable {name!r}"
-                + (f"; did you mean {hint!r}?" if hint else "")
-                + f" Fields of {prompt.task.name}: {', '.join(sorted(fields))}."
-            )
-    used = prompt.input.shown | prompt.input.tested | prompt.instruction.tested | prompt.form.tested
-    if missing := sorted(fields - used):
-        raise PromptError(f"{place}: the field {missing[0]!r} of {prompt.task.name} is never used")
-
-
-def _with_passages(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """A demonstration's fields with its passages, at any depth under a ``passages`` key, made ``Passage`` objects."""
-
-    def convert(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {key: _passages(item) if key == "passages" else convert(item) for key, item in value.items()}
-        return [convert(item) for item in value] if isinstance(value, list) else value
-
-    return {key: convert({key: value})[key] for key, value in fields.items()}
-
-
-def _passages(rows: Sequence[Mapping[str, str]]) -> list[Passage]:
-    return [Passage(f"demonstration-{row['title']}", row["title"], row["text"]) for row in rows]
+def _wrong(error: ValidationError) -> str:
+    return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
 
 
 def _digest(prompt: Prompt) -> str:

@@ -24,7 +24,9 @@ class Malformed(ValueError):
     """A reply that is not in its task's form; the message says what is missing."""
 
 
-MARKERS = frozenset("RELEVANT IRRELEVANT SUPPORTED UNSUPPORTED ANSWER QUERY INFO INFORMATION".split())
+MARKERS = frozenset(
+    "RELEVANT IRRELEVANT SUPPORTED UNSUPPORTED ANSWER QUERY INFO INFORMATION SUFFICIENT INSUFFICIENT".split()
+)
 """The marker tokens of all tasks: the text after one ends where the next begins."""
 LONGEST_REPLY = 20_000
 """Characters of a reply that are read: half from its head, half from its end."""
@@ -46,7 +48,9 @@ _STEP = re.compile(
 )
 _THOUGHT = re.compile(r"^[^\w\n]*thoughts?[ \t]*\d{0,2}[ \t*]*:[ \t*]*(.*)$", re.IGNORECASE | re.M)
 _LEAD = re.compile(r"[\s:*]*(?:[-–]\s+)?")
-_NEXT_TURN = re.compile(r"<\|(?:im_end|eot_id|end|endoftext|end_of_text)\|>|</s>|(?P<question>^[ \t#*]*Question:)", re.M)
+_NEXT_TURN = re.compile(
+    r"<\|(?:im_end|eot_id|end|endoftext|end_of_text)\|>|</s>|(?P<question>^[ \t#*]*Question:)", re.M
+)
 _FORMED = re.compile(r"\banswers? (?:is|are)\b|^\W*answer\W*:|[\[}]", re.IGNORECASE | re.M)
 
 
@@ -198,6 +202,44 @@ def write_supplement(output: Any, fields: Fields) -> str:
     thought = f"Thought: {output.thought}\n" if output.thought else ""
     answer = f"\nAnswer: [ANSWER] {output.answer}" if output.answer else ""
     return f"{thought}Information: [INFO] {output.information}{answer}"
+
+
+def read_merged(text: str, fields: Fields) -> dict[str, Any]:
+    """A review whose third step is [ANSWER] … or [INFO] and the missing information.
+
+    >>> read_merged("[RELEVANT] [UNSUPPORTED] [INFO] Alien is by Ridley Scott.", {})["information"]
+    'Alien is by Ridley Scott.'
+    """
+    review = read_review(text, fields)
+    information = None if review["supported"] else after_marker(text, "INFO", "INFORMATION", whole=True)
+    return {**review, "information": information}
+
+
+def write_merged(output: Any, fields: Fields) -> str:
+    """The inverse of ``read_merged``."""
+    if output.supported:
+        return write_review(output, fields)
+    lead, _, _ = write_review(output, fields).rpartition("Output: ")
+    return f"{lead}Output: [INFO] {output.information}"
+
+
+def read_sufficiency(text: str, fields: Fields) -> dict[str, Any]:
+    """[SUFFICIENT] or [INSUFFICIENT], or yes or no at the head of the reply.
+
+    >>> read_sufficiency("[INSUFFICIENT]", {}), read_sufficiency("Yes.", {})
+    ({'sufficient': False}, {'sufficient': True})
+    """
+    found = judgement(text, "SUFFICIENT", "INSUFFICIENT")
+    if found is None and (word := re.match(r"\W*(yes|no)\b", text, re.IGNORECASE)):
+        found = word[1].lower() == "yes"
+    if found is None:
+        raise Malformed("the judgment is missing: [SUFFICIENT] or [INSUFFICIENT]")
+    return {"sufficient": found}
+
+
+def write_sufficiency(output: Any, fields: Fields) -> str:
+    """The inverse of ``read_sufficiency``."""
+    return f"Judgment: [{'SUFFICIENT' if output.sufficient else 'INSUFFICIENT'}]"
 
 
 def read_reasoned(text: str, fields: Fields) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def show_passages(passages: Sequence[Passage]) -> str:
 
 def show_evidence(evidence: Sequence[Mapping[str, Any]], fields: Mapping[str, Any]) -> str:
     """The evidence pool as ToR's three fusions show it (Tables 10 to 12): ``mode`` evidence, analysis or paragraph."""
-    match fields["mode"]:
+    match fields.get("mode"):
         case "paragraph":
             return show_passages(list(dict.fromkeys(p for piece in evidence for p in piece["passages"])))
         case "analysis":

@@ -82,6 +82,18 @@ class Supplement(Output):
     answer: str | None = Field(default=None, description="in a few words")
 
 
+class MergedReview(Review):
+    """A review that writes the missing paragraph itself: ToR's Tables 8 and 9 in one call (``mpc_merged``)."""
+
+    information: str | None = Field(default=None, description="step 3, if not supported: the missing fact")
+
+
+class Sufficiency(Output):
+    """Whether what was gathered is enough to answer."""
+
+    sufficient: bool = Field(description="whether it is enough")
+
+
 class Response(Output):
     """A short answer, with the reasoning before it where the task asks for it."""
 
@@ -153,6 +165,24 @@ TASKS: dict[str, Task] = {
             parse=parsing.read_supplement,
             write=parsing.write_supplement,
             default={"information": ""},
+        ),
+        Task(
+            "tor.merged",
+            fields=("question", "passages"),
+            output=MergedReview,
+            parse=parsing.read_merged,
+            write=parsing.write_merged,
+            default=_REJECT,
+            asked_if={"thought": "", "query": ""},
+        ),
+        Task(
+            "tor.enough",
+            fields=("question", "evidence"),
+            output=Sufficiency,
+            parse=parsing.read_sufficiency,
+            write=parsing.write_sufficiency,
+            default={"sufficient": False},
+            show={"evidence": show_evidence},
         ),
         Task(
             "tor.fuse",

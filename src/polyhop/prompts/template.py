@@ -35,19 +35,12 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A parsed template. ``shown``: the fields it shows; ``tested``: those it only asks about."""
+    """A parsed template. ``shown``: the fields whose value stands in the text; ``tested``: those that switch a part on
+    or off."""
 
     parts: tuple[_Part, ...]
-
-    @property
-    def shown(self) -> frozenset[str]:
-        """Names of the fields whose value stands in the text."""
-        return frozenset(name for part in self.parts for name in part.pieces[1::2])
-
-    @property
-    def tested(self) -> frozenset[str]:
-        """Names of the fields that switch a part on or off."""
-        return frozenset(part.test for part in self.parts if part.test)
+    shown: frozenset[str]
+    tested: frozenset[str]
 
     def render(self, fields: Mapping[str, Any], shown: Mapping[str, str]) -> str:
         """The text: tests look at ``fields``, places are filled from ``shown`` and never looked at again."""
@@ -90,4 +83,5 @@ class Template:
             raise ValueError(f"{opened[0]} is never closed with {{/}}")
         pieces[-1] += text[end:]
         finish()
-        return cls(tuple(parts))
+        shown = frozenset(name for part in parts for name in part.pieces[1::2])
+        return cls(tuple(parts), shown, frozenset(part.test for part in parts if part.test))

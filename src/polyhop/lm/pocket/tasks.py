@@ -71,6 +71,12 @@ def _complete(fields: Fields) -> Value:
     }
 
 
+def _merged(fields: Fields) -> Value:
+    review = _review(fields)
+    wanted = review["relevant"] and not review["supported"]
+    return {**review, "query": None, "information": _complete(fields)["information"] if wanted else None}
+
+
 def _enough(fields: Fields) -> Value:
     votes = _votes(fields["question"], fields["evidence"])
     return {"sufficient": bool(votes) and max(votes.values())[0] >= 2.0}
@@ -134,6 +140,7 @@ _SKILLS: dict[str, Callable[[Fields], Value]] = {
     "cor.review": _review,
     "tor.complete": _complete,
     "tor.enough": _enough,
+    "tor.merged": _merged,
     "tor.fuse": _fuse,
     "answer.direct": _closed,
     "answer.cot": _closed,

@@ -1,0 +1,128 @@
+"""What a real server can do, and whether our client and it understand each other.
+
+    python -m benchmarks.real_server MODEL URL
+
+Any OpenAI-compatible server will do, and any model: nothing here depends on what it says, so a tiny one with random
+weights serves. ``OPENAI_API_KEY`` is sent if it is set. A line that says FAILED is a fault of the client or the server
+and makes the exit status 1; one that says "no" is something this server does not offer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import orjson
+
+from polyhop.errors import LMError
+from polyhop.lm import OpenAICompatible, Request, ScoreRequest
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"supported": {"type": "boolean"}, "answer": {"type": ["string", "null"], "maxLength": 20}},
+    "required": ["supported", "answer"],
+}
+MANY = 32
+
+Check = Callable[[OpenAICompatible], Awaitable[str]]
+
+
+def request(text: str = "Where was the director of Jaws born?", **more: Any) -> Request:
+    """A short question, a short answer."""
+    settings = {"max_tokens": 16, **more}
+    return Request(task="answer.direct", fields={}, messages=[{"role": "user", "content": text}], **settings)
+
+
+async def answers(lm: OpenAICompatible) -> str:
+    """A question gets a text and a count of its tokens."""
+    reply = await lm.complete(request())
+    assert reply.text or reply.reasoning, "no text"
+    return f"{reply.text!r} {reply.usage}"
+
+
+async def many(lm: OpenAICompatible) -> str:
+    """Many questions at once are all answered."""
+    replies = await asyncio.gather(*(lm.complete(request(seed=n)) for n in range(MANY)))
+    return f"{len(replies)} replies, {sum(reply.retries for reply in replies)} retries"
+
+
+async def tokens(lm: OpenAICompatible) -> str:
+    """Token log-probabilities belong to the text."""
+    reply = await lm.complete(request(logprobs=True))
+    if reply.tokens is None:
+        return "no"
+    assert reply.logprobs is not None
+    assert all(value <= 1e-6 for value in reply.logprobs), reply.logprobs
+    assert "".join(reply.tokens) == reply.text or "\ufffd" in reply.text, (reply.tokens, reply.text)
+    return f"{len(reply.tokens)} tokens"
+
+
+async def stops(lm: OpenAICompatible) -> str:
+    """No stop sequence is in the text."""
+    stop = tuple("aeiou")
+    reply = await lm.complete(request(stop=stop, max_tokens=64))
+    assert not set(stop) & set(reply.text), reply.text
+    return repr(reply.text)
+
+
+async def schema(lm: OpenAICompatible) -> str:
+    """A JSON schema is kept to."""
+    reply = await lm.complete(request(schema=SCHEMA, max_tokens=200))
+    if not lm.capabilities.json_schema:
+        return "no"
+    assert orjson.loads(reply.text).keys() == SCHEMA["properties"].keys(), reply.text
+    return repr(reply.text)
+
+
+async def seed(lm: OpenAICompatible) -> str:
+    """The same seed gives the same text."""
+    one, two = [await lm.complete(request(seed=7, temperature=1.0)) for _ in range(2)]
+    return "yes" if one.text == two.text else "no"
+
+
+async def too_long(lm: OpenAICompatible) -> str:
+    """A prompt beyond the context is told as such, at once."""
+    try:
+        await lm.complete(request("word " * 300_000))
+    except LMError as error:
+        assert "do not fit the model's context" in str(error), error
+        return "told"
+    return "no: it was cut, or the context is large"
+
+
+async def score(lm: OpenAICompatible) -> str:
+    """A given text is scored (plain completions only)."""
+    try:
+        (scores,) = await lm.score([ScoreRequest(task="t", prompt="Where was he born?", target=" In Paris")])
+    except LMError:
+        return "no"
+    return str(dict(zip(scores.tokens, scores.logprobs, strict=True)))
+
+
+async def main(model: str, url: str) -> int:
+    """Print a line a check; 1 if any failed."""
+    failed = 0
+    for chat in (True, False):
+        checks: list[Check] = [answers, many, tokens, stops, schema, seed, too_long, *([] if chat else [score])]
+        print("chat" if chat else "completions")
+        async with OpenAICompatible(model, url, chat=chat, retries=2) as lm:
+            for check in checks:
+                try:
+                    found = await check(lm)
+                except (AssertionError, LMError, ValueError) as error:
+                    found, failed = f"FAILED: {error}", 1
+                print(f"  {check.__name__:<10} {found}")
+            if lm.parameters.refused:
+                print(f"  not taken: {', '.join(lm.parameters.refused)}")
+    return failed
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("url", help="the base URL, /v1 included")
+    options = parser.parse_args()
+    sys.exit(asyncio.run(main(options.model, options.url)))

@@ -1,0 +1,155 @@
+"""Reading prompt files and demonstrations: every fault is a ``PromptError`` that names the file and what is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, fields
+from importlib.resources.abc import Traversable
+from typing import Annotated, Any
+
+from annotated_types import Ge
+from pydantic import TypeAdapter, ValidationError
+
+from polyhop.errors import PromptError, nearest
+from polyhop.prompts.tasks import Output, Task
+from polyhop.prompts.template import Template
+from polyhop.types import NonNegative, Passage, Positive
+
+_HEAD = re.compile(r"\A\+\+\+\n(.*?)^\+\+\+\n", re.DOTALL | re.MULTILINE)
+_SECTIONS = re.compile(r"^# (Output|Input)[ \t]*\n", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a prompt file's head sets; ``Run.ask(options=…)`` overrides any of it."""
+
+    role: str = "reasoner"
+    temperature: Annotated[float, Ge(0)] = 0.0
+    max_tokens: Positive = 512
+    stop: tuple[str, ...] = ()
+    shots: NonNegative = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """A worked example: the fields of a call and the output it should have."""
+
+    fields: Mapping[str, Any]
+    output: Output
+
+
+_HEAD_SHAPE = TypeAdapter(Head)
+
+
+def read_file(place: Traversable) -> str:
+    """A file's text, with or without a byte order mark."""
+    try:
+        return place.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise PromptError(f"{place}: not UTF-8 text") from None
+    except OSError as error:
+        raise PromptError(f"{place}: cannot be read: {error.strerror}") from None
+
+
+# --- prompt files ------------------------------------------------------------------------------------------------
+
+
+def parse_file(text: str, place: str) -> tuple[Head, Template, Template, Template]:
+    """A prompt file's head, instruction, output form and input."""
+    head = _HEAD.match(text)
+    if head is None:
+        raise PromptError(f"{place}: a prompt file opens with a head between two +++ lines")
+    instruction, *sections = _SECTIONS.split(text[head.end() :])
+    if sections[::2] != ["Output", "Input"]:
+        found = ", ".join(f"# {name}" for name in sections[::2]) or "neither"
+        raise PromptError(f"{place}: after the instruction come # Output and # Input, in this order; found {found}")
+    try:
+        templates = [Template.parse(piece) for piece in (instruction, *sections[1::2])]
+    except ValueError as error:
+        raise PromptError(f"{place}: {error}") from None
+    return _parse_head(head[1], place), templates[0], templates[1], templates[2]
+
+
+def _parse_head(text: str, place: str) -> Head:
+    try:
+        values = tomllib.loads(f"\n{text}")  # line numbers as in the file, which opens with +++
+        check_names(values, {item.name for item in fields(Head)}, "key in the head")
+        return _HEAD_SHAPE.validate_python(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise PromptError(f"{place}: {'.'.join(map(str, first['loc']))} in the head: {first['msg']}") from None
+    except ValueError as error:
+        raise PromptError(f"{place}: {error}") from None
+
+
+def check_variables(task: Task, templates: Sequence[Template], place: str) -> None:
+    """Every variable is a field of the task, and every field is used: neither can be misspelt unnoticed."""
+    used: set[str] = set()
+    try:
+        for template in templates:
+            used |= template.shown | template.tested
+        check_names(used, task.fields, "variable")
+    except ValueError as error:
+        raise PromptError(f"{place}: {error}") from None
+    for template in templates[:-1]:
+        if template.shown:
+            raise PromptError(f"{place}: {{{min(template.shown)}}} may stand under # Input only")
+    if unused := sorted(set(task.fields) - used):
+        raise PromptError(f"{place}: the field {unused[0]!r} of {task.name} is never used")
+
+
+def check_names(names: Iterable[str], valid: Iterable[str], what: str) -> None:
+    """``ValueError`` for the first name that is not among the valid ones, with the nearest and all of them.
+
+    >>> check_names({"tempratur": 1}, ["role", "temperature"], "key")
+    Traceback (most recent call last):
+    ValueError: unknown key 'tempratur'; did you mean 'temperature'? Valid: role, temperature.
+    """
+    known = sorted(valid)
+    for name in sorted(set(names).difference(known)):
+        hint = nearest(name, known)
+        guess = f"; did you mean {hint!r}?" if hint else "."
+        raise ValueError(f"unknown {what} {name!r}{guess} Valid: {', '.join(known)}.")
+
+
+# --- demonstrations ----------------------------------------------------------------------------------------------
+
+
+def parse_demonstration(line: str, task: Task, switches: Iterable[str], optional: Set[str]) -> Demonstration:
+    """One line of a demonstrations file; ``ValueError`` says what is wrong with it.
+
+    It gives the task's fields, without those that only switch parts on or off and, at will, the ``optional`` ones.
+    """
+    row = json.loads(line)
+    given, output = (row.get(key) if isinstance(row, dict) else None for key in ("fields", "output"))
+    if not isinstance(given, dict) or not isinstance(output, dict):
+        raise ValueError('a line is {"fields": {…}, "output": {…}}')
+    own = set(task.fields).difference(switches)
+    check_names(given, own, "field")
+    if lacking := sorted(own.difference(given, optional)):
+        raise ValueError(f"the field {lacking[0]!r} is missing")
+    check_names(output, task.output.model_fields, "output field")
+    shape = task.output.model_validate(output)
+    if lack := shape.missing():
+        raise ValueError(lack)
+    return Demonstration(_with_passages(given), shape)
+
+
+def _with_passages(value: Any) -> Any:
+    """A demonstration's fields with its passages, at any depth under a ``passages`` key, made ``Passage`` objects."""
+    if isinstance(value, Mapping):
+        return {
+            name: [_passage(row) for row in item] if name == "passages" and item else _with_passages(item)
+            for name, item in value.items()
+        }
+    return [_with_passages(item) for item in value] if isinstance(value, list) else value
+
+
+def _passage(row: Any) -> Passage:
+    match row:
+        case {"title": str(title), "text": str(text)}:
+            return Passage(f"demonstration-{title}", title, text)
+    raise ValueError('a passage is {"title": …, "text": …}')

@@ -1,0 +1,94 @@
+"""Every task's whole prompt, in both renderings, against a golden file: a change of any prompt shows as a diff.
+
+Where the change is meant, write the files anew and read what git shows: POLYHOP_GOLDEN=write pytest tests/test_prompts_golden.py
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+import pytest
+
+from polyhop.prompts.book import PromptBook, Rendering
+from polyhop.prompts.tasks import TASKS
+from polyhop.types import Passage
+
+GOLDEN = Path(__file__).parent / "golden" / "prompts"
+WRITE = os.environ.get("POLYHOP_GOLDEN") == "write"
+BOOK = PromptBook()
+
+PASSAGES = [
+    Passage("w1", "Walnut Street Bridge", "The Walnut Street Bridge crosses the Tennessee River. It was opened in 1891."),
+    Passage("w2", "Tennessee River", "The Tennessee River is the largest tributary of the Ohio River."),
+]
+SAMPLES: dict[str, Any] = {
+    "question": "Which river does the river under the Walnut Street Bridge flow into?",
+    "passages": PASSAGES,
+    "evidence": [
+        {"passages": PASSAGES, "analysis": "the Ohio River"},
+        {"passages": PASSAGES[:1], "analysis": None},
+    ],
+}
+"""A value for every field that tasks show; a task with a field of its own adds one here."""
+SWITCHES: dict[str, list[Any]] = {"thoughts": [False, True], "mode": ["evidence", "analysis", "paragraph"]}
+"""The values of every field that only steers a prompt."""
+
+
+class Case(NamedTuple):
+    task: str
+    switches: dict[str, Any]
+    rendering: Rendering
+
+    @property
+    def name(self) -> str:
+        steered = [name if value is True else value for name, value in self.switches.items() if value is not False]
+        return ".".join([self.task, *steered, self.rendering, "md"])
+
+
+def cases() -> Iterator[Case]:
+    for task in TASKS:
+        names = [name for name in TASKS[task].fields if name in SWITCHES]
+        for values in itertools.product(*(SWITCHES[name] for name in names)):
+            for rendering in get_args(Rendering):
+                yield Case(task, dict(zip(names, values, strict=True)), rendering)
+
+
+def rendered(case: Case) -> str:
+    unknown = set(TASKS[case.task].fields) - {*SAMPLES, *SWITCHES}
+    assert not unknown, f"{case.task} has fields without a sample in {__file__}: {sorted(unknown)}"
+    fields = {name: SAMPLES[name] for name in TASKS[case.task].fields if name in SAMPLES} | case.switches
+    turns = BOOK[case.task].render(fields, rendering=case.rendering, shots=BOOK[case.task].head.shots)
+    return "\n".join(f"--- {turn['role']}\n{turn['content']}\n" for turn in turns)
+
+
+@pytest.mark.parametrize("case", list(cases()), ids=lambda case: case.name)
+def test_prompt_is_as_its_golden_file(case: Case) -> None:
+    path = GOLDEN / case.name
+    now = rendered(case)
+    if WRITE:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(now, encoding="utf-8")
+    assert path.is_file(), f"no golden file {path}: run with POLYHOP_GOLDEN=write and read what it writes"
+    golden = path.read_text(encoding="utf-8")
+    diff = difflib.unified_diff(golden.splitlines(), now.splitlines(), "golden", "now", lineterm="", n=1)
+    assert now == golden, f"{path} (POLYHOP_GOLDEN=write where this is meant):\n" + "\n".join(diff)
+
+
+def test_every_golden_file_is_a_tasks() -> None:
+    assert sorted(path.name for path in GOLDEN.iterdir()) == sorted(case.name for case in cases())
+
+
+def test_the_opening_is_the_same_for_every_question() -> None:
+    """Servers keep the part that does not change: only the last turn may hang on the call's own fields."""
+    for case in cases():
+        fields = {name: SAMPLES[name] for name in TASKS[case.task].fields if name in SAMPLES} | case.switches
+        other = {**fields, "question": "Who wrote Emma?"}
+        turns, others = (BOOK[case.task].render(each, rendering=case.rendering) for each in (fields, other))
+        assert turns[:-1] == others[:-1]
+        assert turns[-1] != others[-1]
+        assert "Walnut" not in "".join(turn["content"] for turn in turns[:-1])
