@@ -139,7 +139,7 @@ async def tree_of_reviews(
         return query or question
 
     async def scout(path: Path) -> None:
-        """Make the calls the depth-first order will probably come to; it decides, and takes the replies it needs."""
+        """Make the calls the depth-first order will probably come to; ``visit`` decides, and takes what it needs."""
         review = await review_of(path, ahead.run)
         if verdict(path, review) == "search":
             hits = await ahead.run.search(await next_query(path, review, ahead.run), widths[len(path)])
