@@ -1,5 +1,7 @@
 # Few verbs, the same by hand and in CI. Everything is installed into .venv (core and tools) and .venv-all (all extras).
-PYTHON ?= $(shell command -v python3.13 || command -v python3.12 || command -v python3.11 || command -v python3)
+# The first Python that really runs and is new enough.
+PYTHON ?= $(shell for name in python3 python python3.13 python3.12 python3.11; do \
+  "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done)
 TORCH ?= torch==2.13.0
 PYTEST_ARGS ?=
 MUST_RUN ?= core

@@ -199,7 +199,9 @@ def _install_reader(fitted: Reasons) -> None:
 
 def weights_page() -> str:
     """The text of ``weights.py`` for the weights in place."""
-    page = ['"""The weights of the reader and the judges, fitted by ``benchmarks/pocket.py``: larger is stronger."""\n']
+    page = [
+        '"""The weights of the reader and the judges, fitted by ``benchmarks/pocket_fit.py``: larger is stronger."""\n'
+    ]
     page.append("from __future__ import annotations\n")
     for name, note in (
         ("WEIGHTS", "Reasons for and against a candidate answer (``reading.features``)."),

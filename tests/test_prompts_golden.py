@@ -1,6 +1,8 @@
 """Every task's whole prompt, in both renderings, against a golden file: a change of any prompt shows as a diff.
 
-Where the change is meant, write the files anew and read what git shows: POLYHOP_GOLDEN=write pytest tests/test_prompts_golden.py
+Where the change is meant, write the files anew and read what git shows:
+
+    POLYHOP_GOLDEN=write pytest tests/test_prompts_golden.py
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ WRITE = os.environ.get("POLYHOP_GOLDEN") == "write"
 BOOK = PromptBook()
 
 PASSAGES = [
-    Passage("w1", "Walnut Street Bridge", "The Walnut Street Bridge crosses the Tennessee River. It was opened in 1891."),
+    Passage(
+        "w1", "Walnut Street Bridge", "The Walnut Street Bridge crosses the Tennessee River. It was opened in 1891."
+    ),
     Passage("w2", "Tennessee River", "The Tennessee River is the largest tributary of the Ohio River."),
 ]
 SAMPLES: dict[str, Any] = {

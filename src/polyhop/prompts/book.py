@@ -206,17 +206,18 @@ class PromptBook:
         return place if place.is_file() else None
 
     def _check_folder(self, folder: Path) -> None:
-        """Every file must be a known task's, and is read now: none is passed over, none found wrong during a run."""
+        """Every file must be a known task's; all are read now, so that none is found wrong during a run."""
         if not folder.is_dir():
             raise PromptError(f"--prompts {folder}: no such folder")
-        owners = {f"{task}.{end}": task for task in TASKS for end in ("md", "demos.jsonl")}
+        names = {f"{task}.{end}" for task in TASKS for end in ("md", "demos.jsonl")}
         for path in sorted(folder.iterdir()):
             if path.name.startswith(".") or path.name.endswith("~"):
                 continue  # an editor's or the system's own
-            if path.name not in owners or not path.is_file():
-                hint = nearest(path.name, owners)
+            if path.name not in names or not path.is_file():
+                hint = nearest(path.name, names)
                 raise PromptError(f"{path}: not a prompt task's file" + (f"; did you mean {hint}?" if hint else ""))
-            self[owners[path.name]]
+        for task in TASKS:
+            self[task]
 
 
 def _wrong(error: ValidationError) -> str:

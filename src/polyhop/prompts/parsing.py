@@ -35,11 +35,15 @@ MOST_OBJECTS = 100
 
 # A bracket may hold spaces or be filled, "[ANSWER: Paris]": the colon is left to be stripped with what follows it.
 _MARKER = re.compile(r"\[[\s*]{0,3}([A-Z][A-Z _-]{1,30}?)[\s*]{0,3}(?:\]|(?=:))\*{0,2}", re.IGNORECASE)
-_ECHO = re.compile(  # the instruction's own "[RELEVANT] or [IRRELEVANT]", said again
-    "|".join(
-        rf"\[{first}\][^\[\]\n]{{0,40}}?(?:\bor\b|/|\|)[ \t*]*\[{second}\]"
-        for first, second in (("RELEVANT", "IRRELEVANT"), ("SUPPORTED", "UNSUPPORTED"), ("ANSWER", "QUERY"))
-    ),
+_ALTERNATIVES = (
+    "RELEVANT IRRELEVANT",
+    "SUPPORTED UNSUPPORTED",
+    "SUFFICIENT INSUFFICIENT",
+    "ANSWER QUERY",
+    "ANSWER INFO",
+)
+_ECHO = re.compile(
+    "|".join(r"\[{}\][^\[\]\n]{{0,40}}?(?:\bor\b|/|\|)[ \t*]*\[{}\]".format(*pair.split()) for pair in _ALTERNATIVES),
     re.IGNORECASE,
 )
 _STEP = re.compile(
@@ -64,6 +68,15 @@ def own_parts(text: str) -> Iterator[str]:
             yield head
             break
     yield text
+
+
+def unechoed(text: str) -> str:
+    """A reply without the form's own alternatives, said again before the choice or instead of it.
+
+    >>> unechoed("Judgment: [RELEVANT] or [IRRELEVANT]: [RELEVANT]")
+    'Judgment: : [RELEVANT]'
+    """
+    return _ECHO.sub("", text)
 
 
 # --- markers -----------------------------------------------------------------------------------------------------
@@ -146,7 +159,7 @@ def read_review(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_review("[RELEVANT] [UNSUPPORTED] [QUERY] Who wrote it?", {})["query"]
     'Who wrote it?'
     """
-    text = _ECHO.sub("", text)
+    text = unechoed(text)
     relevant = judgement(text, "RELEVANT", "IRRELEVANT")
     supported = judgement(text, "SUPPORTED", "UNSUPPORTED")
     answer, query = after_marker(text, "ANSWER"), after_marker(text, "QUERY")
@@ -211,7 +224,7 @@ def read_merged(text: str, fields: Fields) -> dict[str, Any]:
     'Alien is by Ridley Scott.'
     """
     review = read_review(text, fields)
-    information = None if review["supported"] else after_marker(text, "INFO", "INFORMATION", whole=True)
+    information = None if review["supported"] else after_marker(unechoed(text), "INFO", "INFORMATION", whole=True)
     return {**review, "information": information}
 
 
@@ -229,7 +242,7 @@ def read_sufficiency(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_sufficiency("[INSUFFICIENT]", {}), read_sufficiency("Yes.", {})
     ({'sufficient': False}, {'sufficient': True})
     """
-    found = judgement(text, "SUFFICIENT", "INSUFFICIENT")
+    found = judgement(unechoed(text), "SUFFICIENT", "INSUFFICIENT")
     if found is None and (word := re.match(r"\W*(yes|no)\b", text, re.IGNORECASE)):
         found = word[1].lower() == "yes"
     if found is None:

@@ -177,7 +177,7 @@ def link(name: str, pages: Sequence[Page]) -> Page | None:
     for page in pages:
         if fold(page.title) == key:
             return page
-    exact = [page for page in pages if fold(page.name) == bare]
+    exact = [page for page in pages if page.folded_name == bare]
     if exact:
         return exact[0]
     wanted = set(content_roots(bare))
@@ -233,7 +233,7 @@ def follow(steps: Sequence[Step], pages: Sequence[Page]) -> list[Hop]:
 
 def _linked_first(values: Sequence[Value], pages: Sequence[Page]) -> Value:
     """Of several values (two directors) the one with a page of its own."""
-    titles = {fold(page.name) for page in pages}
+    titles = {page.folded_name for page in pages}
     return next((value for value in values if fold(value.text) in titles), values[0])
 
 

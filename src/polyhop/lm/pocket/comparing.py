@@ -22,6 +22,7 @@ _VIA = re.compile(
     r"(?= (?:of|who|that|born|died|from|share|both|have|are|was|were|is)\b)",
     re.IGNORECASE,
 )
+_WORKS = re.compile(r"\b(?:films?|movies?|songs?|books?|novels?|albums?)\b", re.IGNORECASE)
 _RELATION = {"director": "director", "performer": "performer", "singer": "performer", "composer": "composer",
              "author": "writer", "writer": "writer", "producer": "producer"}  # fmt: skip
 _DATES = frozenset({"birth date", "death date", "start", "release"})
@@ -78,11 +79,7 @@ def _via(asked: Asked, comparison: Comparison) -> str | None:
     for option in comparison.options:
         rest = rest.replace(option, "#")
     found = _VIA.search(rest)
-    return (
-        _RELATION[found["noun"].lower()]
-        if found and re.search(r"films?|movies?|songs?|books?|novels?|albums?", rest, re.I)
-        else None
-    )
+    return _RELATION[found["noun"].lower()] if found and _WORKS.search(rest) else None
 
 
 def _side(option: str, comparison: Comparison, via: str | None, asked: Asked, pages: Sequence[Page]) -> Side:
@@ -98,12 +95,8 @@ def _side(option: str, comparison: Comparison, via: str | None, asked: Asked, pa
             return Side(name, page, None, None, people[0].text if people else f"{page.title} {via}")
         source = linked[0]
     value = _value(comparison, source, asked)
-    missing = (
-        None
-        if value is not None or comparison.what in ("terms", "class", "number")
-        else f"{source.name} {comparison.what}"
-    )
-    return Side(name, page, source, value, missing)
+    found = value is not None or comparison.what in ("terms", "class", "number")
+    return Side(name, page, source, value, None if found else f"{source.name} {comparison.what}")
 
 
 def _find(option: str, pages: Sequence[Page]) -> Page | None:
@@ -223,11 +216,11 @@ def _common(asked: Asked, first: Side, second: Side) -> str | None:
         value = facts(first.page, "country")
         return value[0].text if value else None
     if asked.type in ("place", "group"):
-        shared = {fold(m.text) for m in second.page.mentions if m.kind == "name"}
+        shared = {m.folded for m in second.page.mentions if m.kind == "name"}
         places = [
             m
             for m in first.page.mentions
-            if m.kind == "name" and fold(m.text) in shared and fold(m.text) not in fold(asked.text)
+            if m.kind == "name" and m.folded in shared and m.folded not in fold(asked.text)
         ]
         return places[-1].text if asked.head == "country" and places else (places[0].text if places else None)
     return _shared_class(first.page, second.page)

@@ -1,6 +1,6 @@
 """Two judgements on a path of passages: does it bear on the question, and is it enough to answer it.
 
-Each is a small logistic model over reasons a person could give, fitted by ``benchmarks/pocket.py``.
+Each is a small logistic model over reasons a person could give, fitted by ``benchmarks/pocket_fit.py``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def relevance_features(study: Study) -> dict[str, float]:
     linked = any(mentions(page, last) for page in before)
     others = {root for page in before for root in (*page.positions, *page.title_roots)}
     new = sum(v for root, v in asked.terms.items() if root not in others and _has(last, root)) / asked.total
-    folded = fold(f"{last.title} {last.text}")
+    folded = f"{fold(last.title)} {last.folded}"
     named = [fold(name) for name in asked.names]
     return {
         "one": 1.0,
@@ -47,7 +47,7 @@ def sufficiency_features(study: Study) -> dict[str, float]:
     """Reasons for the path to hold everything the answer needs."""
     pages, asked, solution = study.pages, study.asked, study.solution
     sights = study.seen.sights
-    folded = " ".join(fold(f"{page.title} {page.text}") for page in pages)
+    folded = " ".join(f"{fold(page.title)} {page.folded}" for page in pages)
     named = [fold(name) for name in asked.names]
     best = solution.ranked[0] if solution.ranked else None
     linked = any(

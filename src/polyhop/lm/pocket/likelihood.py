@@ -16,7 +16,7 @@ from polyhop.lm.pocket.wording import COMMON_ROOTS, stem
 from polyhop.text import STOP_WORDS, words
 
 MU = 120.0  # words of prior
-MOST_WORDS = 4000  # of a prompt that are counted: the last ones, which stand nearest the target
+MOST_CHARACTERS = 40_000  # of a prompt that are counted: the last ones, which stand nearest the target
 _STOP_SHARE = 0.45  # of running English text that is function words
 _COMMON = 4e-4
 _RARE = 2e-4
@@ -47,7 +47,7 @@ def log_likelihood(prompt: str, target: str, temperature: float = 1.0) -> tuple[
     >>> tokens, near[0] > far[0]
     (('norway',), True)
     """
-    held = words(prompt)[-MOST_WORDS:]
+    held = words(prompt[-MOST_CHARACTERS:])
     counts = Counter(stem(word) for word in held)
     size = len(held) + MU
     tokens = tuple(words(target))

@@ -9,7 +9,7 @@ from polyhop.lm.pocket.countries import PEOPLES
 from polyhop.lm.pocket.lexicon import TELLING
 from polyhop.lm.pocket.values import find_dates, find_numbers
 from polyhop.lm.pocket.wording import QUOTES, Wording, is_short, weight
-from polyhop.text import STOP_WORDS
+from polyhop.text import STOP_WORDS, fold
 
 _MOST_QUOTED = 9  # tokens of a quoted title
 _MOST_PHRASE = 4  # tokens of a phrase that is no name
@@ -27,6 +27,7 @@ class Mention:
     last: int  # the token after its last
     sentence: int
     roots: tuple[str, ...]
+    folded: str
 
 
 def find_mentions(wording: Wording) -> list[Mention]:
@@ -37,7 +38,8 @@ def find_mentions(wording: Wording) -> list[Mention]:
     def add(first: int, last: int, kind: str) -> None:
         start, end = wording.starts[first], wording.starts[last - 1] + len(wording.tokens[last - 1])
         roots = tuple(root for root in wording.roots[first:last] if weight(root))
-        found.append(Mention(wording.text[start:end], kind, first, last, wording.sentence_of[first], roots))
+        text = wording.text[start:end]
+        found.append(Mention(text, kind, first, last, wording.sentence_of[first], roots, fold(text)))
 
     for first, last, kind in _values(wording):
         if first not in taken:

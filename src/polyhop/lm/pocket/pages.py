@@ -11,7 +11,7 @@ from itertools import islice
 
 from polyhop.lm.pocket.mentions import Mention, find_mentions
 from polyhop.lm.pocket.wording import Wording, content_roots, take_apart, weight
-from polyhop.text import STOP_WORDS, bare_title
+from polyhop.text import STOP_WORDS, bare_title, fold
 from polyhop.types import Passage
 
 MOST_CHARACTERS = 8000  # of a passage that are read: a page of a web crawl must not take seconds
@@ -25,8 +25,9 @@ _CLASS_ENDS = frozenset(". ; who which that by from starring located".split())
 class Page(Wording):
     """A passage taken apart.
 
-    ``positions``: the tokens of each telling stem; ``name``: the title without its parenthesis; ``classes``: the stems
-    of what its subject is; ``memory``: what was once worked out about it.
+    ``positions``: the tokens of each telling stem; ``folded``: the text without case and accents, a space at each end;
+    ``name``: the title without its parenthesis; ``classes``: the stems of what its subject is; ``memory``: what was
+    once worked out about it.
     """
 
     id: str
@@ -37,6 +38,8 @@ class Page(Wording):
     name_roots: tuple[str, ...]
     title_roots: frozenset[str]
     links: tuple[str, ...]
+    folded: str
+    folded_name: str
     classes: frozenset[str] = frozenset()
     memory: dict[str, object] = field(default_factory=dict)
 
@@ -91,6 +94,8 @@ def _page(id_: str, title: str, text: str, links: tuple[str, ...]) -> Page:
         name_roots=content_roots(name),
         title_roots=frozenset(content_roots(title)),
         links=links,
+        folded=f" {fold(wording.text)} ",
+        folded_name=fold(name),
         classes=_classes(wording),
     )
 

@@ -8,7 +8,7 @@ from polyhop.lm.pocket.reading import features, kind_of
 from polyhop.lm.pocket.study import Study
 from polyhop.lm.pocket.weights import BRIDGE
 from polyhop.lm.pocket.wording import stem, weight
-from polyhop.text import STOP_WORDS, fold, words
+from polyhop.text import STOP_WORDS, words
 
 _KINDS = ("name", "short name", "quoted")  # of mentions that can be a bridge
 _MOST_UNMET = 12
@@ -42,12 +42,12 @@ def bridge(study: Study) -> str | None:
 def bridge_candidates(study: Study) -> list[tuple[Mention, dict[str, float]]]:
     """Names of the path that the question does not hold, with the reasons for each."""
     asked = study.asked
-    own = {fold(page.name) for page in study.pages}
+    own = {page.folded_name for page in study.pages}
     found = []
     for at, page in enumerate(study.pages[: len(study.seen.sights)]):
         for mention in page.mentions:
             kind = kind_of(mention)
-            if kind not in _KINDS or fold(mention.text) in own or _within(asked, mention):
+            if kind not in _KINDS or mention.folded in own or _within(asked, mention):
                 continue
             reasons = features(study.seen, at, mention)
             reasons[f"kind {kind}"] = 1.0
@@ -59,12 +59,9 @@ def bridge_candidates(study: Study) -> list[tuple[Mention, dict[str, float]]]:
 def waits_for_page(study: Study) -> bool:
     """Whether a chain has found a name whose page the path does not hold."""
     solution = study.solution
-    return (
-        bool(solution.hops)
-        and not solution.complete
-        and bool(solution.hops[-1].subject)
-        and solution.hops[-1].page is None
-    )
+    if not solution.hops or solution.complete:
+        return False
+    return bool(solution.hops[-1].subject) and solution.hops[-1].page is None
 
 
 def _within(asked: Asked, mention: Mention) -> bool:

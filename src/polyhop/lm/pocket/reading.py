@@ -1,7 +1,7 @@
 """Reading: every mention of the given pages is a candidate answer, weighed by how it fits the question.
 
-The weights are a small linear model, fitted on questions with known answers (``benchmarks/pocket.py``); each feature is
-a reason a person could give.
+The weights are a small linear model, fitted on questions with known answers
+(``benchmarks/pocket_fit.py``); each feature is a reason a person could give.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Ranked(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Sight:
+class Sight:
     """What the question matches in one page."""
 
     matches: list[tuple[int, float, float]] = field(default_factory=list)
@@ -62,7 +62,7 @@ class View:
 
     asked: Asked
     pages: Sequence[Page]
-    sights: list[_Sight]
+    sights: list[Sight]
     counts: Counter[str]
     titles: dict[str, list[Page]]
     question: str
@@ -77,16 +77,16 @@ def view(asked: Asked, pages: Sequence[Page]) -> View:
     titles: dict[str, list[Page]] = {}
     counts: Counter[str] = Counter()
     for page in pages:
-        titles.setdefault(fold(page.name), []).append(page)
-        counts.update({fold(m.text) for m in page.mentions})
+        titles.setdefault(page.folded_name, []).append(page)
+        counts.update({mention.folded for mention in page.mentions})
     sights = [_sight(asked, page, question, pages) for page in pages]
     best_sentence = max((sight.best_sentence for sight in sights), default=0.0)
     best_page = max((sight.coverage for sight in sights), default=0.0)
     return View(asked, pages, sights, counts, titles, question, best_sentence, best_page)
 
 
-def _sight(asked: Asked, page: Page, question: str, pages: Sequence[Page]) -> _Sight:
-    sight = _Sight()
+def _sight(asked: Asked, page: Page, question: str, pages: Sequence[Page]) -> Sight:
+    sight = Sight()
     heaviest: dict[int, dict[str, float]] = {}
     seen = 0.0
     for root, value in asked.terms.items():
@@ -109,7 +109,7 @@ def _sight(asked: Asked, page: Page, question: str, pages: Sequence[Page]) -> _S
 
 def named_in(page: Page, folded: str) -> bool:
     """Whether a page's subject is named in a text (given folded, with a space at each end)."""
-    name = fold(page.name)
+    name = page.folded_name
     place = folded.find(name) if name else -1
     while place >= 0:
         end = place + len(name)
@@ -121,17 +121,42 @@ def named_in(page: Page, folded: str) -> bool:
 
 def mentions(page: Page, other: Page) -> bool:
     """Whether a page's text names another page's subject, or links to it."""
-    memory = page.memory
-    folded = memory.get("folded")
-    if folded is None:
-        folded = memory["folded"] = f" {fold(page.text)} "
-    return other.title in page.links or (bool(other.name_roots) and named_in(other, str(folded)))
+    return other.title in page.links or (bool(other.name_roots) and named_in(other, page.folded))
 
 
 def features(seen: View, at: int, mention: Mention) -> dict[str, float]:
     """The reasons for and against a mention of page ``at``, by name."""
     asked, page, sight = seen.asked, seen.pages[at], seen.sights[at]
-    text = fold(mention.text)
+    before = page.tokens[mention.first - 1].lower() if mention.first else ""
+    after = page.tokens[mention.last] if mention.last < len(page.tokens) else ""
+    sentence = sight.by_sentence.get(mention.sentence, 0.0)
+    titled = seen.titles.get(mention.folded)
+    return {
+        **_nearness(asked, page, sight, mention),
+        **_identity(seen, page, mention),
+        **_head_features(asked, page, mention, titled),
+        "sentence": sentence,
+        "best sentence": float(sentence >= seen.best_sentence > 0),
+        "page's best sentence": float(sentence >= sight.best_sentence > 0),
+        "page": sight.coverage,
+        "best page": float(sight.coverage >= seen.best_page),
+        "page in question": float(sight.title_in_question),
+        "page is reached": float(sight.mentioned and not sight.title_in_question),
+        "first sentence": float(mention.sentence == 0),
+        "late": math.log1p(mention.sentence),
+        "is a title": float(titled is not None),
+        "cue before": float(before in _BEFORE.get(asked.type, ())),
+        "comma before": float(before == ","),
+        "comma after": float(after == ","),
+        "in parenthesis": float(before == "("),
+        "of after": float(after == "of"),
+        "quoted": float(before == '"'),
+        "long": math.log(mention.last - mention.first),
+    }
+
+
+def _nearness(asked: Asked, page: Page, sight: Sight, mention: Mention) -> dict[str, float]:
+    """How close the question's words stand in the same sentence: all, those near the question word, and right beside."""
     near = focused = beside = 0.0
     for place, value, focus in sight.matches:
         gap = mention.first - place if place < mention.first else place - mention.last + 1
@@ -139,41 +164,21 @@ def features(seen: View, at: int, mention: Mention) -> dict[str, float]:
             fading = math.exp(-gap / _REACH)
             near += value * fading
             focused += focus * fading
-            if gap <= 2:
-                beside += focus
-    roots = mention.roots
-    inside = sum(1 for root in roots if root in asked.terms) / len(roots) if roots else 1.0
-    before = page.tokens[mention.first - 1].lower() if mention.first else ""
-    titled = seen.titles.get(text)
-    out = {
-        "near": near / asked.total,
-        "focused": focused / asked.total,
-        "beside": beside / asked.total,
-        "best sentence": float(sight.by_sentence.get(mention.sentence, 0.0) >= seen.best_sentence > 0),
-        "page's best sentence": float(sight.by_sentence.get(mention.sentence, 0.0) >= sight.best_sentence > 0),
-        "part of title": float(bool(roots) and page.title_roots.issuperset(roots) and text != fold(page.name)),
-        "best page": float(sight.coverage >= seen.best_page),
-        "comma before": float(before == ","),
-        "comma after": float(page.tokens[mention.last : mention.last + 1] == [","]),
-        "in parenthesis": float(before == "("),
-        "of after": float(page.tokens[mention.last : mention.last + 1] == ["of"]),
-        "sentence": sight.by_sentence.get(mention.sentence, 0.0),
-        "page": sight.coverage,
-        "repeats question": inside,
-        "is in question": float(f" {text} " in seen.question or f" {text}" in seen.question),
-        "first sentence": float(mention.sentence == 0),
-        "late": math.log1p(mention.sentence),
-        "known elsewhere": min(3, seen.counts[text] - 1),
-        "is own title": float(text == fold(page.name)),
-        "is a title": float(titled is not None),
-        "page in question": float(sight.title_in_question),
-        "page is reached": float(sight.mentioned and not sight.title_in_question),
-        "cue before": float(before in _BEFORE.get(asked.type, ())),
-        "long": math.log(mention.last - mention.first),
-        "quoted": float(before == '"'),
+            beside += focus if gap <= 2 else 0.0
+    return {"near": near / asked.total, "focused": focused / asked.total, "beside": beside / asked.total}
+
+
+def _identity(seen: View, page: Page, mention: Mention) -> dict[str, float]:
+    """Whether the mention only repeats the question or the page's title, and how many other pages have it."""
+    roots, text = mention.roots, mention.folded
+    own = text == page.folded_name
+    return {
+        "repeats question": sum(root in seen.asked.terms for root in roots) / len(roots) if roots else 1.0,
+        "is in question": float(f" {text}" in seen.question),
+        "is own title": float(own),
+        "part of title": float(bool(roots) and page.title_roots.issuperset(roots) and not own),
+        "known elsewhere": min(3.0, seen.counts[text] - 1.0),
     }
-    out.update(_head_features(asked, page, mention, titled))
-    return out
 
 
 def _head_features(asked: Asked, page: Page, mention: Mention, titled: list[Page] | None) -> dict[str, float]:
@@ -193,7 +198,7 @@ def _head_features(asked: Asked, page: Page, mention: Mention, titled: list[Page
 def kind_of(mention: Mention) -> str:
     """The kind of a mention as the table of fits knows it: countries and other places apart from other names.
 
-    >>> kind_of(Mention("France", "name", 0, 1, 0, ("france",)))
+    >>> kind_of(Mention("France", "name", 0, 1, 0, ("france",), "france"))
     'country'
     """
     lowered = mention.text.lower()
@@ -213,7 +218,7 @@ def score(asked: Asked, mention: Mention, reasons: dict[str, float]) -> float:
     """The weighted sum of the reasons and of how the mention's kind fits the type asked for."""
     extra = BY_TYPE.get(asked.type, {})
     fit = FIT.get(asked.type, {}).get(kind_of(mention), _NO_FIT)
-    return fit + sum((WEIGHTS.get(name, 0.0) + extra.get(name, 0.0)) * value for name, value in reasons.items())
+    return fit + sum((WEIGHTS[name] + extra.get(name, 0.0)) * value for name, value in reasons.items())
 
 
 def rank(asked: Asked, pages: Sequence[Page], most: int = 20) -> list[Ranked]:
@@ -231,7 +236,6 @@ def rank(asked: Asked, pages: Sequence[Page], most: int = 20) -> list[Ranked]:
     for at, page in enumerate(seen.pages):
         for mention in page.mentions:
             value = score(asked, mention, features(seen, at, mention))
-            key = fold(mention.text)
-            if key not in best or value > best[key].score:
-                best[key] = Ranked(mention.text, value, page, mention)
+            if mention.folded not in best or value > best[mention.folded].score:
+                best[mention.folded] = Ranked(mention.text, value, page, mention)
     return sorted(best.values(), key=lambda ranked: -ranked.score)[:most]

@@ -28,14 +28,12 @@ Value = dict[str, Any]
 
 def do(task: str, fields: Fields) -> Value:
     """The value of a task's output shape; ``CapabilityError`` for a task the model does not know."""
-    try:
-        skill = _SKILLS[task]
-    except KeyError:
+    if task not in _SKILLS:
         raise CapabilityError(
-            f"pocket cannot do the prompt task {task!r}; it can do {', '.join(sorted(_SKILLS))}. "
-            "Give another model for it: lm={'default': 'pocket', %r: 'openai:MODEL'}" % task
-        ) from None
-    return skill(fields)
+            f"pocket cannot do the prompt task {task!r}, only {', '.join(sorted(_SKILLS))};"
+            f' give it a model of its own: lm={{"default": "pocket", "{task}": "openai:MODEL"}}'
+        )
+    return _SKILLS[task](fields)
 
 
 def _review(fields: Fields) -> Value:

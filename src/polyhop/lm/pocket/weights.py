@@ -1,4 +1,4 @@
-"""The weights of the reader and the judges, fitted by ``benchmarks/pocket.py``: larger is stronger."""
+"""The weights of the reader and the judges, fitted by ``benchmarks/pocket_fit.py``: larger is stronger."""
 
 from __future__ import annotations
 
