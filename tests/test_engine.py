@@ -63,6 +63,7 @@ async def test_an_unreadable_reply_is_asked_for_once_more_with_the_complaint() -
     assert complaint["role"] == "user"
     assert "Step 1 needs its judgment: [RELEVANT] or [IRRELEVANT]" in complaint["content"]
     assert [(call.attempt, call.problem is None) for call in answer.trace.calls] == [(1, False), (2, True)]
+    assert [call.sample for call in model.calls] == [0, 0]  # the corrected ask is another ask, not a re-draw
     usage = answer.usage
     assert (usage.asked, usage.parsed_first_try, usage.calls) == (1, 0, 2)
     assert (usage.malformed_by_task, usage.defaulted_by_task) == ({"tor.review": 1}, {})
@@ -175,6 +176,17 @@ async def test_repeated_identical_asks_are_numbered() -> None:
     assert model.calls[-1].sample == 0  # numbered within one question
 
 
+async def test_another_task_with_the_same_fields_is_another_ask() -> None:
+    model = ScriptedLM(lambda task, fields: {"relevant": False, "supported": False})
+
+    async def method(run: Run) -> None:
+        for task in ("tor.review", "cor.review", "tor.review"):
+            await run.ask(task, question="Q", passages=[passage("a")], thoughts=True)
+
+    await using(method, model)
+    assert [call.sample for call in model.calls] == [0, 0, 1]
+
+
 async def test_samples_asked_together_are_numbered_in_their_order() -> None:
     model = ScriptedLM({"answer.cot": RIGHT})
     await using(lambda run: asyncio.gather(*(run.ask("answer.cot", question="Q") for _ in range(4))), model)
@@ -222,6 +234,12 @@ async def test_the_json_rendering_sends_a_strict_schema_where_the_model_takes_on
     assert set(call.schema["required"]) == set(shape) == {"relevant", "supported", "thought", "answer", "query"}
     assert shape["query"]["anyOf"] == [{"type": "string"}, {"type": "null"}]
     assert all("default" not in item for item in shape.values())
+
+
+async def test_in_the_json_rendering_the_complaint_asks_for_json() -> None:
+    model = ScriptedLM({"tor.review": "Dunno."})
+    await using(one_ask("tor.review", question="Q", passages=[], thoughts=True), model, rendering="json")
+    assert "the reply must be one JSON object" in model.calls[1].messages[-1]["content"]
 
 
 async def test_the_text_rendering_sends_no_schema() -> None:
@@ -280,6 +298,27 @@ async def test_lengths_are_the_models_own_where_it_has_a_tokenizer() -> None:
 async def test_lengths_are_told_by_some_model_when_every_role_has_its_own() -> None:
     (count, *_), _ = await using(lengths, {"generator": Worded({"answer.cot": RIGHT})})
     assert count == 3
+
+
+async def test_lengths_are_told_by_the_default_model_where_there_is_one() -> None:
+    models = {"generator": Worded({"answer.cot": RIGHT}), "default": ScriptedLM({})}
+    (count, *_), _ = await using(lengths, models)
+    assert count == 4
+
+
+@pytest.mark.parametrize("estimated", [True, False])
+async def test_a_usage_says_itself_whether_it_is_estimated(estimated: bool) -> None:
+    usage = TokenUsage(prompt_tokens=1, completion_tokens=1, estimated=estimated)
+    model = (Worded if estimated else ScriptedLM)({"answer.cot": Completion(text=RIGHT, usage=usage)})
+    _, answer = await using(one_ask(), model)
+    assert answer.usage.tokens_estimated is estimated
+
+
+async def test_one_estimate_among_the_calls_marks_the_run() -> None:
+    exact = TokenUsage(prompt_tokens=1, completion_tokens=1)
+    model = ScriptedLM({"answer.cot": [Completion(text=RIGHT, usage=exact), RIGHT]})
+    _, answer = await using(lambda run: asyncio.gather(*(run.ask("answer.cot", question=q) for q in "QR")), model)
+    assert answer.usage.tokens_estimated
 
 
 async def test_a_prompt_is_measured_whole() -> None:
@@ -499,6 +538,14 @@ async def test_a_retry_needs_room_too() -> None:
     assert answer.trace.budget is None
 
 
+async def test_the_final_calls_retry_may_take_the_last_place() -> None:
+    model = ScriptedLM({"answer.cot": ["", RIGHT]})
+    output, answer = await using(
+        lambda run: run.ask("answer.cot", final=True, question="Q"), model, budget=Budget(max_calls=2)
+    )
+    assert (output.answer, answer.usage.calls) == ("Paris", 2)
+
+
 async def test_a_spent_budget_answers_from_what_was_gathered() -> None:
     scene = Scene(hits={"Q": "a b c"}, reviews={"a": "accept X", "c": "accept Y"})
     answer = await scene.play("tor", max_calls=3)
@@ -535,6 +582,20 @@ def test_max_seconds_ends_the_gathering_in_the_middle_of_a_call() -> None:
     assert [call.fields["question"] for call in answer.trace.calls] == ["0", "1", "last"]
     assert len(model.calls) == 4  # the third was under way
     assert end == pytest.approx(7.0)  # the final call may go past
+    assert answer.trace.budget == "max_seconds"
+
+
+def test_after_max_seconds_nothing_is_begun() -> None:
+    """Not even a call that would be answered at once."""
+
+    async def method(run: Run) -> None:
+        with run.gathering():
+            await asyncio.sleep(9.0)
+            await run.ask("answer.cot", question="Q")
+
+    model = ScriptedLM({"answer.cot": RIGHT})
+    _, answer = run_virtually(using(method, model, budget=Budget(max_seconds=5.0)))
+    assert model.calls == []
     assert answer.trace.budget == "max_seconds"
 
 

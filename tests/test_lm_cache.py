@@ -28,6 +28,7 @@ from polyhop.lm import (
     ScriptedLM,
     TokenScores,
     TokenUsage,
+    store,
 )
 from polyhop.lm.cache import request_key
 from polyhop.types import Evidence, Passage
@@ -250,6 +251,8 @@ class Slow:
         try:
             await self.go.wait()
         except asyncio.CancelledError:
+            for _ in range(10):  # a connection takes its time to close
+                await asyncio.sleep(0)
             self.cancelled += 1
             raise
         if self.error is not None:
@@ -362,6 +365,22 @@ def test_processes_share_one_new_file(tmp_path: Path) -> None:
         finished(process)  # none closes its cache: the last replies are written as the process ends
     cache = CompletionCache(path)
     assert all(cache.completion(f"{name}.{n}".encode()) for name in range(4) for n in range(200))
+    cache.close()
+
+
+def test_opening_waits_while_others_open_the_same_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    busy = sqlite3.OperationalError("database is locked")
+    busy.sqlite_errorcode = sqlite3.SQLITE_BUSY
+    prepare, attempts = store._prepare, iter([busy, busy])
+
+    def locked_at_first(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
+        for error in attempts:
+            raise error
+        return prepare(connection, path)
+
+    monkeypatch.setattr(store, "_prepare", locked_at_first)
+    cache = CompletionCache(tmp_path / "lm.sqlite")
+    assert cache.on
     cache.close()
 
 

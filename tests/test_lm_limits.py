@@ -100,6 +100,24 @@ def test_settling_wakes_who_waits() -> None:
     assert run_virtually(work()) == 5
 
 
+def test_a_call_that_fits_does_not_pass_one_that_waits() -> None:
+    calls = [(0.0, 0.0, 60), (1.0, 0.0, 90), (2.0, 0.0, 10)]
+    assert run_virtually(_starts(Limiter(64, Rates(tokens_per_minute=100)), calls)) == [0, 60, 60]
+
+
+def test_a_call_settled_after_its_minute_changes_nothing() -> None:
+    calls_after = [(0.0, 0.0, 1000), (0.0, 0.0, 1000)]
+
+    async def work() -> list[float]:
+        limiter = Limiter(64, Rates(tokens_per_minute=1000))
+        async with limiter.slot(900) as slot:
+            await asyncio.sleep(100)
+            slot.used = 100
+        return await _starts(limiter, calls_after)
+
+    assert run_virtually(work()) == [100, 160]
+
+
 def test_a_call_larger_than_the_minute_goes_alone() -> None:
     starts = run_virtually(_starts(Limiter(64, Rates(tokens_per_minute=100)), [(0.0, 0.0, 30), (1.0, 0.0, 500)]))
     assert starts == [0, 60]

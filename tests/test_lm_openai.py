@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import orjson
 import pytest
 
 from polyhop.errors import CapabilityError, LMError, SettingError
@@ -426,6 +427,15 @@ async def test_a_server_that_does_not_echo_is_found_out(server: FakeServer) -> N
             await lm.score([scored()])
 
 
+async def test_a_server_that_scores_only_what_it_generates_is_found_out(server: FakeServer) -> None:
+    text = "Where was he born? In Paris, é."
+    logprobs = {"tokens": ["It"], "token_logprobs": [-1.0], "text_offset": [len(text)]}
+    server.faults.append(kit.Fault(body=orjson.dumps({"choices": [{"text": text + "It", "logprobs": logprobs}]})))
+    async with OpenAICompatible("tiny", server.url, chat=False) as lm:
+        with pytest.raises(LMError, match="does not give the log-probabilities of a prompt"):
+            await lm.score([scored()])
+
+
 async def test_scores_at_another_temperature_are_refused_before_any_call(server: FakeServer) -> None:
     async with OpenAICompatible("tiny", server.url, chat=False) as lm:
         with pytest.raises(CapabilityError, match="temperature=1"):
@@ -554,6 +564,7 @@ async def test_user_and_password_of_a_url_go_in_a_header_and_nowhere_else(server
         await lm.complete(request())
     await lm.aclose()
     assert server.requests[0].headers["Authorization"] == "Basic YWRhOmh1bnRlcjI="
+    assert server.requests[0].query == "tag=v1tag"
     assert lm.name == f"openai:tiny@{server.url}"
     assert not any(secret in str(caught.value) + lm.identity for secret in ("hunter2", "ada:", "v1tag"))
 

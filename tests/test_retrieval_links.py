@@ -95,17 +95,22 @@ def test_a_single_word_that_many_passages_hold_links_nowhere(tmp_path: Path) -> 
 
 def test_hyperlinks_of_the_corpus_are_kept_instead(tmp_path: Path) -> None:
     passages = [
-        Passage("a", "Ada", "She knew Paris and Rome.", links=("Rome", "Nowhere", "Émile (book)", "Rome", "Ada")),
+        Passage(
+            "a", "Ada", "She knew Paris and Rome.", links=("Rome", "Nowhere", "Émile (book)", "Rome", "Ada", "1984")
+        ),
         Passage("p", "Paris", "Rome is older."),
         Passage("r", "Rome", "A city."),
         Passage("e", "Émile (book)", "A book."),
         Passage("e2", "Émile (film)", "A film."),
+        Passage("r2", "Rome (film)", "A film."),
+        Passage("n", "1984", "A novel.", links=("Émile", "1984", "ADA", "Paris")),
     ]
     for mode in ("titles", "own"):
         index = make(tmp_path / mode, passages, links=mode)
         assert index.link_mode == "own"
-        assert linked(index, "a") == ["r", "e"]
+        assert linked(index, "a") == ["r", "e", "n"]
         assert linked(index, "p") == []
+        assert linked(index, "n") == ["p"]
 
 
 def test_own_links_alone_or_none(tmp_path: Path) -> None:

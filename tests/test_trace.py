@@ -24,9 +24,11 @@ Method: TypeAlias = Callable[[Run], Awaitable[None]]
 def play(method: Method, seconds: Mapping[str, float] | float = 1.0, budget: Budget | None = None) -> Answer:
     """Run a hand-made method on a virtual clock; ``seconds`` is how long each call takes, by its label."""
 
-    async def reply(label: str) -> Mapping[str, Any] | str:
-        await asyncio.sleep(seconds if isinstance(seconds, float) else seconds[label])
-        return "" if label.startswith("unreadable") else {"answer": label}
+    def reply(task: str, fields: Mapping[str, Any]) -> Any:
+        label = fields["question"]
+        said = "" if label.startswith("unreadable") else {"answer": label}
+        wait = seconds if isinstance(seconds, float) else seconds[label]
+        return asyncio.sleep(wait, said) if wait else said  # without a wait, not even a turn of the loop passes
 
     async def search(query: str, k: int) -> list[Passage]:
         await asyncio.sleep(10.0)
@@ -37,8 +39,7 @@ def play(method: Method, seconds: Mapping[str, float] | float = 1.0, budget: Bud
             await method(run)
         return Answer("done")
 
-    model = ScriptedLM(lambda task, fields: reply(fields["question"]))
-    engine = Engine(models=Models({"default": model}), retriever=search, budget=budget or Budget())
+    engine = Engine(models=Models({"default": ScriptedLM(reply)}), retriever=search, budget=budget or Budget())
     return run_virtually(engine.answer(function, "hand-made", "Q", "qa", {}))
 
 
@@ -88,6 +89,27 @@ async def nested(run: Run) -> None:
     await ask(run, "d")
 
 
+async def nested_to_the_end(run: Run) -> None:
+    """The inner tasks end in a group of their own, with no step after it."""
+
+    async def outer(name: str) -> None:
+        await ask(run, f"{name}1")
+        await asyncio.gather(ask(run, f"{name}2"), ask(run, f"{name}3"))
+
+    await asyncio.gather(outer("a"), outer("b"))
+    await ask(run, "c")
+
+
+async def one_left_running(run: Run) -> None:
+    """``a`` is begun first and waited for late."""
+    running = asyncio.create_task(ask(run, "a"))
+    await asyncio.sleep(0)
+    await ask(run, "b")
+    await asyncio.gather(ask(run, "c"), ask(run, "d"))
+    await running
+    await ask(run, "e")
+
+
 async def nested_under_branches(run: Run) -> None:
     async def outer(name: str) -> None:
         with run.branch("node", name):
@@ -132,6 +154,11 @@ PATTERNS: dict[str, tuple[Method, dict[str, str], int]] = {
         },
         4,
     ),
+    "nested to the end": (
+        nested_to_the_end,
+        {"a1": "", "a2": "a1", "a3": "a1", "b1": "", "b2": "b1", "b3": "b1", "c": "a1 a2 a3 b1 b2 b3"},
+        3,
+    ),
     "semaphore of 1": (under_a_semaphore(1), ABREAST, 2),
     "semaphore of 2": (under_a_semaphore(2), ABREAST, 2),
     "semaphore of 3": (under_a_semaphore(3), ABREAST, 2),
@@ -160,6 +187,25 @@ def test_no_timing_changes_the_trace(pattern: str) -> None:
         assert list(waited(answer)) == list(expected)
         assert answer.trace.layers == layers
         assert [step.id for step in answer.trace.steps] == list(range(len(answer.trace.steps)))
+
+
+def test_a_task_left_running_is_waited_for_when_it_is_over() -> None:
+    answer = play(one_left_running, {"a": 9.0, "b": 1.0, "c": 1.0, "d": 1.0, "e": 1.0})
+    assert waited(answer) == {"a": "", "b": "", "c": "b", "d": "b", "e": "a b c d"}
+    assert answer.trace.layers == 3
+    assert answer.usage.critical_seconds == pytest.approx(10.0)
+
+
+def test_tasks_one_after_another_are_no_fork_however_the_parent_waits() -> None:
+    async def polling(run: Run) -> None:
+        for label in "abc":
+            running = asyncio.create_task(ask(run, label))
+            while not running.done():  # noqa: ASYNC110  (the way of waiting that is tried)
+                await asyncio.sleep(0)
+
+    answer = play(polling, 0.0)
+    assert waited(answer) == {"a": "", "b": "a", "c": "a b"}
+    assert answer.trace.layers == 3
 
 
 def test_a_task_that_forks_first_opens_a_branch() -> None:
@@ -234,7 +280,7 @@ def test_steps_cut_short_are_looked_through() -> None:
     assert waited(answer) == {"a": "", "c": "a"}
     (note,) = [step for step in answer.trace.steps if isinstance(step, Note)]
     assert note.after == (0, 1)
-    assert answer.trace.budget == "max_seconds"
+    assert answer.trace.budget == answer.trace.to_dict()["budget"] == "max_seconds"
 
 
 # --- the written form --------------------------------------------------------------------------------------------
@@ -298,6 +344,7 @@ def test_usage_is_written_read_and_added() -> None:
     assert both.layers == 6
     assert both.seconds == pytest.approx(6.0)
     assert both.tokens_estimated
+    assert add_usage([Usage(), one]).tokens_estimated
     assert add_usage([]) == Usage()
 
 

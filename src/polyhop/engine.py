@@ -296,7 +296,7 @@ class Run:
         key = (*call.identity, call.attempt, request.sample)
         completion = await self._within(self._made(key, partial(call.model.complete, request)), call.final)
         output, complaint = self._read(call, completion)
-        self._record(step, call, completion, output, complaint)
+        self._record(step, call, request, completion, output, complaint)
         return output, complaint, completion
 
     def _request(self, call: _Call) -> Request:
@@ -329,7 +329,9 @@ class Run:
             return None, str(complaint)
         return output.with_completion(completion), ""
 
-    def _record(self, step: OpenStep, call: _Call, reply: Completion, output: Output | None, complaint: str) -> None:
+    def _record(
+        self, step: OpenStep, call: _Call, request: Request, reply: Completion, output: Output | None, complaint: str
+    ) -> None:
         usage = reply.usage
         prompt_tokens = usage.prompt_tokens if usage else sum(_count(call.model, t["content"]) for t in call.turns)
         completion_tokens = usage.completion_tokens if usage else _count(call.model, reply.text)
@@ -348,6 +350,10 @@ class Run:
             prompt_words=sum(len(turn["content"].split()) for turn in call.turns),
             completion_words=len(reply.text.split()),
             estimated=usage.estimated if usage else not hasattr(call.model, "count_tokens"),
+            prompt=request.digest(),
+            sample=request.sample,
+            tokens=reply.tokens if request.logprobs else None,
+            logprobs=reply.logprobs if request.logprobs else None,
             attempt=call.attempt,
             problem=complaint or None,
             final=call.final,

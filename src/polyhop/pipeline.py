@@ -27,6 +27,9 @@ T = TypeVar("T")
 Source = str | Path | Corpus | Index | Iterable[Passage]
 LM = str | LanguageModel | Mapping[str, "str | LanguageModel"]
 
+LOCAL = frozenset({"pocket", "scripted", "replay"})
+"""Names of models that cost nothing to ask again: their replies are not cached, and no limits apply to them."""
+
 
 class Pipeline:
     """Everything one method needs to answer questions over one corpus.
@@ -122,14 +125,16 @@ class Pipeline:
         self, lm: LM, cache: bool | str | Path | None, options: Mapping[str, Any]
     ) -> dict[str, LanguageModel]:
         named = lm if isinstance(lm, Mapping) else {"default": lm}
+        if options and all(not isinstance(m, str) or m.partition(":")[0] in LOCAL for m in named.values()):
+            raise UsageError(f"{', '.join(options)}: for a model behind a server only, such as openai:MODEL")
         return {name: self._open_model(model, cache, options) for name, model in named.items()}
 
     def _open_model(
         self, lm: str | LanguageModel, cache: bool | str | Path | None, options: Mapping[str, Any]
     ) -> LanguageModel:
-        model = open_lm(lm, **options) if isinstance(lm, str) else open_lm(lm)
-        wanted = isinstance(lm, str) and not lm.startswith("pocket") if cache is None else bool(cache)
-        if not wanted:
+        served = isinstance(lm, str) and lm.partition(":")[0] not in LOCAL
+        model = open_lm(lm, **options) if served else open_lm(lm)
+        if not (served if cache is None else cache):
             return model
         if self._cache is None:
             path = cache if isinstance(cache, (str, Path)) else cache_folder() / "lm.sqlite"

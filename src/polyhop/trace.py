@@ -58,6 +58,11 @@ class Ask(Step):
     prompt_words: int = 0
     completion_words: int = 0
     estimated: bool = False
+    prompt: str = ""
+    """A hash of the messages sent; with ``sample`` it tells this call from every other."""
+    sample: int = 0
+    tokens: tuple[str, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
     attempt: int = 1
     problem: str | None = None
     final: bool = False

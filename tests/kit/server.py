@@ -85,11 +85,12 @@ def failing(status: int, message: str = "scripted fault", *, headers: Mapping[st
 
 @dataclass(frozen=True)
 class Received:
-    """One request as it came: path, headers and parsed body."""
+    """One request as it came: path, headers, parsed body and what stood after the ``?``."""
 
     path: str
     headers: Mapping[str, str]
     body: Mapping[str, Any]
+    query: str = ""
 
 
 Script = Callable[[Mapping[str, Any]], "str | Reply"]
@@ -191,7 +192,7 @@ class FakeServer:
         if request.path not in ("/v1/chat/completions", "/v1/completions"):
             return _error(404, f"Invalid URL (POST {request.path})")
         body = orjson.loads(await request.read())
-        self.requests.append(Received(request.path, dict(request.headers), body))
+        self.requests.append(Received(request.path, dict(request.headers), body, request.query_string))
         self._came.set()
         if self.latency:
             await asyncio.sleep(self.latency)

@@ -1,5 +1,7 @@
 """Tree of Reviews a second time: written from the paper (§3, §4.2, §4.4) before its method was looked at.
 
+Only how the pool is laid into the fusion's fields, and how finely its first piece is cut, were taken from there.
+
 Plain and synchronous: the tree is walked over a work list instead of by recursion, every node is kept with its verdict,
 and what the pool, the fallback and the statistics are is read off that record afterwards wherever it can be.
 """
@@ -91,7 +93,7 @@ def tree_of_reviews(
     context_tokens: int = 4096,
     rank_limit: int = 15,
 ) -> Told:
-    """Run the whole method; `shots` and the like reach the prompts only and do not stand here."""
+    """Run the whole method; ``shots`` reaches the prompts alone, through the world."""
     teller = Teller(world)
     nodes: list[Node] = []
 

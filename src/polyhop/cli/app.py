@@ -110,6 +110,29 @@ def run(
 
 
 @app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs, finished or under way.")],
+    form: Annotated[str, typer.Option("--format", help="table, markdown or json.")] = "table",
+) -> None:
+    """Show what runs found and cost; nothing is asked of a model."""
+    from polyhop.cli.run import run_report
+
+    run_report(runs, form)
+
+
+@app.command()
+def compare(
+    first: Annotated[Path, typer.Argument(help="A run's folder.")],
+    second: Annotated[Path, typer.Argument(help="Another run's folder, over the same questions.")],
+    as_json: opt.Json = False,
+) -> None:
+    """Compare two runs question by question."""
+    from polyhop.cli.run import run_compare
+
+    run_compare(first, second, as_json)
+
+
+@app.command()
 def search(
     index: Annotated[Path, typer.Argument(help="An index folder, or any corpus.")],
     query: Annotated[str, typer.Argument(help="What to look for.")],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from polyhop.cli import show as draw
 from polyhop.cli.ask import say
+from polyhop.errors import UnknownName
+from polyhop.evaluation.compare import compare
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import evaluate
+from polyhop.evaluation.store import read_report
 
 
 def run_run(
@@ -65,6 +68,30 @@ def finish(report: Report, out: Path | None, as_json: bool) -> None:
         again = "; the same command tries them again" if out else ""
         say(f"{len(report.failed)} questions failed{again}. The first, {draw.clean(name)}: {draw.clean(why)}")
         raise typer.Exit(1)
+
+
+def run_report(runs: Sequence[Path], form: str) -> None:
+    """Print one run's report, or several side by side."""
+    reports = {str(run): read_report(run) for run in runs}
+    if form == "json":
+        draw.print_json({name: report.to_dict() for name, report in reports.items()})
+    elif form == "markdown":
+        sys.stdout.write(draw.markdown(draw.side_by_side(reports)))
+    elif form != "table":
+        raise UnknownName("format", form, ("table", "markdown", "json"))
+    elif len(reports) == 1:
+        draw.print_report(next(iter(reports.values())), draw.console())
+    else:
+        draw.print_rows(draw.side_by_side(reports), draw.console())
+
+
+def run_compare(first: Path, second: Path, as_json: bool) -> None:
+    """Print the difference between two runs."""
+    comparison = compare(read_report(first), read_report(second))
+    if as_json:
+        draw.print_json(comparison.to_dict())
+    else:
+        draw.print_comparison(comparison, draw.console())
 
 
 class watched:  # noqa: N801 - a context manager

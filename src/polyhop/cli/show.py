@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from polyhop.evaluation.compare import Comparison
 from polyhop.evaluation.report import Report
 from polyhop.text import find_folded
 from polyhop.trace import Ask, Branch, Note, Searched, Step, Trace
@@ -141,6 +142,55 @@ def print_report(report: Report, to: Console) -> None:
     if report.parsed_at_first_try is not None:
         defaulted = sum(usage.defaulted_by_task.values())
         to.print(f"replies parsed at first try: {100 * report.parsed_at_first_try:.1f} %; safe defaults: {defaulted}")
+
+
+def side_by_side(reports: Mapping[str, Report]) -> list[list[str]]:
+    """Runs as rows, their metrics and costs as columns; the first row is the head."""
+    names = list(dict.fromkeys(name for report in reports.values() for name in report.metrics))
+    rows = [["run", "method", "lm", "n", *(_LABELS.get(name, name) for name in names), "calls", "tokens"]]
+    for run, report in reports.items():
+        n = max(1, len(report.rows))
+        usage = report.usage
+        scores = [f"{100 * report.metrics[name].value:.1f}" if name in report.metrics else "–" for name in names]
+        tokens = f"{(usage.prompt_tokens + usage.completion_tokens) / n:,.0f}"
+        rows.append([run, report.method, report.lm, str(len(report.rows)), *scores, f"{usage.calls / n:.1f}", tokens])
+    return rows
+
+
+def markdown(rows: list[list[str]]) -> str:
+    """Rows as a Markdown table.
+
+    >>> print(markdown([["a", "b"], ["1", "2|3"]]), end="")
+    | a | b |
+    |---|---|
+    | 1 | 2\\|3 |
+    """
+    lines = ["| " + " | ".join(clean(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]]) + "\n"
+
+
+def print_rows(rows: list[list[str]], to: Console) -> None:
+    """Rows as a table, the first one its head."""
+    table = Table(box=None, pad_edge=False)
+    for place, name in enumerate(rows[0]):
+        table.add_column(name, justify="left" if place < 3 else "right", overflow="fold")
+    for row in rows[1:]:
+        table.add_row(*(Text(clean(cell)) for cell in row))
+    to.print(table)
+
+
+def print_comparison(comparison: Comparison, to: Console) -> None:
+    """Two runs' metrics, their difference with its interval, and the questions that flipped."""
+    first, second = comparison.first, comparison.second
+    rows = [["metric", first.method, second.method, "difference", "95 %", "better", "worse", "n"]]
+    for name, d in comparison.metrics.items():
+        values = (f"{100 * d.first:.1f}", f"{100 * d.second:.1f}", f"{100 * (d.second - d.first):+.1f}")
+        interval = f"{100 * d.low:+.1f} … {100 * d.high:+.1f}"
+        rows.append([_LABELS.get(name, name), *values, interval, str(d.better), str(d.worse), str(d.n)])
+    print_rows(rows, to)
+    if comparison.flipped:
+        to.print(Text(f"\n{len(comparison.flipped)} questions are right in one run only:", style="bold"))
+        print_rows([["question", first.method, second.method], *map(list, comparison.flipped)], to)
 
 
 _LABELS: Mapping[str, str] = {

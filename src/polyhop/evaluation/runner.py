@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from polyhop.data.questions import read_questions
-from polyhop.errors import LMError, PolyhopError
+from polyhop.errors import LMError, PolyhopError, UsageError
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.store import RunFolder
 from polyhop.metrics import score_answer, score_passages
@@ -47,6 +47,8 @@ def evaluate(
     questions = dataset if not isinstance(dataset, (str, Path)) else read_questions(dataset, skip_bad=skip_bad)
     questions = list(questions)[:limit]
     name = Path(dataset).name if isinstance(dataset, (str, Path)) else "questions"
+    if len({question.id for question in questions}) < len(questions):
+        raise UsageError("two questions have the same id")
     with Pipeline(corpus, method, lm, **options) as pipeline:
         settings = _resolved(pipeline, name, questions, options)
         folder = RunFolder(out, settings, questions) if out is not None else None

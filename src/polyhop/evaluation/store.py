@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,11 @@ import orjson
 
 from polyhop._version import __version__
 from polyhop.errors import DataError, UsageError
+from polyhop.evaluation.report import Report
+from polyhop.retrieval.folder import locked
 from polyhop.types import Answer, Question
+
+PREDICTIONS = "predictions.jsonl"
 
 
 class RunFolder:
@@ -25,29 +30,50 @@ class RunFolder:
         self.folder = Path(folder)
         self._questions = {question.id for question in questions}
         self._others: list[dict[str, Any]] = []
+        self._open = ExitStack()
         try:
-            (self.folder / "traces").mkdir(parents=True, exist_ok=True)
-            self._agree(settings)
-            self.finished = self._read_finished()
-            self._predictions = (self.folder / "predictions.jsonl").open("ab")
-        except OSError as error:
-            raise DataError(f"cannot keep a run here: {error.strerror}", self.folder) from None
+            self._start(settings)
+        except BaseException:
+            self._open.close()
+            raise
 
     def append(self, row: Mapping[str, Any], answer: Answer) -> None:
         """Write one finished question down, its trace first, so that a row always has its trace."""
-        _write(self.folder / row["trace"], orjson.dumps(answer.to_dict()))
-        self._predictions.write(orjson.dumps(row) + b"\n")
-        self._predictions.flush()
+        with self._kept():
+            _write(self.folder / row["trace"], orjson.dumps(answer.to_dict()))
+            self._predictions.write(orjson.dumps(row) + b"\n")
+            self._predictions.flush()
 
     def finish(self, rows: Sequence[Mapping[str, Any]], metrics: Mapping[str, Any]) -> None:
         """Rewrite the predictions in dataset order (rows of questions beyond this run's limit stay, after them) and
         write the metrics."""
-        _write(self.folder / "predictions.jsonl", b"".join(orjson.dumps(row) + b"\n" for row in (*rows, *self._others)))
-        _write(self.folder / "metrics.json", orjson.dumps(metrics, option=orjson.OPT_INDENT_2))
+        with self._kept():
+            _write(self.folder / PREDICTIONS, _lines((*rows, *self._others)))
+            _write(self.folder / "metrics.json", orjson.dumps(metrics, option=orjson.OPT_INDENT_2))
 
     def close(self) -> None:
-        """Close the predictions file."""
-        self._predictions.close()
+        """Let the folder go: another process may have it."""
+        self._open.close()
+
+    def _start(self, settings: Mapping[str, Any]) -> None:
+        with self._kept():
+            (self.folder / "traces").mkdir(parents=True, exist_ok=True)
+            if not self._open.enter_context(locked(self.folder / "run.lock", wait=False)):
+                raise UsageError(f"{self.folder}: another process is running here; wait for it or choose another --out")
+            self._agree(settings)
+            self.finished = self._read_finished()
+            self._predictions = self._open.enter_context((self.folder / PREDICTIONS).open("ab", buffering=0))
+
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise DataError(
+                f"the run cannot be written: {error.strerror}. What is finished is kept; make room or choose another "
+                "--out, and run again",
+                self.folder,
+            ) from None
 
     def _agree(self, settings: Mapping[str, Any]) -> None:
         path = self.folder / "run.json"
@@ -68,21 +94,43 @@ class RunFolder:
 
     def _read_finished(self) -> dict[str, dict[str, Any]]:
         """The rows already written; a last line cut short by a kill is dropped, its question asked again."""
-        path = self.folder / "predictions.jsonl"
-        if not path.exists():
-            return {}
-        whole, _, _ = path.read_bytes().rpartition(b"\n")
-        rows = []
-        for number, line in enumerate(whole.splitlines(), 1):
-            try:
-                rows.append(orjson.loads(line))
-            except ValueError:
-                raise DataError(
-                    "not a prediction; remove the line to have its question asked again", path, number
-                ) from None
-        _write(path, b"".join(orjson.dumps(row) + b"\n" for row in rows))
+        path = self.folder / PREDICTIONS
+        rows = read_predictions(path) if path.exists() else []
+        _write(path, _lines(rows))
         self._others = [row for row in rows if row["id"] not in self._questions]
         return {row["id"]: row for row in rows if row["id"] in self._questions}
+
+
+def read_predictions(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a predictions file; what follows the last line's end was cut short by a kill."""
+    whole, _, _ = path.read_bytes().rpartition(b"\n")
+    rows = []
+    for number, line in enumerate(whole.splitlines(), 1):
+        try:
+            row = orjson.loads(line)
+            rows.append({**row, "id": row["id"], "metrics": row["metrics"]})
+        except (ValueError, TypeError, KeyError):
+            raise DataError(
+                "not a prediction; remove the line to have its question asked again", path, number
+            ) from None
+    return rows
+
+
+def read_report(folder: str | Path) -> Report:
+    """The report of a run's folder, finished or under way, from its predictions. No model is needed."""
+    folder = Path(folder)
+    try:
+        settings = orjson.loads((folder / "run.json").read_bytes())
+        rows = read_predictions(folder / PREDICTIONS)
+    except FileNotFoundError as error:
+        raise DataError("not a run's folder: it has no run.json or predictions.jsonl", folder) from error
+    except ValueError:
+        raise DataError("not a run's settings", folder / "run.json") from None
+    return Report.of(rows, {}, method=settings["method"], lm=settings["lm"], dataset=settings["dataset"])
+
+
+def _lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
+    return b"".join(orjson.dumps(row) + b"\n" for row in rows)
 
 
 def _write(path: Path, content: bytes) -> None:

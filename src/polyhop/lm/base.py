@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypedDict, runtime_checkable
@@ -43,6 +44,13 @@ class Request:
     seed: int | None = None
     logprobs: bool = False
     sample: int = 0
+
+    def digest(self) -> str:
+        """A short hash of the messages, the same in every process."""
+        hashed = hashlib.blake2b(digest_size=12)
+        for message in self.messages:
+            hashed.update(f"{message['role']}\0{message['content']}\0".encode())
+        return hashed.hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

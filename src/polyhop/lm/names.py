@@ -1,4 +1,4 @@
-"""Models by name: ``pocket``, ``openai:MODEL``, ``openai:MODEL@URL``, ``scripted:FILE``, and others registered."""
+"""Models by name: ``pocket``, ``openai:MODEL[@URL]``, ``scripted:FILE``, ``replay:RUN_DIR``, others registered."""
 
 from __future__ import annotations
 
@@ -100,6 +100,15 @@ def _scripted(rest: str, latency: float = 0.0) -> LanguageModel:
     from polyhop.lm.scripted import ScriptedLM
 
     return ScriptedLM.from_file(rest, latency=latency)
+
+
+@register_lm("replay")
+def _replay(rest: str) -> LanguageModel:
+    if not rest:
+        raise SettingError("replay: needs the folder of a run, as in replay:runs/tor")
+    from polyhop.lm.replay import ReplayLM
+
+    return ReplayLM(rest)
 
 
 def _opener(prefix: str) -> Opener:

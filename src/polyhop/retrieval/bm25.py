@@ -31,8 +31,7 @@ Stemmer: TypeAlias = Literal["english"] | None
 BM25_FOLDER = "bm25"
 
 _ANALYSER, _BODY, _ORDINAL = "polyhop", "body", "ordinal"
-_POSSESSIVES = ("s", "t")
-"""What is left of "King's" and "don't" once the apostrophe has parted them."""
+_POSSESSIVE = "s"  # what is left of "King's" once the apostrophe has parted it
 
 _HEAP, _THREADS = 256 * 2**20, 2
 _SPARE = 6
@@ -49,7 +48,7 @@ def analyser(stemmer: Stemmer, stop_words: bool) -> tantivy.TextAnalyzer:
 
     steps = [tantivy.Filter.lowercase()]
     if stop_words:
-        steps.append(tantivy.Filter.custom_stopword([*sorted(STOP_WORDS), *_POSSESSIVES]))
+        steps.append(tantivy.Filter.custom_stopword([*sorted(STOP_WORDS), _POSSESSIVE]))
     steps.append(tantivy.Filter.ascii_fold())
     if stemmer:
         steps.append(tantivy.Filter.stemmer(stemmer))

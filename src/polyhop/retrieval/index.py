@@ -73,7 +73,7 @@ def build_index(
 ) -> Index:
     """Index a corpus into ``folder``.
 
-    Memory is bounded by the ids and, with ``links``, the titles: about 100 bytes a passage beside 300 MB.
+    Memory is bounded by the ids and then, with ``links``, the titles: about 110 bytes a passage beside 400 MB.
 
     Args:
         stemmer: ``english`` or None.

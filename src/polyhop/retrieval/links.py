@@ -3,7 +3,8 @@
 A title is mentioned where its words stand in the text, case kept and accents dropped; the longest title wins. It is
 looked for as it is, without a parenthesis at its end ("Chatterbox (1936 film)" as "Chatterbox"), and up to its first
 comma where that leaves two words or more ("Oakdale Park, New York"). A one-word title counts unless it is a stop word,
-a number, in lower case, or mentioned by more than 3 % of the passages ("United"): such a word names no page.
+a number, in lower case, or mentioned by more than 3 % of the passages ("United"): such a word names no page. A
+hyperlink leads to the passages of exactly its title.
 
 Stored as two tables of rows, memory-mapped: passage -> names it mentions, name -> passages that bear it.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -73,10 +74,20 @@ def _singles_out(form: list[str]) -> bool:
     return len(word) > 1 and not word[0].islower() and not word.isdigit() and word.lower() not in STOP_WORDS
 
 
+def title_alone(title: str) -> list[str]:
+    """The one name a hyperlink uses, whatever the title; [] for one without a word.
+
+    >>> title_alone("1984"), title_alone("Chatterbox (1936 film)"), title_alone("?!")
+    (['1984'], ['Chatterbox ( 1936 film )'], [])
+    """
+    name = " ".join(tokens(title))
+    return [name] if name else []
+
+
 class _Names:
     """Every name in the corpus, numbered in order of appearance, and the passages that bear it."""
 
-    def __init__(self, passages: Iterable[Passage]) -> None:
+    def __init__(self, passages: Iterable[Passage], names_of: Callable[[str], list[str]]) -> None:
         self.number: dict[str, int] = {}
         self._lengths: dict[str, tuple[int, ...]] = {}
         self._bearers, self._bearer_keys = array("I"), array("Q")
@@ -110,10 +121,8 @@ class _Names:
 
     def linked(self, links: Iterable[str]) -> Iterator[int]:
         """The names a passage's own links bear, those the corpus has."""
-        for title in links:
-            found = self.number.get(" ".join(tokens(title)))
-            if found is not None:
-                yield found
+        names = (name for title in links for name in title_alone(title))
+        return (self.number[name] for name in names if name in self.number)
 
     def rows(self, left_out: NDArray[np.bool_]) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
         """Name -> the passages that bear it, as starts and targets; none for the names left out."""
@@ -137,7 +146,7 @@ def build_links(passages: PassageStore, folder: Path, *, own: bool) -> int:
     """
     import numpy as np
 
-    names = _Names(passages)
+    names = _Names(passages, title_alone if own else names_of)
     starts, mentions = array("Q", [0]), array("I", bytes(4 * len(names.number)))
     with (folder / PASSAGE_NAMES).open("wb", buffering=1 << 20) as rows:
         for passage in passages:

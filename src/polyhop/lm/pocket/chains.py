@@ -12,12 +12,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from polyhop.lm.pocket.facts import Value, facts
-from polyhop.lm.pocket.names import name_before, name_from
+from polyhop.lm.pocket.names import find_names, name_before, name_from
 from polyhop.lm.pocket.pages import Page
 from polyhop.lm.pocket.wording import content_roots
 from polyhop.text import bare_title, find_folded, fold
 
 MOST_STEPS = 6
+_ALIAS = (
+    r"\b(?:known as|called|born|stage name|pen name|nicknamed),? (?:the )?"  # before another name of a page's subject
+)
 
 # Nouns for a relation of the thing they are said of. Two relations are two steps.
 _NOUNS: dict[str, tuple[str, ...]] = {
@@ -66,7 +69,7 @@ _WHERE_END = re.compile(
     r" (?:located|found|situated|in|part of|from|based|citizen(?: of)?|born|fought)\b(?: (?:in|at|of))?"
     r"|(?: was)? born(?: in)?| died(?: in)?| took place| (?:comes|came) from| occurred"
 )  # fmt: skip
-_POSSESSIVE = re.compile(rf"['’]s? (?:\w+ )?(?P<noun>{_NOUN})\b")
+_POSSESSIVE = re.compile(rf"['’]s? (?:\w+ )??(?P<noun>{_NOUN})\b")
 _SLOT = re.compile(r"#\d+")
 _WHEN = "(?:when|(?:in |on )?(?:what|which) (?:year|date|day))"
 # What is left when every description is gone: the last question about the slot "#".
@@ -85,7 +88,7 @@ _LAST: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"^where (?:did|does) # work", "employer"),
         (rf"^{_WHEN} (?:was|were) # (?:founded|established|formed|started|created|launched)", "start"),
         (rf"^{_WHEN} (?:was|were|did) # (?:released|published|come out|premiered)", "release"),
-        (r"^who (?:directed) #", "director"), (r"^who (?:wrote) #", "writer"), (r"^who (?:founded) #", "founder"),
+        (r"^who directed #", "director"), (r"^who wrote #", "writer"), (r"^who (?:founded|formed|created) #", "founder"),
     )
 )  # fmt: skip
 _DONE = re.compile(r"^(?:who|what|where|when|which(?: \w+)?) (?:is|was|are|were)(?: the)? ?#\s*\??$", re.IGNORECASE)
@@ -118,15 +121,28 @@ def chain(question: str) -> tuple[Step, ...]:
             subject = f"#{len(steps)}"
         text = f"{text[:start]}{subject}{text[end:]}"
     if not steps:
-        return ()
+        return _direct(question)
     slot = f"#{len(steps)}"
     plain = _SLOT.sub("#", text).strip()
     if slot not in text:
         return ()
     if _DONE.match(plain):
         return tuple(steps)
-    relation = next((name for pattern, name in _LAST if pattern.search(plain)), None)
-    return (*steps, Step(slot, relation, text))
+    return (*steps, Step(slot, _last_relation(plain), text))
+
+
+def _last_relation(plain: str) -> str | None:
+    """The relation a question with its subject masked by "#" asks for."""
+    return next((name for pattern, name in _LAST if pattern.search(plain)), None)
+
+
+def _direct(question: str) -> tuple[Step, ...]:
+    """The one step of a question about a name itself: "When was Dark Mill released?"."""
+    for name in find_names(question):
+        masked = re.sub(rf"{_KIND}{re.escape(name)}", "#", question.strip(), count=1)
+        if relation := _last_relation(masked):
+            return (Step(name, relation, question),)
+    return ()
 
 
 def _peel(text: str, inside: bool) -> tuple[tuple[str, ...], str, int, int] | None:
@@ -199,7 +215,7 @@ def _closeness(wanted: set[str], bare: str, page: Page) -> float:
     lead = set(page.roots[:30])
     if wanted <= lead and len(wanted) > 1 and title & wanted:
         return 0.7
-    if len(wanted) > 1 and find_folded(bare, fold(page.text[:160])):
+    if len(wanted) > 1 and re.match(rf".{{0,150}}{_ALIAS}{re.escape(bare)}\b", page.folded, re.DOTALL):
         return 0.61
     return shared / max(len(wanted), len(title))
 

@@ -95,8 +95,8 @@ def _side(option: str, comparison: Comparison, via: str | None, asked: Asked, pa
             return Side(name, page, None, None, people[0].text if people else f"{page.title} {via}")
         source = linked[0]
     value = _value(comparison, source, asked)
-    found = value is not None or comparison.what in ("terms", "class", "number")
-    return Side(name, page, source, value, None if found else f"{source.name} {comparison.what}")
+    settled = value is not None or comparison.what in ("terms", "class", "number")
+    return Side(name, page, source, value, None if settled else f"{source.name} {comparison.what}")
 
 
 def _find(option: str, pages: Sequence[Page]) -> Page | None:

@@ -24,6 +24,7 @@ def relevance_features(study: Study) -> dict[str, float]:
     new = sum(v for root, v in asked.terms.items() if root not in others and _has(last, root)) / asked.total
     folded = f"{fold(last.title)} {last.folded}"
     named = [fold(name) for name in asked.names]
+    used = _used(study)
     return {
         "one": 1.0,
         "later": float(bool(before)),
@@ -36,7 +37,8 @@ def relevance_features(study: Study) -> dict[str, float]:
         "names": sum(name in folded for name in named) / len(named) if named else 0.0,
         "best sentence": max(sight.by_sentence.values(), default=0.0),
         "solves": float(study.solution.complete),
-        "on the chain": float(last in _used(study)),
+        "on the chain": float(last in used),
+        "off the chain": float(bool(study.solution.hops) and last not in used and not linked),
         "comparison": float(asked.comparison is not None),
         "comparison, title absent": float(asked.comparison is not None and not sight.title_in_question and not linked),
         "class asked for": float(asked.head is not None and asked.head in last.classes),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from polyhop.lm.pocket.wording import COMMON_ROOTS, stem
@@ -22,7 +22,7 @@ _COMMON = 4e-4
 _RARE = 2e-4
 _SHRINK = 0.72  # a letter more, so much rarer
 _FLOOR = 1e-7
-_VOCABULARY = 50_000  # words of the background's tail, for renormalising
+_TAIL = 50_000  # words the model cannot name, for renormalising
 
 
 @lru_cache(maxsize=65536)
@@ -51,7 +51,7 @@ def log_likelihood(prompt: str, target: str, temperature: float = 1.0) -> tuple[
     counts = Counter(stem(word) for word in held)
     size = len(held) + MU
     tokens = tuple(words(target))
-    normaliser = _normaliser(counts, size, temperature) if temperature != 1.0 else 0.0
+    normaliser = _normaliser(counts, size, tokens, temperature) if temperature != 1.0 else 0.0
     return tokens, tuple(math.log(_share(counts, size, word)) / temperature - normaliser for word in tokens)
 
 
@@ -59,9 +59,10 @@ def _share(counts: Mapping[str, int], size: float, word: str) -> float:
     return (counts.get(stem(word), 0) + MU * background(word)) / size
 
 
-def _normaliser(counts: Mapping[str, int], size: float, temperature: float) -> float:
-    """log Σ P(w)^(1/T) over the prompt's words, and a tail of words it does not hold that share the rest evenly."""
+def _normaliser(counts: Mapping[str, int], size: float, tokens: Iterable[str], temperature: float) -> float:
+    """log Σ P(w)^(1/T) over the words at hand and the function words; a tail of other words shares the rest evenly."""
     power = 1.0 / temperature
-    inside = [_share(counts, size, word) for word in counts]
-    rest = max(1e-9, 1.0 - sum(inside))
-    return math.log(sum(share**power for share in inside) + _VOCABULARY * (rest / _VOCABULARY) ** power)
+    known = {stem(word): word for word in (*counts, *STOP_WORDS, *tokens)}
+    shares = [_share(counts, size, word) for word in known.values()]
+    rest = max(1e-9, 1.0 - sum(shares))
+    return math.log(sum(share**power for share in shares) + _TAIL * (rest / _TAIL) ** power)

@@ -108,8 +108,8 @@ def _measured(following: list[str]) -> tuple[AnswerType, str | None]:
 def _type_of(noun: str) -> AnswerType:
     if noun in PEOPLES:
         return "person"
-    singular = noun.removesuffix("s")
-    return _TYPE_OF_NOUN.get(noun) or _TYPE_OF_NOUN.get(singular) or _TYPE_OF_NOUN.get(stem(noun)) or "thing"
+    singular = f"{noun[:-3]}y" if noun.endswith("ies") else noun.removesuffix("s")
+    return _TYPE_OF_NOUN.get(noun) or _TYPE_OF_NOUN.get(singular) or "thing"
 
 
 def _head_noun(following: list[str]) -> str | None:

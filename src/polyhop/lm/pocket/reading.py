@@ -156,7 +156,7 @@ def features(seen: View, at: int, mention: Mention) -> dict[str, float]:
 
 
 def _nearness(asked: Asked, page: Page, sight: Sight, mention: Mention) -> dict[str, float]:
-    """How close the question's words stand in the same sentence: all, those near the question word, and right beside."""
+    """How close the question's words stand in the sentence: all, those near the question word, those right beside."""
     near = focused = beside = 0.0
     for place, value, focus in sight.matches:
         gap = mention.first - place if place < mention.first else place - mention.last + 1

@@ -19,6 +19,7 @@ from polyhop.types import Passage
 RELEVANT_ABOVE = 0.1
 SUFFICIENT_ABOVE = 0.4
 ANALYSIS_WEIGHT = 0.1  # of a piece of evidence, beside what reading it again says
+ENOUGH_WEIGHT = 1.0  # of one answer: a sure piece of evidence with its analysis, or two that agree
 NOTHING_KNOWN = "unknown"
 """The answer where nothing can be said: honest, never empty, and right for no question."""
 
@@ -70,6 +71,7 @@ def _complete(fields: Fields) -> Value:
 
 
 def _merged(fields: Fields) -> Value:
+    """A review that names the missing piece itself."""
     review = _review(fields)
     wanted = review["relevant"] and not review["supported"]
     return {**review, "query": None, "information": _complete(fields)["information"] if wanted else None}
@@ -77,7 +79,7 @@ def _merged(fields: Fields) -> Value:
 
 def _enough(fields: Fields) -> Value:
     votes = _votes(fields["question"], fields["evidence"])
-    return {"sufficient": bool(votes) and max(votes.values())[0] >= 2.0}
+    return {"sufficient": max((weight for weight, _ in votes.values()), default=0.0) >= ENOUGH_WEIGHT}
 
 
 def _fuse(fields: Fields) -> Value:
@@ -93,7 +95,7 @@ def _fuse(fields: Fields) -> Value:
 
 
 def _votes(question: str, evidence: Sequence[Fields]) -> dict[str, tuple[float, str]]:
-    """Weight and wording of each answer: an analysis counts one, a piece read again as much as it is sufficient."""
+    """Weight and wording of each answer: a piece read again counts as much as it is sufficient, its analysis a little."""
     votes: dict[str, tuple[float, str]] = defaultdict(lambda: (0.0, ""))
     for piece in evidence:
         path = study(question, piece["passages"])

@@ -1,0 +1,192 @@
+"""Pocket from the outside: the tasks it does, the shapes it gives, and that it is the same every time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from polyhop.errors import CapabilityError
+from polyhop.lm.base import LanguageModel, Request, ScoreRequest
+from polyhop.lm.pocket import TASKS, Pocket
+from polyhop.lm.pocket import study as studies
+from polyhop.prompts.tasks import TASKS as PROMPT_TASKS
+from polyhop.types import Passage
+
+MILL = Passage(
+    "mill", "Dark Mill", "Dark Mill is a 1931 German drama film directed by Rolf Anders and starring Ida Kuhn."
+)
+ANDERS = Passage(
+    "anders", "Rolf Anders", "Rolf Anders (4 May 1899 – 1950) was a German film director. He was born in Bremen."
+)
+FERRY = Passage("ferry", "Ferry transport", "A ferry carries passengers and goods across water. Many cities run them.")
+QUESTION = "Where was the director of Dark Mill born?"
+
+
+def request(task: str, **fields: Any) -> Request:
+    return Request(task=task, fields=fields, messages=[{"role": "user", "content": "x" * 40}])
+
+
+def fields_of(task: str, passages: list[Passage], question: str = QUESTION) -> dict[str, Any]:
+    evidence = [{"passages": passages, "analysis": "Bremen"}]
+    return {"question": question, "passages": passages, "thoughts": True, "evidence": evidence, "mode": "evidence"}
+
+
+async def ask(task: str, **fields: Any) -> dict[str, Any]:
+    completion = await Pocket().complete(request(task, **fields))
+    assert completion.value is not None
+    return dict(completion.value)
+
+
+def test_it_is_a_language_model_with_the_capabilities_it_names() -> None:
+    pocket = Pocket()
+    assert isinstance(pocket, LanguageModel)
+    assert pocket.name == "pocket"
+    assert pocket.capabilities.score
+    assert pocket.capabilities.score_temperature
+    assert not pocket.capabilities.token_logprobs
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("passages", [[], [MILL], [MILL, ANDERS, FERRY]], ids=["none", "one", "three"])
+async def test_every_task_gives_its_output_shape(task: str, passages: list[Passage]) -> None:
+    completion = await Pocket().complete(request(task, **fields_of(task, passages)))
+    assert completion.value == json.loads(completion.text)
+    output = PROMPT_TASKS[task].output.model_validate(completion.value)
+    assert set(completion.value or {}) == set(type(output).model_fields)
+
+
+async def test_usage_is_estimated_from_the_rendered_prompt() -> None:
+    completion = await Pocket().complete(request("answer.direct", question="Who?"))
+    assert completion.usage is not None
+    assert completion.usage.estimated
+    assert completion.usage.prompt_tokens == 10
+
+
+async def test_an_unknown_task_is_named_with_those_it_can_do() -> None:
+    with pytest.raises(CapabilityError, match=r"'ge\.dance'.*tor\.review"):
+        await Pocket().complete(request("ge.dance", question="Who?"))
+
+
+@pytest.mark.parametrize("task", TASKS)
+async def test_the_same_request_gives_the_same_reply(task: str) -> None:
+    fields = fields_of(task, [MILL, ANDERS, FERRY])
+    first = await Pocket().complete(request(task, **fields))
+    studies.forget()
+    assert await Pocket().complete(request(task, **fields)) == first
+
+
+async def test_a_path_is_rejected_searched_on_and_accepted() -> None:
+    wrong = await ask("tor.review", question=QUESTION, passages=[FERRY], thoughts=False)
+    begun = await ask("tor.review", question=QUESTION, passages=[MILL], thoughts=False)
+    done = await ask("tor.review", question=QUESTION, passages=[MILL, ANDERS], thoughts=False)
+    assert (wrong["relevant"], wrong["supported"]) == (False, False)
+    assert (begun["relevant"], begun["supported"], begun["query"]) == (True, False, "Rolf Anders")
+    assert (done["relevant"], done["supported"], done["answer"]) == (True, True, "Bremen")
+    assert done["query"] is None
+
+
+async def test_thoughts_are_written_only_where_asked_for() -> None:
+    silent = await ask("tor.review", question=QUESTION, passages=[MILL], thoughts=False)
+    spoken = await ask("tor.review", question=QUESTION, passages=[MILL], thoughts=True)
+    assert silent["thought"] is None
+    assert "Rolf Anders" in spoken["thought"]
+
+
+async def test_completion_names_what_is_missing_and_invents_nothing() -> None:
+    supplement = await ask("tor.complete", question=QUESTION, passages=[MILL])
+    known = f"{QUESTION} {MILL.title} {MILL.text}".lower()
+    assert supplement["information"] == "Rolf Anders"
+    assert all(word.lower() in known for word in supplement["information"].split())
+    assert supplement["answer"] is None
+
+
+async def test_the_merged_review_holds_review_and_missing_piece() -> None:
+    merged = await ask("tor.merged", question=QUESTION, passages=[MILL])
+    assert (merged["relevant"], merged["supported"], merged["information"]) == (True, False, "Rolf Anders")
+    accepted = await ask("tor.merged", question=QUESTION, passages=[MILL, ANDERS])
+    assert (accepted["answer"], accepted["information"]) == ("Bremen", None)
+
+
+async def test_fusion_reads_the_evidence_again_and_hears_the_analyses() -> None:
+    good = {"passages": [MILL, ANDERS], "analysis": "Bremen"}
+    stray = {"passages": [FERRY], "analysis": "Lisbon"}
+    fused = await ask("tor.fuse", question=QUESTION, evidence=[stray, good], mode="evidence")
+    assert fused["answer"] == "Bremen"
+    bare = [{"passages": [], "analysis": "Lisbon"}, {"passages": [], "analysis": "Bremen"}] * 2
+    heard = await ask("tor.fuse", question=QUESTION, evidence=[*bare, bare[1]], mode="analysis")
+    assert heard["answer"] == "Bremen"
+
+
+async def test_fusion_by_paragraph_reads_all_passages_as_one() -> None:
+    split = [{"passages": [MILL, FERRY], "analysis": None}, {"passages": [ANDERS], "analysis": None}]
+    assert (await ask("tor.fuse", question=QUESTION, evidence=split, mode="paragraph"))["answer"] == "Bremen"
+
+
+async def test_enough_needs_agreement() -> None:
+    sure = {"passages": [MILL, ANDERS], "analysis": "Bremen"}
+    assert (await ask("tor.enough", question=QUESTION, evidence=[sure, sure]))["sufficient"]
+    assert not (await ask("tor.enough", question=QUESTION, evidence=[{"passages": [FERRY], "analysis": "x"}]))[
+        "sufficient"
+    ]
+    assert not (await ask("tor.enough", question=QUESTION, evidence=[]))["sufficient"]
+
+
+async def test_reading_gives_the_answer_and_what_it_was_read_from() -> None:
+    read = await ask("answer.read_cot", question=QUESTION, passages=[FERRY, ANDERS, MILL])
+    assert read["answer"] == "Bremen"
+    assert "Rolf Anders" in read["rationale"]
+    one = await ask("answer.read", question="Who directed Dark Mill?", passages=[MILL])
+    assert one["answer"] == "Rolf Anders"
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Who built the Ost bridge?", "unknown"),
+        ("Is Ost a town in Norland?", "no"),
+        ("Who is older, Ann Lee or Ida Kuhn?", "Ann Lee"),
+        ("", "unknown"),
+    ],
+)
+async def test_closed_book_it_knows_nothing_and_says_so(question: str, answer: str) -> None:
+    assert (await ask("answer.direct", question=question))["answer"] == answer
+    assert (await ask("answer.cot", question=question))["answer"] == answer
+
+
+async def test_a_target_is_likelier_after_a_prompt_that_holds_its_words() -> None:
+    target = "Who directed Dark Mill?"
+    near, far = await Pocket().score(
+        [ScoreRequest(task="promptrank.path", prompt=passage.text, target=target) for passage in (MILL, FERRY)]
+    )
+    assert near.tokens == ("who", "directed", "dark", "mill")
+    assert len(near.logprobs) == 4
+    assert all(value < 0 for value in near.logprobs)
+    assert sum(near.logprobs) > sum(far.logprobs)
+
+
+async def test_temperature_flattens_the_scores() -> None:
+    def requests(temperature: float) -> list[ScoreRequest]:
+        target = "mill kaleidoscope"
+        return [ScoreRequest(task="t", prompt=MILL.text, target=target, temperature=temperature)]
+
+    (sharp,), (flat,) = await Pocket().score(requests(1.0)), await Pocket().score(requests(2.0))
+    spread = [scores.logprobs[0] - scores.logprobs[1] for scores in (sharp, flat)]
+    assert spread[1] == pytest.approx(spread[0] / 2)
+
+
+async def test_an_empty_target_has_no_tokens() -> None:
+    (scores,) = await Pocket().score([ScoreRequest(task="t", prompt="", target="")])
+    assert (scores.tokens, scores.logprobs) == ((), ())
+
+
+def test_importing_it_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, polyhop.lm.pocket\n"
+        "print([name for name in ('numpy', 'tantivy', 'aiohttp', 'pydantic') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,62 @@
+"""Pocket never raises: any text in any script, nothing at all, or far too much."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from polyhop.lm.pocket.likelihood import log_likelihood
+from polyhop.lm.pocket.tasks import TASKS, do
+from polyhop.types import Passage
+
+PIECES = (
+    "the The of director film or and is was born died #1 #9 's 'S Who Which What when How many (1931 film) “Mill” \" ( ) , "
+    "? . - – 1931 May 5 Ann Lee mother Größe 東京 Москва القاهرة same country both in which that where located 12,000 by"
+).split()
+texts = st.one_of(st.text(max_size=150), st.lists(st.sampled_from(PIECES), max_size=40).map(" ".join))
+passages = st.lists(st.builds(Passage, st.text(max_size=3), texts, texts), max_size=4)
+
+
+def fields(question: str, given_: list[Passage], analysis: str | None, mode: str) -> dict[str, Any]:
+    evidence = [{"passages": given_, "analysis": analysis}, {"passages": [], "analysis": None}]
+    return {"question": question, "passages": given_, "thoughts": True, "evidence": evidence, "mode": mode}
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(texts, passages, st.one_of(st.none(), texts), st.sampled_from(["evidence", "analysis", "paragraph"]))
+def test_any_text_is_answered(question: str, given_: list[Passage], analysis: str | None, mode: str) -> None:
+    for task in TASKS:
+        value = do(task, fields(question, given_, analysis, mode))
+        if task.startswith("answer.") or task == "tor.fuse":
+            assert value["answer"]
+        assert value == do(task, fields(question, given_, analysis, mode))
+
+
+@settings(max_examples=100, deadline=None)
+@given(texts, texts, st.floats(0.2, 5.0))
+def test_any_text_is_scored(prompt: str, target: str, temperature: float) -> None:
+    tokens, logprobs = log_likelihood(prompt, target, temperature)
+    assert len(tokens) == len(logprobs)
+    assert all(-200 < value < 0 for value in logprobs)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["A ", "a", "born in ", '("A, ', "of the ", "1 ", "May ", "director of ", "X or ", "A's mother ", "東京", "A. ", "was a ",
+     "the country where ", "by the a b c d e ", "A (B ", '"A" ', "film by A, and ", "¿", "\n"],
+)  # fmt: skip
+def test_far_too_much_text_is_cut_not_choked_on(piece: str) -> None:
+    long = piece * (200_000 // len(piece))
+    given_ = [Passage(str(number), long[:500], long) for number in range(3)]
+    for task in TASKS:
+        do(task, fields(long, given_, None, "evidence"))
+    do("tor.review", fields("Who is the mother of the director of A?", given_, None, "evidence"))
+    log_likelihood(long, "a b c", 1.4)
+
+
+def test_many_passages_are_read_within_bounds() -> None:
+    many = [Passage(str(n), f"Page {n}", f"Page {n} was written by Ann Lee in 19{n % 90 + 10}.") for n in range(300)]
+    assert do("answer.read", {"question": "Who wrote Page 7?", "passages": many})["answer"] == "Ann Lee"

@@ -1,0 +1,245 @@
+"""Prompt files: what is wrong with one is said, with its name; a folder of one's own; what a file becomes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from polyhop.errors import PromptError, UnknownName
+from polyhop.prompts.book import PromptBook
+from polyhop.prompts.loading import Head
+from polyhop.prompts.tasks import TASKS
+from polyhop.prompts.template import Template
+from polyhop.types import Passage
+
+BOOK = PromptBook()
+SHIPPED = resources.files("polyhop.prompts") / "files"
+SWITCHED: list[tuple[str, dict[str, Any]]] = [
+    (task, {name: value for name, value in switches.items() if name in TASKS[task].fields})
+    for task in TASKS
+    for switches in (
+        [{"thoughts": False}, {"thoughts": True}]
+        if "thoughts" in TASKS[task].fields
+        else [{"mode": mode} for mode in ("evidence", "analysis", "paragraph")]
+        if "mode" in TASKS[task].fields
+        else [{}]
+    )
+]
+"""Every task with every setting of the fields that steer its prompt."""
+
+Write = Callable[[str, str], PromptBook]
+
+
+@pytest.fixture
+def override(tmp_path: Path) -> Write:
+    """Opens the prompts with one file put over the shipped ones."""
+    folder = tmp_path / "own"
+
+    def write(name: str, text: str) -> PromptBook:
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+        return PromptBook(folder)
+
+    return write
+
+
+def shipped(name: str) -> str:
+    return (SHIPPED / name).read_text(encoding="utf-8")
+
+
+# --- prompt files ------------------------------------------------------------------------------------------------
+
+DIRECT = shipped("answer.direct.md")
+REVIEW = shipped("tor.review.md")
+INPUT = "Question: {question}"
+
+
+THOUGHTS = "{?thoughts}, and open each with a short thought{/}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (INPUT, "Question: {qestion}", "unknown variable 'qestion'; did you mean 'question'?"),
+        (INPUT, "Question: {Question}", "unknown variable 'Question'; did you mean 'question'?"),
+        (INPUT, "Question: { question }{zzz}", "unknown variable 'zzz'. Valid: question."),
+        (INPUT, "Answer now.", "the field 'question' of answer.direct is never used"),
+        ("Answer the", "{question} Answer the", "{question} may stand under # Input only"),
+        ("Answer the", "{?hint}Answer{/} the", "unknown variable 'hint'"),
+        ("shots = 3", "shots = ", "(at line 5, column 9)"),
+        ("temperature", "temprature", "unknown key in the head 'temprature'; did you mean 'temperature'?"),
+        ("shots = 3", "shots = -1", "shots in the head: Input should be greater than or equal to 0"),
+        ("max_tokens = 48", "max_tokens = 0", "max_tokens in the head: Input should be greater than 0"),
+        ("shots = 3", 'stop = "Question"', "stop in the head: Input should be a valid tuple"),
+        ("+++", "---", "opens with a head between two +++ lines"),
+        ("+++\nrole", "role", "opens with a head between two +++ lines"),
+        (DIRECT, "", "opens with a head between two +++ lines"),
+        ("# Output", "# Outptu", "# Output and # Input, in this order; found # Input"),
+        ("# Input\nQuestion: {question}\n", "", "# Output and # Input, in this order; found # Output"),
+        (DIRECT, "+++\n+++\n# Input\nQuestion: {question}\n# Output\nA\n", "found # Input, # Output"),
+        (DIRECT, "+++\n+++\nAnswer.\n", "# Output and # Input, in this order; found neither"),
+    ],
+)
+def test_a_faulty_prompt_file_is_named_with_its_fault(override: Write, old: str, new: str, told: str) -> None:
+    assert old in DIRECT
+    with pytest.raises(PromptError) as raised:
+        override("answer.direct.md", DIRECT.replace(old, new))
+    assert "answer.direct.md: " in str(raised.value)
+    assert told in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("new", "told"),
+    [
+        (THOUGHTS.replace("thoughts", "thougths"), "unknown variable 'thougths'; did you mean 'thoughts'?"),
+        (THOUGHTS.replace("{/}", ""), "{?thoughts} is never closed with {/}"),
+        (THOUGHTS.replace("{?thoughts}", ""), "{/} where a part is not open"),
+        (THOUGHTS.replace("short", "{?thoughts}short{/}"), "{?thoughts} where a part is already open"),
+    ],
+)
+def test_a_faulty_part_is_named(override: Write, new: str, told: str) -> None:
+    assert THOUGHTS in REVIEW
+    with pytest.raises(PromptError) as raised:
+        override("tor.review.md", REVIEW.replace(THOUGHTS, new))
+    assert told in str(raised.value)
+
+
+def test_an_unused_switch_is_named(override: Write) -> None:
+    with pytest.raises(PromptError, match=r"the field 'thoughts' of tor\.review is never used"):
+        override("tor.review.md", re.sub(r"\{\?thoughts\}(.*?)\{/\}", r"\1", REVIEW, flags=re.DOTALL))
+
+
+def test_a_file_that_is_not_text_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "answer.cot.md").write_bytes(b"+++\n+++\n\xff\xfe")
+    with pytest.raises(PromptError, match=r"answer\.cot\.md: not UTF-8 text"):
+        PromptBook(tmp_path)
+
+
+@pytest.mark.parametrize("how", [lambda text: "\ufeff" + text, lambda text: text.replace("\n", "\r\n")])
+def test_a_file_from_another_system_reads_the_same(tmp_path: Path, how: Callable[[str], str]) -> None:
+    (tmp_path / "tor.review.md").write_bytes(how(REVIEW).encode())
+    fields = {"question": "Who?", "passages": [], "thoughts": True}
+    assert PromptBook(tmp_path)["tor.review"].render(fields) == BOOK["tor.review"].render(fields)
+
+
+def test_the_head_is_what_the_file_says(override: Write) -> None:
+    book = override("answer.cot.md", shipped("answer.cot.md").replace("shots = 3", 'shots = 1\nstop = ["Question:"]'))
+    assert book["answer.cot"].head == Head("generator", 0.0, 256, ("Question:",), 1)
+    assert book["answer.direct"].head == BOOK["answer.direct"].head
+
+
+# --- a folder of one's own ---------------------------------------------------------------------------------------
+
+
+def test_a_folder_overrides_file_by_file(override: Write) -> None:
+    book = override("answer.direct.md", DIRECT.replace(INPUT, "Frage: {question}"))
+    assert book["answer.direct"].render({"question": "Wer?"})[-1]["content"] == "Frage: Wer?"
+    assert book["answer.direct"].source.endswith("answer.direct.md")
+    assert book["answer.direct"].demonstrations == BOOK["answer.direct"].demonstrations
+    assert book["answer.cot"].render({"question": "Wer?"}) == BOOK["answer.cot"].render({"question": "Wer?"})
+    assert book["answer.cot"].source == "built in"
+    changed = {name for name in TASKS if book.hashes()[name] != BOOK.hashes()[name]}
+    assert changed == {"answer.direct"}
+
+
+def test_a_folders_demonstrations_serve_every_task_that_borrows_them(override: Write) -> None:
+    line = {"fields": {"question": "Who?"}, "output": {"rationale": "It was Ann.", "answer": "Ann"}}
+    book = override("answer.cot.demos.jsonl", f"\n{json.dumps(line)}\n\n")
+    for name, reply in {"answer.cot": "It was Ann. The answer is Ann.", "answer.direct": "Answer: Ann"}.items():
+        assert [turn["content"] for turn in book[name].render({"question": "Me?"})[1:]] == [
+            "Question: Who?",
+            reply,
+            "Question: Me?",
+        ]
+    changed = {name for name in TASKS if book.hashes()[name] != BOOK.hashes()[name]}
+    assert changed == {"answer.cot", "answer.direct"}
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("tor.reveiw.md", "did you mean tor.review.md?"),
+        ("tor.review.demo.jsonl", "did you mean tor.review.demos.jsonl?"),
+        ("tor.review.txt", "did you mean tor.review.md?"),
+        ("notes", "not a prompt task's file"),
+    ],
+)
+def test_an_unknown_file_in_the_folder_is_an_error(override: Write, name: str, told: str) -> None:
+    with pytest.raises(PromptError) as raised:
+        override(name, REVIEW)
+    assert name in str(raised.value)
+    assert told in str(raised.value)
+
+
+def test_editors_leavings_are_passed_over(override: Write) -> None:
+    override(".answer.cot.md.swp", "?")
+    assert override("answer.cot.md~", "?").hashes() == BOOK.hashes()
+
+
+def test_a_missing_folder_and_an_unknown_task_are_errors(tmp_path: Path) -> None:
+    with pytest.raises(PromptError, match="no such folder"):
+        PromptBook(tmp_path / "none")
+    (tmp_path / "answer.cot.md").mkdir()
+    with pytest.raises(PromptError, match=r"answer\.cot\.md: not a prompt task's file"):
+        PromptBook(tmp_path)
+    with pytest.raises(UnknownName, match=r"did you mean 'tor\.review'"):
+        BOOK["tor.reviw"]
+
+
+# --- rendering ---------------------------------------------------------------------------------------------------
+
+
+def test_templates_show_test_and_refuse() -> None:
+    template = Template.parse("{a}{?b}B{a}{/}{?!b}C{/}{?b=x}X{/}{?!b=x}Y{/}")
+    assert template.shown == {"a"}
+    assert template.tested == {"b"}
+    for b, text in {"": "1CY", "x": "1B1X", "y": "1B1Y", None: "1CY"}.items():
+        assert template.render({"b": b}, {"a": "1"}) == text
+    assert Template.parse('{"json": {"a": 1}} {} {1}').shown == set()
+
+
+def test_a_prompt_may_ask_about_a_field_it_shows(override: Write) -> None:
+    """The demonstrations then follow their own value, and long values are not kept with the openings."""
+    text = shipped("answer.read.md").replace("Passages:\n{passages}", "{?passages}Passages:\n{passages}{/}")
+    own = {"fields": {"question": "A?", "passages": [{"title": "T", "text": "X."}]}, "output": {"answer": "x"}}
+    without = {"fields": {"question": "B?"}, "output": {"answer": "y"}}
+    override("answer.read.md", text)
+    override("answer.read_cot.md", shipped("answer.read_cot.md").replace("{passages}", "{?passages}{passages}{/}"))
+    prompt = override("answer.read.demos.jsonl", f"{json.dumps(own)}\n{json.dumps(without)}")["answer.read"]
+    for number in range(3):
+        passages = [Passage("p", f"Title {number}", "Text.")] * (number > 0)
+        turns = [turn["content"] for turn in prompt.render({"question": "C?", "passages": passages})]
+        assert turns[1:5:2] == ["Question: A?\n\nPassages:\n<passage 1>\nTitle: T\nX.\n</passage 1>", "Question: B?"]
+        assert ("Passages:" in turns[-1]) is bool(passages)
+    assert len(prompt._openings) == 1
+
+
+def test_a_caller_may_change_the_turns_it_was_given() -> None:
+    fields = {"question": "Who?"}
+    turns = BOOK["answer.cot"].render(fields)
+    turns[0]["content"] = "Forget it."
+    assert BOOK["answer.cot"].render(fields)[0]["content"].startswith("Answer the question")
+
+
+def test_schemas_are_strict_and_ask_for_what_the_text_form_asks() -> None:
+    for name, switches in SWITCHED:
+        for fields in (None, switches):
+            schema = BOOK[name].schema(fields)
+            assert schema["additionalProperties"] is False
+            assert schema["required"] == list(schema["properties"])
+            asked = list(TASKS[name].output.model_fields) if fields is None else TASKS[name].asked(fields)
+            assert list(schema["properties"]) == asked
+    assert "thought" not in BOOK["tor.review"].schema({"thoughts": False})["properties"]
+    assert next(iter(BOOK["cor.review"].schema({"thoughts": True})["properties"])) == "thought"  # before the verdict
+    assert list(BOOK["answer.direct"].schema({})["properties"]) == ["answer"]
+
+
+def test_defaults_are_outputs() -> None:
+    for name in TASKS:
+        assert BOOK[name].default().model_dump().items() >= dict(TASKS[name].default).items()
