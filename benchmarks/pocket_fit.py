@@ -34,6 +34,7 @@ from polyhop.text import fold, normalise
 BY_TYPE = ("near", "focused", "beside", "sentence", "first sentence", "cue before")
 READER_FILES = ("squad_dev", "hotpot_dev_extra", "qed_dev", "nq_open_oracle", "quoref_contrast")
 READER_WEIGHT = 0.2  # of a one-passage example against a multi-hop one
+OTHERS = 6  # passages a question's gold ones are read among
 READER_LIMIT = 2500  # examples of a file
 Reasons = dict[str, float]
 
@@ -48,7 +49,7 @@ class Group:
 
 
 def reading_groups(parts: Iterable[Split], data: Path) -> Iterator[Group]:
-    """Each question over its gold passages, alone and among three others; then questions over one passage."""
+    """Each question over its gold passages, alone and among others; then questions over one passage."""
     chance = random.Random(0)
     for part in parts:
         for row in part.questions:
@@ -58,7 +59,7 @@ def reading_groups(parts: Iterable[Split], data: Path) -> Iterator[Group]:
                 continue
             gold = list(row["gold_pids"])
             others = [pid for pid in row["context_pids"] if pid not in gold and pid in part.passages]
-            for pids in (gold, gold + chance.sample(others, min(3, len(others)))):
+            for pids in (gold, gold + chance.sample(others, min(OTHERS, len(others)))):
                 chance.shuffle(pids)
                 yield _group(asked, [open_page(part.passages[pid]) for pid in pids], row["answers"])
     for name in READER_FILES:

@@ -251,9 +251,9 @@ class Slow:
         try:
             await self.go.wait()
         except asyncio.CancelledError:
+            self.cancelled += 1
             for _ in range(10):  # a connection takes its time to close
                 await asyncio.sleep(0)
-            self.cancelled += 1
             raise
         if self.error is not None:
             raise self.error

@@ -106,14 +106,19 @@ def test_a_call_that_fits_does_not_pass_one_that_waits() -> None:
 
 
 def test_a_call_settled_after_its_minute_changes_nothing() -> None:
-    calls_after = [(0.0, 0.0, 1000), (0.0, 0.0, 1000)]
-
     async def work() -> list[float]:
         limiter = Limiter(64, Rates(tokens_per_minute=1000))
-        async with limiter.slot(900) as slot:
-            await asyncio.sleep(100)
-            slot.used = 100
-        return await _starts(limiter, calls_after)
+
+        async def long() -> None:
+            async with limiter.slot(900) as slot:
+                await asyncio.sleep(100)
+                slot.used = 100
+
+        task = asyncio.ensure_future(long())
+        await asyncio.sleep(70)
+        async with limiter.slot():  # sees that the first has left the minute
+            await task
+        return await _starts(limiter, [(0.0, 0.0, 900), (0.0, 0.0, 900)])
 
     assert run_virtually(work()) == [100, 160]
 

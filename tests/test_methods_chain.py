@@ -8,7 +8,7 @@ import pytest
 
 from polyhop.errors import SettingError
 from polyhop.trace import Branch
-from tests.kit.scene import Scene, names
+from tests.kit.scene import Scene, evidence, names
 
 # --- cor (§4.4 "CoR", Table 13) ----------------------------------------------------------------------------------
 
@@ -34,7 +34,7 @@ async def test_cor_reviews_everything_found_so_far() -> None:
     ]
     assert (answer.text, answer.supported) == ("the end", True)
     assert names(answer.passages) == "a b c d e g h i"
-    assert [(names(piece.passages), piece.answer) for piece in answer.evidence] == [("a b c d e g h i", "X")]
+    assert evidence(answer) == [("a b c d e g h i", "X")]
     assert answer.statistics == {"rounds": 3}
     turns = [(step.label, step.verdict) for step in answer.trace.steps if isinstance(step, Branch)]
     assert turns == [("Q", "search"), ("second", "search"), ("third", "accept")]
@@ -146,7 +146,7 @@ async def test_one_retrieval_reads_five_and_ranks_fifteen(style: str, task: str)
     answer = await scene.play("one-r", style=style)
     assert scene.transcript == ["search Q, 15", f"{task} a b c d e"]
     assert names(answer.passages) == SIXTEEN[: 2 * 15 - 1]
-    assert [(names(piece.passages), piece.answer) for piece in answer.evidence] == [("a b c d e", "the end")]
+    assert evidence(answer) == [("a b c d e", "the end")]
     assert answer.supported
     assert len(scene.model.calls[0].messages) == 2 + 2 * 3
 

@@ -10,7 +10,7 @@ import pytest
 
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.types import Answer
-from tests.kit.world import World, seen
+from tests.kit.world import World, seen, still
 from tests.restated.cor import chain_of_reviews
 from tests.restated.tor import Told, tree_of_reviews
 
@@ -104,11 +104,4 @@ async def test_a_run_twice_is_the_same_run(method: str) -> None:
     for seed in range(20):
         first, _ = await World.random(seed).run(method)
         second, _ = await World.random(seed).run(method)
-        assert _still(first.to_dict()) == _still(second.to_dict())
-
-
-def _still(value: Any) -> Any:
-    """A row without what may differ between two equal runs."""
-    if isinstance(value, dict):
-        return {key: _still(inner) for key, inner in value.items() if key != "volatile"}
-    return [_still(inner) for inner in value] if isinstance(value, list) else value
+        assert still(first.to_dict()) == still(second.to_dict())

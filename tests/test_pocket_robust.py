@@ -12,10 +12,9 @@ from polyhop.lm.pocket.likelihood import log_likelihood
 from polyhop.lm.pocket.tasks import TASKS, do
 from polyhop.types import Passage
 
-PIECES = (
-    "the The of director film or and is was born died #1 #9 's 'S Who Which What when How many (1931 film) “Mill” \" ( ) , "
-    "? . - – 1931 May 5 Ann Lee mother Größe 東京 Москва القاهرة same country both in which that where located 12,000 by"
-).split()
+PIECES = """the The of director film or and is was born died #1 #9 's 'S Who Which What when How many (1931 film) “Mill”
+" ( ) , ? . - – 1931 May 5 Ann Lee mother Größe 東京 Москва القاهرة same country both in which that where located 12,000 by
+""".split()
 texts = st.one_of(st.text(max_size=150), st.lists(st.sampled_from(PIECES), max_size=40).map(" ".join))
 passages = st.lists(st.builds(Passage, st.text(max_size=3), texts, texts), max_size=4)
 
@@ -40,14 +39,29 @@ def test_any_text_is_answered(question: str, given_: list[Passage], analysis: st
 def test_any_text_is_scored(prompt: str, target: str, temperature: float) -> None:
     tokens, logprobs = log_likelihood(prompt, target, temperature)
     assert len(tokens) == len(logprobs)
-    assert all(-200 < value < 0 for value in logprobs)
+    assert all(-200 < value <= 0 for value in logprobs)
 
 
 @pytest.mark.parametrize(
     "piece",
-    ["A ", "a", "born in ", '("A, ', "of the ", "1 ", "May ", "director of ", "X or ", "A's mother ", "東京", "A. ", "was a ",
-     "the country where ", "by the a b c d e ", "A (B ", '"A" ', "film by A, and ", "¿", "\n"],
-)  # fmt: skip
+    [
+        *(
+            "A ",
+            "a",
+            "born in ",
+            '("A, ',
+            "of the ",
+            "1 ",
+            "May ",
+            "director of ",
+            "X or ",
+            "A's mother ",
+            "東京",
+            "A. ",
+        ),
+        *("was a ", "the country where ", "by the a b c d e ", "A (B ", '"A" ', "film by A, and ", "¿", "\n"),
+    ],
+)
 def test_far_too_much_text_is_cut_not_choked_on(piece: str) -> None:
     long = piece * (200_000 // len(piece))
     given_ = [Passage(str(number), long[:500], long) for number in range(3)]

@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import DataError, IndexFolderError, UnknownName
-from polyhop.places import cache_folder
+from polyhop.places import cache_folder, locked
 from polyhop.retrieval import Index, build_index, index_for, open_index, open_retriever
-from polyhop.retrieval.folder import locked
 from polyhop.retrieval.links import LinkMode
 from polyhop.types import Passage
 

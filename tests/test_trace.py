@@ -17,6 +17,7 @@ from polyhop.trace import Ask, Branch, Note, Score, Searched, Usage, add_usage, 
 from polyhop.types import Answer, Passage, Span
 from tests.kit.clock import run_virtually
 from tests.kit.scene import Scene, passage
+from tests.kit.world import still
 
 Method: TypeAlias = Callable[[Run], Awaitable[None]]
 
@@ -284,13 +285,6 @@ def test_steps_cut_short_are_looked_through() -> None:
 
 
 # --- the written form --------------------------------------------------------------------------------------------
-
-
-def still(value: Any) -> Any:
-    """A row without what may differ between two equal runs."""
-    if isinstance(value, dict):
-        return {key: still(inner) for key, inner in value.items() if key != "volatile"}
-    return [still(inner) for inner in value] if isinstance(value, list) else value
 
 
 def test_the_written_form_is_json_and_the_same_but_for_volatile() -> None:

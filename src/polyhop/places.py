@@ -1,11 +1,17 @@
-"""Where polyhop keeps what outlives a run, on each system's own custom."""
+"""Where polyhop keeps what outlives a run, on each system's own custom, and who may write there."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
 
 
 def cache_folder() -> Path:
@@ -37,3 +43,33 @@ def user_cache(platform: str, environment: Mapping[str, str], home: Path) -> Pat
     if platform == "win32":
         return Path(environment.get("LOCALAPPDATA") or home / "AppData" / "Local")
     return home / ".cache"
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Hold the lock file ``path``; yields whether it is held. The system frees it when the process ends in any way.
+
+    With ``wait`` the block is entered once no other process holds it.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError:
+        yield False
+        return
+    try:
+        yield _lock(descriptor, wait)
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, wait: bool) -> bool:
+    while True:
+        try:
+            if sys.platform == "win32":
+                msvcrt.locking(descriptor, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
+            else:
+                fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError:
+            if not (wait and sys.platform == "win32"):  # there a waiting lock gives up after ten tries
+                return False

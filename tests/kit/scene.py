@@ -14,6 +14,7 @@ from typing import Any
 
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
+from polyhop.trace import Note
 from polyhop.types import Answer, Passage
 
 QUESTION = "Q"
@@ -31,6 +32,16 @@ def names(passages: Any) -> str:
     'a b'
     """
     return " ".join(passage.id for passage in passages)
+
+
+def evidence(answer: Answer) -> list[tuple[str, str | None]]:
+    """The pieces of an answer's evidence: their passages and what was concluded from them."""
+    return [(names(piece.passages), piece.answer) for piece in answer.evidence]
+
+
+def notes(answer: Answer) -> list[tuple[str, dict[str, Any]]]:
+    """The remarks in an answer's trace."""
+    return [(step.name, dict(step.data)) for step in answer.trace.steps if isinstance(step, Note)]
 
 
 @dataclass

@@ -46,6 +46,17 @@ def seen(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {key: plain(value) for key, value in sorted(fields.items())}
 
 
+def still(row: Any) -> Any:
+    """A written row without what may differ between two equal runs.
+
+    >>> still({"steps": [{"kind": "ask", "volatile": {"seconds": 0.1}}]})
+    {'steps': [{'kind': 'ask'}]}
+    """
+    if isinstance(row, dict):
+        return {key: still(inner) for key, inner in row.items() if key != "volatile"}
+    return [still(inner) for inner in row] if isinstance(row, list) else row
+
+
 @dataclass
 class World:
     """One random world.

@@ -13,7 +13,7 @@ import orjson
 from polyhop._version import __version__
 from polyhop.errors import DataError, UsageError
 from polyhop.evaluation.report import Report
-from polyhop.retrieval.folder import locked
+from polyhop.places import locked
 from polyhop.types import Answer, Question
 
 PREDICTIONS = "predictions.jsonl"

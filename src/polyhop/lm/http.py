@@ -65,7 +65,7 @@ class _Link:
 class Server:
     """A model server reached over HTTP from any event loop: each has its own connections, all share the ``rates``.
 
-    ``most_attempts`` counts the first attempt too. ``timeout`` is seconds for one attempt, the whole body included.
+    ``retries`` are the attempts after the first; ``timeout`` is seconds for one of them, the whole body included.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Server:
             return None
 
     async def aclose(self) -> None:
-        """Close the connections, those of other loops too where they can be; the server can be used again after."""
+        """Close the connections, in every loop: calls still under way fail. The server can be used again after."""
         here = self._links.pop(asyncio.get_running_loop(), None)
         self._last = (None, None)
         if here is not None:
@@ -178,7 +178,7 @@ class Server:
             headers=self._headers,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=self.timeout, sock_connect=min(self.timeout, 15)),
-            proxy=_proxy(self.address),
+            proxy=proxy_for(self.address),
         )
 
 
@@ -188,7 +188,7 @@ def _total_tokens(data: Any) -> int | None:
     return total if isinstance(total, int) else None
 
 
-def _proxy(address: Address) -> str | None:
+def proxy_for(address: Address) -> str | None:
     """The proxy the environment names for this server; looked up once, for aiohttp would do it at every call."""
     if address.host in _LOOPBACK or proxy_bypass(address.host):
         return None

@@ -39,7 +39,8 @@ class OpenAICompatible:
     given text, as long as the server echoes log-probabilities (vLLM does, llama.cpp's server does not).
 
     One object serves any number of event loops, one after the other or at once; ``max_concurrency`` holds for each,
-    the limits a minute for all together. ``aclose`` belongs at the end of each loop.
+    the limits a minute for all together. ``aclose`` belongs at the end. (llama.cpp's server stands still for seconds
+    when more connections come at once than it has HTTP threads: keep ``max_concurrency`` to its ``--threads-http``.)
 
     Raises ``SettingError`` for what cannot work; ``complete`` and ``score`` raise ``LMError`` when an answer cannot be
     had. A withheld answer is no error: its text is empty and its ``finish_reason`` ``content_filter``.
@@ -102,7 +103,7 @@ class OpenAICompatible:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections; the model can be used again after."""
+        """Close the connections, in every loop; the model can be used again after."""
         await self._server.aclose()
 
     async def complete(self, request: Request) -> Completion:
@@ -182,7 +183,7 @@ class OpenAICompatible:
             "temperature": request.temperature,
         }
         if self.chat:
-            payload["messages"] = request.messages
+            payload["messages"] = list(request.messages)
         else:
             payload["prompt"] = flatten(request.messages)
         if request.stop:

@@ -149,7 +149,10 @@ def explain(model: str, url: str, failed: Failed, models: Sequence[str] | None) 
     if trouble.meaning == "missing" and models is not None:
         near = nearest(model, models)
         advice = f"The server has {', '.join(map(repr, models[:20])) or 'no model'}{', …' if len(models) > 20 else ''}."
-        advice += f" Did you mean {near!r}?" if near else ""
+        if model in models:
+            advice = "The server has this model but does not offer it this way: try chat=False, or True."
+        elif near:
+            advice += f" Did you mean {near!r}?"
     tries = f" ({failed.attempts} attempts in {failed.seconds:.0f} s)" if failed.attempts > 1 else ""
     return f"model {model!r} at {url}: {trouble.what.rstrip('.')}{tries}. {advice}".rstrip()
 

@@ -18,9 +18,7 @@ import orjson
 from polyhop._version import __version__
 from polyhop.data.corpora import INDEX_MANIFEST
 from polyhop.errors import IndexFolderError
-
-if sys.platform != "win32":
-    import fcntl
+from polyhop.places import locked
 
 _LOCK = ".building"
 _SAMPLES, _SAMPLE_BYTES = 64, 64 * 1024
@@ -55,32 +53,6 @@ def new_folder(folder: Path, *, kind: str, overwrite: bool = False) -> Iterator[
     except BaseException:
         remove(building)
         raise
-
-
-@contextmanager
-def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Hold the lock file ``path``; yields whether it is held. The system frees it when the process ends in any way.
-
-    With ``wait`` the block is entered once no other process holds it. Where the system has no such locks (Windows) a
-    waiting lock is taken for held, another for not.
-    """
-    if sys.platform == "win32":
-        yield wait
-        return
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError:
-        yield False
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        held = True
-    except OSError:
-        held = False
-    try:
-        yield held
-    finally:
-        os.close(descriptor)
 
 
 def remove(folder: Path) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from polyhop.data.corpora import Corpus
 from polyhop.errors import IndexFolderError, UnknownName
-from polyhop.places import cache_folder
+from polyhop.places import cache_folder, locked
 from polyhop.retrieval.bm25 import BM25_FOLDER, BM25Writer, Stemmer
-from polyhop.retrieval.folder import check, locked, new_folder, remove, seal
+from polyhop.retrieval.folder import check, new_folder, remove, seal
 from polyhop.retrieval.links import LinkMode, Links, build_links
 from polyhop.retrieval.store import PassageStore, StoreWriter
 from polyhop.types import Passage

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from polyhop.errors import IndexFolderError, UsageError
-from polyhop.places import cache_folder
+from polyhop.places import cache_folder, locked
 from polyhop.retrieval.bm25 import analyser
-from polyhop.retrieval.folder import check, locked, new_folder, seal
+from polyhop.retrieval.folder import check, new_folder, seal
 from polyhop.retrieval.store import TIE, map_bytes, map_numbers
 from polyhop.types import Passage
 

@@ -46,8 +46,10 @@ _VERBS = {
     "published": "publisher", "released": "publisher", "made": "founder",
     "founded": "founder", "created": "founder", "sang": "performer",
 }  # fmt: skip
-_PLACES = "country|nation|state|city|county|continent|region|district|province|town|municipality|island|territory"
-_TOWNS = frozenset({"city", "town"})
+_PLACES = (
+    "country|nation|state|city|county|continent|region|district|province|town|village|municipality|island|territory"
+)
+_TOWNS = frozenset({"city", "town", "village"})
 _KIND = (
     r"(?:the )?(?:(?:film|movie|song|single|album|book|novel|play|series|band|company|show|magazine|game|TV show) )?"
 )
@@ -61,7 +63,7 @@ _WHO = re.compile(
     re.IGNORECASE,
 )  # fmt: skip
 _WHERE = re.compile(
-    rf"\bthe (?P<noun>{_PLACES}) (?:(?:where|in which|that|which) )?(?:the )?(?:village of |city of |town of )?(?=\S)",
+    rf"\bthe (?P<noun>{_PLACES}) (?:(?:where|in which|that|which) )?(?:the (?:village|city|town) of )?{_KIND}(?=\S)",
     re.IGNORECASE,
 )
 _WHERE_END = re.compile(
@@ -88,7 +90,8 @@ _LAST: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"^where (?:did|does) # work", "employer"),
         (rf"^{_WHEN} (?:was|were) # (?:founded|established|formed|started|created|launched)", "start"),
         (rf"^{_WHEN} (?:was|were|did) # (?:released|published|come out|premiered)", "release"),
-        (r"^who directed #", "director"), (r"^who wrote #", "writer"), (r"^who (?:founded|formed|created) #", "founder"),
+        (r"^who directed #", "director"), (r"^who wrote #", "writer"),
+        (r"^who (?:founded|formed|created) #", "founder"),
     )
 )  # fmt: skip
 _DONE = re.compile(r"^(?:who|what|where|when|which(?: \w+)?) (?:is|was|are|were)(?: the)? ?#\s*\??$", re.IGNORECASE)
@@ -139,7 +142,7 @@ def _last_relation(plain: str) -> str | None:
 def _direct(question: str) -> tuple[Step, ...]:
     """The one step of a question about a name itself: "When was Dark Mill released?"."""
     for name in find_names(question):
-        masked = re.sub(rf"{_KIND}{re.escape(name)}", "#", question.strip(), count=1)
+        masked = re.sub(rf"(?:the (?:\w+ )??)?{_KIND}{re.escape(name)}", "#", question.strip(), count=1)
         if relation := _last_relation(masked):
             return (Step(name, relation, question),)
     return ()

@@ -162,7 +162,7 @@ def _place(page: Page, kind: str) -> list[Value]:
         listed = kind == "state" and mention.text.lower() in REGIONS
         if worded or listed:
             return [Value(mention.text, mention.sentence)]
-    if kind in ("city", "town"):
+    if kind in ("city", "town", "village"):
         found = [value for rule in RULES["location"] for value in _apply(rule, page)]
         return found[:1]
     return []

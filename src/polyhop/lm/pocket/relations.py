@@ -140,7 +140,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "headquarters": (_rule(r"\b(?:headquarter(?:s|ed)|based|located|situated|office)\b", _NAMES, 60, _IN),),
     "location": (
         _rule(r"\b(?:located|situated|based|found|headquartered|held|lies)\b", _NAMES, 60, _AT),
-        _rule(r"\b(?:in|of)\s(?:the )?", _NAMES, 2, lead=True),
+        _rule(r"\b(?:in|of|from)\s(?:the )?", _NAMES, 2, lead=True),
     ),
 }
 
@@ -157,5 +157,6 @@ PLACE_KINDS: dict[str, tuple[str, ...]] = {
     "island": ("island",),
     "city": ("city",),
     "town": ("town",),
+    "village": ("village",),
     "continent": ("africa", "europe", "asia", "america", "oceania", "antarctica", "continent"),
 }

@@ -95,7 +95,7 @@ def _fuse(fields: Fields) -> Value:
 
 
 def _votes(question: str, evidence: Sequence[Fields]) -> dict[str, tuple[float, str]]:
-    """Weight and wording of each answer: a piece read again counts as much as it is sufficient, its analysis a little."""
+    """Weight and wording of each answer: a piece read again counts by its sufficiency, its analysis a little."""
     votes: dict[str, tuple[float, str]] = defaultdict(lambda: (0.0, ""))
     for piece in evidence:
         path = study(question, piece["passages"])

@@ -1,0 +1,21 @@
+"""Asking a server of the kit through our client."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from polyhop.lm import Completion, OpenAICompatible, Request
+from tests.kit.server import FakeServer
+
+
+def request(text: str = "Where?", **more: Any) -> Request:
+    """A request of one user message."""
+    return Request(
+        task="answer.direct", fields={"question": text}, messages=[{"role": "user", "content": text}], **more
+    )
+
+
+async def ask(server: FakeServer, asked: Request | None = None, **settings: Any) -> Completion:
+    """One call with a client of its own, made with ``settings``."""
+    async with OpenAICompatible("tiny", server.url, **settings) as lm:
+        return await lm.complete(asked or request())

@@ -1,0 +1,45 @@
+"""A method written in the test itself, handed a run: what it returned, and the engine's answer around it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+
+from polyhop.engine import Engine, Models, Run
+from polyhop.types import Answer
+
+Method: TypeAlias = Callable[[Run], Awaitable[Any]]
+RIGHT = "It is known. The answer is Paris."
+
+
+async def using(method: Method, model: Any, **engine: Any) -> tuple[Any, Answer]:
+    """What ``method`` returned when it was handed a run, and the engine's answer around it."""
+    found: list[Any] = []
+
+    async def function(question: str, run: Run) -> Answer:
+        found.append(await method(run))
+        return Answer("")
+
+    models = Models(model if isinstance(model, Mapping) else {"default": model})
+    answer = await Engine(models=models, **engine).answer(function, "by hand", "Q", "qa", {})
+    return found[0], answer
+
+
+def one_ask(task: str = "answer.cot", **fields: Any) -> Method:
+    return lambda run: run.ask(task, **(fields or {"question": "Q"}))
+
+
+async def fork(*work: Awaitable[Any]) -> None:
+    """Wait for all of it in one task group inside another."""
+
+    async def waiting(one: Awaitable[Any]) -> None:
+        await one
+
+    async def inner() -> None:
+        async with asyncio.TaskGroup() as group:
+            for one in work:
+                group.create_task(waiting(one))
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(inner())
