@@ -19,6 +19,7 @@ from polyhop._version import __version__
 
 if TYPE_CHECKING:
     from polyhop.data.corpora import open_corpus
+    from polyhop.errors import PolyhopError
     from polyhop.evaluation.runner import evaluate
     from polyhop.lm.scripted import ScriptedLM
     from polyhop.methods.registry import method, methods
@@ -31,6 +32,7 @@ _HOMES = {
     "Evidence": "polyhop.types",
     "Passage": "polyhop.types",
     "Pipeline": "polyhop.pipeline",
+    "PolyhopError": "polyhop.errors",
     "Question": "polyhop.types",
     "ScriptedLM": "polyhop.lm.scripted",
     "Span": "polyhop.types",
@@ -47,6 +49,7 @@ __all__ = [
     "Evidence",
     "Passage",
     "Pipeline",
+    "PolyhopError",
     "Question",
     "ScriptedLM",
     "Span",

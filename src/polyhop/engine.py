@@ -431,7 +431,7 @@ class _Call:
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
-        """What makes it the same ask again: task, model, settings and fields, passages by id."""
+        """What makes it the same ask again: task, model, settings and fields."""
         return (self.prompt.task.name, self.model.name, *self.settings.values(), *map(frozen, self.fields.values()))
 
 
@@ -474,14 +474,14 @@ async def _searched(retriever: Retriever | Search | None, query: str, k: int) ->
 
 
 def frozen(value: Any) -> Hashable:
-    """A field's value as something hashable: passages by id, sequences and mappings as tuples.
+    """A field's value as something hashable: passages by id and text, sequences and mappings as tuples.
 
     >>> frozen({"passages": [Passage("p", "T", "x")]})
-    (('passages', ('p',)),)
+    (('passages', (('p', 'x'),)),)
     """
     match value:
         case Passage():
-            return value.id
+            return (value.id, value.text)
         case Mapping():
             return tuple((key, frozen(item)) for key, item in value.items())
         case list() | tuple():

@@ -41,8 +41,9 @@ class RunFolder:
         """Write one finished question down, its trace first, so that a row always has its trace."""
         with self._kept():
             _write(self.folder / row["trace"], orjson.dumps(answer.to_dict()))
-            self._predictions.write(orjson.dumps(row) + b"\n")
-            self._predictions.flush()
+            line = orjson.dumps(row) + b"\n"
+            while line:  # an unbuffered file may take a part: nothing waits in memory for a kill to lose
+                line = line[self._predictions.write(line) :]
 
     def finish(self, rows: Sequence[Mapping[str, Any]], metrics: Mapping[str, Any]) -> None:
         """Rewrite the predictions in dataset order (rows of questions beyond this run's limit stay, after them) and

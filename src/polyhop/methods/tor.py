@@ -175,8 +175,7 @@ async def _respond(
 ) -> Response:
     """§3.3; with an empty pool, from the passages of the relevant paths, or closed-book."""
     if not pool:
-        ends = [path for path in relevant if not any(_extends(other, path) for other in relevant)]
-        passages = tuple(dict.fromkeys(passage for path in ends for passage in path))
+        passages = tuple(dict.fromkeys(passage for path in relevant for passage in path))
         run.note("empty pool", fallback="relevant passages" if passages else "closed book")
         if not passages:
             response: Response = await run.ask("answer.cot", options={"shots": shots}, final=True, question=question)
@@ -198,10 +197,6 @@ def _ranked(pool: list[Evidence], response: Response, run: Run, limit: int) -> t
 
 def _text(passage: Passage) -> str:
     return f"{passage.title} {passage.text}"
-
-
-def _extends(longer: Path, path: Path) -> bool:
-    return len(longer) > len(path) and longer[: len(path)] == path
 
 
 def _passages(pool: list[Evidence]) -> Path:
