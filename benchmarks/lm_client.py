@@ -7,7 +7,7 @@ server on loopback in a process of its own that takes 100 ms a call. ``ideal`` i
 several rounds, in turn with the others, and its best figures count: on a shared machine the rest is other work.
 ``--check`` exits with 1 when a bar is missed.
 
-A further row is a function that, given the URL, opens an async context of ``ask(question, step)``; see ``ROWS``.
+A further row is a function that, given the URL, opens an async context of ``answer(question)``; see ``ROWS``.
 """
 
 from __future__ import annotations
@@ -24,13 +24,18 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from dataclasses import dataclass
 from pathlib import Path
 
+from polyhop import Answer, Passage
+from polyhop.engine import Engine, Models, Run
 from polyhop.lm import CachedLM, CompletionCache, LanguageModel, Message, OpenAICompatible, Request
 
 QUESTIONS, STEPS, AT_ONCE, LATENCY = 200, 16, 64, 0.1
 FILLER = "A passage of some words about a film, its director and the town where he was born. " * 42
 
 Ask = Callable[[int, int], Awaitable[object]]
-Opener = Callable[[str], AbstractAsyncContextManager[Ask]]
+"""One call: of a question, its how-manieth."""
+Answering = Callable[[int], Awaitable[object]]
+"""All calls of a question, in turn."""
+Opener = Callable[[str], AbstractAsyncContextManager[Answering]]
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,16 @@ def prompt(question: int, step: int) -> list[Message]:
     return [{"role": "user", "content": f"{FILLER}\nQuestion {question}, step {step}: where was the director born?"}]
 
 
+def in_turn(ask: Ask) -> Answering:
+    """A question as its calls, one after another."""
+
+    async def answer(question: int) -> None:
+        for step in range(STEPS):
+            await ask(question, step)
+
+    return answer
+
+
 async def _complete(lm: LanguageModel, question: int, step: int) -> None:
     request = Request(
         task="answer.direct", fields={"question": f"{question}.{step}"}, messages=prompt(question, step), max_tokens=100
@@ -76,25 +91,25 @@ async def _complete(lm: LanguageModel, question: int, step: int) -> None:
 
 
 @asynccontextmanager
-async def ours(url: str) -> AsyncIterator[Ask]:
+async def ours(url: str) -> AsyncIterator[Answering]:
     """Our client, bare."""
     async with OpenAICompatible("tiny", url, max_concurrency=AT_ONCE) as lm:
-        yield lambda question, step: _complete(lm, question, step)
+        yield in_turn(lambda question, step: _complete(lm, question, step))
 
 
 @asynccontextmanager
-async def ours_cached(url: str) -> AsyncIterator[Ask]:
+async def ours_cached(url: str) -> AsyncIterator[Answering]:
     """Our client behind a cache that knows none of the calls."""
     with tempfile.TemporaryDirectory() as folder:
         cache = CompletionCache(Path(folder) / "lm.sqlite")
         lm = CachedLM(OpenAICompatible("tiny", url, max_concurrency=AT_ONCE), cache)
-        yield lambda question, step: _complete(lm, question, step)
+        yield in_turn(lambda question, step: _complete(lm, question, step))
         await lm.aclose()
         cache.close()
 
 
 @asynccontextmanager
-async def openai_client(url: str) -> AsyncIterator[Ask]:
+async def openai_client(url: str) -> AsyncIterator[Answering]:
     """The ``openai`` package's client with its default transport."""
     from openai import AsyncOpenAI
 
@@ -111,24 +126,40 @@ async def openai_client(url: str) -> AsyncIterator[Ask]:
                 )
             assert reply.choices[0].message.content
 
-        yield ask
+        yield in_turn(ask)
+
+
+async def sixteen_readings(question: str, run: Run) -> Answer:
+    """A method that reads one set of passages after another."""
+    for step in range(STEPS):
+        passages = [Passage(f"{step}.{n}", f"Passage {step}.{n}", FILLER[: 600 + step]) for n in range(3)]
+        await run.ask("answer.read_cot", question=question, passages=passages)
+    return Answer("")
+
+
+@asynccontextmanager
+async def whole_engine(url: str) -> AsyncIterator[Answering]:
+    """Our client under the engine: prompts rendered, replies parsed, cached, traced."""
+    with tempfile.TemporaryDirectory() as folder:
+        cache = CompletionCache(Path(folder) / "lm.sqlite")
+        lm = CachedLM(OpenAICompatible("tiny", url, max_concurrency=AT_ONCE), cache)
+        engine = Engine(models=Models({"default": lm}))
+        yield lambda question: engine.answer(sixteen_readings, "bench", f"Question {question}?", "qa", {})
+        await lm.aclose()
+        cache.close()
 
 
 ROWS = [
     Row("polyhop", ours, most_wall=1.15, most_cpu=200),
     Row("polyhop + cache", ours_cached, most_wall=1.15),
+    Row("polyhop, engine", whole_engine, most_cpu=500),
     Row("openai", openai_client),
 ]
 
 
 async def measure(row: Row, url: str) -> Measured:
     """One round of a row."""
-    async with row.open(url) as ask:
-
-        async def answer(question: int) -> None:
-            for step in range(STEPS):
-                await ask(question, step)
-
+    async with row.open(url) as answer:
         gc.collect()
         wall, cpu = time.perf_counter(), time.process_time()
         await asyncio.gather(*(answer(question) for question in range(QUESTIONS)))

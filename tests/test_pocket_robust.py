@@ -13,7 +13,7 @@ from polyhop.lm.pocket.tasks import TASKS, do
 from polyhop.types import Passage
 
 PIECES = """the The of director film or and is was born died #1 #9 's 'S Who Which What when How many (1931 film) “Mill”
-" ( ) , ? . - – 1931 May 5 Ann Lee mother Größe 東京 Москва القاهرة same country both in which that where located 12,000 by
+" ( ) , ? . - – 1931 May 5 Ann Lee mother Größe 東京 Москва القاهرة same country both in which that where located 12,000
 """.split()
 texts = st.one_of(st.text(max_size=150), st.lists(st.sampled_from(PIECES), max_size=40).map(" ".join))
 passages = st.lists(st.builds(Passage, st.text(max_size=3), texts, texts), max_size=4)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -25,6 +26,8 @@ YES, NO, REJECTED = (True, True), (True, False), (False, False)
 """Relevant and supported; relevant alone; neither."""
 
 STEPS = "Step 1\nJudgment: {}\nStep 2\nJudgment: {}\nStep 3\nOutput: {}"
+STEP_3 = "[ANSWER] and the answer, or [QUERY] and the query"
+FORM = STEPS.format("[RELEVANT] or [IRRELEVANT]", "[SUPPORTED] or [UNSUPPORTED]", STEP_3)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +52,7 @@ STEPS = "Step 1\nJudgment: {}\nStep 2\nJudgment: {}\nStep 3\nOutput: {}"
         (STEPS.format("[RELEVANT]", "[SUPPORTED]", "[ANSWER] - Lars Sonck"), YES, "Lars Sonck"),
         (STEPS.format("[RELEVANT]", "[SUPPORTED]", "[ANSWER] -40 °C"), YES, "-40 °C"),
         (STEPS.format("[RELEVANT]", "[SUPPORTED]", "[ANSWER]\nLars Sonck"), YES, "Lars Sonck"),
-        (STEPS.format("[RELEVANT]", "[SUPPORTED]", "[ANSWER]\n\n> Lars Sonck\n\nHope this helps!"), YES, "> Lars Sonck"),
+        (STEPS.format("[RELEVANT]", "[SUPPORTED]", "[ANSWER]\n\n> Lars Sonck\n\nHope it helps!"), YES, "Lars Sonck"),
         (STEPS.format("[RELEVANT]", "[SUPPORTED]", '[ANSWER] "Lars Sonck"'), YES, "Lars Sonck"),
         (STEPS.format("[RELEVANT]", "[SUPPORTED]", "[ANSWER] Lars Sonck\nLet me know if …"), YES, "Lars Sonck"),
         (STEPS.format("[RELEVANT]", "[SUPPORTED]", "[ANSWER] Лев Толстой"), YES, "Лев Толстой"),
@@ -63,9 +66,7 @@ STEPS = "Step 1\nJudgment: {}\nStep 2\nJudgment: {}\nStep 3\nOutput: {}"
         (STEPS.format("[RELEVANT] or [IRRELEVANT]: [RELEVANT]", "[UNSUPPORTED]", "[QUERY] Ainola"), NO, "Ainola"),
         (STEPS.format("[RELEVANT] or [IRRELEVANT]\n[RELEVANT]", "[SUPPORTED]", "[ANSWER] him"), YES, "him"),
         (
-            STEPS.format("[RELEVANT] or [IRRELEVANT]", "[SUPPORTED] or [UNSUPPORTED]", "[ANSWER] and the answer, or [QUERY] and the query")
-            + "\n"
-            + STEPS.format("[RELEVANT]", "[SUPPORTED]", "[ANSWER] Lars Sonck"),
+            f"{FORM}\n{STEPS.format('[RELEVANT]', '[SUPPORTED]', '[ANSWER] Lars Sonck')}",
             YES,
             "Lars Sonck",
         ),
@@ -81,7 +82,7 @@ STEPS = "Step 1\nJudgment: {}\nStep 2\nJudgment: {}\nStep 3\nOutput: {}"
         ("- Judgment: [IRRELEVANT]", REJECTED, None),
         ("Step 1: Judgment: RELEVANT\nStep 2: Judgment: UNSUPPORTED\nStep 3: Query: Ainola", NO, "Ainola"),
         ("[RELEVANT] [SUPPORTED] [ANSWER] Rome<|im_end|>\n<|im_start|>user\n[IRRELEVANT]", YES, "Rome"),
-        ("[RELEVANT] [SUPPORTED] [ANSWER] Rome\n\nQuestion: Where?\n\n[IRRELEVANT] [UNSUPPORTED] [QUERY] a", YES, "Rome"),
+        ("[RELEVANT] [SUPPORTED] [ANSWER] Rome\n\nQuestion: Where?\n\n[IRRELEVANT] [UNSUPPORTED]", YES, "Rome"),
         ("Question: Where?\n[RELEVANT] [SUPPORTED] [ANSWER] Rome", YES, "Rome"),
         ("[RELEVANT] 关于这个问题 [SUPPORTED] 足够 [ANSWER] 东京", YES, "东京"),
         ('{"relevant": true, "supported": true, "answer": "Rome", "query": null}', YES, "Rome"),
@@ -89,8 +90,8 @@ STEPS = "Step 1\nJudgment: {}\nStep 2\nJudgment: {}\nStep 3\nOutput: {}"
 )  # fmt: skip
 def test_reviews_are_read(reply: str, judged: tuple[bool, bool], told: str | None) -> None:
     for task in ("tor.review", "cor.review"):
-        for rendering in ("text", "json"):
-            review = read(task, reply, rendering)  # type: ignore[arg-type]
+        for rendering in get_args(Rendering):
+            review = read(task, reply, rendering)
             assert (review["relevant"], review["supported"]) == judged
             assert review["answer" if review["supported"] else "query"] == told
             assert review["query" if review["supported"] else "answer"] is None
@@ -114,7 +115,8 @@ def test_reviews_are_read(reply: str, judged: tuple[bool, bool], told: str | Non
         ("[RELEVANT] [SUPPORTED] [ANSWER] None", "Step 3"),
         ("[RELEVANT] [SUPPORTED] [QUERY] Ainola", "Step 3"),
         ("[RELEVANT] [SUPPORTED] [ANSWER] …", "Step 3"),
-        ("[RELEVANT] [SUPPORTED] [ANSWER] and the answer, or [QUERY] and the query", "Step 3"),
+        (FORM, "Step 1"),
+        (f"[RELEVANT] [SUPPORTED] {STEP_3}", "Step 3"),
         ("Sunt relevante.", "Step 1"),
         ("[" * 1_000_000, "Step 1"),
         ("[RELEVANT" * 100_000, "Step 1"),
@@ -181,9 +183,9 @@ def test_sufficiency_that_only_repeats_the_form_is_malformed() -> None:
     ],
 )
 def test_supplements_are_read(reply: str, thought: str | None, information: str, answer: str | None) -> None:
-    for rendering in ("text", "json"):
+    for rendering in get_args(Rendering):
         told = {"thought": thought, "information": information, "answer": answer}
-        assert read("tor.complete", reply, rendering) == told  # type: ignore[arg-type]
+        assert read("tor.complete", reply, rendering) == told
 
 
 @pytest.mark.parametrize(
@@ -234,7 +236,7 @@ REASONED = [
     ("A.\n[ANSWER]: Ridley Scott", "A.", "Ridley Scott"),
     ("A.\n[ANSWER] Ridley Scott", "A.", "Ridley Scott"),
     ("A. The answer is X. Wait.\nThe answer is Y.", "A. The answer is X. Wait.", "Y"),
-    ("A. The answer is Y. Note that the answer is only a guess.", "A.", "Y"),
+    ("A. The answer is Rome. Note that the answer is only a guess.", "A.", "Rome"),
     ("A. The answer is Y.\nIf the answer is wrong, tell me.", "A.", "Y"),
     ("Thailand borders Laos, so the answer is: Thailand.", "Thailand borders Laos,", "Thailand"),
     ("I would say the answer is Thailand.", "I would say", "Thailand"),
@@ -266,8 +268,8 @@ REASONED = [
 @pytest.mark.parametrize(("reply", "rationale", "answer"), REASONED)
 def test_reasoned_answers_are_read(reply: str, rationale: str | None, answer: str) -> None:
     for task in ("answer.cot", "answer.read_cot", "tor.fuse"):
-        for rendering in ("text", "json"):
-            assert read(task, reply, rendering) == {"rationale": rationale, "answer": answer}  # type: ignore[arg-type]
+        for rendering in get_args(Rendering):
+            assert read(task, reply, rendering) == {"rationale": rationale, "answer": answer}
 
 
 @pytest.mark.parametrize(("reply", "answer"), [(reply, answer) for reply, _, answer in REASONED])
@@ -289,8 +291,8 @@ def test_direct_answers_are_read_from_all_that_too(reply: str, answer: str) -> N
         ("Sure!\nRidley Scott\nHe directed it in the year of 1979, as far as I know.", "Ridley Scott"),
         ("Here you are:\n\n```\nRidley Scott\n```", "Ridley Scott"),
         ("`Ridley Scott`", "Ridley Scott"),
-        ("- Ridley Scott", "- Ridley Scott"),
-        ("The director of the film was the well known Ridley Scott", "The director of the film was the well known Ridley Scott"),
+        ("- Ridley Scott", "Ridley Scott"),
+        ("Its director was the well known Sir Ridley Scott.", "Its director was the well known Sir Ridley Scott"),
         ("Answer: Ridley Scott\n\nQuestion: Who wrote it?\nAnswer: Dan O'Bannon", "Ridley Scott"),
     ],
 )  # fmt: skip
@@ -324,9 +326,9 @@ def test_direct_answers_are_read(reply: str, answer: str) -> None:
 )
 def test_replies_without_an_answer_are_malformed(reply: str) -> None:
     for task in ("answer.cot", "answer.direct", "answer.read", "answer.read_cot", "tor.fuse"):
-        for rendering in ("text", "json"):
+        for rendering in get_args(Rendering):
             with pytest.raises(Malformed):
-                read(task, reply, rendering)  # type: ignore[arg-type]
+                read(task, reply, rendering)
 
 
 def test_reasoning_alone_is_no_answer_but_an_explained_one_is_direct() -> None:
@@ -384,9 +386,10 @@ def test_json_that_does_not_fit_says_why(text: str, complaint: str) -> None:
 
 
 def test_the_complaint_is_about_the_form_that_was_asked_for() -> None:
-    for rendering, complaint in {"text": "Step 1 needs", "json": "must be one JSON object"}.items():
-        with pytest.raises(Malformed, match=complaint):
-            read("tor.review", "Hello.", rendering)  # type: ignore[arg-type]
+    with pytest.raises(Malformed, match="Step 1 needs"):
+        read("tor.review", "Hello.", "text")
+    with pytest.raises(Malformed, match="must be one JSON object"):
+        read("tor.review", "Hello.", "json")
 
 
 # --- length ------------------------------------------------------------------------------------------------------
@@ -400,21 +403,55 @@ def test_the_middle_of_an_endless_reply_is_left_out() -> None:
     assert read("answer.cot", "The answer is Rome." + "\nThinking" * 100_000)["answer"] == "Rome"
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
-        "[", "]", "[ANSWER] ", "[ANSWER", "[ANSWER] [QUERY] ", "[RELEVANT] or ", "[ANSWER]\n\n", "The answer is ",
-        "The answer is none. ", "answer (", "answer ((", "Answer:\n", "**Answer**\n", "Step 1\n", "Thought:\n", "A. ", "No. ",
-        "<answer>", "</answer>", r"\boxed{", r"\boxed{\text{", "Finish[", "{", '{"a":', "{}", '{"answer": ""} ', "Question:", "\n", " ",
-        "*", "* ", '"', "```\n", "<|im_end|>", "- ", ": ", "a:", "the ", "not ", "relevant ", "Judgment: the ", "\u200b", "é", "。", "]:",
-    ],
-)  # fmt: skip
+PIECES = [
+    *("[", "]", "[ANSWER] ", "[ANSWER", "[ANSWER] [QUERY] ", "[RELEVANT] or ", "[ANSWER]\n\n", "]:", "[ ", "[a "),
+    *(
+        "The answer is ",
+        "The answer is none. ",
+        "answer (",
+        "answer ((",
+        "Answer:\n",
+        "**Answer**\n",
+        "answer is:\n**\n",
+    ),
+    *(
+        "Step 1\n",
+        "Thought:\n",
+        "Judgment: the ",
+        "Question:",
+        "A. ",
+        "No. ",
+        "not ",
+        "relevant ",
+        "the ",
+        "a:",
+        "- ",
+        ": ",
+    ),
+    *("<answer>", "</answer>", r"\boxed{", r"\boxed{\text{", "Finish[", "<|im_end|>", "```\n", "*", "* ", '"', "'\""),
+    *("{", '{"a":', "{}", '{"answer": ""} ', "\n", " ", "\t", "\u200b", "é", "。"),
+]
+
+
+@pytest.mark.parametrize("piece", PIECES)
 def test_the_same_thing_over_and_over_is_read_or_refused(piece: str) -> None:
     """Not one of these may take long: each would, were a reader more than linear in its length."""
     for task in TASKS:
         for text in (piece * 1_000_000)[:1_000_000], piece * 500:
-            for rendering in ("text", "json"):
-                try:
-                    BOOK[task].read(text, FIELDS, rendering)  # type: ignore[arg-type]
-                except Malformed as complaint:
-                    assert str(complaint)
+            read_or_refused(task, text)
+
+
+@pytest.mark.parametrize("filling", [" ", "\n", "*", " *", ": ", "-", "_", "x ", "A. "])
+@pytest.mark.parametrize(
+    "before", ["", "Thought", "Answer", "Step 1", "yes", "not", "Judgment:", "<answer>", "The answer is"]
+)
+def test_a_gap_without_end_is_read_or_refused(before: str, filling: str) -> None:
+    for task in ("tor.review", "tor.complete", "answer.cot", "answer.direct"):
+        for after in ("", "Question: Who?", "answer", "is"):
+            read_or_refused(task, f"x\n{before}{filling * 15_000}{after}")
+
+
+def read_or_refused(task: str, text: str) -> None:
+    for rendering in get_args(Rendering):
+        with contextlib.suppress(Malformed):
+            assert BOOK[task].read(text, FIELDS, rendering)

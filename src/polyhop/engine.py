@@ -34,7 +34,7 @@ from polyhop.recorder import OpenStep, Recorder
 from polyhop.retrieval.base import Retriever
 from polyhop.retrieval.tfidf import similarities
 from polyhop.text import estimate_tokens, find_folded, normalise
-from polyhop.trace import Ask, Note, Readout, Score, Searched, Usage
+from polyhop.trace import Ask, Note, Readout, Score, Searched, Step, Usage
 from polyhop.types import Answer, Citation, Kind, Passage, Read, Search, Span
 
 T = TypeVar("T")
@@ -100,24 +100,42 @@ class Engine:
     seed: int | None = None
 
     async def answer(
-        self, function: Callable[..., Awaitable[Answer]], name: str, question: str, kind: Kind, settings: Asked
+        self,
+        function: Callable[..., Awaitable[Answer]],
+        name: str,
+        question: str,
+        kind: Kind,
+        settings: Asked,
+        listen: Callable[[Step], object] | None = None,
     ) -> Answer:
-        """Run a method on one question; its answer with citations, trace and usage."""
-        run = Run(self, question, name, kind)
+        """Run a method on one question; its answer with citations, confidence, trace and usage. ``listen`` is told of
+        every step as it ends, and of a branch as it begins too."""
+        run = Run(self, question, name, kind, listen=listen)
         with run.recorder.recording():
             found = await function(question, run, **settings)
         trace = run.recorder.trace()
         usage = Usage.of(trace, run.recorder.clock(), wasted=run.wasted)
-        return replace(found, citations=found.citations or cite(found), trace=trace, usage=usage)
+        sure = found.confidence if found.confidence is not None else confidence(found, run.final)
+        return replace(found, confidence=sure, citations=found.citations or cite(found), trace=trace, usage=usage)
 
 
 class Run:
     """One question under way. A method calls these and nothing else."""
 
-    def __init__(self, engine: Engine, question: str, method: str, kind: Kind, scouts_for: Ahead | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        question: str,
+        method: str,
+        kind: Kind,
+        *,
+        scouts_for: Ahead | None = None,
+        listen: Callable[[Step], object] | None = None,
+    ) -> None:
         self.kind = kind
-        self.recorder = Recorder(question, method, silent=scouts_for is not None)
+        self.recorder = Recorder(question, method, silent=scouts_for is not None, listen=listen)
         self.wasted = 0
+        self.final: Completion | None = None
         self._engine = engine
         self._ahead = scouts_for
         self._scouting = scouts_for is not None
@@ -142,6 +160,8 @@ class Run:
         if output is None and self._room(reserve=0 if final else 1):
             again = replace(call, turns=[*call.turns, *_correction(reply.text, complaint)], attempt=2)
             output, _, reply = await self._attempt(again)
+        if final:
+            self.final = reply
         return output or prompt.default().with_completion(reply)
 
     async def score(
@@ -263,7 +283,8 @@ class Run:
             return
         self._ahead = Ahead(calls)
         try:
-            run = Run(self._engine, self.recorder.question, self.recorder.method, self.kind, self._ahead)
+            told = self.recorder
+            run = Run(self._engine, told.question, told.method, self.kind, scouts_for=self._ahead)
             yield Scouts(self._ahead, run)
         finally:
             self.wasted = self._ahead.wasted
@@ -313,7 +334,7 @@ class Run:
             temperature=settings["temperature"],
             stop=settings["stop"],
             seed=self._engine.seed if can.seed else None,
-            logprobs=settings["logprobs"] and can.token_logprobs,
+            logprobs=(settings["logprobs"] or call.final) and can.token_logprobs,
             sample=self._samples[same] - 1,
         )
 
@@ -433,6 +454,17 @@ class _Call:
     def identity(self) -> tuple[Hashable, ...]:
         """What makes it the same ask again: task, model, settings and fields."""
         return (self.prompt.task.name, self.model.name, *self.settings.values(), *map(frozen, self.fields.values()))
+
+
+def confidence(answer: Answer, final: Completion | None) -> float | None:
+    """How sure the answer is, 0 to 1: the model's own probability of its words where it gives one, else the share of
+    the evidence that came to the same answer, else None."""
+    if not answer.text:
+        return 0.0
+    if final is not None and (sure := final.probability(answer.text)) is not None:
+        return sure
+    told = [piece.answer for piece in answer.evidence if piece.answer]
+    return sum(normalise(each) == normalise(answer.text) for each in told) / len(told) if told else None
 
 
 def cite(answer: Answer) -> tuple[Citation, ...]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from polyhop.data.corpora import Corpus, open_corpus
 from polyhop.engine import Budget, Engine, Models
-from polyhop.errors import CapabilityError, UsageError
+from polyhop.errors import CapabilityError, SettingError, UsageError
 from polyhop.lm.base import LanguageModel
 from polyhop.lm.cache import CachedLM, CompletionCache
 from polyhop.lm.names import open_lm
@@ -21,6 +22,7 @@ from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.retrieval import open_retriever
 from polyhop.retrieval.base import Retriever
 from polyhop.retrieval.index import Index, index_for
+from polyhop.trace import Step
 from polyhop.types import Answer, Kind, Passage, Question, Read, Search
 
 T = TypeVar("T")
@@ -37,6 +39,7 @@ class Pipeline:
     ``corpus``: a file, folder, index folder, ``Corpus`` or passages; may be left out when ``retriever`` is a callable.
     ``lm``: a name, a model object, or a mapping from role or task to either (``default`` for the rest).
     ``cache``: True or a path switches the call cache on, False off; by default on for named models, off for objects.
+    ``abstain_below``: an answer less confident than this, or of unknown confidence, is withheld (``abstained``).
     ``settings``: the method's own. Raises a ``UsageError`` before any call when something does not fit.
     """
 
@@ -54,6 +57,7 @@ class Pipeline:
         max_calls: int | None = None,
         max_tokens: int | None = None,
         max_seconds: float | None = None,
+        abstain_below: float | None = None,
         seed: int | None = None,
         lm_options: Mapping[str, Any] | None = None,
         **settings: Any,
@@ -74,14 +78,37 @@ class Pipeline:
             seed=seed,
         )
         _check_needs(self.method, self.engine)
+        if abstain_below is not None and not 0 < abstain_below <= 1:
+            raise SettingError(f"abstain_below={abstain_below}: must be above 0 and at most 1")
+        self.abstain_below = abstain_below
         self._thread: LoopThread | None = None
 
     async def aask(self, question: str | Question, *, kind: Kind = "qa") -> Answer:
         """Answer one question. Raises ``LMError`` when the model cannot be reached."""
+        return await self._answer(question, kind, None)
+
+    async def stream(self, question: str | Question, *, kind: Kind = "qa") -> AsyncGenerator[Step | Answer, None]:
+        """The steps as they happen, then the answer. A branch comes twice: as it begins, without a verdict, and as it
+        ends. Steps are numbered as they are begun, so a ``parent`` is always known. Leaving the loop ends the work."""
+        steps: asyncio.Queue[Step | None] = asyncio.Queue()
+        work = asyncio.get_running_loop().create_task(self._answer(question, kind, steps.put_nowait))
+        work.add_done_callback(lambda _: steps.put_nowait(None))
+        try:
+            while (step := await steps.get()) is not None:
+                yield step
+            yield work.result()
+        finally:
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+
+    async def _answer(self, question: str | Question, kind: Kind, listen: Callable[[Step], object] | None) -> Answer:
         text, kind = (question.text, question.kind) if isinstance(question, Question) else (question, kind)
         if not text.strip():
             raise UsageError("the question is empty")
-        return await self.engine.answer(self.method.function, self.method.name, text, kind, self.settings)
+        found = await self.engine.answer(self.method.function, self.method.name, text, kind, self.settings, listen)
+        if self.abstain_below is None or (found.confidence or 0.0) >= self.abstain_below:
+            return found
+        return replace(found, text="", abstained=True, citations=())
 
     def ask(self, question: str | Question, *, kind: Kind = "qa") -> Answer:
         """``aask`` from ordinary code, inside a running event loop (a notebook) too."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -80,6 +80,7 @@ class OpenStep:
     parent: _Key | None
     after: tuple[_Key, ...]
     started: float
+    number: int = 0
     verdict: str | None = None
 
     def close(self, kind: type[Step], **data: Any) -> None:
@@ -87,14 +88,17 @@ class OpenStep:
         if self.recorder.silent:
             return
         clock = self.recorder.clock() - self.started
-        self.recorder.closed[self.key] = kind(id=0, started=self.started, seconds=clock, **data)
+        step = self.recorder.closed[self.key] = kind(id=self.number, started=self.started, seconds=clock, **data)
+        self.recorder.tell(self, step)
 
 
 class Recorder:
     """Collects the steps of one question. Enter it around the method; ``trace`` afterwards."""
 
-    def __init__(self, question: str, method: str, *, silent: bool = False) -> None:
-        self.question, self.method, self.silent = question, method, silent
+    def __init__(
+        self, question: str, method: str, *, silent: bool = False, listen: Callable[[Step], object] | None = None
+    ) -> None:
+        self.question, self.method, self.silent, self.listen = question, method, silent, listen
         self.opened: dict[_Key, OpenStep] = {}
         self.closed: dict[_Key, Step] = {}
         self.budget: str | None = None
@@ -127,13 +131,20 @@ class Recorder:
         after = strand.join()
         key = strand.next_key()
         strand.frontier = (key,)
-        step = self.opened[key] = OpenStep(self, key, _parent.get(), after, self.clock())
+        step = self.opened[key] = OpenStep(self, key, _parent.get(), after, self.clock(), len(self.opened))
         return step
+
+    def tell(self, opened: OpenStep, step: Step) -> None:
+        """Let whoever listens know of a step, numbered in the order of opening; its parent was opened before it."""
+        if self.listen is not None:
+            parent = None if opened.parent is None else self.opened[opened.parent].number
+            self.listen(replace(step, parent=parent))
 
     @contextmanager
     def branch(self, name: str, label: str, passages: Sequence[Passage] = ()) -> Iterator[OpenStep]:
         """Steps inside stand under this branch; set ``verdict`` on what is yielded."""
         step = self.open()
+        self.tell(step, Branch(id=step.number, started=step.started, name=name, label=label, passages=tuple(passages)))
         token = _parent.set(step.key)
         try:
             yield step

@@ -106,7 +106,9 @@ class Citation:
 class Answer:
     """What a method found. A method fills the first five; the engine adds citations, the trace and usage.
 
-    ``passages`` are ranked, best first, distinct. ``supported`` says whether retrieved evidence backs the answer.
+    ``passages`` are ranked, best first, distinct. ``supported``: retrieved evidence backs the answer. ``confidence``, 0
+    to 1: the model's own probability of the answer's words, else the share of evidence that came to it, else None.
+    ``abstained``: the answer was withheld because it fell short of ``abstain_below``; the trace has it.
     """
 
     text: str
@@ -114,6 +116,7 @@ class Answer:
     evidence: tuple[Evidence, ...] = ()
     supported: bool = False
     confidence: float | None = None
+    abstained: bool = False
     statistics: Mapping[str, float] = field(default_factory=dict)
     citations: tuple[Citation, ...] = ()
     trace: Trace = field(default=None, repr=False)  # type: ignore[assignment]  # the engine always fills it
@@ -125,6 +128,7 @@ class Answer:
             "answer": self.text,
             "confidence": self.confidence,
             "supported": self.supported,
+            "abstained": self.abstained,
             "passages": [passage.to_dict() for passage in self.passages],
             "evidence": [
                 {"passages": [passage.id for passage in piece.passages], "answer": piece.answer}

@@ -33,7 +33,7 @@ def run_methods(as_json: bool) -> None:
             "summary": method.summary,
             "paper": method.paper,
             "needs": sorted(method.needs),
-            "layers": method.layers,
+            "layers": method.layers(method.resolve({})),
             "settings": {name: setting.default for name, setting in method.settings.items()},
         }
         for method in methods().values()
@@ -42,11 +42,12 @@ def run_methods(as_json: bool) -> None:
         draw.print_json(rows)
         return
     table = Table(box=None, pad_edge=False)
-    for name in ("method", "paper", "needs", "settings and their defaults"):
+    for name in ("method", "paper", "needs", "calls in a row", "settings and their defaults"):
         table.add_column(name, overflow="fold")
     for row in rows:
         settings = ", ".join(f"{name}={_shown(value)}" for name, value in row["settings"].items())
-        table.add_row(Text(row["name"], "bold"), Text(row["paper"]), Text(", ".join(row["needs"])), Text(settings))
+        told = (row["paper"], ", ".join(row["needs"]), f"≤ {row['layers']}", settings)
+        table.add_row(Text(row["name"], "bold"), *map(Text, told))
     draw.console().print(table)
 
 

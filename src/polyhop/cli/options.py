@@ -31,6 +31,7 @@ Cache = Annotated[
 MaxCalls = Annotated[int | None, typer.Option(help="Most model calls a question.")]
 MaxTokens = Annotated[int | None, typer.Option(help="Stop gathering after so many tokens a question.")]
 MaxSeconds = Annotated[float | None, typer.Option(help="Stop gathering after so many seconds a question.")]
+Abstain = Annotated[float | None, typer.Option(help="Withhold answers less confident than this, 0 to 1.")]
 Seed = Annotated[int | None, typer.Option(help="Passed to models that take a seed.")]
 MaxConcurrency = Annotated[int | None, typer.Option(help="Most model calls at once.")]
 Rpm = Annotated[int | None, typer.Option(help="Most model calls a minute.")]
@@ -40,7 +41,17 @@ Concurrency = Annotated[int, typer.Option(min=1, help="Questions under way at on
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Count malformed lines instead of stopping at the first.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
-_SAME_NAME = ("retriever", "prompts", "rendering", "cache", "max_calls", "max_tokens", "max_seconds", "seed")
+_SAME_NAME = (
+    "retriever",
+    "prompts",
+    "rendering",
+    "cache",
+    "max_calls",
+    "max_tokens",
+    "max_seconds",
+    "seed",
+    "abstain_below",
+)
 _OF_LM = ("max_concurrency", "requests_per_minute", "tokens_per_minute", "timeout")
 
 

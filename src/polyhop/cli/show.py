@@ -35,8 +35,12 @@ def print_answer(answer: Answer, *, show_trace: bool, to: Console) -> None:
     """The answer, its citations, and, if asked for, how it was found."""
     if show_trace:
         to.print(trace_tree(answer.trace))
-    to.print(Text.assemble(("Answer: ", "bold"), (clean(answer.text) or "(none)", "bold green")))
-    if not answer.supported:
+    if answer.abstained:
+        to.print(Text(f"No answer: its confidence, {_share(answer.confidence)}, is too low.", style="bold yellow"))
+    else:
+        sure = f"  (confidence {_share(answer.confidence)})"
+        to.print(Text.assemble(("Answer: ", "bold"), (clean(answer.text) or "(none)", "bold green"), (sure, "dim")))
+    if not answer.supported and not answer.abstained:
         to.print(Text("No retrieved evidence supports this answer.", style="yellow"))
     known = {passage.id: passage for piece in answer.evidence for passage in piece.passages}
     for citation in answer.citations:
@@ -92,6 +96,10 @@ def _told(step: Ask) -> Text:
 
 def _word(value: Any) -> str:
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def _share(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.2f}"
 
 
 def _citation(marker: int, passage: Passage, answer: str) -> Text:

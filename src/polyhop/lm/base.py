@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Literal, Protocol, TypedDict, runtime_checkable
 
 
@@ -80,6 +82,28 @@ class Completion:
     reasoning: str | None = None
     retries: int = 0
     cached: bool = False
+
+    def probability(self, answer: str) -> float | None:
+        """The geometric mean of the probabilities of the answer's tokens; of all tokens where ``answer`` cannot be
+        found in them (its last occurrence counts) or where the reply is a ``value``; None without log-probabilities.
+
+        >>> reply = Completion(text="It is Rome", tokens=("It", " is", " Rome"), logprobs=(-1.0, -1.0, 0.0))
+        >>> reply.probability("Rome")
+        1.0
+        """
+        if not self.tokens or not self.logprobs:
+            return None
+        held = self.logprobs
+        start = "".join(self.tokens).rfind(answer) if self.value is None else -1
+        if start >= 0:
+            ends = list(accumulate(map(len, self.tokens)))
+            stop = start + len(answer)
+            held = tuple(
+                logprob
+                for logprob, token, end in zip(self.logprobs, self.tokens, ends, strict=True)
+                if end > start and end - len(token) < stop
+            )
+        return math.exp(min(0.0, sum(held) / len(held)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

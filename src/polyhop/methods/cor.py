@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from polyhop.engine import Run
 
 
-@method("cor", paper="Tree of Reviews (Li et al., 2024), §4.4", layers="max_turns + 1", needs=("retriever",))
+@method(
+    "cor",
+    paper="Tree of Reviews (Li et al., 2024), §4.4",
+    layers=lambda settings: int(settings["max_turns"]) + 1,
+    needs=("retriever",),
+)
 async def chain_of_reviews(
     question: str,
     run: Run,

@@ -8,7 +8,7 @@ import typing
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -17,6 +17,8 @@ from polyhop.types import Answer
 
 BUILT_IN = ("polyhop.methods.tor", "polyhop.methods.cor", "polyhop.methods.baselines.one_shot")
 """The modules whose import registers the methods polyhop ships."""
+
+Layers: TypeAlias = Callable[[Mapping[str, Any]], int]
 
 NEEDS = frozenset({"retriever", "links", "reader", "token_logprobs", "score"})
 """What a method may need beyond a language model that completes."""
@@ -44,12 +46,13 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A registered method. ``layers``: the longest chain of calls that must wait for one another, in words."""
+    """A registered method. ``layers(settings)``: the longest chain of calls, each waiting for the one before, that it
+    can come to (corrective retries aside)."""
 
     name: str
     function: Callable[..., Awaitable[Answer]]
     paper: str
-    layers: str
+    layers: Layers
     needs: frozenset[str]
 
     @property
@@ -84,7 +87,7 @@ _loaded = False
 
 
 def method(
-    name: str, *, paper: str, layers: str, needs: tuple[str, ...] = ()
+    name: str, *, paper: str, layers: Layers, needs: tuple[str, ...] = ()
 ) -> Callable[[Callable[..., Awaitable[Answer]]], Callable[..., Awaitable[Answer]]]:
     """Register an async function ``(question, run, *, settings…) -> Answer`` as the method ``name``."""
     if strange := set(needs) - NEEDS:

@@ -15,7 +15,10 @@ together are enough: accepted with the spouse's name, one piece of evidence.
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
+from collections.abc import Mapping
+from itertools import accumulate
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from annotated_types import Gt, Le, Len
@@ -34,10 +37,20 @@ Path: TypeAlias = tuple[Passage, ...]
 Verdict: TypeAlias = Literal["accept", "search", "stop", "reject"]
 
 
+def _layers(settings: Mapping[str, Any]) -> int:
+    """Ahead: a review and its completion a layer, then the answer. Else every node's calls in turn."""
+    completed: bool = settings["expansion"] == "mpc" and not settings["mpc_merged"]
+    judged: bool = settings["early_stop"] == "judge"
+    sizes: list[int] = list(accumulate(settings["widths"], operator.mul))  # nodes a layer
+    if settings["speculate"]:
+        sizes = [1] * len(sizes)
+    return sum(sizes) + completed * sum(sizes[:-1]) + judged * sizes[-1] + 1
+
+
 @method(
     "tor",
     paper="Tree of Reviews (Li et al., 2024)",
-    layers="sequential: every review and completion in turn, then 1",
+    layers=_layers,
     needs=("retriever",),
 )
 async def tree_of_reviews(

@@ -25,13 +25,17 @@ _ANSWER = re.compile(
     r"\b(?:(?:the|my|its) )?(?:(?:final|correct|short) )?answers?"
     r"(?: \((?:[^()\n]|\([^()\n]{0,20}\)){1,100}\)| to (?:the|this|your) (?:[\w-]{1,20} )?question)?"
     r" (?:is|are|(?:would|should|must) be)\b[ \t]*:?\s*"
-    r"|(?P<label>^[^\w\n]*(?:(?:the|my|final|correct|short) ){0,2}answer[ \t*_]*(?:[:：\]][ \t*_:\]]*|$))",
+    r"|(?P<label>^[^\w\n]*+(?:(?:the|my|final|correct|short) ){0,2}answer[ \t*_]*+(?:[:：\]][ \t*_:\]]*|$))",
     re.IGNORECASE | re.M,
 )
-_CONJUNCTION = re.compile(r"\b(?:so|thus|hence|therefore|and|then|consequently|finally)\b[^\w.]*$", re.IGNORECASE)
+_CONJUNCTION = re.compile(
+    r"\b(?:(?P<firm>so|thus|hence|therefore|then|consequently|finally)|and)\b[^\w.]*$", re.IGNORECASE
+)
 _VERDICT = re.compile(r"((?i:yes|no))\b(?:[.!]\s+(?!\d)|[,;:-]\s+(?=[a-z])|\s*[–—]\s*(?=[a-z])|\s+\()")
 _ABBREVIATED = re.compile(r"(?:\b(?:Jr|Sr|Inc|Ltd|Co|Corp|Bros|St|Mt|etc)|\b(?:[A-Za-z]\.)+[A-Za-z])\.$")
 _CHATTER = re.compile(r"\W*(?:sure|certainly|of course|okay|ok|great question)\b|.*:$", re.IGNORECASE)
+_BULLET = re.compile(r"[-–•>]\s+")
+_MARKUP = " \t\n*_#"
 _PAIRS = {'"': '"', "'": "'", "`": "`", "_": "_", "“": "”", "‘": "’", "«": "»", "[": "]"}
 _NOTHING = frozenset({"", "none", "null", "n/a", "nothing", "-", "–", "—", "…"})
 
@@ -53,12 +57,12 @@ def told_answer(text: str) -> Told | None:
     """
     for found in reversed(list(_WRAPPED.finditer(text))):
         if answer := short_answer(found[1] or found[2] or found[3] or ""):
-            return Told(text[: found.start()].strip(), answer, True)
+            return Told(text[: found.start()].strip(_MARKUP), answer, True)
     passing: Told | None = None
     for found in reversed(list(_ANSWER.finditer(text))):
         before, plainly = _opening(text, found)
         if (plainly or passing is None) and (answer := short_answer(text[found.end() : found.end() + LONGEST_LINE])):
-            told = Told(text[:before].strip(), answer, plainly)
+            told = Told(text[:before].strip(_MARKUP), answer, plainly)
             if plainly:
                 return told
             passing = told
@@ -70,7 +74,7 @@ def _opening(text: str, found: re.Match[str]) -> tuple[int, bool]:
     start = max(0, found.start() - 40)
     window = text[start : found.start()].rstrip(" \t*_")
     if conjunction := _CONJUNCTION.search(window):
-        return start + conjunction.start(), True
+        return start + conjunction.start(), bool(conjunction["firm"])
     return start + len(window), bool(found["label"]) or not window or window[-1] in ".!?:,)\n"
 
 
@@ -81,6 +85,7 @@ def short_answer(text: str) -> str | None:
     ('St. Louis', 'No')
     """
     line = next((line for line in text[:LONGEST_LINE].splitlines() if line.strip(" *_\"'`")), "").strip(" *_")
+    line = _BULLET.sub("", line, count=1) if _BULLET.match(line) else line
     if verdict := _VERDICT.match(line):
         return verdict[1]
     value = something(_first_sentence(line))
@@ -100,9 +105,7 @@ def _first_sentence(line: str) -> str:
 def bare_answer(text: str) -> str | None:
     """A reply of one short line is the answer itself; None otherwise."""
     lines = _lines(text)
-    if len(lines) != 1 or len(lines[0].split()) > LONGEST_BARE_ANSWER:
-        return None
-    return short_answer(lines[0])
+    return _standing_alone(lines[0], LONGEST_BARE_ANSWER) if len(lines) == 1 else None
 
 
 def leading_answer(text: str) -> str | None:
@@ -117,7 +120,14 @@ def leading_answer(text: str) -> str | None:
     if lines and _CHATTER.match(lines[0]):
         del lines[0]
     answer = short_answer(lines[0]) if lines else None
-    return answer if answer and len(answer.split()) <= LONGEST_LEADING_ANSWER and answer[-1] != ":" else None
+    return _standing_alone(answer, LONGEST_LEADING_ANSWER) if answer else None
+
+
+def _standing_alone(line: str, longest: int) -> str | None:
+    """The answer that a line is; None for one of many words, and for a form that was opened and not filled."""
+    if len(line.split()) > longest or line[0] == "{" or _ANSWER.search(line) or _WRAPPED.search(line):
+        return None
+    return short_answer(line)
 
 
 def _lines(text: str) -> list[str]:

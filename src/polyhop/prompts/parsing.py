@@ -47,15 +47,15 @@ _ECHO = re.compile(
     re.IGNORECASE,
 )
 _STEP = re.compile(
-    r"^[^\w\n]*(?:step[ \t]*\d+\b.*|(?:thought|judge?ment|output|answer|query|information)s?[ \t*]*:.*)$",
+    r"^[^\w\n]*+(?:step[ \t]*+\d+\b.*|(?:thought|judge?ment|output|answer|query|information)s?[ \t*]*+:.*)$",
     re.IGNORECASE | re.M,
 )
-_THOUGHT = re.compile(r"^[^\w\n]*thoughts?[ \t]*\d{0,2}[ \t*]*:[ \t*]*(.*)$", re.IGNORECASE | re.M)
-_LEAD = re.compile(r"[\s:*]*(?:[-–]\s+)?")
+_THOUGHT = re.compile(r"^[^\w\n]*+thoughts?[ \t]*+\d{0,2}[ \t*]*+:[ \t*]*+(.*)$", re.IGNORECASE | re.M)
+_LEAD = re.compile(r"[\s:*]*(?:[-–•>]\s+)?")
 _NEXT_TURN = re.compile(
     r"<\|(?:im_end|eot_id|end|endoftext|end_of_text)\|>|</s>|(?P<question>^[ \t#*]*Question:)", re.M
 )
-_FORMED = re.compile(r"\banswers? (?:is|are)\b|^\W*answer\W*:|[\[}]", re.IGNORECASE | re.M)
+_FORMED = re.compile(r"\banswers? (?:is|are)\b|^[^\w\n]*+answer[^\w\n]*:|[\[}]", re.IGNORECASE | re.M)
 
 
 def own_parts(text: str) -> Iterator[str]:
@@ -101,9 +101,9 @@ def judgement(text: str, yes: str, no: str) -> bool | None:
 def _bare_judgement(yes: str, no: str) -> re.Pattern[str]:
     """A line that is a judgement without its brackets, "Step 1: Judgment: the path is not relevant"; no thought."""
     return re.compile(
-        r"^(?![^\w\n]*thought)[^\w\n]*(?:[\w \t-]{1,24}:[^\w\n]*){0,2}"
+        r"^[^\w\n]*+(?!thought)(?:\w[\w \t-]{0,23}:[^\w\n]*+){0,2}"
         r"(?:(?:the|these|this|it|they)\b[\w \t]{0,30}\b(?:is|are)[ \t]+)?"
-        rf"(not[ \t-]+)?({yes}|{no})\b(?=[^\w\n]*$|[ \t*]*[.,;:(–—])",
+        rf"(not[ \t-]++)?({yes}|{no})\b(?=[^\w\n]*$|[ \t*]*[.,;:(–—])",
         re.IGNORECASE | re.M,
     )
 
@@ -136,7 +136,8 @@ def after_label(text: str, *names: str) -> str | None:
     >>> after_label("Step 3" + chr(10) + "**Output:** Lars Sonck", "answer", "output")
     'Lars Sonck'
     """
-    lines = re.findall(rf"^[^\w\n]*(?:{'|'.join(names)})[ \t*]*:[ \t*]*(.*)$", text, re.IGNORECASE | re.M)
+    lead = r"^[^\w\n]*+(?:step[ \t]*+\d+[^\w\n]*+)?(?:output[^\w\n]++)?"
+    lines = re.findall(rf"{lead}(?:{'|'.join(names)})[ \t*]*+:[ \t*]*+(.*)$", text, re.IGNORECASE | re.M)
     return something(lines[-1]) if lines and not marked(lines[-1]) else None
 
 
@@ -170,7 +171,7 @@ def read_review(text: str, fields: Fields) -> dict[str, Any]:
             raise Malformed("Step 2 needs its judgment: [SUPPORTED] or [UNSUPPORTED]")
         supported = relevant and answer is not None
     if supported:
-        answer = answer or after_label(text, "answer", "output: answer", "output")
+        answer = answer or after_label(text, "answer", "output")
         if relevant and answer is None:
             raise Malformed("Step 3 needs [ANSWER] and the answer after [SUPPORTED]")
     return {
@@ -178,7 +179,7 @@ def read_review(text: str, fields: Fields) -> dict[str, Any]:
         "relevant": relevant,
         "supported": supported,
         "answer": answer if supported else None,
-        "query": None if supported else query or after_label(text, "query", "output: query", "output"),
+        "query": None if supported else query or after_label(text, "query", "output"),
     }
 
 

@@ -27,7 +27,9 @@ _NOUNS: dict[str, tuple[str, ...]] = {
     "director": ("director",), "film director": ("director",), "screenwriter": ("writer",), "author": ("writer",),
     "writer": ("writer",), "composer": ("composer",), "performer": ("performer",), "singer": ("performer",),
     "artist": ("performer",), "producer": ("producer",), "publisher": ("publisher",), "founder": ("founder",),
-    "creator": ("founder",), "husband": ("spouse",), "wife": ("spouse",), "spouse": ("spouse",),
+    "creator": ("creator",), "painter": ("creator",),
+    "designer": ("creator",), "architect": ("creator",), "inventor": ("creator",), "builder": ("creator",),
+    "husband": ("spouse",), "wife": ("spouse",), "spouse": ("spouse",),
     "father": ("father",), "mother": ("mother",), "son": ("child",), "daughter": ("child",), "child": ("child",),
     "brother": ("sibling",), "sister": ("sibling",), "sibling": ("sibling",),
     "paternal grandfather": ("father", "father"),
@@ -44,19 +46,25 @@ _NOUNS: dict[str, tuple[str, ...]] = {
 _VERBS = {
     "directed": "director", "wrote": "writer", "composed": "composer", "performed": "performer", "produced": "producer",
     "published": "publisher", "released": "publisher", "made": "founder",
-    "founded": "founder", "created": "founder", "sang": "performer",
+    "founded": "founder", "created": "creator", "designed": "creator",
+    "painted": "creator", "built": "creator", "invented": "creator", "sang": "performer",
 }  # fmt: skip
 _PLACES = (
     "country|nation|state|city|county|continent|region|district|province|town|village|municipality|island|territory"
 )
 _TOWNS = frozenset({"city", "town", "village"})
-_KIND = (
-    r"(?:the )?(?:(?:film|movie|song|single|album|book|novel|play|series|band|company|show|magazine|game|TV show) )?"
+_WORKS = (
+    "film|movie|song|single|album|book|novel|play|series|band|company|show|magazine|game|opera|painting|bridge|poem"
 )
+_LITTLE = "of|the|a|an|is|was|were|are|did|do|does|in|on|by|and|that|which|who|whose|for"  # words that describe nothing
+_KIND = rf"(?:the )?(?:(?:(?!(?:{_LITTLE}) )[\w-]+ ){{0,2}}?(?:{_WORKS}) )?"
 _NOUN = "|".join(sorted(map(re.escape, _NOUNS), key=len, reverse=True))
 # The three ways a description leans on a name: "the director of X", "the person who wrote X", "X's mother".
 _OF = re.compile(rf"(?:\bthe )?\b(?P<noun>{_NOUN}|{_PLACES})s? (?:of|for) {_KIND}(?=\S)", re.IGNORECASE)
-_AGENTS = "person|people|man|woman|one|company|band|artist|group|author|studio|organization|association|network"
+_AGENTS = (
+    "person|people|man|woman|one|engineer|director|painter|company|band|artist|group|author|studio|organization"
+    "|association|network"
+)
 _WHO = re.compile(
     rf"\bthe (?:\w+ )?(?:{_AGENTS})s?"
     rf" (?:who|that|which) (?P<noun>{'|'.join(_VERBS)}) {_KIND}(?=\S)",
@@ -74,14 +82,16 @@ _WHERE_END = re.compile(
 _POSSESSIVE = re.compile(rf"['’]s? (?:\w+ )??(?P<noun>{_NOUN})\b")
 _SLOT = re.compile(r"#\d+")
 _WHEN = "(?:when|(?:in |on )?(?:what|which) (?:year|date|day))"
+_SITES = "city|place|town|county|village|island|archipelago|country|state"
+_WHERE_ASKED = rf"(?:where|(?:in |on )?(?:what|which) (?:[\w-]+ )?(?:{_SITES}))"
 # What is left when every description is gone: the last question about the slot "#".
 _LAST: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), relation)
     for pattern, relation in (
-        (r"^(?:where|(?:in )?what (?:city|place|town)) (?:was|is|were) # born", "birth place"),
+        (rf"^{_WHERE_ASKED} (?:was|is|were) # born", "birth place"),
         (rf"^{_WHEN} (?:was|is|were) # born", "birth date"),
         (r"^when is #(?: ['’]s|['’]s)? ?birthday|^what is #(?: ['’]s|['’]s)? birthday", "birth date"),
-        (r"^(?:where|(?:in )?(?:what|which) (?:city|place|town|country)) did # die", "death place"),
+        (rf"^{_WHERE_ASKED} did # die", "death place"),
         (rf"^{_WHEN} did # die", "death date"),
         (r"^(?:why|how) did # die|^what did # die of", "death cause"),
         (r"^(?:what|which) (?:nationality|country) (?:is|was|does)?\s*#", "country"),
@@ -142,7 +152,7 @@ def _last_relation(plain: str) -> str | None:
 def _direct(question: str) -> tuple[Step, ...]:
     """The one step of a question about a name itself: "When was Dark Mill released?"."""
     for name in find_names(question):
-        masked = re.sub(rf"(?:the (?:\w+ )??)?{_KIND}{re.escape(name)}", "#", question.strip(), count=1)
+        masked = re.sub(rf"{_KIND}{re.escape(name)}", "#", question.strip(), count=1)
         if relation := _last_relation(masked):
             return (Step(name, relation, question),)
     return ()

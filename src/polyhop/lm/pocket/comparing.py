@@ -16,15 +16,16 @@ from polyhop.lm.pocket.values import Date, earlier, parse_date, parse_number
 from polyhop.lm.pocket.wording import content_roots, weight
 from polyhop.text import bare_title, fold
 
+_RELATION = {"director": "director", "performer": "performer", "singer": "performer", "composer": "composer",
+             "author": "writer", "writer": "writer", "producer": "producer",
+             "painter": "creator", "designer": "creator", "architect": "creator"}  # fmt: skip
 # "the director of film X": the thing compared is one relation away from the thing named.
 _VIA = re.compile(
-    r"\b(?:the |both |of |do |are |have )?(?P<noun>director|performer|composer|author|writer|producer|singer)s?\b"
+    rf"\b(?:the |both |of |do |are |have )?(?P<noun>{'|'.join(_RELATION)})s?\b"
     r"(?= (?:of|who|that|born|died|from|share|both|have|are|was|were|is)\b)",
     re.IGNORECASE,
 )
 _WORKS = re.compile(r"\b(?:films?|movies?|songs?|books?|novels?|albums?)\b", re.IGNORECASE)
-_RELATION = {"director": "director", "performer": "performer", "singer": "performer", "composer": "composer",
-             "author": "writer", "writer": "writer", "producer": "producer"}  # fmt: skip
 _DATES = frozenset({"birth date", "death date", "start", "release"})
 
 
@@ -79,7 +80,9 @@ def _via(asked: Asked, comparison: Comparison) -> str | None:
     for option in comparison.options:
         rest = rest.replace(option, "#")
     found = _VIA.search(rest)
-    return _RELATION[found["noun"].lower()] if found and _WORKS.search(rest) else None
+    if found is None or not (_WORKS.search(rest) or re.match(r"s? of (?:the )?#", rest[found.end("noun") :])):
+        return None
+    return _RELATION[found["noun"].lower()]
 
 
 def _side(option: str, comparison: Comparison, via: str | None, asked: Asked, pages: Sequence[Page]) -> Side:
@@ -94,6 +97,7 @@ def _side(option: str, comparison: Comparison, via: str | None, asked: Asked, pa
         if not linked:
             return Side(name, page, None, None, people[0].text if people else f"{page.title} {via}")
         source = linked[0]
+        name = source.name if asked.type == "person" else name  # "who" asks for the director, "which" for the film
     value = _value(comparison, source, asked)
     settled = value is not None or comparison.what in ("terms", "class", "number")
     return Side(name, page, source, value, None if settled else f"{source.name} {comparison.what}")

@@ -96,7 +96,9 @@ def name_before(text: str, end: int) -> tuple[int, int] | None:
         word = match.group()
         depth += word.count(")") - word.count("(")
         if depth > 0 or word[0] == "(" or looks_like_name(word):
-            if begin is not None and (word[-1] in ":;" or (word[-1] == "," and not match.start())):
+            if begin is not None and (
+                (word[-1] in ":;" and not word[:-1].isdigit()) or (word[-1] == "," and not match.start())
+            ):
                 break
             begin, waiting = match.start(), 0
         elif begin is not None and word.lower() in _INSIDE and waiting < _MOST_INSIDE:

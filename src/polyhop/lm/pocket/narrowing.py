@@ -8,12 +8,15 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from polyhop.lm.pocket.judging import relevant, sufficient
+from polyhop.lm.pocket.reading import mentions
 from polyhop.lm.pocket.solving import Solution, spoken
 from polyhop.lm.pocket.study import study
 from polyhop.types import Passage
 
 FEW = 2  # passages that are read as they are
-_KEPT = 6  # most relevant passages that are tried together
+_MOST = 40  # passages that are looked at
+_KEPT = 6  # most promising passages that are tried together
+_NAMED = 0.6  # of a passage's relevance that passes on to those it names
 
 
 def shares(solution: Solution) -> Mapping[str, float]:
@@ -34,6 +37,7 @@ def best_answer(question: str, passages: Sequence[Passage]) -> tuple[str | None,
     All passages together, if they settle the question by a comparison or a chain; else the sum over pairs of how
     promising a pair is, squared, times the probability it gives the answer.
     """
+    passages = passages[:_MOST]
     whole = study(question, passages).solution
     if len(passages) <= FEW or whole.complete or not whole.ranked:
         return whole.answer, whole
@@ -41,6 +45,8 @@ def best_answer(question: str, passages: Sequence[Passage]) -> tuple[str | None,
     strongest: dict[str, tuple[float, Solution]] = {}
     for pair in combinations(_kept(question, passages), 2):
         solution = study(question, pair).solution
+        if whole.narrowed and not solution.narrowed:
+            continue  # the chain got further in the whole than in this pair
         promise = max(_chance(question, pair), _chance(question, pair[::-1])) ** 2
         for answer, share in shares(solution).items():
             masses[answer] += promise * share
@@ -53,9 +59,14 @@ def best_answer(question: str, passages: Sequence[Passage]) -> tuple[str | None,
 
 
 def _kept(question: str, passages: Sequence[Passage]) -> list[Passage]:
-    """The most relevant passages, each taken alone, in their given order."""
+    """The most promising passages, in their given order: relevant alone, or named by one that is."""
+    pages = study(question, passages).pages
     alone = [relevant(study(question, [passage])) for passage in passages]
-    places = sorted(range(len(passages)), key=lambda place: -alone[place])[:_KEPT]
+    promise = [
+        max(alone[at], *(_NAMED * alone[by] for by, other in enumerate(pages) if mentions(other, page)), 0.0)
+        for at, page in enumerate(pages)
+    ]
+    places = sorted(range(len(passages)), key=lambda place: -promise[place])[:_KEPT]
     return [passages[place] for place in sorted(places)]
 
 

@@ -38,10 +38,12 @@ _SAMES = (
 )
 _COMMON_WORDS = r"in common|common|mutual|shared?|both"
 _DESCRIBED = (
-    r"(?:the )?(?:directors?|performers?|composers?|authors?|writers?) of (?:both )?(?:the )?"
+    r"(?:the )?(?:directors?|performers?|composers?|authors?|writers?|painters?|designers?) of (?:both )?(?:the )?"
     r"(?:films?|movies?|songs?|books?|novels?|albums?)?:? ?"
 )
 _BETWEEN = re.compile(rf",? (?P<word>or|and|&) (?:is |was )?(?:{_DESCRIBED})?", re.IGNORECASE)
+# "..., gold or silver?": a choice between two things without capitals.
+_PLAIN_CHOICE = re.compile(r", (?:the )?(?P<left>\w+(?: \w+)?) or (?:the )?(?P<right>\w+(?: \w+)?)\s*\?$")
 
 
 def _says(pattern: str, text: str) -> bool:
@@ -107,6 +109,8 @@ def _options(text: str) -> tuple[str, str, str] | None:
         if left and right and right[0] - match.end() <= 4 and match.start() - left[1] <= 1:
             word = "or" if match["word"].lower() == "or" else "and"
             found.append((text[slice(*left)], text[slice(*right)], word))
+    if not found and (plain := _PLAIN_CHOICE.search(text)):
+        return plain["left"], plain["right"], "or"
     choices = [option for option in found if option[2] == "or"]
     if choices:
         return choices[-1]

@@ -52,7 +52,7 @@ _LADY = "actress|Queen|Princess|Lady|Empress|Countess"
 RULES: dict[str, tuple[Rule, ...]] = {
     "birth date": (_rule(r"\b(?:born|b\.)\s", _DATES, 60),),
     "death date": (
-        _rule(r"\b(?:died|killed|executed|assassinated|murdered)\b", _DATES, 70),
+        _rule(r"\b(?:died|killed|executed|assassinated|murdered|drowned|perished)\b", _DATES, 70),
         _rule(r"\b(?:death|d\.)\s", _DATES, 30),
     ),
     "birth place": (
@@ -92,6 +92,13 @@ RULES: dict[str, tuple[Rule, ...]] = {
         _rule(r"\b(?:performed|recorded|sung|created|popularized|introduced|made famous)\b", _NAMES, 80, _BY),
         _rule(r"\b(?:song|single|album|hit)\b", _NAMES, 80, _BY),
         _rule(r"\b(?:song|single|album)\b", _NAMES, 80, r"\bof\s(?:[\w-]+ ){0,4}$"),
+    ),
+    "creator": (
+        _rule(
+            r"\b(?:painted|designed|built|invented|created|sculpted|drawn|engineered)\b", _NAMES, 70, _BY, several=True
+        ),
+        _rule(r"\b(?:painting|portrait|sculpture|print|work|design|statue|bridge|building)\b", _NAMES, 60, _BY),
+        _rule(r"\b(?:architect|engineer|designer|inventor|painter|creator)\b", _NAMES, 20),
     ),
     "producer": (_rule(r"\b[Pp]roduced\b", _NAMES, 60, _BY, several=True),),
     "publisher": (

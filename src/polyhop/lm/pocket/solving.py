@@ -57,7 +57,7 @@ def solve(question: str, pages: Sequence[Page]) -> Solution:
         return _read(asked, None, pages, (), verdict)
     steps = chain(asked.text)
     hops = tuple(follow(steps, pages)) if steps else ()
-    if hops and len(hops) == len(steps) and hops[-1].value:
+    if hops and len(hops) == len(steps) and hops[-1].value and asked.type != "boolean":
         return Solution(asked, hops[-1].value.text, True, hops=hops)
     return _read(asked, _narrowed(hops, len(steps)), pages, hops, None)
 

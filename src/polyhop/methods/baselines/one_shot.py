@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from polyhop.engine import Run
 
 
-@method("direct", paper="Brown et al., 2020", layers="1")
+@method("direct", paper="Brown et al., 2020", layers=lambda settings: 1)
 async def direct(question: str, run: Run, *, shots: NonNegative = 3) -> Answer:
     """Answer from the model's own knowledge, without a word of reasoning."""
     response: Response = await run.ask("answer.direct", options={"shots": shots}, final=True, question=question)
     return Answer(response.answer)
 
 
-@method("cot", paper="Wei et al., 2022", layers="1")
+@method("cot", paper="Wei et al., 2022", layers=lambda settings: 1)
 async def chain_of_thought(question: str, run: Run, *, shots: NonNegative = 3) -> Answer:
     """Answer from the model's own knowledge, reasoning step by step first."""
     response: Response = await run.ask("answer.cot", options={"shots": shots}, final=True, question=question)
     return Answer(response.answer)
 
 
-@method("one-r", paper="Tree of Reviews (Li et al., 2024), §4.3", layers="1", needs=("retriever",))
+@method("one-r", paper="Tree of Reviews (Li et al., 2024), §4.3", layers=lambda settings: 1, needs=("retriever",))
 async def one_retrieval(
     question: str,
     run: Run,

@@ -1,0 +1,185 @@
+"""The Pipeline as people use it: from ordinary code, from a running loop, as a stream, with doubt."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+import polyhop
+from polyhop import Answer, Evidence, Passage, Pipeline, ScriptedLM
+from polyhop.engine import confidence
+from polyhop.errors import LMError, SettingError, UsageError
+from polyhop.lm.base import Capabilities, Completion
+from polyhop.methods.registry import Method, methods
+from polyhop.trace import Branch, Step
+from polyhop.types import Search
+from tests.kit.clock import run_virtually
+from tests.kit.world import BOOK, World
+
+CORPUS = [
+    Passage("1", "Alien (film)", "Alien is a 1979 film directed by Ridley Scott."),
+    Passage("2", "Ridley Scott", "Ridley Scott is an English director born in South Shields."),
+]
+
+
+def test_ask_works_from_ordinary_code() -> None:
+    answer = polyhop.ask("Where was the director of Alien born?", corpus=CORPUS)
+    assert answer.text == "South Shields"
+    assert answer.supported
+    assert {citation.passage_id for citation in answer.citations} == {"1", "2"}
+
+
+async def test_ask_works_inside_a_running_loop() -> None:
+    with Pipeline(CORPUS) as qa:
+        assert qa.ask("Where was the director of Alien born?").text == "South Shields"
+        assert (await qa.aask("Where was the director of Alien born?")).text == "South Shields"
+
+
+async def test_many_questions_at_once() -> None:
+    async with Pipeline(CORPUS, "one-r") as qa:
+        answers = await asyncio.gather(*(qa.aask("Where was Ridley Scott born?") for _ in range(20)))
+    assert {answer.text for answer in answers} == {"South Shields"}
+
+
+async def test_a_stream_tells_every_step_then_the_answer() -> None:
+    async with Pipeline(CORPUS) as qa:
+        told = [step async for step in qa.stream("Where was the director of Alien born?")]
+    answer = told[-1]
+    assert isinstance(answer, Answer)
+    begun: set[int] = set()
+    steps = [step for step in told if isinstance(step, Step)]
+    assert len(steps) == len(told) - 1
+    for step in steps:
+        assert step.parent is None or step.parent in begun
+        begun.add(step.id)
+    ended = [step for step in steps if not (isinstance(step, Branch) and step.verdict is None)]
+    assert [(type(step), step.id) for step in sorted(ended, key=lambda step: step.id)] == [
+        (type(step), step.id) for step in answer.trace.steps
+    ]
+
+
+async def test_leaving_a_stream_ends_the_work() -> None:
+    lm = ScriptedLM(lambda task, fields: {"relevant": True, "supported": False, "query": "more", "information": "more"})
+    async with Pipeline(method="tor", lm=lm, retriever=lambda query, k: CORPUS[:k]) as qa:
+        stream = qa.stream("Where?")
+        async for _ in stream:
+            break
+        await stream.aclose()
+        asked = len(lm.calls)
+        await asyncio.sleep(0.01)
+    assert len(lm.calls) == asked < 4
+
+
+async def test_a_stream_raises_what_went_wrong() -> None:
+    async with Pipeline(method="cot", lm=ScriptedLM({"answer.cot": LMError("no server")})) as qa:
+        with pytest.raises(LMError, match="no server"):
+            async for _ in qa.stream("Where?"):
+                pass
+
+
+# --- confidence -------------------------------------------------------------------------------------------------
+
+
+def told(text: str, *tokens: tuple[str, float]) -> Completion:
+    return Completion(text=text, tokens=tuple(t for t, _ in tokens), logprobs=tuple(p for _, p in tokens))
+
+
+def test_confidence_is_the_models_own_probability_of_the_answer() -> None:
+    reply = told("It is New York.", ("It is", -3.0), (" New", -0.2), (" York", -0.4), (".", -5.0))
+    assert confidence(Answer("New York"), reply) == pytest.approx(math.exp(-0.3))
+    assert confidence(Answer("Boston"), reply) == pytest.approx(math.exp(-8.6 / 4))
+
+
+def test_without_probabilities_it_is_the_share_of_evidence() -> None:
+    pieces = tuple(Evidence((), answer) for answer in ("The Rome", "rome", "Oslo", None))
+    assert confidence(Answer("Rome", evidence=pieces), told("Rome")) == pytest.approx(2 / 3)
+    assert confidence(Answer("Rome"), told("Rome")) is None
+    assert confidence(Answer("", evidence=pieces), None) == 0.0
+
+
+async def test_final_calls_ask_for_probabilities_where_there_are_some() -> None:
+    def reply(task: str, fields: Mapping[str, Any]) -> Completion:
+        return told("The answer is Oslo.", ("The answer is", 0.0), (" Oslo", math.log(0.5)), (".", 0.0))
+
+    lm = ScriptedLM(reply, capabilities=Capabilities(token_logprobs=True))
+    async with Pipeline(method="cot", lm=lm) as qa:
+        answer = await qa.aask("Where?")
+    assert lm.calls[0].logprobs
+    assert answer.confidence == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(("below", "text"), [(0.9, ""), (0.6, "Oslo"), (None, "Oslo")])
+async def test_an_unsure_answer_is_withheld(below: float | None, text: str) -> None:
+    value = Completion(text="", value={"answer": "Oslo"}, tokens=("Oslo",), logprobs=(math.log(0.7),))
+    async with Pipeline(method="cot", lm=ScriptedLM({"answer.cot": value}), abstain_below=below) as qa:
+        answer = await qa.aask("Where?")
+    assert (answer.text, answer.abstained) == (text, text == "")
+    assert answer.confidence == pytest.approx(0.7)
+    assert answer.trace.calls[0].output == {"rationale": None, "answer": "Oslo"}
+
+
+def test_bad_use_is_refused_before_any_call() -> None:
+    with pytest.raises(SettingError, match="abstain_below"):
+        Pipeline(method="cot", abstain_below=2)
+    with pytest.raises(UsageError, match="corpus"):
+        Pipeline(method="tor")
+    with pytest.raises(UsageError, match="server only"):
+        Pipeline(method="cot", lm="pocket", lm_options={"timeout": 3})
+    with Pipeline(method="cot") as qa, pytest.raises(UsageError, match="empty"):
+        qa.ask(" ")
+
+
+# --- layers -----------------------------------------------------------------------------------------------------
+
+
+def never_content(task: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A model that always wants to know more, each time something else: the longest way a method can go."""
+    more = "more than " + " ".join(passage.id for passage in fields.get("passages", ()))
+    return {"relevant": True, "supported": False, "query": more, "information": more, "answer": "x"}
+
+
+def endless(query: str, k: int) -> list[Passage]:
+    """Other passages for every query."""
+    return [Passage(f"{abs(hash(query))}.{n}", f"T{n}", f"Text {n}.") for n in range(k)]
+
+
+async def seconds(method: str, lm: ScriptedLM, search: Search, **settings: Any) -> tuple[Answer, float]:
+    async with Pipeline(method=method, lm=lm, retriever=search, prompts=BOOK, **settings) as qa:
+        begun = asyncio.get_running_loop().time()
+        return await qa.aask("Which?"), asyncio.get_running_loop().time() - begun
+
+
+CASES = [
+    *[(name, {}) for name in methods()],
+    ("tor", {"expansion": "direct"}),
+    ("tor", {"mpc_merged": True}),
+    ("tor", {"speculate": 1000}),
+    ("tor", {"speculate": 1000, "expansion": "cot", "widths": (4, 2)}),
+    ("cor", {"max_turns": 5}),
+]
+
+
+@pytest.mark.parametrize(("name", "settings"), CASES, ids=str)
+def test_wall_time_is_the_declared_layers(name: str, settings: dict[str, Any]) -> None:
+    """Where a call takes a second and nothing else any time, the longest way takes as many seconds as it has layers."""
+    method: Method = methods()[name]
+    layers = method.layers(method.resolve(settings))
+    lm = ScriptedLM(never_content, latency=1.0)
+    answer, took = run_virtually(seconds(name, lm, endless, **settings))
+    assert took == answer.usage.layers == layers
+
+
+@pytest.mark.parametrize("name", list(methods()))
+def test_no_way_is_longer_than_declared(name: str) -> None:
+    method: Method = methods()[name]
+    layers = method.layers(method.resolve({}))
+    for seed in range(30):
+        world = World.random(seed)
+        world.speaks = "value"
+        answer, took = run_virtually(seconds(name, ScriptedLM(world.script, latency=1.0), world.search))
+        retries = sum(call.attempt == 2 for call in answer.trace.calls)
+        assert took == answer.usage.layers <= layers + retries
