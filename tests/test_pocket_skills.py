@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from polyhop.lm.pocket.chains import chain, follow, link
+from polyhop.lm.pocket.chains import follow, link
 from polyhop.lm.pocket.comparing import compare
 from polyhop.lm.pocket.countries import country_of
 from polyhop.lm.pocket.facts import facts

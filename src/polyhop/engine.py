@@ -21,7 +21,7 @@ from collections.abc import (
 )
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypedDict, TypeVar
 
 from polyhop.ahead import Ahead
@@ -368,7 +368,7 @@ class Run:
             finish_reason=reply.finish_reason,
             prompt_tokens=prompt_tokens,
             completion_tokens=completion_tokens,
-            prompt_words=sum(len(turn["content"].split()) for turn in call.turns),
+            prompt_words=sum(_count_words(turn["content"]) for turn in call.turns),
             completion_words=len(reply.text.split()),
             estimated=usage.estimated if usage else not hasattr(call.model, "count_tokens"),
             prompt=request.digest(),
@@ -495,6 +495,12 @@ def _correction(reply: str, problem: str) -> list[dict[str, str]]:
 def _count(model: LanguageModel, text: str) -> int:
     count = getattr(model, "count_tokens", None)
     return int(count(text)) if count else estimate_tokens(text)
+
+
+@lru_cache(maxsize=256)
+def _count_words(text: str) -> int:
+    """Words of a turn; instructions and demonstrations come again with every call."""
+    return len(text.split())
 
 
 async def _searched(retriever: Retriever | Search | None, query: str, k: int) -> Sequence[Passage]:
