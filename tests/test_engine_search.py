@@ -105,7 +105,7 @@ def needy() -> Iterator[str]:
         raise AssertionError("it must not be begun")
 
     for need in ("token_logprobs", "score", "reader", "links"):
-        registry.method(f"needs-{need}", paper="-", layers="1", needs=(need,))(function)
+        registry.method(f"needs-{need}", paper="-", layers=lambda settings: 1, needs=(need,))(function)
     yield "needs-"
     for need in ("token_logprobs", "score", "reader", "links"):
         del registry._registered[f"needs-{need}"]

@@ -35,7 +35,7 @@ def test_every_method_says_what_it_is() -> None:
     for known in methods().values():
         assert known.summary.endswith((".", ")."))
         assert known.paper
-        assert known.layers
+        assert known.layers(known.resolve({})) >= 1
 
 
 @pytest.mark.parametrize(
@@ -81,6 +81,6 @@ def test_a_name_is_registered_once() -> None:
         return Answer("")
 
     with pytest.raises(UsageError, match="already registered"):
-        method("tor", paper="-", layers="-")(other)
+        method("tor", paper="-", layers=lambda settings: 1)(other)
     with pytest.raises(UnknownName, match="need"):
-        method("other", paper="-", layers="-", needs=("magic",))
+        method("other", paper="-", layers=lambda settings: 1, needs=("magic",))

@@ -7,6 +7,7 @@ import pytest
 from polyhop.lm.pocket.chains import follow, link
 from polyhop.lm.pocket.comparing import compare
 from polyhop.lm.pocket.countries import country_of
+from polyhop.lm.pocket.descriptions import chain
 from polyhop.lm.pocket.facts import facts
 from polyhop.lm.pocket.judging import relevance_features, relevant, sufficiency_features, sufficient
 from polyhop.lm.pocket.narrowing import best_answer

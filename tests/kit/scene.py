@@ -48,7 +48,8 @@ def notes(answer: Answer) -> list[tuple[str, dict[str, Any]]]:
 class Scene:
     """``hits`` by query, ``reviews`` by path, ``missing`` (what ``tor.complete`` writes) by path, and the final answer.
 
-    ``transcript`` tells every search and every call in the order they were made.
+    ``tor.enough`` is content with ``enough`` pieces of evidence. ``transcript`` tells every search and every call in
+    the order they were made.
     """
 
     hits: Mapping[str, str] = field(default_factory=dict)
@@ -56,6 +57,7 @@ class Scene:
     missing: Mapping[str, str] = field(default_factory=dict)
     answer: str = "the end"
     words: Mapping[str, int] = field(default_factory=dict)
+    enough: int = 2
     transcript: list[str] = field(default_factory=list)
     model: ScriptedLM = field(init=False)
 
@@ -86,6 +88,15 @@ class Scene:
                 self.transcript.append(f"complete {path}")
                 said = self.missing.get(path, "")
                 return "" if said == "unreadable" else {"information": said, "answer": "a guess"}
+            case "tor.merged":
+                path = names(fields["passages"])
+                self.transcript.append(f"merged {path}")
+                review = _review(self.reviews.get(path, "reject"))
+                return review if isinstance(review, str) else {**review, "information": self.missing.get(path)}
+            case "tor.enough":
+                told = " | ".join(f"{names(piece['passages'])} = {piece['analysis']}" for piece in fields["evidence"])
+                self.transcript.append(f"enough? {told}")
+                return {"sufficient": len(fields["evidence"]) >= self.enough}
             case "tor.fuse":
                 pieces = (f"{names(piece['passages'])} = {piece['analysis']}" for piece in fields["evidence"])
                 self.transcript.append(f"fuse {fields['mode']}: {' | '.join(pieces)}")

@@ -83,9 +83,9 @@ def _assertion(piece: Mapping[str, Any], number: int) -> str:
 
 
 def show(value: Any) -> str:
-    """A field by its type: passages fenced, text made harmless."""
+    """A field by its type: passages fenced; text made harmless, on one line, which its label opens."""
     if isinstance(value, str):
-        return harmless(value)
+        return one_line(value)
     if isinstance(value, Sequence) and all(isinstance(item, Passage) for item in value):
         return show_passages(value) if value else "(none)"
-    return harmless(str(value))
+    return one_line(str(value))

@@ -46,8 +46,6 @@ class Verdict:
 
     answer: str | None
     sides: tuple[Side, Side]
-    relation: str
-    via: str | None
 
     @property
     def complete(self) -> bool:
@@ -70,7 +68,7 @@ def compare(asked: Asked, comparison: Comparison, pages: Sequence[Page]) -> Verd
     via = _via(asked, comparison)
     first, second = (_side(option, comparison, via, asked, pages) for option in comparison.options)
     answer = _decide(asked, comparison, first, second)
-    return Verdict(answer, (first, second), comparison.what, via)
+    return Verdict(answer, (first, second))
 
 
 def _via(asked: Asked, comparison: Comparison) -> str | None:

@@ -87,11 +87,8 @@ def relevant(study: Study) -> float:
 def sufficient(study: Study) -> float:
     """The probability that the path is enough; 0 where it gives no answer."""
     solution = study.solution
-    if (
-        not study.pages
-        or solution.answer is None
-        or (solution.verdict and not solution.verdict.answer and not solution.ranked)
-    ):
+    undecided = solution.verdict is not None and solution.verdict.answer is None and not solution.ranked
+    if not study.pages or solution.answer is None or undecided:
         return 0.0
     return _logistic(SUFFICIENT, sufficiency_features(study))
 

@@ -15,13 +15,13 @@ from polyhop.text import STOP_WORDS, bare_title, fold
 from polyhop.types import Passage
 
 MOST_CHARACTERS = 8000  # of a passage that are read: a page of a web crawl must not take seconds
-PAGES_KEPT = 2048
+PAGES_KEPT = 1024
 _LEAD = 80  # tokens in which a page says what its subject is
 _LONGEST_CLASS = 24  # tokens
 _CLASS_ENDS = frozenset(". ; who which that by from starring located".split())
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Page(Wording):
     """A passage taken apart.
 

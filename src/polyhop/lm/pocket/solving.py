@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from polyhop.lm.pocket.chains import Hop, chain, follow
+from polyhop.lm.pocket.chains import Hop, follow
 from polyhop.lm.pocket.comparing import Verdict, compare
+from polyhop.lm.pocket.descriptions import chain
 from polyhop.lm.pocket.lexicon import UNITS
 from polyhop.lm.pocket.pages import Page
 from polyhop.lm.pocket.pairs import Comparison
@@ -38,15 +39,13 @@ class Solution:
 def solve(question: str, pages: Sequence[Page]) -> Solution:
     """Answer a question from pages.
 
-        >>> from polyhop.lm.pocket.lexicon import UNITS
     >>> from polyhop.lm.pocket.pages import open_page
-        >>> from polyhop.types import Passage
-        >>> texts = {"Dark Mill": "Dark Mill is a 1931 film directed by Rolf Anders.",
-        ...          "Rolf Anders": "Rolf Anders (4 May 1899 – 1950) was a German film director."}
-        >>> pages = [open_page(Passage(title, title, text)) for title, text in texts.items()]
-        >>> solution = solve("When was the director of Dark Mill born?", pages)
-        >>> solution.answer, solution.complete
-        ('4 May 1899', True)
+    >>> from polyhop.types import Passage
+    >>> film = Passage("1", "Dark Mill", "Dark Mill is a 1931 film directed by Rolf Anders.")
+    >>> director = Passage("2", "Rolf Anders", "Rolf Anders (4 May 1899 – 1950) was a German film director.")
+    >>> solution = solve("When was the director of Dark Mill born?", [open_page(film), open_page(director)])
+    >>> solution.answer, solution.complete
+    ('4 May 1899', True)
     """
     asked = ask(question)
     if asked.comparison:
@@ -95,13 +94,7 @@ def spoken(asked: Asked, ranked: Ranked) -> str:
     """A candidate as an answer: the year alone where a year is asked for, a measure with its unit."""
     if asked.type == "year" and ranked.mention.kind == "date" and (date := parse_date(ranked.text)) and date.year:
         return str(date.year)
-    after = ranked.page.tokens[ranked.mention.last : ranked.mention.last + 1]
-    if (
-        asked.type == "number"
-        and asked.head is None
-        and ranked.mention.kind == "number"
-        and after
-        and after[0] in UNITS
-    ):
-        return f"{ranked.text} {after[0]}"
+    after = "".join(ranked.page.tokens[ranked.mention.last : ranked.mention.last + 1])
+    if asked.type == "number" and asked.head is None and ranked.mention.kind == "number" and after in UNITS:
+        return f"{ranked.text} {after}"
     return ranked.text
