@@ -25,7 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from polyhop import Answer, Passage
-from polyhop.engine import Engine, Models, Run
+from polyhop.calls import Models
+from polyhop.engine import Engine, Run
 from polyhop.lm import CachedLM, CompletionCache, LanguageModel, Message, OpenAICompatible, Request
 
 QUESTIONS, STEPS, AT_ONCE, LATENCY = 200, 16, 64, 0.1

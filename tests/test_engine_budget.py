@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from polyhop.engine import Budget, Run
+from polyhop.budget import Budget
+from polyhop.engine import Run
 from polyhop.errors import BudgetSpent, LMError, SettingError
 from polyhop.lm.base import Completion, TokenUsage
 from polyhop.lm.scripted import ScriptedLM

@@ -10,7 +10,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from polyhop.engine import Budget, Engine, Models, Run
+from polyhop.budget import Budget
+from polyhop.calls import Models
+from polyhop.engine import Engine, Run
 from polyhop.lm.base import Completion
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.trace import Ask, Branch, Note, Score, Searched, Usage, add_usage, plain

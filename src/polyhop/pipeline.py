@@ -10,8 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from polyhop.budget import Budget
+from polyhop.calls import Models
 from polyhop.data.corpora import Corpus, open_corpus
-from polyhop.engine import Budget, Engine, Models
+from polyhop.engine import Engine
 from polyhop.errors import CapabilityError, SettingError, UsageError
 from polyhop.lm.base import LanguageModel
 from polyhop.lm.cache import CachedLM, CompletionCache

@@ -36,14 +36,17 @@ class Output(BaseModel):
     def _as_meant(cls, given: Any) -> Any:
         if not isinstance(given, Mapping):
             return given
-        return {(key := str(name).strip().lower()): cls._value_meant(key, value) for name, value in given.items()}
+        named = {str(name).strip().lower(): value for name, value in given.items()}
+        return {name: cls._value_meant(name, value) for name, value in named.items()}
 
     @classmethod
     def _value_meant(cls, name: str, value: Any) -> Any:
         kind = cls.model_fields[name].annotation if name in cls.model_fields else None
-        if kind == str | None and isinstance(value, str) and says_nothing(value):
-            return None
-        if kind in (str, str | None) and isinstance(value, bool):
+        if kind not in (str, str | None):
+            return value
+        if isinstance(value, str) and says_nothing(value):
+            return "" if kind is str else None
+        if isinstance(value, bool):
             return "yes" if value else "no"
         return value
 

@@ -1,0 +1,87 @@
+"""Limits on one question, and what is left of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+from polyhop.errors import BudgetSpent, SettingError
+
+T = TypeVar("T")
+E = TypeVar("E", bound=BaseException)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Limits on one question, None for none. One call of ``max_calls`` is kept for the method's final one;
+    ``max_tokens`` and ``max_seconds`` stop the gathering, the final call may go past them."""
+
+    max_calls: int | None = None
+    max_tokens: int | None = None
+    max_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("max_calls", "max_tokens", "max_seconds"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise SettingError(f"{name}={value}: must be above 0")
+
+
+class Meter:
+    """What one question has used of its budget. ``clock()`` tells its seconds."""
+
+    def __init__(self, budget: Budget, clock: Callable[[], float]) -> None:
+        self.budget, self.clock = budget, clock
+        self.calls = self.tokens = 0
+
+    def room(self, reserve: int) -> bool:
+        """Whether another call is left besides ``reserve`` ones."""
+        most = self.budget.max_calls
+        return most is None or self.calls < most - reserve
+
+    def check(self, *, call: bool) -> None:
+        """Raise ``BudgetSpent`` when nothing more may be gathered; ``call``: by a language model call, which a search
+        or a reading is not."""
+        budget = self.budget
+        if call and not self.room(reserve=1):
+            raise BudgetSpent("max_calls")
+        if budget.max_tokens is not None and self.tokens >= budget.max_tokens:
+            raise BudgetSpent("max_tokens")
+        if budget.max_seconds is not None and self.clock() >= budget.max_seconds:
+            raise BudgetSpent("max_seconds")
+
+    async def within(self, work: Awaitable[T], *, final: bool = False) -> T:
+        """Wait for ``work``, no longer than the budget's seconds unless it is the final call."""
+        most = self.budget.max_seconds
+        if most is None or final:
+            return await work
+        try:
+            async with asyncio.timeout(max(0.0, most - self.clock())) as limit:
+                return await work
+        except TimeoutError:
+            if limit.expired():
+                raise BudgetSpent("max_seconds") from None
+            raise
+
+
+@contextmanager
+def until_spent(mark: Callable[[BudgetSpent], None]) -> Iterator[None]:
+    """Leave the block when the budget is spent, from any depth or task group, and ``mark`` it."""
+    try:
+        yield
+    except BudgetSpent as spent:
+        mark(spent)
+    except BaseExceptionGroup as group:
+        ours, others = group.split(BudgetSpent)
+        if others is not None:
+            raise _first(others) from group  # the error itself, as it would come without a task group
+        if ours is not None:
+            mark(_first(ours))
+
+
+def _first(group: BaseExceptionGroup[E]) -> E:
+    inner = group.exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
