@@ -1,0 +1,89 @@
+"""What a prompt task is, and what every typed output shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, PrivateAttr, model_validator
+
+from polyhop.prompts.answers import says_nothing
+
+if TYPE_CHECKING:
+    from polyhop.lm.base import Completion
+
+Fields = Mapping[str, Any]
+
+
+class Output(BaseModel):
+    """A task's typed output; ``completion`` is the reply it came from (text, tokens, log-probabilities).
+
+    A field's description is what the json rendering says of it. Values are taken as models fill in forms: keys in any
+    case, a number or true where text is asked for, "N/A" where null is.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", str_strip_whitespace=True, coerce_numbers_to_str=True)
+    _completion: Completion | None = PrivateAttr(default=None)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_meant(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        named = {str(name).strip().lower(): value for name, value in given.items()}
+        return {name: cls._value_meant(name, value) for name, value in named.items()}
+
+    @classmethod
+    def _value_meant(cls, name: str, value: Any) -> Any:
+        kind = cls.model_fields[name].annotation if name in cls.model_fields else None
+        if kind not in (str, str | None):
+            return value
+        if isinstance(value, str) and says_nothing(value):
+            return "" if kind is str else None
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        return value
+
+    def missing(self) -> str | None:
+        """What a reply of the right shape still lacks, in words for the model; None if nothing."""
+        return None
+
+    @property
+    def completion(self) -> Completion:
+        """The model's reply behind this output."""
+        if self._completion is None:
+            raise AttributeError("this output was not made by a language model call")
+        return self._completion
+
+    def with_completion(self, completion: Completion) -> Output:
+        """This output, remembering the reply it came from."""
+        self._completion = completion
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One named prompt task.
+
+    ``fields``: the names it must be given. ``parse(text, fields)`` reads the text form into the output's fields or
+    raises ``Malformed``; ``write(output, fields)`` is its inverse, for demonstrations. ``default`` is the safe output
+    when two replies in a row could not be read. ``show`` renders fields that need more than their type's own way.
+    ``asked_if``: output fields that are asked for only where that field of the call is true ("" for never).
+    """
+
+    name: str
+    fields: tuple[str, ...]
+    output: type[Output]
+    parse: Callable[[str, Fields], dict[str, Any]]
+    write: Callable[[Any, Fields], str]
+    default: Fields
+    show: Mapping[str, Callable[[Any, Fields], str]] = field(default_factory=dict)
+    demonstrations: str = ""
+    """The task whose demonstrations this one shows, where it has none of its own."""
+    asked_if: Mapping[str, str] = field(default_factory=dict)
+
+    def asked(self, fields: Fields) -> list[str]:
+        """The names of the output's fields that a call asks for, in order."""
+        unasked = {name for name, switch in self.asked_if.items() if not (switch and fields[switch])}
+        return [name for name in self.output.model_fields if name not in unasked]

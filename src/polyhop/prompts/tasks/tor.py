@@ -1,0 +1,205 @@
+"""The tasks of Tree of Reviews and its chain (Li et al., 2024, Tables 7 to 13)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pydantic import Field
+
+from polyhop.prompts.parsing import Malformed, after_label, after_marker, judgement, thoughts, unechoed
+from polyhop.prompts.show import show_evidence
+from polyhop.prompts.tasks.answers import Response, read_reasoned, write_reasoned
+from polyhop.prompts.tasks.base import Fields, Output, Task
+
+
+class Review(Output):
+    """ToR §3.2, Tables 7 and 8: is the path relevant, is it enough, and then its answer or the next query."""
+
+    thought: str | None = Field(default=None, description="a short thought on each step")
+    relevant: bool = Field(description="step 1")
+    supported: bool = Field(description="step 2, are they enough")
+    answer: str | None = Field(default=None, description="step 3, if supported")
+    query: str | None = Field(default=None, description="step 3, if not supported")
+
+
+class Supplement(Output):
+    """ToR §3.4, Table 9 (missing paragraph completion): the missing information, from the model's own knowledge."""
+
+    thought: str | None = Field(default=None, description="which fact is missing")
+    information: str = Field(description="the missing fact, as an encyclopedia would word it")
+    answer: str | None = Field(default=None, description="in a few words")
+
+
+class MergedReview(Review):
+    """A review that writes the missing paragraph itself: ToR's Tables 8 and 9 in one call (``mpc_merged``)."""
+
+    information: str | None = Field(default=None, description="step 3, if not supported: the missing fact")
+
+
+class Sufficiency(Output):
+    """Whether what was gathered is enough to answer."""
+
+    sufficient: bool = Field(description="whether it is enough")
+
+
+def read_review(text: str, fields: Fields) -> dict[str, Any]:
+    """Three steps: [RELEVANT] or [IRRELEVANT]; [SUPPORTED] or [UNSUPPORTED]; [ANSWER] … or [QUERY] …
+
+    >>> read_review("[RELEVANT] [UNSUPPORTED] [QUERY] Who wrote it?", {})["query"]
+    'Who wrote it?'
+    """
+    text = unechoed(text)
+    relevant = judgement(text, "RELEVANT", "IRRELEVANT")
+    supported = judgement(text, "SUPPORTED", "UNSUPPORTED")
+    answer, query = after_marker(text, "ANSWER"), after_marker(text, "QUERY")
+    if relevant is None:
+        raise Malformed("Step 1 needs its judgment: [RELEVANT] or [IRRELEVANT]")
+    if supported is None:
+        if relevant and answer is None and query is None:
+            raise Malformed("Step 2 needs its judgment: [SUPPORTED] or [UNSUPPORTED]")
+        supported = relevant and answer is not None
+    if supported:
+        answer = answer or after_label(text, "answer", "output")
+        if relevant and answer is None:
+            raise Malformed("Step 3 needs [ANSWER] and the answer after [SUPPORTED]")
+    return {
+        "thought": thoughts(text),
+        "relevant": relevant,
+        "supported": supported,
+        "answer": answer if supported else None,
+        "query": None if supported else query or after_label(text, "query", "output"),
+    }
+
+
+def write_review(output: Any, fields: Fields) -> str:
+    """The inverse of ``read_review``; a thought of three lines is spread over the three steps."""
+    lines = (output.thought or "").split("\n") if fields.get("thoughts") else []
+    ends = (
+        f"Judgment: [{'RELEVANT' if output.relevant else 'IRRELEVANT'}]",
+        f"Judgment: [{'SUPPORTED' if output.supported else 'UNSUPPORTED'}]",
+        f"Output: [ANSWER] {output.answer}" if output.supported else f"Output: [QUERY] {output.query}",
+    )
+    steps = []
+    for number, end in enumerate(ends):
+        thought = f"Thought: {lines[number]}\n" if number < len(lines) and lines[number] else ""
+        steps.append(f"Step {number + 1}\n{thought}{end}")
+    return "\n".join(steps)
+
+
+def read_supplement(text: str, fields: Fields) -> dict[str, Any]:
+    """A thought, [INFO] and the missing information, [ANSWER] and the answer.
+
+    >>> read_supplement("[INFO] Alien was directed by Ridley Scott. [ANSWER] 1937", {})["information"]
+    'Alien was directed by Ridley Scott.'
+    """
+    information = after_marker(text, "INFO", "INFORMATION", whole=True) or after_label(text, "information")
+    if information is None:
+        raise Malformed("the missing information must follow [INFO]")
+    answer = after_marker(text, "ANSWER") or after_label(text, "answer")
+    return {"thought": thoughts(text), "information": information, "answer": answer}
+
+
+def write_supplement(output: Any, fields: Fields) -> str:
+    """The inverse of ``read_supplement``."""
+    thought = f"Thought: {output.thought}\n" if output.thought else ""
+    answer = f"\nAnswer: [ANSWER] {output.answer}" if output.answer else ""
+    return f"{thought}Information: [INFO] {output.information}{answer}"
+
+
+def read_merged(text: str, fields: Fields) -> dict[str, Any]:
+    """A review whose third step is [ANSWER] … or [INFO] and the missing information.
+
+    >>> read_merged("[RELEVANT] [UNSUPPORTED] [INFO] Alien is by Ridley Scott.", {})["information"]
+    'Alien is by Ridley Scott.'
+    """
+    review = read_review(text, fields)
+    information = None if review["supported"] else after_marker(unechoed(text), "INFO", "INFORMATION", whole=True)
+    return {**review, "information": information}
+
+
+def write_merged(output: Any, fields: Fields) -> str:
+    """The inverse of ``read_merged``."""
+    if output.supported:
+        return write_review(output, fields)
+    lead, _, _ = write_review(output, fields).rpartition("Output: ")
+    return f"{lead}Output: [INFO] {output.information}"
+
+
+def read_sufficiency(text: str, fields: Fields) -> dict[str, Any]:
+    """[SUFFICIENT] or [INSUFFICIENT], or yes or no at the head of the reply.
+
+    >>> read_sufficiency("[INSUFFICIENT]", {}), read_sufficiency("Yes.", {})
+    ({'sufficient': False}, {'sufficient': True})
+    """
+    found = judgement(unechoed(text), "SUFFICIENT", "INSUFFICIENT")
+    if found is None and (word := re.match(r"\W*(yes|no)\b", text, re.IGNORECASE)):
+        found = word[1].lower() == "yes"
+    if found is None:
+        raise Malformed("the judgment is missing: [SUFFICIENT] or [INSUFFICIENT]")
+    return {"sufficient": found}
+
+
+def write_sufficiency(output: Any, fields: Fields) -> str:
+    """The inverse of ``read_sufficiency``."""
+    return f"Judgment: [{'SUFFICIENT' if output.sufficient else 'INSUFFICIENT'}]"
+
+
+_REJECT = {"relevant": False, "supported": False}
+
+TASKS = (
+    Task(
+        "tor.review",
+        fields=("question", "passages", "thoughts"),
+        output=Review,
+        parse=read_review,
+        write=write_review,
+        default=_REJECT,
+        asked_if={"thought": "thoughts"},
+    ),
+    Task(
+        "cor.review",
+        fields=("question", "passages", "thoughts"),
+        output=Review,
+        parse=read_review,
+        write=write_review,
+        default=_REJECT,
+        asked_if={"thought": "thoughts"},
+        demonstrations="tor.review",
+    ),
+    Task(
+        "tor.complete",
+        fields=("question", "passages"),
+        output=Supplement,
+        parse=read_supplement,
+        write=write_supplement,
+        default={"information": ""},
+    ),
+    Task(
+        "tor.merged",
+        fields=("question", "passages"),
+        output=MergedReview,
+        parse=read_merged,
+        write=write_merged,
+        default=_REJECT,
+        asked_if={"thought": "", "query": ""},
+    ),
+    Task(
+        "tor.enough",
+        fields=("question", "evidence"),
+        output=Sufficiency,
+        parse=read_sufficiency,
+        write=write_sufficiency,
+        default={"sufficient": False},
+        show={"evidence": show_evidence},
+    ),
+    Task(
+        "tor.fuse",
+        fields=("question", "evidence", "mode"),
+        output=Response,
+        parse=read_reasoned,
+        write=write_reasoned,
+        default={"answer": ""},
+        show={"evidence": show_evidence},
+    ),
+)
