@@ -2,48 +2,21 @@
 
 from __future__ import annotations
 
-import os
+import json
+import subprocess
+import sys
 from pathlib import Path
 
-from polyhop import Passage, Question, evaluate
-from polyhop.lm.base import Capabilities, Completion, Request
-
-PASSAGES = [Passage(f"p{n}", f"Title {n}", f"Text {n}. " * 40) for n in range(30)]
-QUESTIONS = [Question(f"q{n}", f"Question {n}?", answers=("x",), gold_ids=("p1",)) for n in range(1000)]
-
-
-class Brief:
-    """A model that remembers nothing, for ``ScriptedLM`` keeps every call."""
-
-    name = "brief"
-    capabilities = Capabilities()
-
-    async def complete(self, request: Request) -> Completion:
-        path = request.fields.get("passages", ())
-        value = {"relevant": True, "supported": len(path) == 2, "query": "on", "information": "on", "answer": "x"}
-        return Completion(text="", value=value)
-
-
-def find(query: str, k: int) -> list[Passage]:
-    start = sum(map(ord, query)) % 20
-    return PASSAGES[start : start + k]
-
-
-def resident() -> int:
-    """Bytes of this process in memory."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
+ROOT = Path(__file__).parents[1]
+A_ROW = 15_000
+"""Bytes a finished question may leave behind: its row of the report, but not its trace, which is far larger."""
 
 
 def test_memory_and_file_handles_stay_flat(tmp_path: Path) -> None:
-    seen: dict[int, tuple[int, int]] = {}
-
-    def progress(done: int, total: int) -> None:
-        if done in (200, 1000):
-            seen[done] = resident(), len(os.listdir("/proc/self/fd"))
-
-    report = evaluate(QUESTIONS, None, "tor", Brief(), retriever=find, out=tmp_path / "run", progress=progress)
-    assert len(report.rows) == 1000
-    (memory, files), (memory_after, files_after) = seen[200], seen[1000]
-    assert files_after == files
-    assert memory_after - memory < 800 * 15_000  # the report's own row of a question, and nothing of its trace
+    command = [sys.executable, "-m", "tests.kit.long_run", str(tmp_path / "run")]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    early, late = json.loads(told)
+    assert late["files"] == early["files"]
+    assert late["bytes"] - early["bytes"] < 800 * A_ROW
+    traces = sum(path.stat().st_size for path in (tmp_path / "run" / "traces").iterdir())
+    assert traces > 1000 * A_ROW  # held, they would be seen
