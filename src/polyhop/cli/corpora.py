@@ -8,6 +8,7 @@ from rich.text import Text
 
 from polyhop.cli import show as draw
 from polyhop.cli.ask import say
+from polyhop.cli.progress import Watched
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import UnknownName
 from polyhop.retrieval import open_retriever
@@ -25,17 +26,18 @@ def run_build(
     skip_bad: bool,
     as_json: bool,
 ) -> None:
-    """Build an index folder, with a count as it grows."""
+    """Build an index folder, with progress."""
     opened = open_corpus(corpus, skip_bad=skip_bad)
-    index = build_index(
-        opened,
-        out,
-        stemmer="english" if stem else None,
-        stop_words=not keep_stop_words,
-        links=_link_mode(links),
-        overwrite=overwrite,
-        progress=lambda done: say(f"{done:,} passages"),
-    )
+    with Watched("passages") as progress:
+        index = build_index(
+            opened,
+            out,
+            stemmer="english" if stem else None,
+            stop_words=not keep_stop_words,
+            links=_link_mode(links),
+            overwrite=overwrite,
+            progress=progress.update,
+        )
     _say_index(index, as_json)
     if opened.skipped:
         say(f"{opened.skipped} malformed lines were skipped")

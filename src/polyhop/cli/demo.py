@@ -9,7 +9,8 @@ from rich.text import Text
 
 from polyhop.cli import show as draw
 from polyhop.cli.ask import POCKET_IS, say
-from polyhop.cli.run import finish, watched
+from polyhop.cli.progress import Watched
+from polyhop.cli.run import finish
 from polyhop.data.questions import read_questions
 from polyhop.evaluation.runner import evaluate
 from polyhop.pipeline import Pipeline
@@ -34,6 +35,6 @@ def run_demo(method: str, lm: str, concurrency: int, as_json: bool) -> None:
                     draw.print_answer(answer, show_trace=True, to=to)
                     to.print(Text(f"Gold: {question.answers[0]}", style="dim"))
             to.print(Rule(style="dim"))
-        with watched() as progress:
+        with Watched("questions") as progress:
             report = evaluate(questions, corpus, method, lm, concurrency=concurrency, progress=progress.update)
     finish(report, None, as_json)

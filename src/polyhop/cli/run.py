@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from polyhop.cli import show as draw
 from polyhop.cli.ask import say
+from polyhop.cli.progress import Watched
 from polyhop.errors import UnknownName
 from polyhop.evaluation.compare import compare
 from polyhop.evaluation.report import Report
@@ -32,7 +31,7 @@ def run_run(
     as_json: bool,
 ) -> None:
     """Run a method over a dataset, show progress, print the table; exit 1 if a question failed."""
-    with watched() as progress:
+    with Watched("questions") as progress:
         try:
             report = evaluate(
                 dataset,
@@ -92,40 +91,3 @@ def run_compare(first: Path, second: Path, as_json: bool) -> None:
         draw.print_json(comparison.to_dict())
     else:
         draw.print_comparison(comparison, draw.console())
-
-
-class watched:  # noqa: N801 - a context manager
-    """A progress bar on stderr where that is a terminal, else a plain line now and then."""
-
-    def __init__(self) -> None:
-        self._bar = Progress(
-            TextColumn("questions"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.speed_text}"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        self._task = self._bar.add_task("questions", total=None, speed_text="")
-        self._plain = not sys.stderr.isatty()
-        self._said = 0
-
-    def update(self, done: int, total: int) -> None:
-        """``done`` of ``total`` questions are finished."""
-        if self._plain:
-            if done == total or done - self._said >= max(1, total // 10):
-                self._said = done
-                say(f"{done}/{total} questions")
-            return
-        speed = self._bar.tasks[0].speed
-        self._bar.update(self._task, completed=done, total=total, speed_text=f"{speed:.1f}/s" if speed else "")
-
-    def __enter__(self) -> watched:
-        if not self._plain:
-            self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if not self._plain:
-            self._bar.stop()
