@@ -6,7 +6,7 @@ import sys
 import time
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 EVERY = 5.0
 """Seconds between two plain lines."""
@@ -24,22 +24,21 @@ class Watched:
                 TextColumn(noun),
                 BarColumn(),
                 MofNCompleteColumn(),
-                TextColumn("{task.fields[rate]}"),
-                TimeRemainingColumn(),
+                TextColumn("{task.fields[pace]}"),
                 console=Console(stderr=True),
                 transient=True,
             )
-            self._task = self._bar.add_task(noun, total=None, rate="")
+            self._task = self._bar.add_task(noun, total=None, pace="")
 
     def update(self, done: int, total: int | None = None) -> None:
         """So much is done."""
         seconds = max(time.monotonic() - self._begun, 1e-9)
-        rate = f"{done / seconds:,.1f}/s"
         if self._bar is not None:
-            self._bar.update(self._task, completed=done, total=total, rate=rate)
+            self._bar.update(self._task, completed=done, total=total, pace=pace(done, total, seconds))
         elif done == total or time.monotonic() - self._told >= EVERY:
             self._told = time.monotonic()
-            sys.stderr.write(plain_line(self.noun, done, total, rate, seconds) + "\n")
+            count = f"{done:,}" if total is None else f"{done:,}/{total:,}"
+            sys.stderr.write(f"{count} {self.noun}, {pace(done, total, seconds)}\n")
 
     def __enter__(self) -> Watched:
         if self._bar is not None:
@@ -51,16 +50,11 @@ class Watched:
             self._bar.stop()
 
 
-def plain_line(noun: str, done: int, total: int | None, rate: str, seconds: float) -> str:
-    """One line of progress.
+def pace(done: int, total: int | None, seconds: float) -> str:
+    """How fast it goes, and when it will end.
 
-    >>> plain_line("questions", 50, 200, "5.0/s", 10.0)
-    '50/200 questions, 5.0/s, about 30 s to go'
-    >>> plain_line("passages", 5000, None, "500.0/s", 10.0)
-    '5,000 passages, 500.0/s'
+    >>> pace(50, 200, 10.0), pace(5000, None, 10.0)
+    ('5.0/s, about 30 s to go', '500.0/s')
     """
-    if total is None:
-        return f"{done:,} {noun}, {rate}"
-    left = (total - done) * seconds / done if done else None
-    end = "" if left is None or done == total else f", about {left:,.0f} s to go"
-    return f"{done:,}/{total:,} {noun}, {rate}{end}"
+    rate = f"{done / seconds:,.1f}/s"
+    return f"{rate}, about {(total - done) * seconds / done:,.0f} s to go" if total and 0 < done < total else rate
