@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -41,14 +42,14 @@ def run_methods(as_json: bool) -> None:
     if as_json:
         draw.print_json(rows)
         return
-    table = Table(box=None, pad_edge=False)
-    for name in ("method", "paper", "needs", "calls in a row", "settings and their defaults"):
-        table.add_column(name, overflow="fold")
+    to = draw.console()
     for row in rows:
-        settings = ", ".join(f"{name}={_shown(value)}" for name, value in row["settings"].items())
-        told = (row["paper"], ", ".join(row["needs"]), f"≤ {row['layers']}", settings)
-        table.add_row(Text(row["name"], "bold"), *map(Text, told))
-    draw.console().print(table)
+        needs = "".join(f", needs a {need}" for need in row["needs"])
+        head = f"  {row['paper']}{needs}, at most {row['layers']} calls in a row"
+        settings = "  ".join(f"{name}={_shown(value)}" for name, value in row["settings"].items())
+        to.print(Text.assemble((row["name"], "bold"), (head, "dim")))
+        to.print(Padding(Text(row["summary"]), (0, 0, 0, 2)))
+        to.print(Padding(Text(settings, style="cyan"), (0, 0, 1, 2)))
 
 
 def run_prompts_list(prompts: Path | None, as_json: bool) -> None:
