@@ -207,3 +207,79 @@ async def test_a_refused_key_is_not_tried_again(tmp_path: Path, corpus: Path) ->
         assert b"sk-very-secret" not in out + err
         assert b"Traceback" not in err
         assert len(server.requests) == 1
+
+
+# --- tune and --set-from ---------------------------------------------------------------------------------------------
+
+
+def test_tune_reader_tells_its_threshold_beside_the_default(cli: Cli, corpus: Path, questions: Path) -> None:
+    arguments = ("tune", "reader", "--dataset", questions, "--corpus", corpus)
+    told = cli(*arguments)
+    assert told.code == 0, told.err
+    assert "pocket · 2 questions (0 left out)" in told.out
+    assert "fitted" in told.out
+    assert "default" in told.out
+    assert "AUROC" in told.out
+    assert "passages, " in told.err
+    fit = json.loads(cli(*arguments, "--json").out)
+    assert fit["fitted"]["f1"] >= fit["default"]["f1"]
+    assert fit["cases"] >= fit["right"] >= 2
+
+
+def test_a_fitted_threshold_is_used_by_searchain(cli: Cli, corpus: Path, questions: Path, tmp_path: Path) -> None:
+    file, out = tmp_path / "theta.json", tmp_path / "run"
+    tuning = cli("tune", "reader", "--dataset", questions, "--corpus", corpus, "--out", file, "--json")
+    theta = json.loads(tuning.out)["fitted"]["at"]
+    arguments = ("run", "--dataset", questions, "--corpus", corpus, "--method", "searchain", "--limit", "1")
+    assert cli(*arguments, "--set-from", file, "--out", out).code == 0
+    assert json.loads((out / "run.json").read_text())["settings"]["confidence"] == theta
+
+
+def test_tune_ge_writes_settings_that_run_and_ask_take(cli: Cli, corpus: Path, questions: Path, tmp_path: Path) -> None:
+    file, work = tmp_path / "ge.json", tmp_path / "work"
+    arguments = ("--dataset", questions, "--corpus", corpus)
+    grid = ("--retrieve-below", "0.6,0.8", "--keep-above", "0.4", "--limit", "1", "-o", "max_steps=2")
+    told = cli("tune", "ge", *arguments, *grid, "--out", file, "--work", work)
+    assert told.code == 0, told.err
+    assert "best" in told.out
+    assert "confirm it on others" in told.out
+    assert {folder.name for folder in work.iterdir()} == {
+        "retrieve_below=0.6,keep_above=0.4",
+        "retrieve_below=0.8,keep_above=0.4",
+    }
+    kept = json.loads(file.read_text())
+    assert kept["settings"]["max_steps"] == 2
+    assert json.loads(cli("tune", "ge", *arguments, *grid, "--work", work, "--json").out)["grid"][1]["failed"] == 0
+    out = tmp_path / "run"
+    fitted = (*arguments, "--method", "ge", "--limit", "1", "--set-from", file)
+    assert cli("run", *fitted, "-o", "keep_above=0.1", "--out", out).code == 0
+    held = json.loads((out / "run.json").read_text())["settings"]
+    assert held["retrieve_below"] == kept["settings"]["retrieve_below"]
+    assert held["max_steps"] == 2
+    assert held["keep_above"] == 0.1  # -o wins
+    question = ("ask", "In which country is Lake Balaton?", "--corpus", corpus, "--set-from", file)
+    assert cli(*question, "--method", "ge").code == 0
+    other = cli(*question)
+    assert other.code == 2
+    assert "holds settings of ge, not of tor" in other.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["ge", "--keep-above", "many"], "keep_above='many'"),
+        (["ge", "--keep-above", ""], "keep_above=''"),
+        (["ge", "-o", "keep_above=0.5"], "keep_above is what is tuned"),
+        (["ge", "-o", "kep=1"], "kep"),
+        (["ge", "--objective", "bleu"], "unknown objective 'bleu'"),
+        (["reader", "--reader", "pockt"], "did you mean 'pocket'?"),
+        (["reader", "--retriever", "bm52"], "did you mean 'bm25'?"),
+    ],
+)
+def test_wrong_tuning_is_named_and_exits_2(
+    cli: Cli, corpus: Path, questions: Path, arguments: list[str], message: str
+) -> None:
+    told = cli("tune", arguments[0], "--dataset", questions, "--corpus", corpus, *arguments[1:])
+    assert told.code == 2, told
+    assert message in told.err
+    assert not told.out

@@ -40,8 +40,10 @@ def test_commands_and_options_exist(page: Path) -> None:
     text = page.read_text()
     every_option = {flag for command in commands() for parameter in command.params for flag in parameter.opts}
     every_option |= {flag for command in commands() for p in command.params for flag in p.secondary_opts}
-    for verb in re.findall(r"^polyhop ([a-z-]+)|`polyhop ([a-z-]+)", text, re.MULTILINE):
-        assert (verb[0] or verb[1]) in COMMANDS.commands, verb
+    for verb, after in re.findall(r"(?:^|`)polyhop ([a-z-]+)(?: ([a-z-]+))?", text, re.MULTILINE):
+        assert verb in COMMANDS.commands, verb
+        group = getattr(COMMANDS.commands[verb], "commands", None)
+        assert group is None or not after or after in group, f"{verb} {after}"
     polyhop_lines = "\n".join(line for line in text.splitlines() if "pip " not in line and "make" not in line)
     for flag in re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", polyhop_lines):
         assert flag in every_option, flag
@@ -74,7 +76,7 @@ def test_help_speaks_of_every_verb(capsys: pytest.CaptureFixture[str], monkeypat
     with pytest.raises(SystemExit):
         main()
     told = capsys.readouterr().out
-    for verb in ("demo", "ask", "index", "search", "run", "methods", "prompts", "doctor"):
+    for verb in ("demo", "ask", "index", "search", "run", "methods", "prompts", "tune", "doctor"):
         assert verb in told
 
 

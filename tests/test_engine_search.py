@@ -127,7 +127,7 @@ def test_what_a_method_needs_is_checked_before_the_first_call(
 ) -> None:
     model = ScriptedLM({}, name="my model", capabilities=Capabilities())
     with pytest.raises(error, match=said):
-        Pipeline(method=needy + need, lm=model, retriever=lambda query, k: [])
+        Pipeline(method=needy + need, lm=model, retriever=lambda query, k: [], reader=None)
     assert model.calls == []
 
 

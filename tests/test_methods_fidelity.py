@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from polyhop.lm.scripted import ScriptedLM
-from polyhop.types import Answer
+from polyhop.types import Answer, Kind
 from tests.kit.world import World, seen, still
 from tests.restated.cor import chain_of_reviews
+from tests.restated.searchain import search_in_the_chain
 from tests.restated.tor import Told, tree_of_reviews
 
 WORLDS = 1000
@@ -99,7 +100,44 @@ async def test_cor_equals_its_second_statement() -> None:
         assert told(answer, model, world) == expected, f"world {seed}"
 
 
-@pytest.mark.parametrize("method", ["tor", "cor", "one-r"])
+KINDS: tuple[Kind, ...] = ("qa", "boolean", "slot", "fact", "long")
+
+
+def searchain_settings(seed: int) -> dict[str, Any]:
+    """Settings of a chain of queries, drawn from the seed."""
+    draw = random.Random(f"searchain {seed}")
+    return {
+        "max_rounds": draw.choice([5, 5, 1, 2, 3]),
+        "k": draw.choice([1, 1, 3]),
+        "confidence": draw.choice([0.0, 0.0, 0.5, 0.9]),
+        "rouge": draw.choice([0.35, 0.1, 0.9]),
+        "rouge_kind": draw.choice(["f", "precision", "recall"]),
+        "form": draw.choice([None, None, "short", "long"]),
+        "verification": draw.random() < 0.8,
+        "completion": draw.random() < 0.8,
+        "open_book": draw.random() < 0.9,
+    }
+
+
+async def test_searchain_equals_its_second_statement() -> None:
+    met: Counter[str] = Counter()
+    for seed in range(WORLDS):
+        world, settings = World.random(seed), searchain_settings(seed)
+        kind = KINDS[seed % len(KINDS)]
+        answer, model = await world.run("searchain", kind=kind, **settings)
+        theta, above = settings.pop("confidence"), settings.pop("rouge")
+        expected = search_in_the_chain(world.question, world, kind=kind, theta=theta, rouge_above=above, **settings)
+        assert told(answer, model, world) == expected, f"world {seed}, {kind}, {settings}"
+        turns = {name for name, value in expected.statistics.items() if value}
+        turns |= {"five"} if expected.statistics["rounds"] == 5 else set()
+        turns |= {"long corrected"} if expected.statistics["from corrected"] and settings["form"] == "long" else set()
+        turns |= {"closed"} if not expected.searches else set()
+        met.update(turns)
+    turns = {"from lm", "from corrected", "from completed", "marks dropped", "five", "long corrected", "closed"}
+    assert min(met[turn] for turn in turns) >= 20, met
+
+
+@pytest.mark.parametrize("method", ["tor", "cor", "searchain", "resp", "ge", "one-r"])
 async def test_a_run_twice_is_the_same_run(method: str) -> None:
     for seed in range(20):
         first, _ = await World.random(seed).run(method)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from polyhop.metrics import cover_em, exact_match, f1, found_gold, score_answer, score_passages
+from polyhop.metrics import cover_em, exact_match, f1, found_gold, rouge_l, score_answer, score_passages
 from polyhop.types import Passage, Question
 
 
@@ -64,3 +64,45 @@ def test_recall_any_all_mean() -> None:
 def test_without_gold_nothing_is_scored() -> None:
     assert score_passages(passages("a"), Question("q", "?")) == {}
     assert score_answer("Paris", Question("q", "?")) == {}
+
+
+# --- ROUGE-L -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("told", "other", "same"),  # same: the length of the longest common subsequence
+    [
+        ("police killed the gunman", "police kill the gunman", 3),  # Lin (2004), §3.1: S1 and S2, no stemming here
+        ("the gunman kill police", "police killed the gunman", 2),  # S3
+        ("police the gunman killed", "police killed the gunman", 3),
+        ("A, b. C!", "a B c", 3),
+        ("a b c", "c b a", 1),
+        ("a a a", "a", 1),
+        ("a b", "x y", 0),
+        ("don't stop", "Don’t", 0),  # one word each, with marks of their own
+    ],
+)
+def test_rouge_l_by_hand(told: str, other: str, same: int) -> None:
+    mine, its = len(told.split()), len(other.split())
+    assert rouge_l(told, other, "precision") == pytest.approx(same / mine)
+    assert rouge_l(told, other, "recall") == pytest.approx(same / its)
+    assert rouge_l(told, other) == rouge_l(other, told) == pytest.approx(2 * same / (mine + its))
+
+
+def test_rouge_l_of_nothing_is_nothing() -> None:
+    for told, other in (("", "a"), ("a", ""), ("", ""), ("?!", "a")):
+        assert rouge_l(told, other) == rouge_l(told, other, "precision") == rouge_l(told, other, "recall") == 0.0
+
+
+def test_long_answers_are_scored_by_their_best_rouge_l() -> None:
+    question = Question("q", "Why?", answers=("a b c d", "x b"), kind="long")
+    assert score_answer("b c", question)["rouge_l"] == pytest.approx(2 * 2 / (2 + 4))
+    assert "rouge_l" not in score_answer("b c", Question("q", "Why?", answers=("b",)))
+
+
+@pytest.mark.parametrize(
+    ("prediction", "gold", "covered"),
+    [("Norway", "no", 0), ("no, it is not", "no", 1), ("It SUPPORTS it", "SUPPORTS", 1), ("unsupports", "SUPPORTS", 0)],
+)
+def test_yes_no_and_labels_are_covered_by_whole_words_only(prediction: str, gold: str, covered: float) -> None:
+    assert cover_em(prediction, [gold]) == covered

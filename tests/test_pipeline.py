@@ -138,8 +138,15 @@ def test_bad_use_is_refused_before_any_call() -> None:
 
 def never_content(task: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """A model that always wants to know more, each time something else: the longest way a method can go."""
-    more = "more than " + " ".join(passage.id for passage in fields.get("passages", ()))
-    return {"relevant": True, "supported": False, "query": more, "information": more, "answer": "x"}
+    more = "more than " + " ".join(passage.id for passage in fields.get("passages") or ())
+    if task == "resp.plan":
+        more = f"question {len(fields['asked'])}"
+    nodes = [{"query": f"query {len(fields.get('chains', ()))}", "answer": None}]
+    told = {"relevant": True, "supported": False, "query": more, "information": more, "answer": "x"}
+    told |= {"triplets": [{"head": "a", "relation": "b", "tail": "#1"}], "sub_question": more}
+    told |= {"answer": "" if task == "ge.subanswer" else "x"}  # never sure of one
+    told |= {"summary": more, "answered": False, "sufficient": False}
+    return {**told, "nodes": nodes, "content": "x"}
 
 
 def endless(query: str, k: int) -> list[Passage]:
@@ -160,6 +167,16 @@ CASES = [
     ("tor", {"speculate": 1000}),
     ("tor", {"speculate": 1000, "expansion": "cot", "widths": (4, 2)}),
     ("cor", {"max_turns": 5}),
+    ("ge", {"refine": False, "max_steps": 3}),
+    ("ge", {"triplet_filter": False, "confidence": "agreement"}),
+    ("ge", {"open_book": False, "samples": 1}),
+    ("ge", {"guidance": False, "max_steps": 4}),
+    ("ge", {"confidence": "verbal", "filter": False, "parallel": True}),
+    ("resp", {"max_iterations": 1}),
+    ("resp", {"max_iterations": 5}),
+    ("resp", {"local_source": "memory"}),
+    ("searchain", {"max_rounds": 3}),
+    ("searchain", {"open_book": False}),
 ]
 
 
@@ -181,5 +198,5 @@ def test_no_way_is_longer_than_declared(name: str) -> None:
         world = World.random(seed)
         world.speaks = "value"
         answer, took = run_virtually(seconds(name, ScriptedLM(world.script, latency=1.0), world.search))
-        retries = sum(call.attempt == 2 for call in answer.trace.calls)
+        retries = sum(call.attempt == 2 or bool(call.fields.get("rejected")) for call in answer.trace.calls)
         assert took == answer.usage.layers <= layers + retries

@@ -32,7 +32,37 @@ def request(task: str, **fields: Any) -> Request:
 
 def fields_of(task: str, passages: list[Passage], question: str = QUESTION) -> dict[str, Any]:
     evidence = [{"passages": passages, "analysis": "Bremen"}]
-    return {"question": question, "passages": passages, "thoughts": True, "evidence": evidence, "mode": "evidence"}
+    told = [{"query": f"What is {p.title}?", "answer": p.title, "passage": p, "reason": "complete"} for p in passages]
+    return {
+        **graph_fields(question, passages),
+        "question": question,
+        "passages": passages,
+        "thoughts": True,
+        "evidence": evidence,
+        "mode": "evidence",
+        "sub_question": question,
+        "asked": [question],
+        "rejected": None,
+        "memory": memory_of(passages, question),
+        "kind": "qa",
+        "chains": [[] for _ in told],
+        "feedback": told,
+        "nodes": told,
+    }
+
+
+def graph_fields(question: str, passages: list[Passage]) -> dict[str, Any]:
+    """What GE-Reasoning's tasks are given."""
+    triplets = [{"head": p.title, "relation": "states", "tail": p.text} for p in passages]
+    history = [{"sub_question": "Who directed Dark Mill?", "sentence": "Rolf Anders did.", "answer": "Rolf Anders"}]
+    told = {"typed": True, "verbal": True, "sub_question": question, "history": history[: len(passages)]}
+    return {**told, "triplet": triplets[0] if triplets else None, "triplets": triplets, "passage": [*passages, MILL][0]}
+
+
+def memory_of(passages: list[Passage], question: str) -> dict[str, Any]:
+    """What ReSP's tasks are shown: a note of each passage, and a sub-question that brought nothing."""
+    notes = [f"[{passage.title}] {passage.text}" for passage in passages]
+    return {"global_evidence": notes, "local_pathway": [{"sub_question": question, "response": None}]}
 
 
 async def ask(task: str, **fields: Any) -> dict[str, Any]:
@@ -47,7 +77,7 @@ def test_it_is_a_language_model_with_the_capabilities_it_names() -> None:
     assert pocket.name == "pocket"
     assert pocket.capabilities.score
     assert pocket.capabilities.score_temperature
-    assert not pocket.capabilities.token_logprobs
+    assert pocket.capabilities.token_logprobs
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -190,3 +220,38 @@ def test_importing_it_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+# --- ReSP --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_note_holds_what_helps_and_opens_as_pages_again() -> None:
+    noted = await ask("resp.summarize", question=QUESTION, passages=[FERRY, MILL])
+    assert noted == {"summary": f"[Dark Mill] {MILL.text}"}
+    assert (await ask("resp.summarize", question=QUESTION, passages=[FERRY])) == {"summary": ""}
+
+
+async def test_memories_are_judged_planned_on_and_answered() -> None:
+    begun = {"global_evidence": [f"[Dark Mill] {MILL.text}"], "local_pathway": []}
+    assert await ask("resp.judge", question=QUESTION, memory=begun) == {"sufficient": False}
+    planned = await ask("resp.plan", question=QUESTION, memory=begun, asked=[QUESTION], rejected=None)
+    assert planned == {"sub_question": "Where was Rolf Anders born?"}
+    other = await ask("resp.plan", question=QUESTION, memory=begun, asked=[QUESTION, *planned.values()], rejected=None)
+    assert other == {"sub_question": "Rolf Anders"}  # the same is never asked twice
+    told = await ask("resp.respond", **planned, passages=[FERRY, ANDERS], memory=None)
+    assert told == {"answered": True, "response": "Bremen"}
+    done = {**begun, "local_pathway": [{**planned, "response": told["response"]}]}
+    assert await ask("resp.judge", question=QUESTION, memory=done) == {"sufficient": True}
+    assert (await ask("resp.generate", question=QUESTION, memory=done))["answer"] == "Bremen"
+
+
+async def test_a_sub_question_without_an_answer_is_not_answered() -> None:
+    told = await ask("resp.respond", sub_question="Where was Rolf Anders born?", passages=[FERRY], memory=None)
+    assert told == {"answered": False, "response": None}
+    nothing: dict[str, list[Any]] = {"global_evidence": [], "local_pathway": []}
+    told = await ask("resp.respond", sub_question="Where was Rolf Anders born?", passages=None, memory=nothing)
+    assert told == {"answered": False, "response": None}
+    assert await ask("resp.plan", question="Why?", memory=nothing, asked=["Why?"], rejected=None) == {
+        "sub_question": ""
+    }
+    assert (await ask("resp.generate", question=QUESTION, memory=nothing))["answer"] == "unknown"

@@ -18,10 +18,28 @@ PIECES = """the The of director film or and is was born died #1 #9 's 'S Who Whi
 texts = st.one_of(st.text(max_size=150), st.lists(st.sampled_from(PIECES), max_size=40).map(" ".join))
 passages = st.lists(st.builds(Passage, st.text(max_size=3), texts, texts), max_size=4)
 
+KINDS = ("qa", "boolean", "slot", "fact", "long")
+
 
 def fields(question: str, given_: list[Passage], analysis: str | None, mode: str) -> dict[str, Any]:
     evidence = [{"passages": given_, "analysis": analysis}, {"passages": [], "analysis": None}]
-    return {"question": question, "passages": given_, "thoughts": True, "evidence": evidence, "mode": mode}
+    told = [{"query": p.title, "answer": analysis, "passage": p, "reason": "complete"} for p in given_]
+    nodes = [{**node, "answer": analysis or "a"} for node in told]
+    chat = {"kind": KINDS[len(question) % 5], "chains": [[] for _ in told], "feedback": told, "nodes": nodes}
+    told_of = [{"sub_question": text, "response": analysis} for p in given_ for text in (p.title, question)]
+    notes = [f"{p.title} [{p.title}] {p.text}" for p in given_]
+    memory = {"global_evidence": notes, "local_pathway": told_of}
+    resp = {"sub_question": question, "asked": [question], "rejected": analysis, "memory": memory}
+    given = {"question": question, "passages": given_, "thoughts": True, "evidence": evidence, "mode": mode}
+    return given | chat | resp | ge_fields(question, given_, analysis)
+
+
+def ge_fields(question: str, given_: list[Passage], analysis: str | None) -> dict[str, Any]:
+    triplets = [{"head": p.title, "relation": analysis or "states", "tail": p.text} for p in given_]
+    pair = {"sub_question": question, "sentence": analysis or "", "answer": analysis or "a"}
+    told = {"typed": True, "verbal": True, "sub_question": question, "history": [pair] * (len(given_) % 3)}
+    passage = given_[0] if given_ else Passage("", "", "")
+    return {**told, "triplet": triplets[0] if len(given_) > 2 else None, "triplets": triplets, "passage": passage}
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -29,7 +47,7 @@ def fields(question: str, given_: list[Passage], analysis: str | None, mode: str
 def test_any_text_is_answered(question: str, given_: list[Passage], analysis: str | None, mode: str) -> None:
     for task in TASKS:
         value = do(task, fields(question, given_, analysis, mode))
-        if task.startswith("answer.") or task == "tor.fuse":
+        if task.startswith("answer.") or task in ("tor.fuse", "searchain.trace", "resp.generate"):
             assert value["answer"]
         assert value == do(task, fields(question, given_, analysis, mode))
 

@@ -18,18 +18,22 @@ from polyhop.text import STOP_WORDS, find_folded
 from polyhop.types import Passage
 
 BOOK = PromptBook()
+SWITCHES: list[list[dict[str, Any]]] = [
+    [{"thoughts": False}, {"thoughts": True}],
+    [{"mode": mode} for mode in ("evidence", "analysis", "paragraph")],
+    [{"typed": typed, "verbal": typed} for typed in (False, True)],
+    [{"kind": kind} for kind in ("qa", "boolean", "slot", "fact", "long")],
+]
 SWITCHED: list[tuple[str, dict[str, Any]]] = [
-    (task, {name: value for name, value in switches.items() if name in TASKS[task].fields})
-    for task in TASKS
-    for switches in (
-        [{"thoughts": False}, {"thoughts": True}]
-        if "thoughts" in TASKS[task].fields
-        else [{"mode": mode} for mode in ("evidence", "analysis", "paragraph")]
-        if "mode" in TASKS[task].fields
-        else [{}]
-    )
+    (name, {switch: value for switch, value in switches.items() if switch in task.fields})
+    for name, task in TASKS.items()
+    for switches in next((values for values in SWITCHES if set(values[0]) & set(task.fields)), [{}])
 ]
 """Every task with every setting of the fields that steer its prompt."""
+UNSHOWN: dict[str, Any] = {"sub_question": "Who?", "memory": None, "asked": [], "rejected": None}
+"""The other fields that a call needs, whatever they hold."""
+UNSHOWN |= {"nodes": [], "chains": [], "feedback": []}
+UNSHOWN |= {"history": [], "triplet": None, "triplets": [], "passage": Passage("p", "A", "B.")}
 
 
 Write = Callable[[str, str], PromptBook]
@@ -94,7 +98,7 @@ def test_a_line_separator_inside_a_string_does_not_end_the_line(override: Write)
 
 def demonstrations() -> Iterator[tuple[Prompt, dict[str, Any], Demonstration]]:
     for name, switches in SWITCHED:
-        for demo in BOOK[name].demonstrations:
+        for demo in BOOK[name].suited(switches):
             yield BOOK[name], {**demo.fields, **switches}, demo
 
 
@@ -110,13 +114,14 @@ def test_every_demonstration_is_read_back_as_written() -> None:
 def test_every_demonstration_in_a_rendered_prompt_is_read_back() -> None:
     for name, switches in SWITCHED:
         prompt = BOOK[name]
-        fields: dict[str, Any] = {"question": "Who?", "passages": [], "evidence": [], **switches}
+        fields: dict[str, Any] = {"question": "Who?", "passages": [], "evidence": [], **UNSHOWN, **switches}
         asked = set(prompt.task.asked(fields))
         for rendering in get_args(Rendering):
             turns = prompt.render(fields, rendering=rendering, shots=len(prompt.demonstrations))
             replies = [turn["content"] for turn in turns if turn["role"] == "assistant"]
-            assert len(replies) == len(prompt.demonstrations) > 0
-            for reply, demo in zip(replies, prompt.demonstrations, strict=True):
+            shown = prompt.suited(fields)
+            assert len(replies) == len(shown) > 0
+            for reply, demo in zip(replies, shown, strict=True):
                 for read_as in get_args(Rendering):
                     output = prompt.read(reply, fields, read_as)
                     assert output.model_dump(include=asked) == demo.output.model_dump(include=asked)
@@ -131,12 +136,15 @@ def test_shots_are_the_first_demonstrations() -> None:
 
 
 def test_answers_of_demonstrations_can_be_read_off_their_passages() -> None:
-    for prompt, _, demo in demonstrations():
+    for prompt, fields, demo in demonstrations():
         shown = [f"{passage.title}. {passage.text}" for passage in passages_in(demo.fields)]
         known = [getattr(demo.output, name, None) for name in ("information", "rationale")[: 1 if shown else 2]]
-        told = " ".join(filter(None, [demo.fields["question"], *shown, *known]))
+        asked = demo.fields.get("question") or demo.fields.get("sub_question")
+        told = " ".join(filter(None, [asked, *shown, *remembered(demo.fields.get("memory")), *known, *drawn(demo)]))
         answer = getattr(demo.output, "answer", None)
-        assert answer in ("yes", "no", None) or find_folded(answer, told), (prompt.task.name, answer)
+        if fields.get("kind") != "long":  # a paragraph is written, not read off
+            labels = ("yes", "no", "SUPPORTS", "REFUTES", None)
+            assert answer in labels or find_folded(answer, told), (prompt.task.name, answer)
         assert not (strange := unfounded(demo.output, told)), (prompt.task.name, strange)
 
 
@@ -149,6 +157,21 @@ def test_reviews_of_demonstrations_show_every_verdict() -> None:
         assert (demo.output.query is not None) is not demo.output.supported
         assert len((demo.output.thought or "").split("\n")) == 3
     assert all(isinstance(demo.output, Supplement) for demo in BOOK["tor.complete"].demonstrations)
+
+
+def remembered(memory: Any) -> list[str]:
+    """All that the memories of a demonstration say."""
+    return [*memory["global_evidence"], *(pair["response"] or "" for pair in memory["local_pathway"])] if memory else []
+
+
+def drawn(demo: Demonstration) -> Iterator[str]:
+    """What GE-Reasoning's demonstrations tell: answers so far, triplets, and a sentence where nothing else is given."""
+    for pair in demo.fields.get("history") or ():
+        yield f"{pair['sub_question']} {pair['sentence']}"
+    for triplet in demo.fields.get("triplets") or ():
+        yield " ".join(triplet.values())
+    if not (demo.fields.get("triplets") or demo.fields.get("passages")):
+        yield getattr(demo.output, "sentence", "")
 
 
 def passages_in(value: Any) -> Iterator[Passage]:

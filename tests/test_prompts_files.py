@@ -20,16 +20,16 @@ from polyhop.types import Passage
 
 BOOK = PromptBook()
 SHIPPED = resources.files("polyhop.prompts") / "files"
+SWITCHES: list[list[dict[str, Any]]] = [
+    [{"thoughts": False}, {"thoughts": True}],
+    [{"mode": mode} for mode in ("evidence", "analysis", "paragraph")],
+    [{"typed": typed, "verbal": typed} for typed in (False, True)],
+    [{"kind": kind} for kind in ("qa", "boolean", "slot", "fact", "long")],
+]
 SWITCHED: list[tuple[str, dict[str, Any]]] = [
-    (task, {name: value for name, value in switches.items() if name in TASKS[task].fields})
-    for task in TASKS
-    for switches in (
-        [{"thoughts": False}, {"thoughts": True}]
-        if "thoughts" in TASKS[task].fields
-        else [{"mode": mode} for mode in ("evidence", "analysis", "paragraph")]
-        if "mode" in TASKS[task].fields
-        else [{}]
-    )
+    (name, {switch: value for switch, value in switches.items() if switch in task.fields})
+    for name, task in TASKS.items()
+    for switches in next((values for values in SWITCHES if set(values[0]) & set(task.fields)), [{}])
 ]
 """Every task with every setting of the fields that steer its prompt."""
 

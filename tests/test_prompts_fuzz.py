@@ -12,10 +12,25 @@ from polyhop.prompts.answers import says_nothing
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.parsing import MARKERS, Malformed
 from polyhop.prompts.show import harmless
-from polyhop.prompts.tasks import TASKS, MergedReview, Response, Review, Sufficiency, Supplement
+from polyhop.prompts.tasks import (
+    TASKS,
+    ChainOfQuery,
+    MergedReview,
+    Plan,
+    QueryNode,
+    Response,
+    Review,
+    SubAnswer,
+    Sufficiency,
+    Summary,
+    Supplement,
+    TracedContent,
+)
 
 BOOK = PromptBook()
 FIELDS: dict[str, Any] = {"question": "Who?", "passages": [], "evidence": [], "thoughts": True, "mode": "evidence"}
+FIELDS |= {"typed": True, "verbal": False}
+NAMES = "answer relevant supported information thought sufficient summary answered response sub_question".split()
 SAME_EACH_TIME = settings(
     max_examples=300, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -31,6 +46,8 @@ PIECES = st.sampled_from(
             "Step 2:",
             "Judgment:",
             "Thought:",
+            "[DONE]",
+            "[Your Thought]:",
             "Output:",
             "Answer:",
             "**Answer**",
@@ -125,10 +142,13 @@ def test_no_text_raises_anything_but_malformed(text: str) -> None:
 @given(value=st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
-), name=st.sampled_from(["answer", "relevant", "supported", "information", "thought", "sufficient"]))  # fmt: skip
+), name=st.sampled_from(NAMES))  # fmt: skip
 def test_no_json_raises_anything_but_malformed(value: Any, name: str) -> None:
     text = json.dumps(
-        {"relevant": True, "supported": False, "sufficient": True, "information": "a", "answer": "a", name: value}
+        dict.fromkeys(["information", "answer", "summary", "response", "sub_question", "content"], "a")
+        | {"nodes": [{"query": "a", "answer": "a"}]}
+        | {"triplets": [], "sentence": "a"}
+        | {"relevant": True, "supported": False, "sufficient": True, "answered": True, name: value}
     )
     for task in TASKS:
         try:
@@ -187,6 +207,26 @@ OUTPUTS: dict[type, st.SearchStrategy[Any]] = {
         st.none() | SENTENCES,
         st.lists(SENTENCES, min_size=1, max_size=3),
         MAYBE,
+    ),
+    Summary: st.builds(lambda told: Summary(summary=" ".join(told)), st.lists(SENTENCES, max_size=3)),
+    SubAnswer: st.builds(lambda told: SubAnswer(answered=told is not None, response=told), MAYBE),
+    Plan: st.builds(lambda told: Plan(sub_question=f"{told}?"), PHRASES),
+    ChainOfQuery: st.builds(
+        lambda nodes, final: ChainOfQuery(nodes=nodes, final=final),
+        st.lists(
+            st.builds(lambda query, answer: QueryNode(query=f"{query}?", answer=answer), PHRASES, MAYBE),
+            min_size=1,
+            max_size=4,
+            unique_by=lambda node: node.query,
+        ),
+        MAYBE,
+    ),
+    TracedContent: st.builds(
+        lambda told, answer: TracedContent(
+            content=" ".join(f"{sentence} [{n}]" for n, sentence in enumerate(told, 1)), answer=answer
+        ),
+        st.lists(SENTENCES, max_size=3),
+        PHRASES,
     ),
     Sufficiency: st.builds(lambda sufficient: Sufficiency(sufficient=sufficient), st.booleans()),
     Response: st.builds(

@@ -37,10 +37,81 @@ SAMPLES: dict[str, Any] = {
         {"passages": PASSAGES, "analysis": "the Ohio River"},
         {"passages": PASSAGES[:1], "analysis": None},
     ],
+    "memory": {
+        "global_evidence": ["The Walnut Street Bridge crosses the Tennessee River."],
+        "local_pathway": [
+            {"sub_question": "Where does the Tennessee River end?", "response": "It flows into the Ohio River."},
+            {"sub_question": "Who built the Walnut Street Bridge?", "response": None},
+        ],
+    },
+    "sub_question": "Which river does the Tennessee River flow into?",
+    "asked": [
+        "Which river does the river under the Walnut Street Bridge flow into?",
+        "Where does the Tennessee River end?",
+    ],
+    "rejected": "Where does the Tennessee River end?",
+    "nodes": [
+        {"query": "Which river is under the bridge?", "answer": "Tennessee River", "passage": PASSAGES[0]},
+        {"query": "Where does the Tennessee River end?", "answer": "in the Ohio River", "passage": PASSAGES[1]},
+    ],
+    "chains": [
+        [{"query": "Which river is under the Walnut Street Bridge?", "answer": "Chattanooga River"}],
+        [
+            {"query": "Which river is under the Walnut Street Bridge?", "answer": "Tennessee River"},
+            {"query": "Where does the Tennessee River end?", "answer": None},
+        ],
+    ],
+    "feedback": [
+        {
+            "query": "Which river is under the Walnut Street Bridge?",
+            "answer": "Tennessee River",
+            "passage": PASSAGES[0],
+            "reason": "verify",
+        },
+        {
+            "query": "Where does the Tennessee River end?",
+            "answer": None,
+            "passage": PASSAGES[1],
+            "reason": "complete",
+        },
+    ],
 }
 """A value for every field that tasks show; a task with a field of its own adds one here."""
-SWITCHES: dict[str, list[Any]] = {"thoughts": [False, True], "mode": ["evidence", "analysis", "paragraph"]}
+SAMPLES |= {
+    "history": [
+        {
+            "sub_question": "Which river does the Walnut Street Bridge cross?",
+            "sentence": "The Walnut Street Bridge crosses the Tennessee River.",
+            "answer": "Tennessee River",
+        }
+    ],
+    "triplet": {"head": "Walnut Street Bridge", "relation": "crosses", "tail": "river: #1"},
+    "triplets": [
+        {"head": "Walnut Street Bridge", "relation": "crosses", "tail": "Tennessee River"},
+        {"head": "Tennessee River", "relation": "tributary of", "tail": "Ohio River"},
+    ],
+    "passage": PASSAGES[0],
+}
+OTHERS: dict[str, Any] = {
+    "question": "Who wrote Emma?",
+    "sub_question": "Who wrote Emma?",
+    "triplet": {"head": "Emma", "relation": "author", "tail": "name: #1"},
+    "passage": Passage("e", "Emma", "Emma is a novel by Jane Austen."),
+}
+"""Other values of the fields that a call is about."""
+SWITCHES: dict[str, list[Any]] = {
+    "thoughts": [False, True],
+    "mode": ["evidence", "analysis", "paragraph"],
+    "kind": ["qa", "boolean", "slot", "fact", "long"],
+}
 """The values of every field that only steers a prompt."""
+SWITCHES |= {"typed": [True, False], "verbal": [False, True]}
+LEFT_OUT: dict[str, list[list[str]]] = {"resp.respond": [["memory"], ["passages"]], "resp.plan": [["rejected"], []]}
+"""The fields of a task that may be null: each list of them is a case."""
+LEFT_OUT |= {
+    "ge.subquestion": [["question", "history"], ["triplet"]],
+    "ge.subanswer": [["triplets", "passages"], ["passages"], ["triplets"]],
+}
 
 
 class Case(NamedTuple):
@@ -50,7 +121,8 @@ class Case(NamedTuple):
 
     @property
     def name(self) -> str:
-        steered = [name if value is True else value for name, value in self.switches.items() if value is not False]
+        steered = [name if value is True else value or f"no-{name}"  # None: left out
+                   for name, value in self.switches.items() if value is not False]  # fmt: skip
         return ".".join([self.task, *steered, self.rendering, "md"])
 
 
@@ -58,8 +130,8 @@ def cases() -> Iterator[Case]:
     for task in TASKS:
         names = [name for name in TASKS[task].fields if name in SWITCHES]
         for values in itertools.product(*(SWITCHES[name] for name in names)):
-            for rendering in get_args(Rendering):
-                yield Case(task, dict(zip(names, values, strict=True)), rendering)
+            for null, rendering in itertools.product(LEFT_OUT.get(task, [[]]), get_args(Rendering)):
+                yield Case(task, dict(zip(names, values, strict=True)) | dict.fromkeys(null), rendering)
 
 
 def rendered(case: Case) -> str:
@@ -91,7 +163,7 @@ def test_the_opening_is_the_same_for_every_question() -> None:
     """Servers keep the part that does not change: only the last turn may hang on the call's own fields."""
     for case in cases():
         fields = {name: SAMPLES[name] for name in TASKS[case.task].fields if name in SAMPLES} | case.switches
-        other = {**fields, "question": "Who wrote Emma?"}
+        other = {**fields, **{name: value for name, value in OTHERS.items() if fields.get(name)}}
         turns, others = (BOOK[case.task].render(each, rendering=case.rendering) for each in (fields, other))
         assert turns[:-1] == others[:-1]
         assert turns[-1] != others[-1]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import random
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
@@ -22,6 +23,7 @@ from polyhop.errors import BudgetSpent, CapabilityError, UsageError, nearest
 from polyhop.lm.base import Completion, ScoreRequest, TokenScores
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.tasks import Output
+from polyhop.readers.base import Reader, spans_of, threshold_of
 from polyhop.recorder import OpenStep, Recorder
 from polyhop.retrieval.base import Retriever
 from polyhop.retrieval.tfidf import similarities
@@ -38,7 +40,7 @@ class Engine:
     models: Models
     prompts: PromptBook = field(default_factory=PromptBook)
     retriever: Retriever | Search | None = None
-    reader: Read | None = None
+    reader: Reader | Read | None = None
     rendering: Rendering = "text"
     budget: Budget = field(default_factory=Budget)
     seed: int | None = None
@@ -78,6 +80,7 @@ class Run:
     ) -> None:
         self.kind = kind
         self.recorder = Recorder(question, method, silent=scouts_for is not None, listen=listen)
+        self.random = random.Random(f"{engine.seed} {question}")  # for methods that draw: the same for the same seed
         self.wasted = 0
         self.final: Completion | None = None
         self._engine = engine
@@ -144,13 +147,15 @@ class Run:
 
     async def read(self, question: str, passages: Sequence[Passage]) -> list[Span]:
         """The reader's answer spans for ``question`` in ``passages``, best first."""
-        reader = self._engine.reader
-        if reader is None:
-            raise UsageError("this method reads passages: give reader= a (question, passages) -> spans callable")
         step = await self._begin(call=False)
-        spans = list(await self._meter.within(_awaited(reader(question, passages))))
+        spans: list[Span] = await self._meter.within(spans_of(self._engine.reader, question, passages))
         step.close(Readout, question=question, passages=tuple(passages), spans=tuple(spans))
         return spans
+
+    @property
+    def sure_above(self) -> float:
+        """The confidence above which the reader's answers can be trusted, on the reader's own scale."""
+        return threshold_of(self._engine.reader)
 
     def links(self, passage: Passage) -> list[Passage]:
         """The passages that ``passage`` links to; none where the retriever knows no links."""

@@ -10,6 +10,7 @@ from polyhop.errors import MissingExtra
 
 EXTRAS: dict[str, tuple[str, ...]] = {
     "hf": ("torch", "transformers"),
+    "onnx": ("onnxruntime", "tokenizers"),
     "dense": ("faiss", "sentence_transformers"),
     "docs": ("markitdown",),
     "serve": ("fastapi", "uvicorn"),

@@ -2,17 +2,21 @@
 
 EM and F1 are HotpotQA's official ones (normalised as SQuAD's; F1 is 0 when one side is yes, no or noanswer and the
 other is not the same). Cover-EM is SearChain's: the normalised gold answer stands within the normalised prediction.
+ROUGE-L compares long answers.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
-from polyhop.text import normalise
+from polyhop.text import bare_title, normalise, words
 from polyhop.types import Passage, Question
 
 _VERDICTS = frozenset({"yes", "no", "noanswer"})
+_LABELS = _VERDICTS | {"supports", "refutes"}
 
 
 def exact_match(prediction: str, answers: Iterable[str]) -> float:
@@ -48,13 +52,42 @@ def _f1(told: str, gold: str) -> float:
 
 
 def cover_em(prediction: str, answers: Iterable[str]) -> float:
-    """1 when a normalised gold answer stands anywhere in the normalised prediction; an empty one never does.
+    """1 when a normalised gold answer stands anywhere in the normalised prediction; an empty one never does. Yes, no
+    and labels must stand there as whole words.
 
-    >>> cover_em("It was directed by Ridley Scott", ["Ridley Scott"])
-    1.0
+    >>> cover_em("It was directed by Ridley Scott", ["Ridley Scott"]), cover_em("Norway", ["no"])
+    (1.0, 0.0)
     """
     told = normalise(prediction)
-    return float(any(gold in told for answer in answers if (gold := normalise(answer))))
+    golds = filter(None, map(normalise, answers))
+    return float(any(gold in (told.split() if gold in _LABELS else told) for gold in golds))
+
+
+def rouge_l(told: str, other: str, kind: Literal["f", "precision", "recall"] = "f") -> float:
+    """ROUGE-L (Lin, 2004): the longest common subsequence of the two texts' words, over one side's length or both.
+
+    Summary level, one reference: words in lower case, no stemming, no stop words dropped, β = 1. ``precision`` is over
+    the words of ``told``, ``recall`` over those of ``other``; 0 where either has none.
+
+    >>> rouge_l("police killed the gunman", "the gunman killed the police", "precision")
+    0.5
+    """
+    told_words, other_words = words(told), words(other)
+    if not told_words or not other_words:
+        return 0.0
+    same = _longest_common_subsequence(told_words, other_words)
+    precision, recall = same / len(told_words), same / len(other_words)
+    both = 2 * precision * recall / (precision + recall) if same else 0.0
+    return {"f": both, "precision": precision, "recall": recall}[kind]
+
+
+def _longest_common_subsequence(one: Sequence[str], other: Sequence[str]) -> int:
+    lengths = [0] * (len(other) + 1)
+    for word in one:
+        diagonal = 0
+        for at, its in enumerate(other, 1):
+            diagonal, lengths[at] = lengths[at], diagonal + 1 if word == its else max(lengths[at], lengths[at - 1])
+    return lengths[-1]
 
 
 def found_gold(passages: Sequence[Passage], question: Question, k: int) -> list[bool]:
@@ -68,14 +101,18 @@ def found_gold(passages: Sequence[Passage], question: Question, k: int) -> list[
 
 
 def score_answer(prediction: str, question: Question) -> dict[str, float]:
-    """``em``, ``f1`` and ``cover_em`` of a prediction; nothing for a question without gold answers."""
+    """``em``, ``f1`` and ``cover_em`` of a prediction, and ``rouge_l`` (F, best over the gold answers) where a long one
+    is asked for; nothing for a question without gold answers."""
     if not question.answers:
         return {}
-    return {
+    scores = {
         "em": exact_match(prediction, question.answers),
         "f1": f1(prediction, question.answers),
         "cover_em": cover_em(prediction, question.answers),
     }
+    if question.kind == "long":
+        scores["rouge_l"] = max(rouge_l(prediction, answer) for answer in question.answers)
+    return scores
 
 
 def score_passages(passages: Sequence[Passage], question: Question, ks: Sequence[int] = (2, 5, 15)) -> dict[str, float]:
@@ -87,3 +124,54 @@ def score_passages(passages: Sequence[Passage], question: Question, ks: Sequence
             scores[f"recall_all@{k}"] = float(all(hits))
             scores[f"recall_any@{k}"] = float(any(hits))
     return scores
+
+
+_VARIABLE = re.compile(r"(?:[^#]{1,60}:)?\s*#\s*([0-9]{1,4})")
+_Bindings = Mapping[str, str]
+
+
+def ge_graph_accuracy(
+    triplets: Sequence[Mapping[str, str]], evidence: Sequence[Sequence[str]], *, strict: bool = False
+) -> float:
+    """1 when some binding of a question graph's variables to gold entities makes its triplets cover every gold triple:
+    heads and tails in either direction, relations too if ``strict`` (GE-Reasoning, Table 5; ours, the paper defines
+    none). ``evidence``: (subject, relation, object), as 2WikiMultiHopQA has them; names without their parentheses.
+
+    >>> graph = [{"head": "Alien", "relation": "director", "tail": "name: #1"}]
+    >>> ge_graph_accuracy(graph, [("Alien", "directed by", "Ridley Scott")])
+    1.0
+    """
+    edges = [(_node(each["head"]), normalise(each["relation"]), _node(each["tail"])) for each in triplets]
+    golds = [(_node(one), normalise(relation), _node(other)) for one, relation, other in evidence]
+
+    def fitting(gold: tuple[str, str, str], bound: _Bindings) -> list[_Bindings]:
+        one, relation, other = gold
+        related = [edge for edge in edges if not strict or edge[1] == relation]
+        pairs = [pair for head, _, tail in related for pair in ((head, tail), (tail, head))]
+        ways = [_bound((*pair, one, other), bound) for pair in pairs]
+        return [way for way in ways if way is not None]
+
+    def covered(open_: list[tuple[str, str, str]], bound: _Bindings) -> bool:
+        if not open_:
+            return True
+        ways = [fitting(gold, bound) for gold in open_]
+        hardest = min(range(len(open_)), key=lambda at: len(ways[at]))  # none left to cover it: go back at once
+        rest = open_[:hardest] + open_[hardest + 1 :]
+        return any(covered(rest, way) for way in ways[hardest])
+
+    return float(covered(golds, {}))
+
+
+def _node(text: str) -> str:
+    """A variable by its number, "#1"; a name normalised, without the parenthesis that tells it from namesakes."""
+    variable = _VARIABLE.fullmatch(text.strip())
+    return f"#{int(variable[1])}" if variable else normalise(bare_title(text))
+
+
+def _bound(ends: tuple[str, str, str, str], bound: _Bindings) -> _Bindings | None:
+    """The bindings under which a triplet's two ends are the two gold entities; None where there are none."""
+    held = dict(bound)
+    for end, gold in zip(ends[:2], ends[2:], strict=True):
+        if (held.setdefault(end, gold) if end.startswith("#") else end) != gold:
+            return None
+    return held

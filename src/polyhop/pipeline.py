@@ -21,6 +21,7 @@ from polyhop.lm.names import open_lm
 from polyhop.methods.registry import Method, method_named
 from polyhop.places import cache_folder
 from polyhop.prompts.book import PromptBook, Rendering
+from polyhop.readers import Reader, open_reader
 from polyhop.retrieval import open_retriever
 from polyhop.retrieval.base import Retriever
 from polyhop.retrieval.index import Index, index_for
@@ -40,6 +41,7 @@ class Pipeline:
 
     ``corpus``: a file, folder, index folder, ``Corpus`` or passages; may be left out when ``retriever`` is a callable.
     ``lm``: a name, a model object, or a mapping from role or task to either (``default`` for the rest).
+    ``reader``: a name, a ``Reader``, or any ``(question, passages) -> spans`` callable; used by methods that read.
     ``cache``: True or a path switches the call cache on, False off; by default on for named models, off for objects.
     ``abstain_below``: an answer less confident than this, or of unknown confidence, is withheld (``abstained``).
     ``settings``: the method's own. Raises a ``UsageError`` before any call when something does not fit.
@@ -52,7 +54,7 @@ class Pipeline:
         lm: LM = "pocket",
         *,
         retriever: str | Retriever | Search = "bm25",
-        reader: Read | None = None,
+        reader: str | Reader | Read | None = "pocket",
         prompts: str | Path | PromptBook | None = None,
         rendering: Rendering = "text",
         cache: bool | str | Path | None = None,
@@ -74,7 +76,7 @@ class Pipeline:
             models=Models(self._open_models(lm, cache, lm_options or {})),
             prompts=prompts if isinstance(prompts, PromptBook) else PromptBook(prompts),
             retriever=opened,
-            reader=reader,
+            reader=open_reader(reader) if isinstance(reader, str) else reader,
             rendering=rendering,
             budget=Budget(max_calls=max_calls, max_tokens=max_tokens, max_seconds=max_seconds),
             seed=seed,

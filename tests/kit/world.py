@@ -18,9 +18,10 @@ from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.tasks import TASKS
+from polyhop.prompts.tasks.searchain import unmarked
 from polyhop.retrieval.tfidf import similarities
 from polyhop.text import estimate_tokens
-from polyhop.types import Answer, Passage
+from polyhop.types import Answer, Kind, Passage, Span
 
 T = TypeVar("T")
 Speech: TypeAlias = Literal["value", "text", "json"]
@@ -114,6 +115,18 @@ class World:
             if empty and self.speaks == "text":
                 return None  # a marker with nothing after it cannot be read
             return {"information": "" if empty else self._pick(QUERIES, "information", *key), "answer": "Unused"}
+        if task.startswith("resp.") and task != "resp.generate":
+            return self._resp(task, key)
+        if task == "searchain.chain":
+            return self._chain(key, fields["feedback"])
+        if task == "searchain.trace":
+            content, answer = self._pick(CONTENTS, "content", *key), self._pick(ANSWERS, "answer", *key)
+            if fields["kind"] == "long":  # the text form tells a long answer once: it is the content without its marks
+                content = content or "So."
+                answer = unmarked(content)
+            return {"content": content, "answer": answer}
+        if task.startswith("ge.") and task != "ge.answer":
+            return self._elicited(task, key, fields)
         told = self._pick(["Because it was so", None], "rationale", *key) if task != "answer.direct" else None
         return {"rationale": told, "answer": self._pick(ANSWERS, "answer", *key)}
 
@@ -138,6 +151,66 @@ class World:
             "query": None if supported else said,
         }
 
+    def _resp(self, task: str, key: tuple[str, ...]) -> Mapping[str, Any] | None:
+        """A note, now and then empty or one made before; a verdict; a plan, often of what was asked already."""
+        silent = self._happens("wordless", "resp", *key)
+        supported = self._happens("supported", *key)
+        if task == "resp.summarize":
+            return {"summary": "" if silent else self._pick(SUMMARIES, "summary", *key)}
+        if task == "resp.judge":
+            return {"sufficient": supported}
+        if task == "resp.respond":
+            supported = supported or self._roll("responds", *key) < 0.4
+            if silent and self.speaks == "value":
+                return {"answered": supported, "response": None}
+            return {"answered": supported, "response": self._pick(ANSWERS, "response", *key)}
+        if silent and self.speaks == "text":
+            return None  # a plan of no words cannot be read
+        plans = [self.question, *QUERIES[:3], *(f"The {query}?" for query in QUERIES[:3])]
+        return {"sub_question": "" if silent else self._pick(plans, "plan", *key)}
+
+    def _chain(self, key: tuple[str, ...], feedback: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        """A chain of up to five nodes, often from the node fed back; queries come back in another spelling too."""
+        nodes: list[dict[str, Any]] = []
+        if feedback and self._roll("goes on", *key) < 0.7:
+            told = self._pick([*ANSWERS, None], "own", *key)
+            nodes.append({"query": feedback[-1]["query"], "answer": feedback[-1]["answer"] or told})
+        for n in range(1 + int(4 * self._roll("nodes", *key))):
+            query = self._pick([*QUERIES, *(f"The {q}?" for q in QUERIES)], "query", str(n), *key)
+            words = [passage.text[:13].strip() for passage in self.passages]
+            answer = self._pick([*ANSWERS, *words[: len(ANSWERS)], *[None] * 3], "node", str(n), *key)
+            if not nodes or nodes[-1]["query"] != query:
+                nodes.append({"query": query, "answer": answer})
+        return {"nodes": nodes, "final": self._pick([*ANSWERS, None, None], "final", *key)}
+
+    def read(self, question: str, passages: Sequence[Passage]) -> list[Span]:
+        """A reader's spans: right words, other words, an empty span, one that ends before its start, none."""
+        passage = self._pick(passages, "which", question)
+        end = self._pick([5, 5, 13, 13, 0, -1], "end", question)
+        text = self._pick([passage.text[: max(0, end)].strip(), *ANSWERS], "text", question)
+        sure = self._roll("sure", question)
+        span = Span(passage.id, text, 0, end, sure, answerable=self._roll("answerable", question) < 0.9)
+        return [] if self._roll("blind", question) < 0.1 else [span]
+
+    def _elicited(self, task: str, key: tuple[str, ...], fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Graphs of up to five triplets over four variables, sub-questions that repeat, answers of any confidence."""
+        if task == "ge.subquestion":
+            none = fields["triplet"] is None and self._happens("barren", "sub-question", *key)
+            return {"sub_question": None if none else f"Is it {self._pick(QUERIES, 'sub-question', *key)}?"}
+        if task == "ge.subanswer":
+            answer = self._pick(ANSWERS, "sub-answer", *key)
+            sure = round(self._roll("sure", *key), 2) if fields["verbal"] else None
+            return {"sentence": f"It is {answer}.", "answer": answer, "confidence": sure}
+        given = fields.get("triplets") or []
+        kept = [triplet for n, triplet in enumerate(given) if self._roll("kept", str(n), *key) < 0.3]
+        count = int(6 * self._roll("how many", *key)) if task != "ge.filter" or self._happens("wordless", *key) else 0
+        ends = ["name: #1", "#1", "date: #2", "#3", "place: #10", "Alien (film)", "Ann", "Opus #9"]
+        drawn = [
+            {name: self._pick(ends, name, str(n), *key) if name != "relation" else "made" for name in TRIPLET}
+            for n in range(count)
+        ]
+        return {"triplets": [*kept, *drawn]}
+
     # --- lengths and likeness ----------------------------------------------------------------------------------------
 
     def prompt_tokens(self, task: str, fields: Mapping[str, Any]) -> int:
@@ -160,13 +233,13 @@ class World:
 
     # --- running a method --------------------------------------------------------------------------------------------
 
-    async def run(self, method: str, **settings: Any) -> tuple[Answer, ScriptedLM]:
+    async def run(self, method: str, *, kind: Kind = "qa", **settings: Any) -> tuple[Answer, ScriptedLM]:
         """The method's answer to this world's question, and the model with the calls it saw."""
         model = ScriptedLM(self.script)
         rendering: Rendering = "json" if self.speaks == "json" else "text"
-        given = {"shots": self.shots, "prompts": BOOK, "rendering": rendering, **settings}
+        given = {"shots": self.shots, "prompts": BOOK, "reader": self.read, "rendering": rendering, **settings}
         async with Pipeline(method=method, lm=model, retriever=self._searched, **given) as pipeline:
-            return await pipeline.aask(self.question), model
+            return await pipeline.aask(self.question, kind=kind), model
 
     def _searched(self, query: str, k: int) -> list[Passage]:
         self.searches.append((query, k))
@@ -187,4 +260,7 @@ class World:
 
 
 ANSWERS = [f"Answer {number}" for number in range(4)]
+SUMMARIES = ["It was noted.", "it was noted", "Noted " + "at length " * 30 + "it was.", "So it was.", "It is known."]
 QUERIES = [f"query {number}" for number in range(6)]
+TRIPLET = ("head", "relation", "tail")
+CONTENTS = ["", "It was so.", "So [1] and so [2].", "All of it [1, 2, 9].", "First [3]. Then [1][1]. Not [0] [77]."]

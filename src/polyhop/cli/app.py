@@ -20,8 +20,10 @@ app = typer.Typer(
 )
 index_app = typer.Typer(help="Build an index folder of a corpus, or look into one.", no_args_is_help=True)
 prompts_app = typer.Typer(help="See the prompts: every one is a text file.", no_args_is_help=True)
+tune_app = typer.Typer(help="Fit what papers leave open on labelled questions.", no_args_is_help=True)
 app.add_typer(index_app, name="index")
 app.add_typer(prompts_app, name="prompts")
+app.add_typer(tune_app, name="tune")
 
 
 @app.callback(invoke_without_command=True)
@@ -54,7 +56,9 @@ def ask(
     lm: opt.Lm = "pocket",
     lm_for: opt.LmFor = None,
     retriever: opt.Retriever = "bm25",
+    reader: opt.Reader = "pocket",
     settings: opt.Settings = None,
+    set_from: opt.SetFrom = None,
     show: Annotated[str | None, typer.Option(help="'trace' draws how the answer was found.")] = None,
     prompts: opt.Prompts = None,
     rendering: opt.Rendering = "text",
@@ -85,9 +89,11 @@ def run(
     lm: opt.Lm = "pocket",
     lm_for: opt.LmFor = None,
     retriever: opt.Retriever = "bm25",
+    reader: opt.Reader = "pocket",
     settings: opt.Settings = None,
+    set_from: opt.SetFrom = None,
     out: Annotated[Path | None, typer.Option(help="The run's folder; the same command again goes on there.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many questions.")] = None,
+    limit: opt.Limit = None,
     concurrency: opt.Concurrency = 16,
     skip_bad: opt.SkipBad = False,
     prompts: opt.Prompts = None,
@@ -177,6 +183,59 @@ def index_info(
     from polyhop.cli.corpora import run_info
 
     run_info(index, as_json)
+
+
+@tune_app.command("reader")
+def tune_reader(
+    dataset: opt.Labelled,
+    corpus: opt.TunedCorpus,
+    reader: opt.Reader = "pocket",
+    retriever: opt.Retriever = "bm25",
+    k: Annotated[int, typer.Option("-k", min=1, help="Hits a question that are read beside the gold passages.")] = 5,
+    limit: opt.Limit = None,
+    skip_bad: opt.SkipBad = False,
+    out: opt.SettingsOut = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Fit a reader's threshold: above which confidence does a passage hold the answer?"""
+    from polyhop.cli.tune import run_tune_reader
+
+    run_tune_reader(dataset, corpus, reader, retriever, k, limit, skip_bad, out, as_json)
+
+
+@tune_app.command("ge")
+def tune_ge(
+    dataset: opt.Labelled,
+    corpus: opt.TunedCorpus,
+    lm: opt.Lm = "pocket",
+    lm_for: opt.LmFor = None,
+    retriever: opt.Retriever = "bm25",
+    retrieve_below: Annotated[str | None, typer.Option(help="Values to try, as 0.7,0.8,0.9.")] = None,
+    keep_above: Annotated[str | None, typer.Option(help="Values to try, as 0.4,0.7.")] = None,
+    objective: Annotated[str, typer.Option(help="f1, em or cover_em.")] = "f1",
+    settings: opt.Settings = None,
+    limit: opt.Limit = None,
+    out: opt.SettingsOut = None,
+    work: Annotated[
+        Path | None, typer.Option(help="A folder with a run a point; the same command again goes on there.")
+    ] = None,
+    concurrency: opt.Concurrency = 16,
+    skip_bad: opt.SkipBad = False,
+    prompts: opt.Prompts = None,
+    rendering: opt.Rendering = "text",
+    seed: opt.Seed = None,
+    max_concurrency: opt.MaxConcurrency = None,
+    requests_per_minute: opt.Rpm = None,
+    tokens_per_minute: opt.Tpm = None,
+    timeout: opt.Timeout = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Fit when GE retrieves (retrieve_below) and which answers it keeps (keep_above), by a grid."""
+    from polyhop.cli.tune import run_tune_ge
+
+    grid = {"retrieve_below": retrieve_below, "keep_above": keep_above}
+    search = {"limit": limit, "work": work, "concurrency": concurrency, "skip_bad": skip_bad, "objective": objective}
+    run_tune_ge(dataset, corpus, grid, {**opt.pipeline_arguments(locals()), **search}, out, as_json)
 
 
 @app.command()

@@ -19,9 +19,13 @@ LmFor = Annotated[
     list[str] | None, typer.Option("--lm-for", metavar="ROLE=LM", help="Another model for a role or task; repeatable.")
 ]
 Retriever = Annotated[str, typer.Option(help="bm25 or tfidf.")]
+Reader = Annotated[str, typer.Option(help="What reads answers off passages, for methods that do: pocket.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("-o", "--option", metavar="KEY=VALUE", help="A setting of the method, as widths=5,3; repeatable."),
+]
+SetFrom = Annotated[
+    Path | None, typer.Option("--set-from", help="A settings file, as 'polyhop tune' writes them; -o wins over it.")
 ]
 Prompts = Annotated[Path | None, typer.Option(help="A folder of your own prompt files, used file by file.")]
 Rendering = Annotated[str, typer.Option(help="How prompts ask for output: text (markers) or json.")]
@@ -34,6 +38,10 @@ MaxSeconds = Annotated[float | None, typer.Option(help="Stop gathering after so 
 Abstain = Annotated[float | None, typer.Option(help="Withhold answers less confident than this, 0 to 1.")]
 Seed = Annotated[int | None, typer.Option(help="Passed to models that take a seed.")]
 MaxConcurrency = Annotated[int | None, typer.Option(help="Most model calls at once.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Only the first so many questions.")]
+Labelled = Annotated[Path, typer.Option("--dataset", help="Questions with gold answers, JSON lines.")]
+TunedCorpus = Annotated[Path, typer.Option("--corpus", help=CORPUS_HELP)]
+SettingsOut = Annotated[Path | None, typer.Option("--out", help="The settings file to write, for --set-from.")]
 Rpm = Annotated[int | None, typer.Option(help="Most model calls a minute.")]
 Tpm = Annotated[int | None, typer.Option(help="Most tokens a minute.")]
 Timeout = Annotated[float | None, typer.Option(help="Seconds to wait for one reply.")]
@@ -43,6 +51,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _SAME_NAME = (
     "retriever",
+    "reader",
     "prompts",
     "rendering",
     "cache",
@@ -56,15 +65,25 @@ _OF_LM = ("max_concurrency", "requests_per_minute", "tokens_per_minute", "timeou
 
 
 def pipeline_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A verb's options as keyword arguments of ``Pipeline``, without corpus and method."""
+    """A verb's options as keyword arguments of ``Pipeline``, without corpus and method; those a verb lacks keep their
+    defaults."""
     lm_options = {name: given[name] for name in _OF_LM if given[name] is not None}
     others = pairs(given["lm_for"], "--lm-for", "ROLE=LM")
     return {
         "lm": {"default": given["lm"], **others} if others else given["lm"],
         "lm_options": lm_options,
-        **{name: given[name] for name in _SAME_NAME},
+        **{name: given[name] for name in _SAME_NAME if name in given},
+        **_from_file(given),
         **pairs(given["settings"], "-o", "KEY=VALUE"),
     }
+
+
+def _from_file(given: Mapping[str, Any]) -> dict[str, Any]:
+    if given.get("set_from") is None:
+        return {}
+    from polyhop.evaluation.settings import read_settings
+
+    return read_settings(given["set_from"], given["method"])
 
 
 def pairs(given: list[str] | None, flag: str, form: str) -> dict[str, str]:

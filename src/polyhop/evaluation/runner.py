@@ -133,6 +133,7 @@ def _resolved(
     """Every setting of a run, as ``run.json`` holds it."""
     models = pipeline.engine.models.by_name
     budget = pipeline.engine.budget
+    reads = "reader" in pipeline.method.needs
     return {
         "method": pipeline.method.name,
         "settings": {name: list(v) if isinstance(v, tuple) else v for name, v in pipeline.settings.items()},
@@ -140,6 +141,7 @@ def _resolved(
             model.name if name == "default" else f"{name}={model.name}" for name, model in sorted(models.items())
         ),
         "retriever": getattr(pipeline.engine.retriever, "name", "of the caller's own"),
+        "reader": getattr(pipeline.engine.reader, "name", "of the caller's own") if reads else None,
         "corpus": pipeline.index.fingerprint if pipeline.index is not None else None,
         "rendering": pipeline.engine.rendering,
         "seed": pipeline.engine.seed,

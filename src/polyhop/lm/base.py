@@ -83,9 +83,10 @@ class Completion:
     retries: int = 0
     cached: bool = False
 
-    def probability(self, answer: str) -> float | None:
-        """The geometric mean of the probabilities of the answer's tokens; of all tokens where ``answer`` cannot be
-        found in them (its last occurrence counts) or where the reply is a ``value``; None without log-probabilities.
+    def probability(self, answer: str, *, least: bool = False) -> float | None:
+        """The geometric mean of the probabilities of the answer's tokens, or the ``least`` of them; of all tokens where
+        ``answer`` cannot be found in them (its last occurrence counts) or where the reply is a ``value``; None without
+        log-probabilities.
 
         >>> reply = Completion(text="It is Rome", tokens=("It", " is", " Rome"), logprobs=(-1.0, -1.0, 0.0))
         >>> reply.probability("Rome")
@@ -93,17 +94,20 @@ class Completion:
         """
         if not self.tokens or not self.logprobs:
             return None
-        held = self.logprobs
-        start = "".join(self.tokens).rfind(answer) if self.value is None else -1
-        if start >= 0:
-            ends = list(accumulate(map(len, self.tokens)))
-            stop = start + len(answer)
-            held = tuple(
-                logprob
-                for logprob, token, end in zip(self.logprobs, self.tokens, ends, strict=True)
-                if end > start and end - len(token) < stop
-            )
-        return math.exp(min(0.0, sum(held) / len(held)))
+        held = self._logprobs_of(answer) or self.logprobs
+        return math.exp(min(0.0, min(held) if least else sum(held) / len(held)))
+
+    def _logprobs_of(self, answer: str) -> tuple[float, ...]:
+        start = "".join(self.tokens or ()).rfind(answer) if self.value is None else -1
+        if start < 0:
+            return ()
+        ends = list(accumulate(map(len, self.tokens or ())))
+        stop = start + len(answer)
+        return tuple(
+            logprob
+            for logprob, token, end in zip(self.logprobs or (), self.tokens or (), ends, strict=True)
+            if end > start and end - len(token) < stop
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

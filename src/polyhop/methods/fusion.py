@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from polyhop.methods.lengths import cut_to_fit
 from polyhop.prompts.tasks import Response
 from polyhop.types import Evidence, Passage
 
@@ -54,14 +54,8 @@ def _shown(pieces: Sequence[Evidence]) -> list[Mapping[str, Any]]:
 
 def _cut(piece: Evidence, fits: Callable[[Evidence], bool], run: Run) -> Evidence:
     """The piece with its passages cut from the end until it fits; without any if even that is too long."""
-    kept = list(piece.passages)
-    while kept:
-        last = kept.pop()
 
-        def ending(tokens: int, kept: list[Passage] = kept, last: Passage = last) -> Evidence:
-            return replace(piece, passages=(*kept, replace(last, text=run.truncate(last.text, tokens))))
+    def of(passages: Sequence[Passage]) -> Evidence:
+        return replace(piece, passages=tuple(passages))
 
-        if fits(ending(0)):
-            most = run.count_tokens(last.text)
-            return ending(bisect_right(range(1, most + 1), False, key=lambda tokens: not fits(ending(tokens))))
-    return replace(piece, passages=())
+    return of(cut_to_fit(piece.passages, lambda few: fits(of(few)), run))

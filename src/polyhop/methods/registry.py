@@ -15,7 +15,14 @@ from pydantic import TypeAdapter, ValidationError
 from polyhop.errors import SettingError, UnknownName, UsageError
 from polyhop.types import Answer
 
-BUILT_IN = ("polyhop.methods.tor", "polyhop.methods.cor", "polyhop.methods.baselines.one_shot")
+BUILT_IN = (
+    "polyhop.methods.tor",
+    "polyhop.methods.cor",
+    "polyhop.methods.ge",
+    "polyhop.methods.resp",
+    "polyhop.methods.searchain",
+    "polyhop.methods.baselines.one_shot",
+)
 """The modules whose import registers the methods polyhop ships."""
 
 Layers: TypeAlias = Callable[[Mapping[str, Any]], int]

@@ -43,12 +43,15 @@ class Prompt:
     demonstrations: tuple[Demonstration, ...] = ()
     switches: tuple[str, ...] = field(init=False)
     """Fields that are only asked about, never shown: they steer the prompt, its demonstrations too."""
+    cases: tuple[str, ...] = field(init=False)
+    """Fields shown at will whose presence the instruction hangs on: a call sees the demonstrations of its own case."""
     _openings: dict[tuple[Any, ...], list[Turn]] = field(default_factory=dict)
     _schemas: dict[tuple[str, ...], dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         tested = self.instruction.tested | self.form.tested | self.input.tested
         self.switches = tuple(sorted(tested - self.input.shown))
+        self.cases = tuple(sorted((self.instruction.tested | self.form.tested) & self.input.shown))
 
     def render(self, fields: Mapping[str, Any], *, rendering: Rendering = "text", shots: int = 3) -> list[Turn]:
         """The chat messages of a call: instruction, ``shots`` demonstrations (the stable head that servers can keep),
@@ -111,12 +114,18 @@ class Prompt:
             self._schemas[names] = _strict(self.task.output.model_json_schema(), names)
         return self._schemas[names]
 
+    def suited(self, fields: Mapping[str, Any]) -> list[Demonstration]:
+        """The demonstrations for a call with these fields, in the order of the file: of its switches and its cases."""
+        case = [bool(fields.get(name)) for name in self.cases]
+        ours = [demo for demo in self.demonstrations if [bool(demo.fields.get(name)) for name in self.cases] == case]
+        return [demo for demo in ours if demo.suits(fields)]
+
     def _opening(
         self, fields: Mapping[str, Any], switches: Mapping[str, Any], rendering: Rendering, shots: int
     ) -> list[Turn]:
         form = self.form.render(fields, {}) if rendering == "text" else self._json_form(fields)
         turns = [{"role": "system", "content": f"{self.instruction.render(fields, {}).strip()}\n\n{form.strip()}"}]
-        for demo in self.demonstrations[:shots]:
+        for demo in self.suited(fields)[:shots]:
             shown = {**dict.fromkeys(self.task.fields), **demo.fields, **switches}
             if rendering == "text":
                 reply = self.task.write(demo.output, shown)
@@ -225,5 +234,8 @@ def _wrong(error: ValidationError) -> str:
 
 
 def _digest(prompt: Prompt) -> str:
-    demos = [(str(demo.fields), demo.output.model_dump_json()) for demo in prompt.demonstrations]
+    demos = [
+        (str(demo.fields), demo.output.model_dump_json(), *([str(demo.when)] if demo.when else []))
+        for demo in prompt.demonstrations
+    ]
     return hashlib.blake2b((prompt.text + repr(demos)).encode(), digest_size=8).hexdigest()

@@ -6,7 +6,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from importlib.resources.abc import Traversable
 from typing import Annotated, Any
 
@@ -35,10 +35,16 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """A worked example: the fields of a call and the output it should have."""
+    """A worked example: the fields of a call and the output it should have; ``when`` lists, for a field that steers the
+    prompt, the values of the calls it is shown to."""
 
     fields: Mapping[str, Any]
     output: Output
+    when: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def suits(self, switches: Mapping[str, Any]) -> bool:
+        """Whether it is shown to a call with these switches."""
+        return all(str(switches[name]) in values for name, values in self.when.items())
 
 
 _HEAD_SHAPE = TypeAdapter(Head)
@@ -121,31 +127,43 @@ def check_names(names: Iterable[str], valid: Iterable[str], what: str) -> None:
 def parse_demonstration(line: str, task: Task, switches: Iterable[str], optional: Set[str]) -> Demonstration:
     """One line of a demonstrations file; ``ValueError`` says what is wrong with it.
 
-    It gives the task's fields, without those that only switch parts on or off and, at will, the ``optional`` ones.
+    It gives the task's fields, without those that only switch parts on or off and, at will, the ``optional`` ones;
+    ``"when": {"kind": ["fact"]}`` shows it only to calls whose switch has one of those values.
     """
     row = json.loads(line)
     given, output = (row.get(key) if isinstance(row, dict) else None for key in ("fields", "output"))
     if not isinstance(given, dict) or not isinstance(output, dict):
         raise ValueError('a line is {"fields": {…}, "output": {…}}')
-    own = set(task.fields).difference(switches)
+    steering = set(switches)
+    own = set(task.fields).difference(steering)
     check_names(given, own, "field")
+    when = row.get("when", {})
+    if not isinstance(when, dict) or not all(isinstance(values, list) for values in when.values()):
+        raise ValueError('"when" is {"a field": ["a value", …]}')
+    check_names(when, steering, "switch")
     if lacking := sorted(own.difference(given, optional)):
         raise ValueError(f"the field {lacking[0]!r} is missing")
     check_names(output, task.output.model_fields, "output field")
     shape = task.output.model_validate(output)
     if lack := shape.missing():
         raise ValueError(lack)
-    return Demonstration(_with_passages(given), shape)
+    return Demonstration(_with_passages(given), shape, {name: tuple(map(str, values)) for name, values in when.items()})
 
 
 def _with_passages(value: Any) -> Any:
-    """A demonstration's fields with its passages, at any depth under a ``passages`` key, made ``Passage`` objects."""
+    """A demonstration's fields with its passages, at any depth under ``passages`` or ``passage``, made ``Passage``s."""
     if isinstance(value, Mapping):
-        return {
-            name: [_passage(row) for row in item] if name == "passages" and item else _with_passages(item)
-            for name, item in value.items()
-        }
+        return {name: _under(name, item) if item else item for name, item in value.items()}
     return [_with_passages(item) for item in value] if isinstance(value, list) else value
+
+
+def _under(name: str, item: Any) -> Any:
+    match name:
+        case "passages":
+            return [_passage(row) for row in item]
+        case "passage":
+            return _passage(item)
+    return _with_passages(item)
 
 
 def _passage(row: Any) -> Passage:

@@ -10,7 +10,7 @@ from polyhop.types import Passage
 
 _UNSEEN = r"[\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*+"
 """Characters that show as nothing: a fence with some inside still reads as a fence."""
-_FENCES = "passage evidence".split()
+_FENCES = "passage evidence pathway".split()
 _TURNS = "s bos eos start_of_turn end_of_turn SYS system user assistant".split()
 _CODES = "INST SYSTEM_PROMPT AVAILABLE_TOOLS TOOL_CALLS TOOL_RESULTS".split()
 

@@ -8,6 +8,7 @@ it exists so that every method runs anywhere, the same way every time. Use a rea
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 
 import orjson
@@ -23,11 +24,12 @@ __all__ = ["TASKS", "Pocket"]
 class Pocket:
     """The embedded language model. It answers from a request's task and typed fields, not from the rendered prompt.
 
-    Deterministic: temperature, seed and sample change nothing in ``complete``.
+    Deterministic: temperature, seed and sample change nothing in ``complete``. Log-probabilities come with the tasks
+    whose output holds a confidence: an answer is then one token, as likely as that.
     """
 
     name = "pocket"
-    capabilities = Capabilities(chat=True, json_schema=True, score=True, score_temperature=True)
+    capabilities = Capabilities(chat=True, json_schema=True, token_logprobs=True, score=True, score_temperature=True)
 
     async def complete(self, request: Request) -> Completion:
         """The task's output as a value and as JSON text; usage is estimated from the rendered messages.
@@ -39,7 +41,9 @@ class Pocket:
         prompt = sum(estimate_tokens(message["content"]) for message in request.messages)
         await asyncio.sleep(0)  # let others run: a method may ask many things at once
         usage = TokenUsage(prompt_tokens=prompt, completion_tokens=estimate_tokens(text), estimated=True)
-        return Completion(text=text, value=value, usage=usage)
+        sure = value.get("confidence") if request.logprobs else None
+        tokens, logprobs = ((value["answer"],), (math.log(sure),)) if sure else (None, None)
+        return Completion(text=text, value=value, tokens=tokens, logprobs=logprobs, usage=usage)
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:
         """The words of each target with their log-probabilities after the prompt (see ``likelihood``)."""

@@ -65,13 +65,14 @@ def compare(asked: Asked, comparison: Comparison, pages: Sequence[Page]) -> Verd
     >>> compare(asked, asked.comparison, pages).answer
     'Ida Kuhn'
     """
-    via = _via(asked, comparison)
+    via = via_of(asked, comparison)
     first, second = (_side(option, comparison, via, asked, pages) for option in comparison.options)
     answer = _decide(asked, comparison, first, second)
     return Verdict(answer, (first, second))
 
 
-def _via(asked: Asked, comparison: Comparison) -> str | None:
+def via_of(asked: Asked, comparison: Comparison) -> str | None:
+    """The relation between a thing named and the thing compared, as of a film to its director; None for none."""
     if comparison.what == "terms":
         return None
     rest = asked.text

@@ -59,15 +59,20 @@ def best_answer(question: str, passages: Sequence[Passage]) -> tuple[str | None,
 
 
 def _kept(question: str, passages: Sequence[Passage]) -> list[Passage]:
-    """The most promising passages, in their given order: relevant alone, or named by one that is."""
+    """The most promising passages, in their given order."""
+    promise = promises(question, passages)
+    places = sorted(range(len(passages)), key=lambda place: -promise[place])[:_KEPT]
+    return [passages[place] for place in sorted(places)]
+
+
+def promises(question: str, passages: Sequence[Passage]) -> list[float]:
+    """How promising each passage is, 0 to 1: relevant alone, or named by one that is."""
     pages = study(question, passages).pages
     alone = [relevant(study(question, [passage])) for passage in passages]
-    promise = [
+    return [
         max(alone[at], *(_NAMED * alone[by] for by, other in enumerate(pages) if mentions(other, page)), 0.0)
         for at, page in enumerate(pages)
     ]
-    places = sorted(range(len(passages)), key=lambda place: -promise[place])[:_KEPT]
-    return [passages[place] for place in sorted(places)]
 
 
 def _chance(question: str, path: Sequence[Passage]) -> float:

@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from polyhop.errors import CapabilityError
+from polyhop.lm.pocket import graphing, memory
 from polyhop.lm.pocket.judging import relevant, sufficient
 from polyhop.lm.pocket.narrowing import best_answer, shares
+from polyhop.lm.pocket.planning import plan, trace
 from polyhop.lm.pocket.queries import bridge, next_query
 from polyhop.lm.pocket.questions import ask
 from polyhop.lm.pocket.solving import Solution, undecided
@@ -135,6 +137,35 @@ def _closed(fields: Fields) -> Value:
     return {"rationale": None, "answer": answer or ("no" if asked.type == "boolean" else NOTHING_KNOWN)}
 
 
+def _summarize(fields: Fields) -> Value:
+    return {"summary": memory.note(fields["question"], fields["passages"])}
+
+
+def _respond(fields: Fields) -> Value:
+    """From the passages, or from the memories where those are given instead."""
+    given = fields["passages"] if fields["memory"] is None else memory.opened(fields["memory"])
+    response = memory.respond(fields["sub_question"], given)
+    return {"answered": response is not None, "response": response}
+
+
+def _judge(fields: Fields) -> Value:
+    return {"sufficient": memory.enough(fields["question"], fields["memory"])}
+
+
+def _plan(fields: Fields) -> Value:
+    return {"sub_question": memory.plan(fields["question"], fields["memory"], fields["asked"])}
+
+
+def _generate(fields: Fields) -> Value:
+    return {"rationale": None, "answer": memory.answer(fields["question"], fields["memory"]) or NOTHING_KNOWN}
+
+
+def _subanswer(fields: Fields) -> Value:
+    """Its confidence is told in any case: ``Pocket`` makes the answer's log-probability of it."""
+    value, sure = graphing.sub_answer(fields)
+    return {**value, "confidence": round(sure, 3)}
+
+
 _SKILLS: dict[str, Callable[[Fields], Value]] = {
     "tor.review": _review,
     "cor.review": _review,
@@ -142,6 +173,21 @@ _SKILLS: dict[str, Callable[[Fields], Value]] = {
     "tor.enough": _enough,
     "tor.merged": _merged,
     "tor.fuse": _fuse,
+    "searchain.chain": plan,
+    "searchain.trace": trace,
+    "resp.summarize": _summarize,
+    "resp.respond": _respond,
+    "resp.judge": _judge,
+    "resp.plan": _plan,
+    "resp.generate": _generate,
+    "ge.graph": lambda fields: {"triplets": graphing.graph(fields["question"])},
+    "ge.subquestion": lambda fields: {
+        "sub_question": graphing.sub_question(fields["triplet"], fields["question"], fields["history"])
+    },
+    "ge.subanswer": _subanswer,
+    "ge.triplets": lambda fields: {"triplets": graphing.triplets(fields["passage"])},
+    "ge.filter": lambda fields: {"triplets": graphing.relevant_triplets(fields["triplets"], fields["sub_question"])},
+    "ge.answer": lambda fields: graphing.answer(fields["question"], fields["history"]),
     "answer.direct": _closed,
     "answer.cot": _closed,
     "answer.read": _read,

@@ -1,0 +1,216 @@
+"""How well a language model's confidence tells its right answers from its wrong ones, on recorded answers.
+
+    python -m benchmarks.confidence --data DIR [--gold FILE …]
+
+Reads ProbTree's question trees (``DIR/transcripts/probtree_*.json``: every node answered closed-book and open-book,
+each answer with the mean log-probability of what was generated: the answer alone on HotpotQA, reasoning and answer on
+2Wiki and MuSiQue). An answer is right when it and a reference contain one another, normalised. The reference is
+
+* gold, for the root questions that ``DIR``'s questions or a ``--gold`` file hold (``question``, ``answers``);
+* else a second, better-informed answer to the same question, a stand-in for gold that is wrong now and then: a
+  sub-question's open-book answer judges its closed-book one, a root's answer composed from its children judges both.
+  An open-book answer to a sub-question has no better one beside it and is not judged.
+
+Answers without a log-probability (recorded as "Unknown", −100) are counted and left out. ``mean`` is the exponential of
+the mean log-probability, as ``ge`` takes it; AUROC is the same for both. ``min`` needs every token's log-probability,
+which these records do not have.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from polyhop.data.questions import read_questions
+from polyhop.evaluation.calibration import auroc, calibration_bins, calibration_error
+from polyhop.metrics import cover_em
+from polyhop.text import normalise
+
+How = Literal["closed", "open"]
+Gold = Mapping[str, Sequence[str]]
+QUESTIONS = ("hotpotqa", "2wikimultihopqa", "musique")
+RETRIEVE_BELOW = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.92, 0.94, 0.96, 0.98, 1.0)
+KEEP_ABOVE = (0.0, 0.2, 0.4, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
+KEYS: Mapping[How, str] = {"closed": "cb_answer", "open": "ob_answer"}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An answer and its mean log-probability; None for a question the model gave up on."""
+
+    text: str
+    logprob: float | None
+
+    @property
+    def mean(self) -> float:
+        """The geometric mean of the tokens' probabilities; 0 without."""
+        return 0.0 if self.logprob is None else math.exp(min(0.0, self.logprob))
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One question of a tree. ``composed``: the answer got from its children's answers; ``gold``: where known."""
+
+    closed: Told
+    open: Told
+    composed: Told | None
+    leaf: bool
+    gold: Sequence[str]
+
+    def told(self, how: How) -> Told:
+        """The answer got one way."""
+        return self.closed if how == "closed" else self.open
+
+    def right(self, how: How) -> bool | None:
+        """Whether that answer agrees with its reference; None without a reference."""
+        told = self.told(how)
+        if self.gold:
+            return agree(told.text, self.gold)
+        other = self.open if self.leaf and how == "closed" else self.composed
+        return None if other is None or other.logprob is None else agree(told.text, [other.text])
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """How well one kind of answer's confidence does: n judged, share right, AUROC, ECE of ``mean``."""
+
+    n: int
+    right: float
+    auroc: float | None
+    ece: float | None
+
+
+def agree(told: str, references: Iterable[str]) -> bool:
+    """Whether an answer and one of the references contain one another.
+
+    >>> agree("Crown Prince Hyomyeong (posthumously named Ikjong).", ["Hyomyeong"]), agree("no", ["Norway"])
+    (True, False)
+    """
+    return any(cover_em(told, [other]) or cover_em(other, [told]) for other in references)
+
+
+def read_trees(path: Path, gold: Gold) -> list[Node]:
+    """Every node of a file of trees."""
+    return [_node(row, gold) for tree in json.loads(path.read_text()) for row in tree]
+
+
+def _node(row: Mapping[str, Any], gold: Gold) -> Node:
+    def told(key: str) -> Told:
+        text, logprob = row[key][:2]
+        return Told(text, None if logprob <= -100 else logprob)
+
+    leaf = not row["sons"]
+    known = [] if leaf else gold.get(normalise(row["question"]), [])
+    return Node(told("cb_answer"), told("ob_answer"), None if leaf else told("child_answer"), leaf, known)
+
+
+def read_gold(data: Path, more: Iterable[Path] = ()) -> dict[str, Sequence[str]]:
+    """Gold answers by normalised question."""
+    files = [data / name / f"{part}.jsonl" for name in QUESTIONS for part in ("train", "dev")]
+    every = (question for path in (*filter(Path.exists, files), *more) for question in read_questions(path))
+    return {normalise(question.text): question.answers for question in every}
+
+
+def judged(nodes: Iterable[Node], how: How) -> tuple[list[float], list[bool]]:
+    """The confidence ``mean`` of every answer that can be judged, and whether it is right."""
+    cases = [(told.mean, right) for node in nodes if (told := node.told(how)).logprob is not None
+             and (right := node.right(how)) is not None]  # fmt: skip
+    return [sure for sure, _ in cases], [right for _, right in cases]
+
+
+def quality(nodes: Iterable[Node], how: How) -> Quality:
+    """AUROC and ECE of one kind of answer."""
+    sure, right = judged(nodes, how)
+    share = sum(right) / len(right) if right else 0.0
+    return Quality(len(sure), share, auroc(sure, right), calibration_error(calibration_bins(sure, right)))
+
+
+def retrieving(nodes: Sequence[Node], below: float) -> dict[str, float]:
+    """What ``retrieve_below`` costs and saves over sub-questions: searches a question, the share right of the answers
+    kept closed-book, and of all right closed-book answers the share that is searched for nonetheless."""
+    cases = [(node.closed.mean, right) for node in nodes if node.leaf and (right := node.right("closed")) is not None]
+    kept = [right for sure, right in cases if sure >= below]
+    rights = sum(right for _, right in cases)
+    return {
+        "searched": 1 - len(kept) / len(cases),
+        "kept right": sum(kept) / len(kept) if kept else math.nan,
+        "needless": 1 - sum(kept) / rights,
+    }
+
+
+def keeping(nodes: Sequence[Node], above: float) -> dict[str, float]:
+    """What ``keep_above`` costs and saves over judged open-book answers: the share dropped, the share right of what is
+    kept, and of all right and of all wrong answers the share that is dropped."""
+    sure, right = judged(nodes, "open")
+    kept = [good for value, good in zip(sure, right, strict=True) if value >= above]
+    wrong = len(right) - sum(right)
+    return {
+        "dropped": 1 - len(kept) / len(right),
+        "kept right": sum(kept) / len(kept) if kept else math.nan,
+        "right lost": 1 - sum(kept) / sum(right),
+        "wrong gone": 1 - (len(kept) - sum(kept)) / wrong,
+    }
+
+
+def show(name: str, nodes: Sequence[Node]) -> None:
+    """The tables of one data set."""
+    known = sum(bool(node.gold) for node in nodes)
+    print(f"\n== {name}: {len(nodes)} questions, gold for {known}")
+    print(f"{'answers':<24}{'n':>6}{'right':>8}{'AUROC':>8}{'ECE':>8}{'gave up':>9}")
+    for label, how, which in kinds(nodes):
+        if not which:
+            continue
+        found = quality(which, how)
+        lost = sum(node.told(how).logprob is None for node in which)
+        print(f"{label:<24}{found.n:>6}{found.right:>8.3f}{_number(found.auroc):>8}{_number(found.ece):>8}{lost:>9}")
+    for how in KEYS:
+        print(f"calibration of {how}-book answers (mean):   bin  confidence  right  n")
+        for bin in calibration_bins(*judged(nodes, how)):
+            print(f"{bin.low:>41.1f}–{bin.high:.1f}{bin.confidence:>10.3f}{bin.right:>8.3f}{bin.n:>5}")
+    _grid("retrieve_below", RETRIEVE_BELOW, [retrieving(nodes, value) for value in RETRIEVE_BELOW])
+    _grid("keep_above", KEEP_ABOVE, [keeping(nodes, value) for value in KEEP_ABOVE])
+
+
+def kinds(nodes: Sequence[Node]) -> Iterator[tuple[str, How, Sequence[Node]]]:
+    """What is told apart: answers to sub-questions, to composed questions, and to those with gold."""
+    composed, gold = [node for node in nodes if not node.leaf], [node for node in nodes if node.gold]
+    yield "closed-book, single hop", "closed", [node for node in nodes if node.leaf]
+    yield "closed-book, composed", "closed", composed
+    yield "open-book, composed", "open", composed
+    yield "closed-book, gold known", "closed", gold
+    yield "open-book, gold known", "open", gold
+
+
+def _grid(name: str, values: Sequence[float], rows: Sequence[Mapping[str, float]]) -> None:
+    print(f"{name:<16}" + "".join(f"{column:>12}" for column in rows[0]))
+    for value, row in zip(values, rows, strict=True):
+        print(f"{value:<16}" + "".join(f"{share:>12.3f}" for share in row.values()))
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def main() -> None:
+    """Read the recorded answers and print the tables, one data set at a time and all together."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="the folder with transcripts/ and the question sets")
+    parser.add_argument("--gold", type=Path, nargs="*", default=[], help="more questions with their gold answers")
+    options = parser.parse_args()
+    paths = sorted((options.data / "transcripts").glob("probtree_*.json"))
+    if not paths:
+        parser.error(f"no transcripts/probtree_*.json in {options.data}")
+    gold = read_gold(options.data, options.gold)
+    every = {path.stem.removeprefix("probtree_"): read_trees(path, gold) for path in paths}
+    for name, nodes in every.items():
+        show(name, nodes)
+    show("all", [node for nodes in every.values() for node in nodes])
+
+
+if __name__ == "__main__":
+    main()

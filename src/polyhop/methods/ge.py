@@ -1,0 +1,272 @@
+"""GE-Reasoning: the question as a graph of triplets with variables; each triplet a sub-question, each answer a binding.
+
+Park, Patel, Khan, Kim, Kim: "Graph Elicitation for Guiding Multi-Step Reasoning in Large Language Models", 2024. No
+public code.
+
+Followed: Algorithm 1, §3 whole, with every ablation of Tables 2 to 5 as a setting.
+Settled here where the paper is silent: k1 and k2 (``retrieve_below``, ``keep_above``; it names no values); of the
+candidates the first in order is drawn (``sample`` draws at random, as the paper); a draw counts, kept or not; a dropped
+triplet stays a candidate, and its next draw asks everything anew; the answer from retrieved knowledge replaces the
+first even if less sure; a search that finds nothing leaves the first answer as it is; an empty answer is never kept; a
+graph without a candidate is answered without guidance, where a sub-question of the history asked again is the end; a
+triplet that gets no sub-question is asked as it stands.
+
+Example: "Who is the spouse of the director of The Golden Calf?" The graph is (The Golden Calf; director; name: #1) and
+(name: #1; spouse; name: #2). The first has one variable: who directed it? The answer is bound to #1 in both; now the
+second has one: who is his spouse? Its answer leaves no candidate, and the question is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
+
+from annotated_types import Ge, Le
+
+from polyhop.methods.graph import QuestionGraph, Triplet, key, told
+from polyhop.methods.registry import method
+from polyhop.prompts.tasks.answers import Response
+from polyhop.prompts.tasks.ge import StepAnswer, SubQuestion, Triplets
+from polyhop.text import normalise
+from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+
+if TYPE_CHECKING:
+    from polyhop.engine import Run
+
+T = TypeVar("T")
+Share: TypeAlias = Annotated[float, Ge(0), Le(1)]
+Confidence: TypeAlias = Literal["mean", "min", "agreement", "verbal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One draw: its sub-question, its answer, how sure that is, and the passages that were retrieved for it."""
+
+    sub_question: str
+    sentence: str
+    answer: str
+    confidence: float
+    passages: tuple[Passage, ...] = ()
+
+    @property
+    def pair(self) -> dict[str, str]:
+        """The step as the history shows it."""
+        return {"sub_question": self.sub_question, "sentence": self.sentence, "answer": self.answer}
+
+
+def _layers(settings: Mapping[str, Any]) -> int:
+    """A graph, then for each draw a sub-question, its answer, and with retrieval triplets, filter and answer again."""
+    told_apart: bool = settings["confidence"] in ("mean", "min") and settings["samples"] > 1
+    tries = 1 + told_apart  # one more where a reply comes without log-probabilities
+    knowledge = settings["refine"] + (settings["refine"] and settings["triplet_filter"]) + tries
+    step: int = 1 + tries + knowledge * (settings["open_book"] and settings["retrieve_below"] > 0)
+    return int(settings["guidance"]) + step * int(settings["max_steps"]) + 1
+
+
+@method(
+    "ge",
+    paper="GE-Reasoning (Park et al., 2024)",
+    layers=_layers,
+    needs=("retriever",),
+)
+async def ge_reasoning(
+    question: str,
+    run: Run,
+    *,
+    k: Positive = 2,  # Appendix B
+    max_steps: Positive = 10,  # §3.6, footnote 1
+    retrieve_below: Share = 0.8,  # k1, §3.4
+    keep_above: Share = 0.4,  # k2, §3.5
+    temperature: Annotated[float, Ge(0)] = 0.6,  # §3.3, of the sub-answers
+    shots: NonNegative = 6,  # Appendix B
+    typed_variables: bool = True,  # §3.1, Table 5
+    guidance: bool = True,  # §3.2, Table 2
+    query: Literal["subquestion", "question"] = "subquestion",  # §3.4, Table 2
+    refine: bool = True,  # §3.4, Table 3: triplets of the passages instead of the passages
+    triplet_filter: bool = True,  # §3.4: only those that bear on the sub-question
+    filter: bool = True,  # §3.5, Table 3: drop what is less sure than keep_above
+    open_book: bool = True,  # Table 4
+    sample: bool = False,  # Algorithm 1, line 8: draw at random
+    confidence: Confidence = "mean",
+    samples: Positive = 5,  # answers of one sub-question that "agreement" compares
+    parallel: bool = False,  # beyond the paper: a round draws a candidate for every variable at once
+) -> Answer:
+    """Elicit the question's graph, answer its triplets one by one, binding their variables, then the question (§3)."""
+    shown: Any = {"shots": shots}
+    history: list[Step] = []
+    retrieved: dict[Passage, None] = {}
+    count: Counter[str] = Counter()
+    graph = QuestionGraph()
+
+    async def construct_graph() -> QuestionGraph:
+        found: Triplets = await run.ask("ge.graph", options=shown, question=question, typed=typed_variables)
+        graph = QuestionGraph.of([triplet.model_dump() for triplet in found.triplets], typed=typed_variables)
+        if graph.triplets:
+            run.note("graph", triplets=[told(triplet) for triplet in graph.triplets])
+        else:
+            run.note("empty graph", fallback="no guidance")
+        return graph
+
+    def drawn() -> list[Triplet]:
+        candidates = graph.candidates()
+        if sample:
+            run.random.shuffle(candidates)
+        if not parallel:
+            return candidates[:1]
+        by_variable = {graph.unbound(triplet): triplet for triplet in reversed(candidates)}
+        return [triplet for triplet in candidates if by_variable[graph.unbound(triplet)] is triplet]
+
+    async def draw(triplet: Triplet) -> Step:
+        now = graph.shown(triplet)
+        with run.branch("triplet", told(now)) as place:
+            asked: SubQuestion = await run.ask(  # line 9
+                "ge.subquestion", options=shown, triplet=now, question=None, history=None
+            )
+            step = await answered(asked.sub_question or told(now))
+            place.verdict = "bound" if kept(step) else "dropped"
+        return step
+
+    async def answered(sub_question: str) -> Step:
+        count["draws"] += 1
+        step = await sub_answer(sub_question, {"triplets": None, "passages": None})  # line 10
+        if not open_book:
+            return step
+        if step.confidence >= retrieve_below:
+            count["retrievals_saved"] += 1
+            return step
+        count["retrievals"] += 1
+        hits = await run.search(sub_question if query == "subquestion" else question, k)  # line 12
+        if not hits:
+            return step
+        return await sub_answer(sub_question, await knowledge(hits, sub_question), tuple(hits))  # line 14
+
+    async def sub_answer(sub_question: str, known: Mapping[str, Any], hits: tuple[Passage, ...] = ()) -> Step:
+        options: Any = {**shown, "temperature": temperature, "logprobs": confidence in ("mean", "min")}
+        fields: dict[str, Any] = {
+            "question": question,
+            "history": [step.pair for step in history],
+            "sub_question": sub_question,
+        }
+        verbal = confidence == "verbal"
+
+        async def ask() -> StepAnswer:
+            reply: StepAnswer = await run.ask("ge.subanswer", options=options, **fields, **known, verbal=verbal)
+            return reply
+
+        replies = await _together(ask, samples) if confidence == "agreement" else [await ask()]
+        sure = _agreement(replies) if confidence == "agreement" else _sureness(replies[0], confidence)
+        if sure is None:  # a model that gives no log-probabilities
+            replies += await _together(ask, samples - 1)
+            sure = _agreement(replies)
+        best = _commonest(replies)
+        return Step(sub_question, best.sentence, best.answer, sure, hits)
+
+    async def knowledge(hits: Sequence[Passage], sub_question: str) -> dict[str, Any]:
+        raw = {"triplets": None, "passages": list(hits)}
+        if not refine:
+            return raw
+
+        async def extract(passage: Passage) -> list[dict[str, str]]:
+            found: Triplets = await run.ask("ge.triplets", options=shown, passage=passage)
+            return [triplet.model_dump() for triplet in found.triplets]
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(extract(passage)) for passage in hits]
+        extracted = list({key(triplet): triplet for task in tasks for triplet in task.result()}.values())
+        if not extracted:
+            return raw
+        if triplet_filter:  # line 13
+            chosen: Triplets = await run.ask("ge.filter", options=shown, triplets=extracted, sub_question=sub_question)
+            relevant = {key(triplet.model_dump()) for triplet in chosen.triplets}
+            extracted = [triplet for triplet in extracted if key(triplet) in relevant] or extracted
+        return {"triplets": extracted, "passages": None}
+
+    def kept(step: Step) -> bool:
+        return bool(step.answer) and not (filter and step.confidence < keep_above)  # line 16
+
+    def conclude(triplet: Triplet | None, step: Step) -> None:
+        nonlocal graph
+        retrieved.update(dict.fromkeys(step.passages))  # here, in the order of the draws, also where they went together
+        if not kept(step):
+            count["dropped"] += 1
+            return
+        history.append(step)
+        if triplet is not None:
+            number = min(graph.unbound(triplet))
+            graph = graph.bind(triplet, step.answer)  # line 19
+            count["bindings"] += 1
+            bound = [told(graph.shown(each)) for each in graph.triplets]
+            run.note("binding", variable=f"#{number}", answer=step.answer, graph=bound)
+
+    async def follow_the_graph() -> None:
+        while count["draws"] < max_steps and (round_ := drawn()[: max_steps - count["draws"]]):  # lines 8 and 23
+            if len(round_) == 1:
+                conclude(round_[0], await draw(round_[0]))
+                continue
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(draw(triplet)) for triplet in round_]
+            for triplet, task in zip(round_, tasks, strict=True):
+                conclude(triplet, task.result())
+
+    async def ask_freely() -> None:
+        while count["draws"] < max_steps:
+            pairs = [step.pair for step in history]
+            with run.branch("step", f"({len(history) + 1})") as place:
+                asked: SubQuestion = await run.ask(
+                    "ge.subquestion", options=shown, triplet=None, question=question, history=pairs
+                )
+                before = {normalise(step.sub_question) for step in history}
+                if asked.sub_question is None or normalise(asked.sub_question) in before:
+                    place.verdict = "end"
+                    return
+                step = await answered(asked.sub_question)
+                place.verdict = "kept" if kept(step) else "dropped"
+            conclude(None, step)
+
+    with run.gathering():
+        if guidance:
+            graph = await construct_graph()  # lines 3 to 6
+        await (follow_the_graph() if graph.triplets else ask_freely())
+
+    response: Response = await run.ask(  # line 27
+        "ge.answer", options=shown, final=True, question=question, history=[step.pair for step in history]
+    )
+    evidence = tuple(Evidence(step.passages, step.answer) for step in history if step.passages)
+    names = ("draws", "bindings", "dropped", "retrievals", "retrievals_saved")
+    return Answer(
+        response.answer,
+        passages=tuple(retrieved),
+        evidence=evidence,
+        supported=bool(evidence),
+        statistics={"triplets": len(graph.triplets), **{name: count[name] for name in names}},
+    )
+
+
+async def _together(ask: Callable[[], Coroutine[Any, Any, T]], times: int) -> list[T]:
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(ask()) for _ in range(times)]
+    return [task.result() for task in tasks]
+
+
+def _sureness(reply: StepAnswer, confidence: Confidence) -> float | None:
+    """How sure a model is of its answer, 0 where it gave none; None where its reply does not tell."""
+    if confidence == "verbal":
+        return (reply.confidence or 0.0) if reply.answer else 0.0
+    if not reply.answer:
+        return 0.0 if reply.completion.logprobs else None
+    return reply.completion.probability(reply.answer, least=confidence == "min")
+
+
+def _commonest(replies: Sequence[StepAnswer]) -> StepAnswer:
+    """The first of the replies whose answer most of them give; one without an answer only where none has one."""
+    votes = Counter(normalise(reply.answer) for reply in replies if reply.answer)
+    return max(replies, key=lambda reply: votes[normalise(reply.answer)] if reply.answer else 0)
+
+
+def _agreement(replies: Sequence[StepAnswer]) -> float:
+    """The share of the replies that give the commonest answer."""
+    best = _commonest(replies)
+    return sum(bool(r.answer) and normalise(r.answer) == normalise(best.answer) for r in replies) / len(replies)

@@ -1,0 +1,30 @@
+"""Making passages fit a prompt's length."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from polyhop.types import Passage
+
+if TYPE_CHECKING:
+    from polyhop.engine import Run
+
+
+def cut_to_fit(passages: Sequence[Passage], fits: Callable[[list[Passage]], bool], run: Run) -> list[Passage]:
+    """The passages, cut from the end of the last until they fit: those that do not are left out, one is shortened."""
+    kept = list(passages)
+    if fits(kept):
+        return kept
+    while kept:
+        last = kept.pop()
+
+        def ending(tokens: int, kept: list[Passage] = kept, last: Passage = last) -> list[Passage]:
+            return [*kept, replace(last, text=run.truncate(last.text, tokens))]
+
+        if fits(ending(0)):
+            most = run.count_tokens(last.text)
+            return ending(bisect_right(range(1, most + 1), False, key=lambda tokens: not fits(ending(tokens))))
+    return kept

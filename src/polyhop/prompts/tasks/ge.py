@@ -1,0 +1,260 @@
+"""The tasks of GE-Reasoning (Park et al., 2024, Tables 8 to 12)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from polyhop.prompts.answers import bare_answer, says_nothing, something, told_answer
+from polyhop.prompts.parsing import Malformed, marked
+from polyhop.prompts.show import one_line, show_passages
+from polyhop.prompts.tasks.answers import Response, read_reasoned
+from polyhop.prompts.tasks.base import Fields, Output, Task
+from polyhop.prompts.triplets import as_triplets, find_triplets, written
+
+
+class Triplet(BaseModel):
+    """``(head; relation; tail)``; in a question's graph head or tail may be a variable, ``type: #n``."""
+
+    model_config = ConfigDict(frozen=True)
+
+    head: str
+    relation: str
+    tail: str
+
+
+class Triplets(Output):
+    """GE §3.1 and §3.4, Tables 8, 11 and 12: a list of triplets; malformed ones are dropped."""
+
+    triplets: tuple[Triplet, ...] = Field(description='each {"head": "…", "relation": "…", "tail": "…"}')
+
+    _drop = field_validator("triplets", mode="before")(as_triplets)
+
+
+class SubQuestion(Output):
+    """GE §3.2, Table 9: the next sub-question; null where none is left."""
+
+    sub_question: str | None = Field(description="the sub-question")
+
+
+class StepAnswer(Output):
+    """GE §3.3, Table 10: a sub-question's answer as a sentence and in a few words, and how sure it is where asked."""
+
+    sentence: str = Field(default="", description="one full sentence")
+    answer: str = Field(description="in as few words as possible")
+    confidence: float | None = Field(default=None, description="how sure, 0 to 1")
+
+    def missing(self) -> str | None:
+        return 'the "answer" must not be empty' if says_nothing(self.answer) else None
+
+    @field_validator("confidence", mode="before")
+    @classmethod
+    def _share(cls, value: Any) -> float | None:
+        return read_share(value)
+
+
+_NOTHING = re.compile(
+    r"\W*(?:none|nothing|null|no (?:relevant |further |more |other )?(?:triplet|sub-?question)s?)\b", re.I
+)
+_NUMBERED = re.compile(r"^[ \t*]*\(?\d{1,2}[).]\)?[ \t]+", re.M)
+_SUBQUESTION = re.compile(
+    r"^[^\w\n]*+(?:next )?sub-?[ ]?question[^\w\n:]*+\d{0,2}[^\w\n:]*+:[ \t*]*+(.*)$", re.I | re.M
+)
+_SURE = re.compile(r"^[^\w\n]*+confidence\b[^\w\n]*+(.*)$", re.I | re.M)
+_NUMBER = re.compile(r"(\d{1,3}(?:\.\d{1,9})?|\.\d{1,9})[ \t]*(%|/[ \t]*(?:100|10)\b)?")
+LONGEST_BARE = 6
+"""Words: a sub-answer of one line up to this length, and without a full stop, is taken as the answer alone."""
+
+
+def read_share(value: Any) -> float | None:
+    """A share of 1 as models write it; None where it is none.
+
+    >>> read_share("85%"), read_share(0.5), read_share("8/10"), read_share("high")
+    (0.85, 0.5, 0.8, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    if isinstance(value, str):
+        found = _NUMBER.search(value[:100])
+        if found is None:
+            return None
+        value = float(found[1]) / {"%": 100, "/100": 100, "/10": 10}.get("".join((found[2] or "").split()), 1)
+    if not math.isfinite(value) or not 0 <= value <= 100:
+        return None
+    return float(value if value <= 1 else value / 100)
+
+
+def read_triplets(text: str, fields: Fields) -> dict[str, Any]:
+    """Triplets, one a line or side by side; "none" for none.
+
+    >>> read_triplets("Triplets:" + chr(10) + "(Alien; director; Ridley Scott)", {})["triplets"][0]["tail"]
+    'Ridley Scott'
+    """
+    found = find_triplets(text)
+    if not found and not _NOTHING.match(text.rpartition(":")[2]):
+        raise Malformed("each line must be a triplet in parentheses, (head; relation; tail)")
+    return {"triplets": found}
+
+
+def write_triplets(output: Any, fields: Fields) -> str:
+    """The inverse of ``read_triplets``."""
+    return show_triplets([triplet.model_dump() for triplet in output.triplets], fields)
+
+
+def read_subquestion(text: str, fields: Fields) -> dict[str, Any]:
+    """A sub-question, labelled or standing alone; "none" where there is none left.
+
+    >>> read_subquestion("Subquestion: Who directed Alien?", {}), read_subquestion("Subquestion: none", {})
+    ({'sub_question': 'Who directed Alien?'}, {'sub_question': None})
+    """
+    labelled = _SUBQUESTION.search(text)
+    lines = [labelled[1]] if labelled and labelled[1].strip() else [line for line in text.splitlines() if "?" in line]
+    found = something(_NUMBERED.sub("", lines[0])) if lines else None
+    if found is None or _NOTHING.fullmatch(found.rstrip(".")):
+        if not labelled and not _NOTHING.match(text):
+            raise Malformed('the reply must be "Subquestion:" and the sub-question')
+        found = None
+    if found is None and fields.get("triplet"):
+        raise Malformed("the triplet needs a sub-question")
+    return {"sub_question": found}
+
+
+def write_subquestion(output: Any, fields: Fields) -> str:
+    """The inverse of ``read_subquestion``."""
+    return f"Subquestion: {output.sub_question or 'none'}"
+
+
+def read_subanswer(text: str, fields: Fields) -> dict[str, Any]:
+    """A sentence, then "Answer:" and the answer, then "Confidence:" where it is asked for.
+
+    >>> read_subanswer("Alien was directed by Ridley Scott." + chr(10) + "Answer: Ridley Scott", {})["answer"]
+    'Ridley Scott'
+    """
+    sure = _SURE.search(text)
+    own = text[: sure.start()] if sure else text
+    told = told_answer(own)
+    if told:
+        sentence, answer = _sentence(told.before), told.answer
+    else:
+        alone = bare_answer(own)
+        if alone is None or marked(own) or own.rstrip().endswith((".", "?")) or len(alone.split()) > LONGEST_BARE:
+            raise Malformed('after the sentence a line must give the answer in a few words: "Answer: …"')
+        sentence, answer = "", alone
+    confidence = read_share(sure[1]) if sure else None
+    if fields.get("verbal") and confidence is None:
+        raise Malformed('the last line must say how sure you are, "Confidence:" and a number from 0 to 1')
+    return {"sentence": sentence, "answer": answer, "confidence": confidence if fields.get("verbal") else None}
+
+
+def _sentence(text: str) -> str:
+    """What stands before the answer, without the sub-question said again."""
+    lines = [_NUMBERED.sub("", line).strip() for line in text.splitlines()]
+    return " ".join(line for line in lines if line and not line.endswith("?"))
+
+
+def write_subanswer(output: Any, fields: Fields) -> str:
+    """The inverse of ``read_subanswer``."""
+    sure = f"\nConfidence: {output.confidence}" if fields.get("verbal") else ""
+    return f"{output.sentence}\nAnswer: {output.answer}{sure}".lstrip()
+
+
+def write_final(output: Any, fields: Fields) -> str:
+    """What ``read_reasoned`` reads, in the paper's words (§3.6)."""
+    lead = f"{output.rationale} " if output.rationale else ""
+    return f"{lead}So the answer is {output.answer}."
+
+
+def show_triplets(triplets: Sequence[Mapping[str, str]] | None, fields: Fields) -> str:
+    """One triplet a line."""
+    return "\n".join(map(written, triplets or ())) or "none"
+
+
+def show_triplet(triplet: Mapping[str, str] | None, fields: Fields) -> str:
+    """A triplet on its line."""
+    return written(triplet) if triplet else "none"
+
+
+def show_passage(passage: Any, fields: Fields) -> str:
+    """One passage in its fence."""
+    return show_passages([passage] if passage else [])
+
+
+def show_history(history: Sequence[Mapping[str, str]] | None, fields: Fields) -> str:
+    """Sub-questions and their answers, numbered (Table 10).
+
+    >>> print(show_history([{"sub_question": "Who made it?", "sentence": "Ann Lee made it.", "answer": "Ann Lee"}], {}))
+    (1) Who made it?
+    Ann Lee made it.
+    """
+    told = (
+        f"({number}) {one_line(pair['sub_question'])}\n{one_line(pair['sentence'] or pair['answer'])}"
+        for number, pair in enumerate(history or (), 1)
+    )
+    return "\n".join(told) or "none yet"
+
+
+def show_next(sub_question: Any, fields: Fields) -> str:
+    """The sub-question under the number that follows the history's."""
+    return f"({len(fields.get('history') or ()) + 1}) {one_line(str(sub_question))}"
+
+
+TASKS = (
+    Task(
+        "ge.graph",
+        fields=("question", "typed"),
+        output=Triplets,
+        parse=read_triplets,
+        write=write_triplets,
+        default={"triplets": ()},
+    ),
+    Task(
+        "ge.subquestion",
+        fields=("triplet", "question", "history"),
+        output=SubQuestion,
+        parse=read_subquestion,
+        write=write_subquestion,
+        default={"sub_question": None},
+        show={"triplet": show_triplet, "history": show_history},
+    ),
+    Task(
+        "ge.subanswer",
+        fields=("question", "history", "sub_question", "triplets", "passages", "verbal"),
+        output=StepAnswer,
+        parse=read_subanswer,
+        write=write_subanswer,
+        default={"sentence": "", "answer": ""},
+        show={"history": show_history, "sub_question": show_next, "triplets": show_triplets},
+        asked_if={"confidence": "verbal"},
+    ),
+    Task(
+        "ge.triplets",
+        fields=("passage",),
+        output=Triplets,
+        parse=read_triplets,
+        write=write_triplets,
+        default={"triplets": ()},
+        show={"passage": show_passage},
+    ),
+    Task(
+        "ge.filter",
+        fields=("triplets", "sub_question"),
+        output=Triplets,
+        parse=read_triplets,
+        write=write_triplets,
+        default={"triplets": ()},
+        show={"triplets": show_triplets},
+    ),
+    Task(
+        "ge.answer",
+        fields=("question", "history"),
+        output=Response,
+        parse=read_reasoned,
+        write=write_final,
+        default={"answer": ""},
+        show={"history": show_history},
+    ),
+)

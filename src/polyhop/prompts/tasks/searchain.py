@@ -1,0 +1,233 @@
+"""The tasks of SearChain (Xu et al., 2024, §3.2 and §3.3): a whole Chain-of-Query, and the traced final content."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import Field
+
+from polyhop.prompts.answers import says_nothing, something, told_answer
+from polyhop.prompts.parsing import Malformed
+from polyhop.prompts.show import one_line, show_passages
+from polyhop.prompts.tasks.base import Fields, Output, Task
+
+
+class QueryNode(Output):
+    """A node of a Chain-of-Query; without an answer it is an unsolved query."""
+
+    query: str = Field(description="a query for a search engine")
+    answer: str | None = Field(default=None, description="null if you do not know it")
+
+
+class ChainOfQuery(Output):
+    """SearChain §3.2: a global reasoning chain, and the final answer if the chain got there."""
+
+    nodes: list[QueryNode] = Field(description='in order, each {"query": …, "answer": …}; answer null where unsolved')
+    final: str | None = Field(default=None, description="the final answer, if every query is answered")
+
+    def missing(self) -> str | None:
+        return None if any(node.query for node in self.nodes) else "the chain needs at least one query"
+
+
+class TracedContent(Output):
+    """SearChain §3.3, tracing: the reasoning with marks [1], [2] … of the nodes it rests on, and the short answer."""
+
+    content: str = Field(description="the reasoning, with the marks [1], [2] … of the queries it rests on")
+    answer: str = Field(description="the final answer")
+
+    def missing(self) -> str | None:
+        return 'the "answer" must not be empty' if says_nothing(self.answer) else None
+
+
+_LABEL = re.compile(
+    r"(?:\[[ \t*]{0,3}|^[^\w\n\[]{0,4})"
+    r"(?:(?P<unsolved>unsolved[ _]query)|(?P<final>final[ _]content)|(?P<query>query)|(?P<answer>answer))"
+    r"[ \t_]{0,2}(?P<number>\d{1,4})?[ \t*]{0,3}(?:\][ \t*]{0,3}:?|:)[ \t*]{0,3}",
+    re.IGNORECASE | re.M,
+)
+_MARK = re.compile(r"\[((?:\d{1,4}[,; ]{0,2}){1,20})\]")
+_GAP_AND_MARK = re.compile(rf"[ \t]{{0,3}}{_MARK.pattern}")
+_MOST_NODES = 50
+"""Nodes of a chain that are read."""
+
+
+def marks(content: str) -> Iterator[tuple[int, int, list[int]]]:
+    """The reference marks of a content: where each starts and ends, and its numbers.
+
+    >>> list(marks("Scott [1] was born there [2, 3]."))
+    [(6, 9, [1]), (25, 31, [2, 3])]
+    """
+    for found in _MARK.finditer(content):
+        yield found.start(), found.end(), [int(number) for number in re.findall(r"\d+", found[1])]
+
+
+def unmarked(content: str) -> str:
+    """A content without its reference marks.
+
+    >>> unmarked("Scott [1] was born there [2, 3].")
+    'Scott was born there.'
+    """
+    return _GAP_AND_MARK.sub("", content)
+
+
+def read_chain(text: str, fields: Fields) -> dict[str, Any]:
+    """[Query i]: …, [Answer i]: …, [Unsolved Query]: …, [Final Content]: …
+
+    >>> read_chain("[Query 1]: Who made it? [Answer 1]: Ann Lee [Unsolved Query]: Where was she born?", {})["nodes"]
+    [{'query': 'Who made it?', 'answer': 'Ann Lee'}, {'query': 'Where was she born?', 'answer': None}]
+    """
+    nodes: list[dict[str, Any]] = []
+    numbers: list[str | None] = []
+    final: str | None = None
+    for label, told in _labelled(text):
+        if label["final"]:
+            final = _final(told, fields) or final
+        elif label["answer"]:
+            at = _unanswered(nodes, numbers, label["number"])
+            if at is not None:
+                nodes[at]["answer"] = something(told.split("\n\n")[0])
+        elif (query := something(told.partition("\n")[0])) and len(nodes) < _MOST_NODES:
+            node = {"query": query, "answer": None}
+            if nodes[-1:] != [node]:  # else it is said again, as unsolved
+                nodes.append(node)
+                numbers.append(label["number"])
+    if not nodes:
+        raise Malformed("the chain needs its queries: [Query 1]: and the query, or [Unsolved Query]: and the query")
+    return {"nodes": nodes, "final": final}
+
+
+def _labelled(text: str) -> Iterator[tuple[re.Match[str], str]]:
+    """Each label with the text up to the next."""
+    labels = list(_LABEL.finditer(text))
+    for label, following in itertools.zip_longest(labels, labels[1:]):
+        yield label, text[label.end() : following.start() if following else None].strip()
+
+
+def _unanswered(nodes: Sequence[Mapping[str, Any]], numbers: Sequence[str | None], number: str | None) -> int | None:
+    """The node an answer line belongs to: the unanswered one of its number, else the last, if that has no answer."""
+    waiting = [at for at, node in enumerate(nodes) if node["answer"] is None]
+    named = [at for at in waiting if number is not None and numbers[at] == number]
+    return named[-1] if named else waiting[-1] if waiting and waiting[-1] == len(nodes) - 1 else None
+
+
+def _final(told: str, fields: Fields) -> str | None:
+    """The final answer a content tells: after "the final answer is", the whole of it where a long one is asked for."""
+    if fields.get("kind") == "long":
+        return something(unmarked(told))
+    found = told_answer(unmarked(told))
+    return found.answer if found else None
+
+
+def write_chain(output: Any, fields: Fields) -> str:
+    """The inverse of ``read_chain``."""
+    final = "" if output.final is None else f"\n[Final Content]: {_concluded(output.final, fields)}"
+    return show_nodes([node.model_dump() for node in output.nodes]) + final
+
+
+def _concluded(answer: str, fields: Fields) -> str:
+    return answer if fields.get("kind") == "long" else f"So the final answer is {answer}."
+
+
+def read_content(text: str, fields: Fields) -> dict[str, Any]:
+    """[Final Content]: reasoning with marks, ending in "So the final answer is …"; all of it where it is a long one.
+
+    >>> read_content("[Final Content]: It is by Ann Lee [1]. So the final answer is Ann Lee.", {})
+    {'content': 'It is by Ann Lee [1].', 'answer': 'Ann Lee'}
+    """
+    finals = [told for label, told in _labelled(text) if label["final"] and told]
+    content = finals[-1] if finals else text.strip()
+    if fields.get("kind") == "long":
+        if not something(content):
+            raise Malformed("the reply must be [Final Content]: and the answer, with its marks")
+        return {"content": content, "answer": " ".join(unmarked(content).split())}
+    told = told_answer(unmarked(content))
+    if told is None:
+        raise Malformed('the last sentence must be "So the final answer is …", with an answer')
+    return {"content": _before_answer(content), "answer": told.answer}
+
+
+def _before_answer(content: str) -> str:
+    """The reasoning without its last sentence; marks that stand in that sentence are kept."""
+    told = told_answer(content)
+    if told is None or not content.startswith(told.before):
+        return content
+    late = "".join(content[start:end] for start, end, _ in marks(content) if start >= len(told.before))
+    return f"{told.before} {late}".strip()
+
+
+def write_content(output: Any, fields: Fields) -> str:
+    """The inverse of ``read_content``."""
+    if fields.get("kind") == "long":
+        return f"[Final Content]: {output.content or output.answer}"
+    return f"[Final Content]: {output.content} So the final answer is {output.answer}."
+
+
+# --- how the growing chat is shown -------------------------------------------------------------------------------
+
+
+def show_nodes(nodes: Sequence[Mapping[str, Any]] | None, fields: Fields | None = None) -> str:
+    """Nodes as query and answer lines, numbered.
+
+    >>> print(show_nodes([{"query": "Who?", "answer": "Ann"}, {"query": "Where?"}]))
+    [Query 1]: Who?
+    [Answer 1]: Ann
+    [Unsolved Query]: Where?
+    """
+    lines = []
+    for number, node in enumerate(nodes or (), 1):
+        if (answer := node.get("answer")) is None:
+            lines.append(f"[Unsolved Query]: {one_line(node['query'])}")
+        else:
+            lines.append(f"[Query {number}]: {one_line(node['query'])}\n[Answer {number}]: {one_line(answer)}")
+    return "\n".join(lines) or "(none)"
+
+
+def show_chains(chains: Sequence[Sequence[Mapping[str, Any]]] | None, fields: Fields) -> str:
+    """The chat so far up to its last feedback: each chain, and what was answered to it. It only ever grows."""
+    answered = [_show_feedback(feedback) for feedback in (fields.get("feedback") or ())]
+    turns: list[str] = []
+    for number, chain in enumerate(chains or (), 1):
+        turns.append(f"Chain {number}:\n{show_nodes(chain)}")
+        if number < len(chains or ()):
+            turns += answered[number - 1 : number]
+    return "\n\n".join(turns)
+
+
+def show_feedback(feedback: Sequence[Mapping[str, Any]] | None, fields: Fields) -> str:
+    """What was answered to the last chain."""
+    return _show_feedback(feedback[-1]) if feedback else ""
+
+
+def _show_feedback(feedback: Mapping[str, Any]) -> str:
+    query, answer, passage = (feedback.get(name) for name in ("query", "answer", "passage"))
+    lead = f'Feedback on the query "{one_line(query or "")}". '
+    if passage is None:
+        return f"{lead}Nothing was found. Ask for it in another way."
+    change = "change" if feedback.get("reason") == "verify" else "give"
+    said = f"According to the reference, its answer should be {one_line(answer)}. " if answer else ""
+    return f"{lead}{said}You can {change} your answer and go on from this query.\n{show_passages([passage])}"
+
+
+TASKS = (
+    Task(
+        "searchain.chain",
+        fields=("question", "kind", "chains", "feedback"),
+        output=ChainOfQuery,
+        parse=read_chain,
+        write=write_chain,
+        default={"nodes": []},
+        show={"chains": show_chains, "feedback": show_feedback},
+    ),
+    Task(
+        "searchain.trace",
+        fields=("question", "kind", "nodes"),
+        output=TracedContent,
+        parse=read_content,
+        write=write_content,
+        default={"content": "", "answer": ""},
+        show={"nodes": show_nodes},
+    ),
+)

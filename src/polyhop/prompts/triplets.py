@@ -1,0 +1,101 @@
+"""Triplets ``(head; relation; tail)`` in text: found in what a model wrote, and written so that they are found again.
+
+Every function is linear in the length of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from polyhop.prompts.answers import says_nothing
+from polyhop.prompts.show import one_line
+
+MOST_TRIPLETS = 100
+"""Triplets of one reply that are read."""
+
+_PLACEHOLDER = ("head", "relation", "tail")
+_ITEM = re.compile(r"^[\s*•>–-]*(?:\d{1,3}[.)]\s+)?")
+
+
+def find_triplets(text: str) -> list[dict[str, str]]:
+    """The triplets of a text, in order; what is in parentheses but has not three parts is passed over.
+
+    >>> find_triplets("1. (Alien (film); director; name: #1), (name: #1; born)")
+    [{'head': 'Alien (film)', 'relation': 'director', 'tail': 'name: #1'}]
+    """
+    found = list(_first(_wrapped(text)))
+    return found or list(_first(line for line in _lines(text) if line.count(";") == 2 and line[0] != "("))
+
+
+def written(triplet: Mapping[str, str]) -> str:
+    """A triplet on one line, as ``find_triplets`` reads it.
+
+    >>> written({"head": "Alien", "relation": "director", "tail": "name: #1"})
+    '(Alien; director; name: #1)'
+    """
+    return f"({'; '.join(one_line(triplet[name]).replace(';', ',') for name in _PLACEHOLDER)})"
+
+
+def three(parts: Iterable[Any]) -> dict[str, str] | None:
+    """Three parts as a triplet; None where one is missing, empty, no text, or the form's own placeholder."""
+    texts = [" ".join(part.split()).replace(";", ",") for part in parts if isinstance(part, str)]
+    if len(texts) != 3 or any(says_nothing(text) for text in texts) or tuple(map(str.lower, texts)) == _PLACEHOLDER:
+        return None
+    return dict(zip(_PLACEHOLDER, texts, strict=True))
+
+
+def as_triplets(value: Any) -> Any:
+    """A list of triplets as models write it in JSON: objects, lists of three, or texts; malformed ones are dropped."""
+    if isinstance(value, str):
+        return find_triplets(value)
+    if isinstance(value, Mapping):
+        value = [value]
+    if not isinstance(value, (list, tuple)):
+        return value
+    return [triplet for item in value[:MOST_TRIPLETS] for triplet in _meant(item)]
+
+
+def _meant(item: Any) -> list[dict[str, str]]:
+    if isinstance(item, str):
+        return find_triplets(item)
+    if isinstance(item, Mapping):
+        named = {str(name).strip().lower(): part for name, part in item.items()}
+        item = [named.get(name) for name in _PLACEHOLDER]
+    found = three(item) if isinstance(item, (list, tuple)) and len(item) == 3 else None
+    return [found] if found else []
+
+
+def _first(bodies: Iterable[str]) -> Iterator[dict[str, str]]:
+    count = 0
+    for body in bodies:
+        if triplet := three(body.split(";")):
+            yield triplet
+            count += 1
+        if count == MOST_TRIPLETS:
+            return
+
+
+def _lines(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        yield _ITEM.sub("", line.replace("**", "").replace("`", "")).strip().rstrip(".,")
+
+
+def _wrapped(text: str) -> Iterator[str]:
+    """What stands in outermost parentheses, line by line; a line that is one pair of them is taken whole."""
+    for line in _lines(text):
+        if line.startswith("(") and line.endswith(")") and line.count(";") == 2:
+            yield line[1:-1]
+            continue
+        depth = start = 0
+        for place, mark in enumerate(line):
+            if mark == "(":
+                depth += 1
+                start = place + 1 if depth == 1 else start
+            elif mark == ")" and depth:
+                depth -= 1
+                if not depth:
+                    yield line[start:place]
+        if depth:  # a closing parenthesis was forgotten
+            yield line[start:]

@@ -1,0 +1,183 @@
+"""What readers with a trained checkpoint share: one worker thread, batches across questions, spans out of windows."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polyhop.errors import SettingError, UsageError
+from polyhop.readers.spans import Logits, answered, characters, joint
+from polyhop.readers.windows import Window, Windows, check_lengths
+from polyhop.types import Passage, Span
+
+Ids = NDArray[np.int64]
+
+
+class Batch(NamedTuple):
+    """Windows side by side, padded on the right, each of shape ``(windows, tokens)``."""
+
+    ids: Ids
+    mask: Ids
+    types: Ids
+
+
+class Scores(NamedTuple):
+    """What a checkpoint says of one window, without its padding; ``relevance`` where it judges the passage."""
+
+    start: Logits
+    end: Logits
+    relevance: float = 0.0
+
+
+class _Job(NamedTuple):
+    question: str
+    passages: Sequence[Passage]
+    spans: Future[list[Span]]
+
+
+class CheckpointReader(ABC):
+    """Reads with a checkpoint, opened at the first read. Loading and inference run on a thread of the reader's own, so
+    ``read`` may be awaited from any loop and thread; what waits meanwhile is read together, in batches of
+    ``batch_size`` windows. The spans do not depend on what else is in a batch; confidences only in their last digits.
+    """
+
+    def __init__(
+        self, name: str, *, max_answer_tokens: int, max_tokens: int, stride: int, batch_size: int, threshold: float
+    ) -> None:
+        for setting, value in (("max_answer_tokens", max_answer_tokens), ("batch_size", batch_size)):
+            if value < 1:
+                raise SettingError(f"{setting}={value}: must be at least 1")
+        check_lengths(max_tokens, stride)
+        self.name, self.threshold = name, threshold
+        self.max_answer_tokens, self.max_tokens, self.stride = max_answer_tokens, max_tokens, stride
+        self.batch_size = batch_size
+        self._windows: Windows | None = None
+        self._waiting: deque[_Job] = deque()
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix=name)  # ends with the reader
+
+    async def read(self, question: str, passages: Sequence[Passage]) -> list[Span]:
+        """One span for every passage that has text: the answerable first, the surest of them first.
+
+        Raises:
+            DataError: the checkpoint cannot be opened.
+            UsageError: it is not of this reader's kind, or its scores are not numbers.
+        """
+        job = _Job(question, tuple(passages), Future())
+        self._waiting.append(job)
+        self._worker.submit(self._drain)
+        return await asyncio.wrap_future(job.spans)
+
+    @abstractmethod
+    def _open(self) -> Any:
+        """Open the checkpoint; its ``tokenizers.Tokenizer``."""
+
+    @abstractmethod
+    def _show(self, windows: Windows, question: str, passage: Passage) -> list[Window]:
+        """The windows of one passage."""
+
+    @abstractmethod
+    def _score(self, batch: Batch) -> tuple[Any, Any, Any]:
+        """Start and end logits, ``(windows, tokens)``, and relevance logits, ``(windows,)`` or None."""
+
+    @abstractmethod
+    def _span(self, passage: Passage, windows: Sequence[Window], scores: Sequence[Scores]) -> Span:
+        """The answer of one passage by the scores of its windows."""
+
+    def _drain(self) -> None:
+        """Read what waits, a batch of questions at most; the rest have drains of their own behind this one."""
+        jobs: list[_Job] = []
+        while self._waiting and len(jobs) < self.batch_size:
+            job = self._waiting.popleft()
+            if job.spans.set_running_or_notify_cancel():
+                jobs.append(job)
+        try:
+            found = self._read(jobs) if jobs else []
+        except Exception as error:  # noqa: BLE001 - raised where the spans are awaited
+            for job in jobs:
+                job.spans.set_exception(error)
+        else:
+            for job, spans in zip(jobs, found, strict=True):
+                job.spans.set_result(spans)
+
+    def _read(self, jobs: Sequence[_Job]) -> list[list[Span]]:
+        if self._windows is None:
+            self._windows = Windows(self._open(), self.max_tokens, self.stride)
+        cut = self._windows
+        shown = [
+            [(passage, self._show(cut, job.question, passage)) for passage in job.passages if passage.text.strip()]
+            for job in jobs
+        ]
+        scores = iter(self._scores([w for pairs in shown for _, windows in pairs for w in windows], cut.pad))
+        return [
+            sorted(
+                (self._span(passage, windows, [next(scores) for _ in windows]) for passage, windows in pairs),
+                key=lambda span: (not span.answerable, -span.confidence),
+            )
+            for pairs in shown
+        ]
+
+    def _scores(self, windows: Sequence[Window], pad: int) -> list[Scores]:
+        """The scores of many windows in their order; windows of like length share a batch."""
+        by_length = sorted(range(len(windows)), key=lambda number: len(windows[number].ids))
+        found: dict[int, Scores] = {}
+        for begin in range(0, len(windows), self.batch_size):
+            numbers = by_length[begin : begin + self.batch_size]
+            chosen = [windows[number] for number in numbers]
+            found.update(zip(numbers, self._unpadded(chosen, self._score(_batch(chosen, pad))), strict=True))
+        return [found[number] for number in range(len(windows))]
+
+    def _unpadded(self, windows: Sequence[Window], logits: tuple[Any, Any, Any]) -> Iterator[Scores]:
+        start, end = (np.asarray(part, np.float64) for part in logits[:2])
+        relevance = np.zeros(len(windows)) if logits[2] is None else np.asarray(logits[2], np.float64)
+        for row, window in enumerate(windows):
+            length = len(window.ids)
+            scores = Scores(start[row, :length], end[row, :length], float(relevance[row]))
+            if np.isnan([scores.start.sum(), scores.end.sum(), scores.relevance]).any():
+                raise UsageError(f"{self.name} gives scores that are not numbers; in float32 it may not")
+            yield scores
+
+
+class NoAnswerReader(CheckpointReader):
+    """A reader of SQuAD 2's kind (Rajpurkar et al., 2018): the first token's start plus end logit is the score of no
+    answer, the least of it over a passage's windows counts.
+
+    Confidence, 0 to 1: the best span against no answer, by the softmax over their two scores.
+    """
+
+    def _show(self, windows: Windows, question: str, passage: Passage) -> list[Window]:
+        return windows.pair(question, passage.text)
+
+    def _span(self, passage: Passage, windows: Sequence[Window], scores: Sequence[Scores]) -> Span:
+        no_answer = min(float(of.start[0] + of.end[0]) for of in scores)
+        found = [
+            (span, window.offsets)
+            for window, of in zip(windows, scores, strict=True)
+            if (span := joint(inside(of.start, window), inside(of.end, window), self.max_answer_tokens))
+        ]
+        if not found:
+            return Span(passage.id, "", 0, 0, 0.0, answerable=False)
+        best, offsets = max(found, key=lambda one: one[0].score)
+        start, end = characters(best, offsets, passage.text)
+        there = end > start and best.score > no_answer
+        return Span(passage.id, passage.text[start:end], start, end, answered(best.score, no_answer), there)
+
+
+def inside(logits: Logits, window: Window) -> Logits:
+    """The logits of the passage's own tokens."""
+    return logits[window.inside.start : window.inside.stop]
+
+
+def _batch(windows: Sequence[Window], pad: int) -> Batch:
+    shape = len(windows), max(len(window.ids) for window in windows)
+    ids, mask, types = np.full(shape, pad, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    for row, window in enumerate(windows):
+        length = len(window.ids)
+        ids[row, :length], mask[row, :length], types[row, :length] = window.ids, 1, window.types
+    return Batch(ids, mask, types)

@@ -1,0 +1,80 @@
+"""Readers: the names, the embedded one, and what may be handed in instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from polyhop import readers
+from polyhop.errors import UnknownName, UsageError
+from polyhop.lm.scripted import ScriptedLM
+from polyhop.pipeline import Pipeline
+from polyhop.readers import Reader, open_reader, register_reader, spans_of, threshold_of
+from polyhop.readers.pocket import PocketReader
+from polyhop.types import Passage, Span
+
+MILL = Passage("mill", "Dark Mill", "Dark Mill is a 1931 German drama film directed by Rolf Anders.")
+FERRY = Passage("ferry", "Ferry transport", "A ferry carries passengers and goods across water.")
+EMPTY = Passage("empty", "", "")
+NO_CORPUS: dict[str, Any] = {"method": "searchain", "lm": ScriptedLM({}), "retriever": lambda query, k: []}
+
+
+def test_names_are_looked_up() -> None:
+    assert isinstance(open_reader("pocket"), Reader)
+    with pytest.raises(UnknownName, match=r"unknown reader 'poket'; did you mean 'pocket'\?"):
+        Pipeline(**NO_CORPUS, reader="poket")
+
+
+@pytest.fixture
+def own() -> Iterator[str]:
+    register_reader("own")(PocketReader)
+    yield "own"
+    del readers._registry["own"]
+
+
+def test_a_reader_of_ones_own_is_registered_by_name(own: str) -> None:
+    assert own in readers.readers()
+    assert isinstance(Pipeline(**NO_CORPUS, reader=own).engine.reader, PocketReader)
+
+
+def test_pocket_reads_the_answer_and_is_surer_of_the_right_passage() -> None:
+    spans = PocketReader().read("Who directed Dark Mill?", [FERRY, MILL])
+    best = spans[0]
+    assert (best.passage_id, best.text) == ("mill", "Rolf Anders")
+    assert best.text == MILL.text[best.start : best.end]
+    assert 1 >= best.confidence > PocketReader.threshold
+    assert all(span.confidence < 0.5 for span in spans[1:])
+
+
+@pytest.mark.parametrize("question", ["Is Dark Mill a film?", "", "?", "Who?"])
+def test_pockets_spans_are_in_their_passages(question: str) -> None:
+    for span in PocketReader().read(question, [MILL, EMPTY, FERRY]):
+        passage = next(p for p in (MILL, FERRY) if p.id == span.passage_id)
+        assert span.text == passage.text[span.start : span.end] != ""
+
+
+def test_a_question_of_yes_or_no_has_no_span() -> None:
+    assert PocketReader().read("Is Dark Mill a film?", [MILL]) == []
+
+
+async def test_a_reader_may_be_an_object_or_a_callable_sync_or_async() -> None:
+    span = Span("mill", "Dark", 0, 4, 2.0)
+
+    class Own:
+        name, threshold = "own", 1.5
+
+        async def read(self, question: str, passages: Sequence[Passage]) -> tuple[Span, ...]:
+            return (span,)
+
+    assert await spans_of(Own(), "Who?", [MILL]) == [span]
+    assert await spans_of(lambda question, passages: [span], "Who?", [MILL]) == [span]
+    assert await spans_of(Own().read, "Who?", [MILL]) == [span]
+    assert (threshold_of(Own()), threshold_of(Own().read)) == (1.5, 0.5)
+
+
+@pytest.mark.parametrize("found", ["Rolf Anders", 7, None, ["Rolf Anders"]])
+async def test_anything_but_spans_is_an_error_that_says_so(found: Any) -> None:
+    with pytest.raises(UsageError, match=r"the reader must return polyhop.Span objects, not a"):
+        await spans_of(lambda question, passages: found, "Who?", [MILL])
