@@ -10,6 +10,7 @@ from typing import Any
 
 from polyhop.data.questions import read_questions
 from polyhop.errors import LMError, PolyhopError, UsageError
+from polyhop.evaluation.gold import gold_statistics
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.store import RunFolder
 from polyhop.metrics import score_answer, score_passages
@@ -120,7 +121,7 @@ def prediction(question: Question, answer: Answer, position: int) -> dict[str, A
         "abstained": answer.abstained,
         "passages": [passage.id for passage in answer.passages],
         "metrics": {**score_answer(answer.text, question), **score_passages(answer.passages, question)},
-        "statistics": dict(answer.statistics),
+        "statistics": {**answer.statistics, **gold_statistics(question, answer)},
         "budget": answer.trace.budget,
         "usage": answer.usage.to_dict(),
         "trace": f"traces/{position:05d}.json",
