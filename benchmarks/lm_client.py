@@ -131,9 +131,9 @@ async def openai_client(url: str) -> AsyncIterator[Answering]:
 
 
 async def sixteen_readings(question: str, run: Run) -> Answer:
-    """A method that reads one set of passages after another."""
+    """A method that reads one set of passages after another, in prompts of about 900 tokens, demonstrations and all."""
     for step in range(STEPS):
-        passages = [Passage(f"{step}.{n}", f"Passage {step}.{n}", FILLER[: 600 + step]) for n in range(3)]
+        passages = [Passage(f"{step}.{n}", f"Passage {step}.{n}", FILLER[: 230 + step]) for n in range(3)]
         await run.ask("answer.read_cot", question=question, passages=passages)
     return Answer("")
 

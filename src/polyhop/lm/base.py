@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, Literal, Protocol, TypedDict, runtime_checkable
 
@@ -49,10 +50,14 @@ class Request:
 
     def digest(self) -> str:
         """A short hash of the messages, the same in every process."""
-        hashed = hashlib.blake2b(digest_size=12)
-        for message in self.messages:
-            hashed.update(f"{message['role']}\0{message['content']}\0".encode())
-        return hashed.hexdigest()
+        turns = (message["role"].encode() + _digest(message["content"]) for message in self.messages)
+        return hashlib.blake2b(b"".join(turns), digest_size=12).hexdigest()
+
+
+@lru_cache(maxsize=256)
+def _digest(content: str) -> bytes:
+    """Of one turn; instructions and demonstrations come again with every call."""
+    return hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=12).digest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
