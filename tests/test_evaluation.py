@@ -115,3 +115,20 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="file"):
         run(ScriptedLM(answering), tmp_path / "file" / "run")
+
+
+def test_what_a_model_of_the_users_own_raises_costs_one_question(tmp_path: Path) -> None:
+    def broken(task: str, fields: Mapping[str, Any]) -> Any:
+        return KeyError("choices") if "Town 5" in fields["question"] else answering(task, fields)
+
+    report = run(ScriptedLM(broken), tmp_path / "run", concurrency=1)
+    assert report.failed == {"q5": "KeyError('choices')"}
+    assert len(report.rows) == 7
+
+
+def test_a_model_that_always_raises_ends_the_run_with_its_reason() -> None:
+    many = [Question(f"q{n}", f"Town {n}?") for n in range(50)]
+    lm = ScriptedLM(lambda task, fields: KeyError("choices"))
+    with pytest.raises(polyhop.PolyhopError, match="every question fails: KeyError"):
+        polyhop.evaluate(many, method="cot", lm=lm, concurrency=1)
+    assert len(lm.calls) == 10

@@ -86,11 +86,13 @@ async def run_questions(
         for position, question in todo:
             try:
                 answer = await pipeline.aask(question)
-            except PolyhopError as error:
-                failed[question.id] = str(error)
+            except Exception as error:
+                failed[question.id] = str(error) if isinstance(error, PolyhopError) else repr(error)
                 in_a_row += 1
                 if in_a_row >= MOST_FAILURES_IN_A_ROW or (not rows and isinstance(error, LMError)):
-                    raise
+                    if isinstance(error, PolyhopError):
+                        raise
+                    raise PolyhopError(f"every question fails: {error!r}") from error
             else:
                 in_a_row = 0
                 rows[question.id] = prediction(question, answer, position)

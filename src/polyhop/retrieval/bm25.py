@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
-from polyhop.errors import IndexFolderError, UsageError
+from polyhop.errors import IndexFolderError
+from polyhop.retrieval.base import OverIndex
 from polyhop.retrieval.folder import remove
 from polyhop.retrieval.store import tied_until
 from polyhop.text import STOP_WORDS
@@ -85,7 +86,7 @@ class BM25Writer:
         self._writer.add_document(self._document(body=f"{passage.title}\n{passage.text}", ordinal=ordinal))
 
 
-class BM25:
+class BM25(OverIndex):
     """BM25 over an index. Safe across threads; ties are broken by passage id, also at the cut."""
 
     name = "bm25"
@@ -99,30 +100,12 @@ class BM25:
         self._searcher = _open(index.folder / BM25_FOLDER).searcher()
         self._query, self._should = tantivy.Query, tantivy.Occur.Should
 
-    def search(self, query: str, k: int) -> list[Passage]:
-        """The ``k`` best passages, best first; fewer where fewer match; [] for a query without a term.
-
-        Raises:
-            UsageError: ``k`` is less than 1.
-        """
-        return [passage for passage, _ in self.search_scored(query, k)]
-
-    def search_many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
-        """``search`` for each query, in order."""
-        return [self.search(query, k) for query in queries]
-
-    def search_scored(self, query: str, k: int) -> list[tuple[Passage, float]]:
-        """``search``, each passage with its BM25 score."""
-        if k < 1:
-            raise UsageError(f"k is {k}; a search returns at least 1 passage")
+    def _scored(self, query: str, k: int) -> list[tuple[Passage, float]]:
+        """Each passage with its BM25 score."""
         terms = dict.fromkeys(self._analyser.analyze(query))
         if not terms:
             return []
         return self._index.passages.best(self._hits(list(terms), k), k)
-
-    def links(self, passage: Passage) -> list[Passage]:
-        """The passages this one links to: its corpus' hyperlinks, else the titles its text mentions."""
-        return self._index.links(passage)
 
     def _hits(self, terms: Sequence[str], k: int) -> list[tuple[float, int]]:
         """Scores and ordinals by falling score, at least the first ``k`` and all that tie with the ``k``-th."""

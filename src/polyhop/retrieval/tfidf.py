@@ -19,8 +19,9 @@ from math import log, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from polyhop.errors import IndexFolderError, UsageError
+from polyhop.errors import IndexFolderError
 from polyhop.places import cache_folder, locked
+from polyhop.retrieval.base import OverIndex
 from polyhop.retrieval.bm25 import analyser
 from polyhop.retrieval.folder import check, new_folder, seal
 from polyhop.retrieval.store import TIE, map_bytes, map_numbers
@@ -41,7 +42,7 @@ _BLOCK = 20_000  # passages whose postings are sorted together in memory
 _MOST_TF = 255  # counts are kept in one byte
 
 
-class TfIdf:
+class TfIdf(OverIndex):
     """TF-IDF cosine over an index. Safe across threads; ties are broken by passage id, also at the cut.
 
     Opening it makes the postings where the index has none yet: about a minute for a million passages.
@@ -62,24 +63,10 @@ class TfIdf:
         self._norms = np.frombuffer(map_bytes(folder / "norms"), dtype=np.float32)
         self._log_counts = 1 + np.log(np.arange(_MOST_TF + 1, dtype=np.float32).clip(1))
 
-    def search(self, query: str, k: int) -> list[Passage]:
-        """The ``k`` most similar passages, best first; fewer where fewer share a term; [] for a query without one.
-
-        Raises:
-            UsageError: ``k`` is less than 1.
-        """
-        return [passage for passage, _ in self.search_scored(query, k)]
-
-    def search_many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
-        """``search`` for each query, in order."""
-        return [self.search(query, k) for query in queries]
-
-    def search_scored(self, query: str, k: int) -> list[tuple[Passage, float]]:
-        """``search``, each passage with its cosine to the query, from 0 to 1."""
+    def _scored(self, query: str, k: int) -> list[tuple[Passage, float]]:
+        """Each passage with its cosine to the query, from 0 to 1."""
         import numpy as np
 
-        if k < 1:
-            raise UsageError(f"k is {k}; a search returns at least 1 passage")
         counts = Counter(self._analyser.analyze(query))
         known = [(place, count) for term, count in counts.items() if (place := self._terms.find(term)) is not None]
         rows = [slice(self._starts[place], self._starts[place + 1]) for place, _ in known]
@@ -96,10 +83,6 @@ class TfIdf:
         found = found[np.argsort(-scores[found], kind="stable")]
         hits = list(zip(scores[found].tolist(), found.tolist(), strict=True))
         return self._index.passages.best(hits, k)
-
-    def links(self, passage: Passage) -> list[Passage]:
-        """The passages this one links to: its corpus' hyperlinks, else the titles its text mentions."""
-        return self._index.links(passage)
 
 
 def similarities(text: str, texts: Sequence[str]) -> list[float]:

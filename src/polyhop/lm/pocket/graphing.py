@@ -18,7 +18,7 @@ from polyhop.lm.pocket.narrowing import best_answer, shares
 from polyhop.lm.pocket.pages import open_page
 from polyhop.lm.pocket.questions import ask
 from polyhop.lm.pocket.relations import RULES
-from polyhop.lm.pocket.solving import undecided
+from polyhop.lm.pocket.solving import NOTHING_KNOWN, undecided
 from polyhop.lm.pocket.study import study
 from polyhop.lm.pocket.wording import content_roots
 from polyhop.text import bare_title, fold, sentences
@@ -26,7 +26,6 @@ from polyhop.types import Passage
 
 Triplet = Mapping[str, str]
 
-NOTHING_KNOWN = "unknown"
 STATES = "states"
 FOUND = 0.9  # confidence in a value a rule found
 KNOWN_NOTHING = 0.05  # confidence of an answer out of nothing

@@ -10,13 +10,13 @@ from polyhop.lm.pocket.descriptions import chain
 from polyhop.lm.pocket.judging import sufficient
 from polyhop.lm.pocket.narrowing import best_answer
 from polyhop.lm.pocket.queries import next_query
+from polyhop.lm.pocket.solving import NOTHING_KNOWN
 from polyhop.lm.pocket.study import Study, study
 from polyhop.text import bare_title, normalise
 from polyhop.types import Passage
 
 ENOUGH_ABOVE = 0.4
 COVERED_ABOVE = 0.7  # of a claim's words, for it to be borne out
-NOTHING_KNOWN = "unknown"
 
 Fields = Mapping[str, Any]
 

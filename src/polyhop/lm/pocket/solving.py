@@ -16,6 +16,9 @@ from polyhop.lm.pocket.reading import Ranked, rank
 from polyhop.lm.pocket.values import parse_date
 from polyhop.text import bare_title
 
+NOTHING_KNOWN = "unknown"
+"""The answer where nothing can be said: honest, never empty, and right for no question."""
+
 
 @dataclass(frozen=True, slots=True)
 class Solution:

@@ -13,7 +13,7 @@ from polyhop.lm.pocket.narrowing import best_answer, shares
 from polyhop.lm.pocket.planning import plan, trace
 from polyhop.lm.pocket.queries import bridge, next_query
 from polyhop.lm.pocket.questions import ask
-from polyhop.lm.pocket.solving import Solution, undecided
+from polyhop.lm.pocket.solving import NOTHING_KNOWN, Solution, undecided
 from polyhop.lm.pocket.study import Study, study
 from polyhop.text import normalise
 from polyhop.types import Passage
@@ -22,8 +22,6 @@ RELEVANT_ABOVE = 0.1
 SUFFICIENT_ABOVE = 0.4
 ANALYSIS_WEIGHT = 0.1  # of a piece of evidence, beside what reading it again says
 ENOUGH_WEIGHT = 1.0  # of one answer: a sure piece of evidence with its analysis, or two that agree
-NOTHING_KNOWN = "unknown"
-"""The answer where nothing can be said: honest, never empty, and right for no question."""
 
 Fields = Mapping[str, Any]
 Value = dict[str, Any]
