@@ -3,8 +3,9 @@
     python -m benchmarks.real_server MODEL URL
 
 Any OpenAI-compatible server will do, and any model: nothing here depends on what it says, so a tiny one with random
-weights serves. ``OPENAI_API_KEY`` is sent if it is set. A line that says FAILED is a fault of the client or the server
-and makes the exit status 1; one that says "no" is something this server does not offer.
+weights serves (``benchmarks.tiny_llama`` makes one in two forms; ``--same FOLDER/hf`` compares the server's scores with
+those of transformers). ``OPENAI_API_KEY`` is sent if it is set. A line that says FAILED is a fault of the client or the
+server and makes the exit status 1; one that says "no" is something this server does not offer.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import orjson
 
-from polyhop.errors import LMError
+from polyhop.errors import CapabilityError, LMError
 from polyhop.lm import OpenAICompatible, Request, ScoreRequest
 
 SCHEMA: dict[str, Any] = {
@@ -25,6 +28,12 @@ SCHEMA: dict[str, Any] = {
     "properties": {"supported": {"type": "boolean"}, "answer": {"enum": ["Paris", "Rome", None]}},
 }
 MANY = 32
+PROMPTS = (
+    "Document: Oslo is the capital of Norway. Read the passage and ask a question that it answers. Question:",
+    "Où est né l'auteur ? 日本は. Question:",
+)
+TARGETS = ("Where is the capital of Norway?", "Who directed the film whose composer was born in the town?", "Où, né ?")
+TOLERANCE = 0.01  # nats; llama.cpp keeps keys and values in 16 bits
 
 Check = Callable[[OpenAICompatible], Awaitable[str]]
 
@@ -94,19 +103,38 @@ async def too_long(lm: OpenAICompatible) -> str:
 
 
 async def score(lm: OpenAICompatible) -> str:
-    """A given text is scored (plain completions only)."""
+    """A given text is scored."""
     try:
-        (scores,) = await lm.score([ScoreRequest(task="t", prompt="Where was he born?", target=" In Paris")])
-    except LMError:
-        return "no"
+        (scores,) = await lm.score([ScoreRequest(task="t", prompt="Where was he born?", target="In Paris")])
+    except CapabilityError as error:
+        return f"no: {error}"
     return str(dict(zip(scores.tokens, scores.logprobs, strict=True)))
 
 
-async def main(model: str, url: str) -> int:
+async def agrees(lm: OpenAICompatible, path: str) -> str:
+    """Scores are those of the same weights in transformers."""
+    from polyhop.lm import TransformersLM
+
+    asked = [ScoreRequest(task="t", prompt=prompt, target=target) for prompt in PROMPTS for target in TARGETS]
+    started = time.perf_counter()
+    served = await lm.score(asked)
+    seconds = time.perf_counter() - started
+    off = [
+        max(abs(a - b) for a, b in zip(one.logprobs, own.logprobs, strict=True))
+        for one, own in zip(served, await TransformersLM(path).score(asked), strict=True)
+    ]
+    assert max(off) < TOLERANCE, f"{max(off):.2g} nats a token apart"
+    tokens = sum(len(one.logprobs) for one in served)
+    return f"{tokens} tokens within {max(off):.1g} nats, {1000 * seconds / len(asked):.1f} ms a score"
+
+
+async def main(model: str, url: str, same: str | None) -> int:
     """Print a line a check; 1 if any failed."""
     failed = 0
     for chat in (True, False):
-        checks: list[Check] = [answers, many, tokens, stops, schema, seed, too_long, *([] if chat else [score])]
+        checks: list[Check] = [answers, many, tokens, stops, schema, seed, too_long, score]
+        if same is not None:
+            checks.append(partial(agrees, path=same))
         print("chat" if chat else "completions")
         async with OpenAICompatible(model, url, chat=chat, retries=2) as lm:
             for check in checks:
@@ -114,7 +142,7 @@ async def main(model: str, url: str) -> int:
                     found = await check(lm)
                 except (AssertionError, LMError, ValueError) as error:
                     found, failed = f"FAILED: {error}", 1
-                print(f"  {check.__name__:<10} {found}")
+                print(f"  {getattr(check, '__name__', 'agrees'):<10} {found}")
             if lm.parameters.refused:
                 print(f"  not taken: {', '.join(lm.parameters.refused)}")
     return failed
@@ -124,5 +152,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("url", help="the base URL, /v1 included")
+    parser.add_argument("--same", help="the folder of the same weights for transformers: scores must agree")
     options = parser.parse_args()
-    sys.exit(asyncio.run(main(options.model, options.url)))
+    sys.exit(asyncio.run(main(options.model, options.url, options.same)))

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from polyhop.data.corpora import open_corpus
 from polyhop.data.questions import read_questions
-from polyhop.retrieval import Retriever, build_index, open_retriever
+from polyhop.retrieval import Retriever, build_index, open_plain_retriever
 from polyhop.text import normalise
 from polyhop.types import Passage, Question
 
@@ -87,9 +87,9 @@ def main() -> int:
             index = build_index(open_corpus(folder / "corpus.jsonl"), Path(place, "index"))
             kept = build_index(open_corpus(folder / "corpus.jsonl"), Path(place, "kept"), stop_words=False)
             rows = {
-                "bm25": measure(open_retriever("bm25", index), questions),
-                "bm25, stop words kept": measure(open_retriever("bm25", kept), questions),
-                "tfidf": measure(open_retriever("tfidf", index), questions),
+                "bm25": measure(open_plain_retriever("bm25", index), questions),
+                "bm25, stop words kept": measure(open_plain_retriever("bm25", kept), questions),
+                "tfidf": measure(open_plain_retriever("tfidf", index), questions),
             }
         print(f"{name} ({len(questions)} questions, {len(index):,} passages)")
         for label, row in rows.items():

@@ -13,7 +13,7 @@ import pytest
 
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import DataError, LMError, PolyhopError, SettingError, UnknownName, UsageError
-from polyhop.evaluation.settings import read_settings, write_settings
+from polyhop.methods.settings import read_settings, write_settings
 from polyhop.evaluation.tuning import Tuned, fit_reader, holds, steps_of, tune
 from polyhop.lm.base import Capabilities, Completion
 from polyhop.lm.scripted import ScriptedLM

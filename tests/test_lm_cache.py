@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from polyhop.errors import CapabilityError, DataError, LMError
 from polyhop.lm import (
     CachedLM,
+    Capabilities,
     Completion,
     CompletionCache,
     LanguageModel,
@@ -326,6 +327,61 @@ async def test_scores_are_kept_one_by_one(cache: CompletionCache) -> None:
     odd = [scored("a", fields={"x": object()})] * 2
     assert len(await lm.score(odd)) == 2
     assert len(model.score_calls) == 6
+
+
+class SlowScorer(Slow):
+    """Scores when told to, and knows what it was asked."""
+
+    capabilities = Capabilities(score=True)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.targets: list[list[str]] = []
+
+    async def score(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:
+        self.targets.append([one.target for one in requests])
+        await self.go.wait()
+        if self.error is not None:
+            raise self.error
+        return [TokenScores((one.target,), (-float(len(one.target)),)) for one in requests]
+
+
+async def test_a_score_that_another_waits_for_is_not_asked_again(cache: CompletionCache) -> None:
+    model = SlowScorer()
+    lm = CachedLM(model, cache)
+    asked = (["a", "bb"], ["bb", "ccc"], ["a"])
+    tasks = [asyncio.ensure_future(lm.score([scored(target) for target in targets])) for targets in asked]
+    await asyncio.sleep(0)
+    assert model.targets == [["a", "bb"], ["ccc"]]
+    model.go.set()
+    found = [[one.logprobs[0] for one in scores] for scores in await asyncio.gather(*tasks)]
+    assert found == [[-1.0, -2.0], [-2.0, -3.0], [-1.0]]
+    assert not lm._scores
+
+
+async def test_a_score_whose_asker_left_is_asked_by_the_next(cache: CompletionCache) -> None:
+    model = SlowScorer()
+    lm = CachedLM(model, cache)
+    first, second = (asyncio.ensure_future(lm.score([scored("a")])) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    model.go.set()
+    assert [one.logprobs for one in await second] == [(-1.0,)]
+    assert model.targets == [["a"], ["a"]]
+
+
+async def test_failed_scores_fail_all_who_wait_and_are_not_kept(cache: CompletionCache) -> None:
+    model = SlowScorer()
+    model.error = LMError("down")
+    lm = CachedLM(model, cache)
+    tasks = [asyncio.ensure_future(lm.score([scored("a")])) for _ in range(2)]
+    await asyncio.sleep(0)
+    model.go.set()
+    assert await asyncio.gather(*tasks, return_exceptions=True) == [model.error] * 2
+    model.error = None
+    assert [one.logprobs for one in await lm.score([scored("a")])] == [(-1.0,)]
+    assert model.targets == [["a"], ["a"]]
 
 
 async def test_a_model_that_cannot_score_still_cannot(cache: CompletionCache) -> None:

@@ -8,7 +8,7 @@ import openai
 import pytest
 
 from tests.kit import server as kit
-from tests.kit.server import FakeServer, Reply, logprob, tokenise
+from tests.kit.server import FakeServer, Reply, bigrams, logprob, tokenise
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ async def test_completion_with_echo(client: openai.AsyncOpenAI) -> None:
     assert scores is not None
     assert scores.tokens == ["Where", "?", " In", "The"]
     assert scores.text_offset == [0, 5, 6, 9]
-    assert scores.token_logprobs == [None, *map(logprob, ["?", " In", "The"])]
+    assert scores.token_logprobs == [*bigrams(["Where", "?", " In"]), logprob("The")]
     assert got.choices[0].text == "Where? InThe"
 
 

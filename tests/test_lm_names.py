@@ -47,7 +47,7 @@ def test_an_object_passes_through() -> None:
     [
         ("opnai:m", {}, UnknownName, "did you mean 'openai'"),
         ("gpt-4o", {}, UnknownName, "openai:MODEL@URL"),
-        ("hf:some/model", {}, UnknownName, "Valid: "),
+        ("vllm:some/model", {}, UnknownName, "Valid: "),
         ("openai:", {}, SettingError, "name of a model"),
         ("openai:m@localhost:8000/v1", {}, SettingError, "@http://localhost:8000/v1"),
         ("openai:m@http://a/v1", {"url": "http://b/v1"}, SettingError, "give one of them"),

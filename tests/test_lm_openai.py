@@ -6,11 +6,10 @@ import math
 from collections.abc import AsyncIterator
 from typing import Any
 
-import orjson
 import pytest
 
-from polyhop.errors import CapabilityError, LMError, SettingError
-from polyhop.lm import OpenAICompatible, Request, ScoreRequest
+from polyhop.errors import SettingError
+from polyhop.lm import OpenAICompatible, Request
 from polyhop.lm.http import Address, proxy_for
 from polyhop.lm.wire import flatten
 from tests.kit import server as kit
@@ -205,71 +204,6 @@ async def test_tokens_that_are_half_characters_are_matched_by_their_bytes(server
     server.faults.append(kit.Fault(body=body.encode()))
     reply = await ask(server, request(logprobs=True))
     assert (reply.text, reply.logprobs) == ("é", (-1, -2))
-
-
-# --- scoring ---------------------------------------------------------------------------------------------------------
-
-
-def scored(prompt: str = "Where was he born?", target: str = " In Paris, é.", **more: Any) -> ScoreRequest:
-    return ScoreRequest(task="promptrank.path", prompt=prompt, target=target, **more)
-
-
-@pytest.mark.parametrize("bos", ["", "<s>"])
-async def test_a_targets_tokens_are_scored(server: FakeServer, bos: str) -> None:
-    server.bos = bos
-    async with OpenAICompatible("tiny", server.url, chat=False) as lm:
-        first, second = await lm.score([scored(), scored(target=" Rome")])
-    expected = tokenise(" In Paris, é.")
-    assert (first.tokens, second.tokens) == (tuple(expected), (" Rome",))
-    assert first.logprobs == tuple(map(logprob, expected))
-    assert server.requests[0].body["prompt"] == "Where was he born? In Paris, é."
-    assert len(server.requests) == 2
-
-
-async def test_a_token_across_the_edge_is_the_targets(server: FakeServer) -> None:
-    async with OpenAICompatible("tiny", server.url, chat=False) as lm:
-        (scores,) = await lm.score([scored("Where was he bo", "rn? In")])
-    assert scores.tokens == (" born", "?", " In")
-
-
-async def test_the_first_token_of_all_has_no_score(server: FakeServer) -> None:
-    async with OpenAICompatible("tiny", server.url, chat=False) as lm:
-        scores = await lm.score([scored("", "In Paris"), scored("", "In"), scored("In", "")])
-    assert [score.tokens for score in scores] == [(" Paris",), (), ()]
-
-
-async def test_a_server_that_does_not_echo_is_found_out(server: FakeServer) -> None:
-    server.echoes = False
-    async with OpenAICompatible("tiny", server.url, chat=False) as lm:
-        with pytest.raises(LMError, match="does not give the log-probabilities of a prompt"):
-            await lm.score([scored()])
-
-
-async def test_a_server_that_scores_only_what_it_generates_is_found_out(server: FakeServer) -> None:
-    text = "Where was he born? In Paris, é."
-    logprobs = {"tokens": ["It"], "token_logprobs": [-1.0], "text_offset": [len(text)]}
-    server.faults.append(kit.Fault(body=orjson.dumps({"choices": [{"text": text + "It", "logprobs": logprobs}]})))
-    async with OpenAICompatible("tiny", server.url, chat=False) as lm:
-        with pytest.raises(LMError, match="does not give the log-probabilities of a prompt"):
-            await lm.score([scored()])
-
-
-async def test_scores_at_another_temperature_are_refused_before_any_call(server: FakeServer) -> None:
-    async with OpenAICompatible("tiny", server.url, chat=False) as lm:
-        with pytest.raises(CapabilityError, match="temperature=1"):
-            await lm.score([scored(), scored(temperature=0.5)])
-    async with OpenAICompatible("tiny", server.url) as lm:
-        with pytest.raises(CapabilityError, match="chat=False"):
-            await lm.score([scored()])
-    assert server.requests == []
-
-
-async def test_one_failed_score_ends_the_others(server: FakeServer) -> None:
-    server.faults.append(kit.failing(403))
-    async with OpenAICompatible("tiny", server.url, chat=False, max_concurrency=1) as lm:
-        with pytest.raises(LMError, match="403"):
-            await lm.score([scored() for _ in range(20)])
-    assert len(server.requests) < 20
 
 
 # --- settings --------------------------------------------------------------------------------------------------------

@@ -102,6 +102,9 @@ async def test_scores_come_from_a_function() -> None:
     assert lm.capabilities == Capabilities(json_schema=True, seed=True, score=True, score_temperature=True)
     assert await lm.score(asked) == [TokenScores(("a", " b"), (-1.0, -2.0)), TokenScores(("c",), (-3.0,))]
     assert lm.score_calls == asked
+    bare = ScriptedLM({}, score=lambda one: [-1.0, -2.0], capabilities=Capabilities(score=True))
+    assert not bare.capabilities.score_temperature
+    assert await bare.score(asked) == [TokenScores(("a", "b"), (-1.0, -2.0)), TokenScores(("c", ""), (-1.0, -2.0))]
     with pytest.raises(CapabilityError, match="score="):
         await ScriptedLM({}).score(asked)
 

@@ -66,7 +66,7 @@ async def test_tor_equals_its_second_statement() -> None:
     assert min(met[turn] for turn in TURNS) >= 20, met
 
 
-TURNS = ("accepted", "cut", "empty pool", "closed book", "ranked", "expanded", "no hit", "unreadable", "null analysis")
+TURNS = ("accepted", "cut", "empty pool", "closed book", "ranked", "expanded", "no hit", "unreadable")
 
 
 def _turns(run: Told, settings: dict[str, Any]) -> set[str]:
@@ -83,7 +83,6 @@ def _turns(run: Told, settings: dict[str, Any]) -> set[str]:
         "expanded": len(run.searches) > 5,
         "no hit": not run.statistics["reviews"],
         "unreadable": any(one == two for one, two in zip(run.calls, run.calls[1:], strict=False)),
-        "null analysis": any(analysis is None for _, analysis in run.evidence),
     }
     return {turn for turn, took in there.items() if took}
 
@@ -116,6 +115,7 @@ def searchain_settings(seed: int) -> dict[str, Any]:
         "verification": draw.random() < 0.8,
         "completion": draw.random() < 0.8,
         "open_book": draw.random() < 0.9,
+        "verify": draw.choice(["containment", "reader", "none"]),
     }
 
 

@@ -15,7 +15,8 @@ from polyhop.metrics import ge_graph_accuracy
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.parsing import Malformed
 from polyhop.prompts.show import one_line
-from polyhop.prompts.tasks.ge import StepAnswer, Triplets, read_share, read_subanswer, read_subquestion, read_triplets
+from polyhop.prompts.sureness import read_share
+from polyhop.prompts.tasks.ge import StepAnswer, Triplets, read_subanswer, read_subquestion, read_triplets
 from polyhop.prompts.triplets import MOST_TRIPLETS, find_triplets, written
 from polyhop.types import Passage
 

@@ -1,10 +1,9 @@
-"""Search-in-the-Chain worked by hand: Algorithm 1 call by call, every setting, and whatever a model or reader says."""
+"""Search-in-the-Chain worked by hand: Algorithm 1 call by call, and whatever a model or reader says."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,74 +13,8 @@ from hypothesis import strategies as st
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Branch
-from polyhop.types import Answer, Kind, Passage, Span
-from tests.kit.scene import notes
-
-FILM = Passage("film", "Dark Mill", "Dark Mill is a film of 1931 by Rolf Anders.")
-MAN = Passage("man", "Rolf Anders", "Rolf Anders was born in Bremen in 1899.")
-OTHER = Passage("other", "Ferry", "A ferry crosses water.")
-QUESTION = "Where was the director of Dark Mill born?"
-WHO, WHERE = "Who directed Dark Mill?", "Where was Rolf Anders born?"
-
-
-def chain(*lines: str, final: str | None = None) -> dict[str, Any]:
-    """A chain from lines: "query = answer", or an unsolved query alone.
-
-    >>> chain("Who? = Ann")["nodes"]
-    [{'query': 'Who?', 'answer': 'Ann'}]
-    """
-    parts = [line.partition(" = ") for line in lines]
-    return {"nodes": [{"query": query, "answer": answer or None} for query, _, answer in parts], "final": final}
-
-
-def span(passage: Passage, text: str, confidence: float = 0.9, **changes: Any) -> Span:
-    start = passage.text.find(text)
-    there = {"start": start, "end": start + len(text), **changes}
-    return Span(passage.id, text, confidence=confidence, **there)
-
-
-@dataclass
-class Case:
-    """Chains in the order they are asked for, hits and spans by query, and the final content."""
-
-    chains: Sequence[Any]
-    hits: Mapping[str, Sequence[Passage]] = field(default_factory=lambda: {WHO: [FILM], WHERE: [MAN]})
-    spans: Mapping[str, Sequence[Span]] = field(default_factory=dict)
-    content: str = "It is by Rolf Anders [1]. He was born in Bremen [2]."
-    answer: str = "Bremen"
-    transcript: list[str] = field(default_factory=list)
-    calls: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
-
-    async def play(self, kind: Kind = "qa", **given: Any) -> Answer:
-        arguments = {"lm": ScriptedLM(self._script), "retriever": self._search, "reader": self._read, **given}
-        async with Pipeline(method="searchain", **arguments) as qa:
-            return await qa.aask(QUESTION, kind=kind)
-
-    def _script(self, task: str, fields: Mapping[str, Any]) -> Any:
-        self.calls.append((task, fields))
-        self.transcript.append(task.removeprefix("searchain."))
-        if task == "searchain.trace":
-            return {"content": self.content, "answer": self.answer}
-        return self.chains[min(len(fields["chains"]), len(self.chains) - 1)]
-
-    def _search(self, query: str, k: int) -> list[Passage]:
-        self.transcript.append(f"search {query}")
-        return list(self.hits.get(query, ()))[:k]
-
-    def _read(self, question: str, passages: Sequence[Passage]) -> list[Span]:
-        self.transcript.append(f"read {question} in {' '.join(p.id for p in passages)}")
-        return list(self.spans.get(question, ()))
-
-    def told(self, call: int) -> Mapping[str, Any]:
-        """The last feedback that a call was shown."""
-        return dict(self.calls[call][1]["feedback"][-1])
-
-
-def path(answer: Answer) -> list[tuple[str, str, str]]:
-    """The correct reasoning path: query, answer and source."""
-    (data,) = [data for name, data in notes(answer) if name == "final content"]
-    return [(node["query"], node["answer"], node["source"]) for node in data["nodes"]]
-
+from polyhop.types import Passage, Span
+from tests.kit.chains import FILM, MAN, OTHER, QUESTION, WHERE, WHO, Case, chain, path, span
 
 # --- Algorithm 1 -------------------------------------------------------------------------------------------------
 
@@ -122,6 +55,7 @@ async def test_a_node_is_corrected_the_next_completed_and_the_rest_passes() -> N
     assert answer.usage.calls_by_task == {"searchain.chain": 3, "searchain.trace": 1}
     assert answer.statistics == {
         "rounds": 3,
+        "steps": 4,  # Ann Lee's birthplace was one too
         "nodes": 3,
         "from lm": 1,
         "from corrected": 1,
@@ -129,6 +63,7 @@ async def test_a_node_is_corrected_the_next_completed_and_the_rest_passes() -> N
         "share from lm": 1 / 3,
         "share from corrected": 1 / 3,
         "share from completed": 1 / 3,
+        "changed by search": 1,
         "skc": 2,
         "references": 2,
         "marks dropped": 0,
@@ -201,28 +136,6 @@ async def test_short_form_is_consistent_where_the_span_stands_in_the_answer() ->
     assert path(await case.play())[0][2] == "corrected"
 
 
-LONG = "It is a film of 1931 by Rolf Anders"  # 8 of its 9 words stand in this order among the passage's 10
-
-
-@pytest.mark.parametrize(
-    ("given", "source"),
-    [
-        ({}, "lm"),
-        ({"rouge": 0.84}, "lm"),
-        ({"rouge": 0.85}, "corrected"),  # F = 16/19 = 0.842
-        ({"rouge": 0.85, "rouge_kind": "precision"}, "lm"),  # 8/9
-        ({"rouge": 0.80, "rouge_kind": "recall"}, "corrected"),  # 8/10: not above
-        ({"rouge": 0.85, "confidence": 0.9}, "lm"),  # the gate holds here too
-        ({"form": "short"}, "corrected"),
-    ],
-)
-async def test_long_form_compares_answer_and_passage(given: dict[str, Any], source: str) -> None:
-    case = Case(chains=[chain(f"{WHO} = {LONG}")], spans={WHO: [span(FILM, "Dark Mill")]})
-    assert path(await case.play("long", **given))[0][2] == source
-    case = Case(chains=[chain(f"{WHO} = {LONG}")], spans={WHO: [span(FILM, "Dark Mill")]})
-    assert path(await case.play("qa", **{"form": "long", **given}))[0][2] == source
-
-
 NO_ANSWER = {
     "none": [],
     "empty": [span(FILM, "")],
@@ -273,63 +186,6 @@ async def test_an_unreadable_chain_is_the_question_unsolved() -> None:
     assert case.calls[-2][1]["chains"] == [[{"query": QUESTION, "answer": None}]]
 
 
-# --- ablations (Table 1) -----------------------------------------------------------------------------------------
-
-
-async def test_without_verification_answered_nodes_are_searched_not_read() -> None:
-    case = Case(
-        chains=[chain(f"{WHO} = Ann Lee", WHERE), chain(f"{WHERE} = Bremen")],
-        spans={WHO: [span(FILM, "Rolf Anders")], WHERE: [span(MAN, "Bremen")]},
-    )
-    answer = await case.play(verification=False)
-    assert case.transcript == ["chain", f"search {WHO}", f"search {WHERE}", f"read {WHERE} in man", "chain", "trace"]
-    assert path(answer) == [(WHO, "Ann Lee", "lm"), (WHERE, "Bremen", "completed")]
-    assert case.calls[-1][1]["nodes"][0]["passage"] == FILM
-
-
-async def test_without_completion_unsolved_nodes_are_passed_over_not_processed() -> None:
-    spans = {WHERE: [span(MAN, "Bremen")], WHO: [span(FILM, "Rolf Anders")]}
-    case = Case(chains=[chain(WHO, f"{WHERE} = Cork"), chain(f"{WHO} = Rolf Anders")], spans=spans)
-    answer = await case.play(completion=False)
-    assert f"search {WHO}" not in case.transcript[: case.transcript.index(f"search {WHERE}")]
-    assert path(answer) == [(WHERE, "Bremen", "corrected"), (WHO, "Rolf Anders", "lm")]
-
-
-async def test_closed_book_is_one_chain() -> None:
-    case = Case(chains=[chain(f"{WHO} = Rolf Anders", WHERE, final="Cork")])
-    answer = await case.play(open_book=False)
-    assert (answer.text, case.transcript, answer.citations) == ("Cork", ["chain"], ())
-    case = Case(chains=[chain(f"{WHO} = Rolf Anders", WHERE, f"{WHO} = again")])
-    answer = await case.play(open_book=False)
-    assert (answer.text, case.transcript, answer.citations) == ("Bremen", ["chain", "trace"], ())
-    assert case.calls[-1][1]["nodes"] == [{"query": WHO, "answer": "Rolf Anders", "passage": None}]
-    assert answer.statistics["marks dropped"] == 2
-
-
-# --- tracing -----------------------------------------------------------------------------------------------------
-
-
-async def test_marks_are_resolved_and_those_without_a_node_dropped() -> None:
-    case = Case(
-        chains=[chain(f"{WHO} = Rolf Anders", "Lost? = x", f"{WHERE} = a harbour")],
-        content="By Rolf Anders [1, 7], lost [2]. A harbour [3] it was [3][0].",
-    )
-    answer = await case.play()
-    assert [(c.marker, c.passage_id) for c in answer.citations] == [(1, "film"), (3, "man")]
-    first, last = answer.citations
-    assert FILM.text[first.start : first.end] == "Rolf Anders"
-    assert (last.start, last.end) == (None, None)
-    assert notes(answer)[0][1]["text"] == "By Rolf Anders [1], lost. A harbour [3] it was [3]."
-    told = answer.statistics
-    assert (told["skc"], told["references"], told["marks dropped"], told["supported references"]) == (2, 3, 3, 1 / 3)
-    assert not answer.supported
-
-
-async def test_an_unreadable_content_leaves_the_last_chains_final_answer() -> None:
-    case = Case(chains=[chain(f"{WHO} = Rolf Anders", final="Rolf Anders")], answer="")
-    assert (await case.play()).text == "Rolf Anders"
-
-
 # --- prompts -----------------------------------------------------------------------------------------------------
 
 
@@ -338,8 +194,8 @@ async def test_the_growing_chat_is_stable_at_its_head() -> None:
         chains=[chain(WHO), chain(f"{WHO} = Anders", WHERE), chain(f"{WHERE} = Bremen")],
         spans={WHO: [span(FILM, "Rolf Anders")], WHERE: [span(MAN, "Bremen")]},
     )
-    model = ScriptedLM(case._script)
-    async with Pipeline(method="searchain", lm=model, retriever=case._search, reader=case._read) as qa:
+    model = ScriptedLM(case.script)
+    async with Pipeline(method="searchain", lm=model, retriever=case.search, reader=case.read) as qa:
         await qa.aask(QUESTION)
     inputs = [call.messages[-1]["content"] for call in model.calls if call.task == "searchain.chain"]
     assert inputs[1].startswith(inputs[0])
@@ -349,27 +205,6 @@ async def test_the_growing_chat_is_stable_at_its_head() -> None:
         *("Chain 1", "[Unsolved Query]", "Feedback", "<pass"),
         *("Chain 2", "[Query 1]", "[Answer 1]", "[Unsolved Query]", "Feedback", "<pass"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [
-        ("qa", "several facts"),
-        ("boolean", "yes or no"),
-        ("slot", "relation"),
-        ("fact", "REFUTES"),
-        ("long", "paragraph"),
-    ],
-)
-async def test_the_kind_chooses_prompt_and_demonstrations(kind: Kind, said: str) -> None:
-    case = Case(chains=[chain(f"{WHO} = Rolf Anders")])
-    model = ScriptedLM(case._script)
-    async with Pipeline(method="searchain", lm=model, retriever=case._search, reader=case._read) as qa:
-        await qa.aask(QUESTION, kind=kind)
-    for call in model.calls:
-        assert call.fields["kind"] == kind
-        assert len(call.messages) == 6  # the instruction, two demonstrations, the input
-    assert said in model.calls[0].messages[0]["content"]
 
 
 # --- whatever is said --------------------------------------------------------------------------------------------
@@ -399,7 +234,7 @@ async def test_no_model_or_reader_raises_or_loops(
 
     pipeline = Pipeline(
         method="searchain",
-        lm=ScriptedLM(case._script),
+        lm=ScriptedLM(case.script),
         retriever=search,
         reader=lambda question, passages: spans[len(question) % len(spans)],
         max_rounds=data.draw(st.integers(1, 6)),
@@ -407,6 +242,8 @@ async def test_no_model_or_reader_raises_or_loops(
         verification=data.draw(st.booleans()),
         completion=data.draw(st.booleans()),
         open_book=data.draw(st.booleans()),
+        verify=data.draw(st.sampled_from(["containment", "reader", "none"])),
+        speculate=data.draw(st.integers(0, 3)),
     )
     async with pipeline as qa:
         answer = await qa.aask(QUESTION, kind=data.draw(st.sampled_from(["qa", "long", "fact"])))

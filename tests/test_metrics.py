@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from polyhop.metrics import cover_em, exact_match, f1, found_gold, rouge_l, score_answer, score_passages
-from polyhop.types import Passage, Question
+from polyhop.metrics import (
+    RECALL_AT,
+    answer_rank,
+    cover_em,
+    exact_match,
+    f1,
+    found_gold,
+    rouge_l,
+    score_answer,
+    score_passages,
+)
+from polyhop.types import Kind, Passage, Question
 
 
 @pytest.mark.parametrize(
@@ -64,6 +76,105 @@ def test_recall_any_all_mean() -> None:
 def test_without_gold_nothing_is_scored() -> None:
     assert score_passages(passages("a"), Question("q", "?")) == {}
     assert score_answer("Paris", Question("q", "?")) == {}
+
+
+# --- rankings ----------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.sampled_from("abcdefgh"), unique=True), st.sets(st.sampled_from("abcdefghxy"), min_size=1))
+def test_recall_is_a_plain_count_and_grows_with_k(ranked: list[str], gold: set[str]) -> None:
+    scores = score_passages(passages(*ranked), Question("q", "?", gold_ids=tuple(sorted(gold))), ks=range(1, 11))
+    for k in range(1, 11):
+        share = len(set(ranked[:k]) & gold) / len(gold)
+        assert scores[f"recall_mean@{k}"] == pytest.approx(share)
+        assert scores[f"recall_all@{k}"] == (share == 1)
+        assert scores[f"recall_any@{k}"] == (share > 0)
+        assert k == 1 or all(scores[f"recall_{how}@{k}"] >= scores[f"recall_{how}@{k - 1}"] for how in ("all", "any"))
+
+
+def test_passages_are_scored_at_the_ranks_of_the_papers_tables() -> None:
+    scores = score_passages([], Question("q", "?", answers=("Rome",), gold_ids=("a",)))
+    names = ("recall_mean", "recall_all", "recall_any", "ar", "ar_comparison")
+    assert scores == {f"{name}@{k}": 0.0 for name in names for k in (2, 5, 10, 15, 20)}
+    assert RECALL_AT == (2, 5, 10, 15, 20)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "found"),
+    [
+        ("Ridley Scott directed it.", "Ridley Scott", True),
+        ("ridley SCOTT directed it.", "Ridley Scott", True),
+        ("Ridley, Scott directed it.", "Ridley Scott", False),  # a sign is a token of its own
+        ("Ridley-Scott directed it.", "Ridley-Scott", True),
+        ("Ridley - Scott directed it.", "Ridley-Scott", True),  # spaces are none
+        ("Ridleys Scott directed it.", "Ridley Scott", False),
+        ("Scott Ridley directed it.", "Ridley Scott", False),
+        ("He is from Norway.", "no", False),
+        ("It is the Beatles'", "The Beatles", True),
+        ("It is Beatles'", "The Beatles", False),  # an article counts, unlike in EM
+        ("He was born in 1969.", "1,969", False),
+        ("About 1,969 people.", "1,969", True),
+        ("Antonín Dvořák wrote it.", "Antoni\u0301n Dvor\u030ca\u0301k", True),  # composed or not
+        ("Antonin Dvorak wrote it.", "Antonín Dvořák", False),
+        ("Antonín wrote it.", "Antoni", False),  # an accent ends no word
+        ("Straße", "straße", True),
+        ("in New\u00a0York\u200b City", "New York City", True),  # a space of another kind; one without width
+        ("नमस्ते दुनिया", "दुनिया", True),
+        ("x", "", False),
+        ("x", " \u200b", False),
+        ("", "x", False),
+    ],
+)
+def test_an_answer_is_found_token_by_token(text: str, answer: str, found: bool) -> None:
+    ranked = [Passage("0", answer, "Its title is not its text"), Passage("1", "T", text)]
+    assert answer_rank(ranked, [answer]) == (2 if found else None)
+
+
+def test_answer_recall_by_hand() -> None:
+    texts = ["no", "none", "It was Rome.", "nothing", "It was Oslo."]
+    ranked = [Passage(str(n), "T", text) for n, text in enumerate(texts)]
+    scores = score_passages(ranked, Question("q", "?", answers=("Oslo", "Rome")), ks=(2, 3, 10))
+    assert scores == {f"{name}@{k}": float(k > 2) for name in ("ar", "ar_comparison") for k in (2, 3, 10)}
+
+
+@pytest.mark.parametrize(
+    ("answers", "kind", "type", "scored"),
+    [
+        (("Rome",), "qa", "bridge", {"ar", "ar_comparison"}),
+        (("Rome",), "slot", None, {"ar", "ar_comparison"}),
+        (("Rome",), "qa", "comparison", {"ar_comparison"}),
+        (("Rome",), "qa", "bridge_comparison", {"ar_comparison"}),  # 2WikiMultiHopQA's
+        (("yes",), "qa", "comparison", set()),
+        (("No.",), "qa", "bridge", set()),
+        (("yes",), "boolean", None, set()),
+        (("Rome",), "boolean", None, set()),
+        (("SUPPORTS",), "fact", None, set()),
+        (("Because of Rome.",), "long", None, set()),
+        ((), "qa", "bridge", set()),
+    ],
+)
+def test_answer_recall_is_over_span_answers(
+    answers: tuple[str, ...], kind: Kind, type: str | None, scored: set[str]
+) -> None:
+    question = Question("q", "?", answers, kind, metadata={"type": type} if type else {})
+    assert set(score_passages([Passage("1", "T", "Rome")], question, ks=(2,))) == {f"{name}@2" for name in scored}
+
+
+WORDS = st.lists(st.sampled_from(["a", "b", "é", "1", "B"]), min_size=1, max_size=6)
+
+
+@given(WORDS, WORDS)
+def test_an_answer_is_found_where_its_words_stand_in_a_row(text: list[str], answer: list[str]) -> None:
+    low, wanted = [word.lower() for word in text], [word.lower() for word in answer]
+    there = any(low[at : at + len(wanted)] == wanted for at in range(len(low)))
+    assert (answer_rank([Passage("1", "", " ".join(text))], [" ".join(answer)]) == 1) == there
+
+
+@given(st.text(), st.text())
+def test_any_text_has_tokens(text: str, answer: str) -> None:
+    rank = answer_rank([Passage("1", "", f"{text} {answer} {text}")], [answer])
+    assert rank in (1, None)
+    assert rank == 1 or not any(char.isalnum() for char in answer)
 
 
 # --- ROUGE-L -----------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -136,25 +137,49 @@ def test_bad_use_is_refused_before_any_call() -> None:
 # --- layers -----------------------------------------------------------------------------------------------------
 
 
+ANOTHER = itertools.count()
+
+
 def never_content(task: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """A model that always wants to know more, each time something else: the longest way a method can go."""
     more = "more than " + " ".join(passage.id for passage in fields.get("passages") or ())
     if task == "resp.plan":
         more = f"question {len(fields['asked'])}"
+    if task == "toolformer.write":
+        more = f"query {len(fields['written'])}"
     nodes = [{"query": f"query {len(fields.get('chains', ()))}", "answer": None}]
     told = {"relevant": True, "supported": False, "query": more, "information": more, "answer": "x"}
-    told |= {"triplets": [{"head": "a", "relation": "b", "tail": "#1"}], "sub_question": more}
-    told |= {"answer": "" if task == "ge.subanswer" else "x"}  # never sure of one
+    chain = [{"head": f"#{n - 1}" if n > 1 else "a", "relation": "b", "tail": f"#{n}"} for n in range(1, 11)]
+    told |= {"triplets": chain, "sub_question": more}
+    told |= {"answer": f"x{next(ANOTHER)}", "confidence": 0.0}  # never sure of one, never the same twice
     told |= {"summary": more, "answered": False, "sufficient": False}
+    told |= {"sub_questions": [f"{n}?" for n in range(10)], "recitations": ["x"], "follow_up": more}
+    told |= {"action": "Search", "argument": more, "value": "likely"}
+    told |= {"sentence": f"So it is {told['answer']}."}
+    told |= {"candidates": ["x", "y"], "valid": False, "better": 1, "entities": ["x"], "scores": [9] * 10}
+    if task == "era_cot.infer":
+        told["triplets"] = [{**triplet, "relation": "implied"} for triplet in chain]
+    if task == "answer.cot":
+        told["rationale"] = "So it is."
+    if task in ("self_ask.turn", "toolformer.write"):
+        told["answer"] = None
     return {**told, "nodes": nodes, "content": "x"}
 
 
-def endless(query: str, k: int) -> list[Passage]:
-    """Other passages for every query."""
-    return [Passage(f"{abs(hash(query))}.{n}", f"T{n}", f"Text {n}.") for n in range(k)]
+class Endless:
+    """Other passages for every query, and links from each to others: the longest way a search can go."""
+
+    name = "endless"
+    start: Search = staticmethod(lambda query, k: [])
+
+    async def search_by(self, run: Any, query: str, k: int) -> list[Passage]:
+        return [Passage(f"{abs(hash(query))}.{n}", f"T{n}", f"Text {n}.") for n in range(k)]
+
+    def links(self, passage: Passage) -> list[Passage]:
+        return [Passage(f"{passage.id}.{n}", f"T{n}", f"Text {n}.") for n in range(2)]
 
 
-async def seconds(method: str, lm: ScriptedLM, search: Search, **settings: Any) -> tuple[Answer, float]:
+async def seconds(method: str, lm: ScriptedLM, search: Search | Endless, **settings: Any) -> tuple[Answer, float]:
     async with Pipeline(method=method, lm=lm, retriever=search, prompts=BOOK, **settings) as qa:
         begun = asyncio.get_running_loop().time()
         return await qa.aask("Which?"), asyncio.get_running_loop().time() - begun
@@ -177,7 +202,37 @@ CASES = [
     ("resp", {"local_source": "memory"}),
     ("searchain", {"max_rounds": 3}),
     ("searchain", {"open_book": False}),
+    ("promptrank", {"hops": 3, "first": 4, "instructions": ["Ask.", "before: Do ask."]}),
+    ("promptrank", {"answer_by": "lm", "first": 4, "demos": 4}),
+    ("promptrank", {"joint": False, "first": 4}),
+    ("self-ask", {"open_book": False}),
+    ("self-ask", {"max_turns": 5}),
+    ("auto-cot", {"shots": 0}),
+    ("auto-cot", {"shots": 5}),
+    ("least-to-most", {"max_questions": 2}),
+    ("recite", {"samples": 2}),
+    ("sure", {"candidates": 4}),
+    ("sure", {"validity": False, "ranking": False}),
+    ("recomp", {"compress": "extractive"}),
+    ("replug", {"probability": "sampled", "samples": 2}),
+    ("replug", {"probability": "scored"}),
+    ("verify-edit", {"samples": 2, "edit_below": 2}),
+    ("era-cot", {"implicit": False}),
+    ("era-cot", {"discriminate": False}),
+    ("react", {"max_turns": 6}),
+    ("react-cot-sc", {"max_turns": 1}),
+    ("toolformer", {"max_turns": 1}),
+    ("plan-solve-ir", {"max_searches": 1}),
+    ("tot-ir", {"steps": 2, "keep": 2, "values": 3}),
+    ("iter-retgen", {"max_turns": 1}),
+    ("ircot", {"max_sentences": 3}),
+    ("ircot", {"max_turns": 1}),
+    ("flare", {"max_turns": 1}),
+    ("flare", {"max_sentences": 2}),
+    ("flare", {"retrieve_below": 0.0}),
+    ("dsp", {"max_turns": 3, "samples": 2}),
 ]
+ABLE = Capabilities(json_schema=True, token_logprobs=True, score=True, score_temperature=True, seed=True)
 
 
 @pytest.mark.parametrize(("name", "settings"), CASES, ids=str)
@@ -185,8 +240,8 @@ def test_wall_time_is_the_declared_layers(name: str, settings: dict[str, Any]) -
     """Where a call takes a second and nothing else any time, the longest way takes as many seconds as it has layers."""
     method: Method = methods()[name]
     layers = method.layers(method.resolve(settings))
-    lm = ScriptedLM(never_content, latency=1.0)
-    answer, took = run_virtually(seconds(name, lm, endless, **settings))
+    lm = ScriptedLM(never_content, latency=1.0, score=lambda request: -1.0, capabilities=ABLE)
+    answer, took = run_virtually(seconds(name, lm, Endless(), **settings))
     assert took == answer.usage.layers == layers
 
 
@@ -197,6 +252,7 @@ def test_no_way_is_longer_than_declared(name: str) -> None:
     for seed in range(30):
         world = World.random(seed)
         world.speaks = "value"
-        answer, took = run_virtually(seconds(name, ScriptedLM(world.script, latency=1.0), world.search))
+        lm = ScriptedLM(world.script, latency=1.0, score=lambda request: -1.0, capabilities=ABLE)
+        answer, took = run_virtually(seconds(name, lm, world.search))
         retries = sum(call.attempt == 2 or bool(call.fields.get("rejected")) for call in answer.trace.calls)
         assert took == answer.usage.layers <= layers + retries

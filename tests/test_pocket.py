@@ -35,6 +35,7 @@ def fields_of(task: str, passages: list[Passage], question: str = QUESTION) -> d
     told = [{"query": f"What is {p.title}?", "answer": p.title, "passage": p, "reason": "complete"} for p in passages]
     return {
         **graph_fields(question, passages),
+        **summary_fields(passages),
         "question": question,
         "passages": passages,
         "thoughts": True,
@@ -48,7 +49,17 @@ def fields_of(task: str, passages: list[Passage], question: str = QUESTION) -> d
         "chains": [[] for _ in told],
         "feedback": told,
         "nodes": told,
+        "conclude": False,
+        "reasoning": ["What is the director of Dark Mill? Rolf Anders."],
+        "phrase": "Bremen",
     }
+
+
+def summary_fields(passages: list[Passage]) -> dict[str, Any]:
+    """What SuRe's, RECOMP's, Verify-and-Edit's and ERA-CoT's tasks are given."""
+    texts = [passage.text for passage in passages]
+    told = {"candidate": "Bremen", "summary": " ".join(texts), "summaries": [" ".join(texts), "Nothing."], "count": 2}
+    return {**told, "sentence": "He was born in Bremen.", "rationale": " ".join(texts), "entities": ["Bremen (city)"]}
 
 
 def graph_fields(question: str, passages: list[Passage]) -> dict[str, Any]:

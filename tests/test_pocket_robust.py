@@ -31,7 +31,14 @@ def fields(question: str, given_: list[Passage], analysis: str | None, mode: str
     memory = {"global_evidence": notes, "local_pathway": told_of}
     resp = {"sub_question": question, "asked": [question], "rejected": analysis, "memory": memory}
     given = {"question": question, "passages": given_, "thoughts": True, "evidence": evidence, "mode": mode}
-    return given | chat | resp | ge_fields(question, given_, analysis)
+    graph, condensed = ge_fields(question, given_, analysis), summary_fields(question, given_, analysis)
+    return given | chat | resp | graph | condensed | {"conclude": mode == "paragraph"}
+
+
+def summary_fields(question: str, given_: list[Passage], analysis: str | None) -> dict[str, Any]:
+    texts = [*(passage.text for passage in given_), analysis or ""]
+    told = {"candidate": analysis or "a", "summary": " ".join(texts), "summaries": [*texts, question][:2], "count": 2}
+    return {**told, "sentence": question, "rationale": " ".join(texts), "entities": texts}
 
 
 def ge_fields(question: str, given_: list[Passage], analysis: str | None) -> dict[str, Any]:

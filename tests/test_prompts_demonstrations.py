@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,43 +13,17 @@ import pytest
 from polyhop.errors import PromptError
 from polyhop.prompts.book import Prompt, PromptBook, Rendering
 from polyhop.prompts.loading import Demonstration
-from polyhop.prompts.tasks import TASKS, Review, Supplement
+from polyhop.prompts.tasks import Review, Supplement
 from polyhop.text import STOP_WORDS, find_folded
 from polyhop.types import Passage
+from tests.kit.prompts import SWITCHED, Write, filled, overriding
 
 BOOK = PromptBook()
-SWITCHES: list[list[dict[str, Any]]] = [
-    [{"thoughts": False}, {"thoughts": True}],
-    [{"mode": mode} for mode in ("evidence", "analysis", "paragraph")],
-    [{"typed": typed, "verbal": typed} for typed in (False, True)],
-    [{"kind": kind} for kind in ("qa", "boolean", "slot", "fact", "long")],
-]
-SWITCHED: list[tuple[str, dict[str, Any]]] = [
-    (name, {switch: value for switch, value in switches.items() if switch in task.fields})
-    for name, task in TASKS.items()
-    for switches in next((values for values in SWITCHES if set(values[0]) & set(task.fields)), [{}])
-]
-"""Every task with every setting of the fields that steer its prompt."""
-UNSHOWN: dict[str, Any] = {"sub_question": "Who?", "memory": None, "asked": [], "rejected": None}
-"""The other fields that a call needs, whatever they hold."""
-UNSHOWN |= {"nodes": [], "chains": [], "feedback": []}
-UNSHOWN |= {"history": [], "triplet": None, "triplets": [], "passage": Passage("p", "A", "B.")}
-
-
-Write = Callable[[str, str], PromptBook]
 
 
 @pytest.fixture
 def override(tmp_path: Path) -> Write:
-    """Opens the prompts with one file put over the shipped ones."""
-
-    def write(name: str, text: str) -> PromptBook:
-        folder = tmp_path / "own"
-        folder.mkdir(exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
-        return PromptBook(folder)
-
-    return write
+    return overriding(tmp_path / "own")
 
 
 # --- faults ------------------------------------------------------------------------------------------------------
@@ -114,7 +88,7 @@ def test_every_demonstration_is_read_back_as_written() -> None:
 def test_every_demonstration_in_a_rendered_prompt_is_read_back() -> None:
     for name, switches in SWITCHED:
         prompt = BOOK[name]
-        fields: dict[str, Any] = {"question": "Who?", "passages": [], "evidence": [], **UNSHOWN, **switches}
+        fields = filled(name, switches)
         asked = set(prompt.task.asked(fields))
         for rendering in get_args(Rendering):
             turns = prompt.render(fields, rendering=rendering, shots=len(prompt.demonstrations))
@@ -165,9 +139,15 @@ def remembered(memory: Any) -> list[str]:
 
 
 def drawn(demo: Demonstration) -> Iterator[str]:
-    """What GE-Reasoning's demonstrations tell: answers so far, triplets, and a sentence where nothing else is given."""
+    """What else demonstrations tell: answers so far, triplets, recitations, and a sentence, a rationale or follow-ups
+    where nothing else is given."""
     for pair in demo.fields.get("history") or ():
-        yield f"{pair['sub_question']} {pair['sentence']}"
+        yield f"{pair['sub_question']} {pair.get('sentence', pair['answer'])}"
+    yield from demo.fields.get("recitations") or ()
+    yield from (demo.fields.get(name) or "" for name in ("summary", "rationale"))
+    yield from (step.answer for step in getattr(demo.output, "steps", ()))
+    if demo.fields.get("history") == []:
+        yield getattr(demo.output, "rationale", None) or ""
     for triplet in demo.fields.get("triplets") or ():
         yield " ".join(triplet.values())
     if not (demo.fields.get("triplets") or demo.fields.get("passages")):

@@ -147,7 +147,8 @@ def test_no_json_raises_anything_but_malformed(value: Any, name: str) -> None:
     text = json.dumps(
         dict.fromkeys(["information", "answer", "summary", "response", "sub_question", "content"], "a")
         | {"nodes": [{"query": "a", "answer": "a"}]}
-        | {"triplets": [], "sentence": "a"}
+        | {"triplets": [], "sentence": "a", "recitations": ["a"], "sub_questions": ["a"]}
+        | {"candidates": ["a"], "valid": True, "better": 1, "entities": ["a"], "scores": [1]}
         | {"relevant": True, "supported": False, "sufficient": True, "answered": True, name: value}
     )
     for task in TASKS:

@@ -19,6 +19,7 @@ import pytest
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.tasks import TASKS
 from polyhop.types import Passage
+from tests.kit.prompts import SWITCHES, settings
 
 GOLDEN = Path(__file__).parent / "golden" / "prompts"
 WRITE = os.environ.get("POLYHOP_GOLDEN") == "write"
@@ -92,6 +93,46 @@ SAMPLES |= {
     ],
     "passage": PASSAGES[0],
 }
+SAMPLES |= {
+    "recitations": ["The Walnut Street Bridge crosses the Tennessee River.", "The Tennessee flows into the Ohio."],
+    "demonstrations": [
+        {
+            "question": "Which river flows through the capital of Hungary?",
+            "rationale": "The capital of Hungary is Budapest. The Danube flows through Budapest.",
+            "answer": "Danube",
+        }
+    ],
+}
+SAMPLES |= {
+    "steps": [
+        {
+            "thought": "First I need the river.",
+            "action": "Search",
+            "argument": "river under the Walnut Street Bridge",
+            "passages": PASSAGES,
+        },
+        {"thought": None, "action": "Lookup", "argument": "Mississippi", "passages": []},
+    ],
+    "written": [
+        {"text": "The bridge crosses", "query": "Which river is under the bridge?", "passages": PASSAGES[:1]},
+        {"text": None, "query": "Where does the Tennessee River end?", "passages": []},
+    ],
+    "count": 5,
+    "plan": ["Which river is under the Walnut Street Bridge?", "Which river does that river flow into?"],
+}
+SAMPLES |= {
+    "reasoning": ["The Walnut Street Bridge crosses the Tennessee River.", "The bridge stands in Chattanooga."],
+    "phrase": "the Ohio River",
+}
+SAMPLES |= {
+    "candidate": "Ohio River",
+    "summary": "The Walnut Street Bridge crosses the Tennessee River, which flows into the Ohio River.",
+    "summaries": ["The Tennessee River flows into the Ohio River.", "The Walnut Street Bridge was opened in 1891."],
+    "sentence": "The Walnut Street Bridge crosses the Ohio River.",
+    "rationale": "The Walnut Street Bridge crosses the Tennessee River. The Tennessee River flows into the Ohio River.",
+    "entities": ["Walnut Street Bridge (bridge)", "Tennessee River (river)", "Ohio River (river)"],
+    "count": 2,
+}
 OTHERS: dict[str, Any] = {
     "question": "Who wrote Emma?",
     "sub_question": "Who wrote Emma?",
@@ -99,19 +140,13 @@ OTHERS: dict[str, Any] = {
     "passage": Passage("e", "Emma", "Emma is a novel by Jane Austen."),
 }
 """Other values of the fields that a call is about."""
-SWITCHES: dict[str, list[Any]] = {
-    "thoughts": [False, True],
-    "mode": ["evidence", "analysis", "paragraph"],
-    "kind": ["qa", "boolean", "slot", "fact", "long"],
-}
-"""The values of every field that only steers a prompt."""
-SWITCHES |= {"typed": [True, False], "verbal": [False, True]}
 LEFT_OUT: dict[str, list[list[str]]] = {"resp.respond": [["memory"], ["passages"]], "resp.plan": [["rejected"], []]}
 """The fields of a task that may be null: each list of them is a case."""
 LEFT_OUT |= {
     "ge.subquestion": [["question", "history"], ["triplet"]],
     "ge.subanswer": [["triplets", "passages"], ["passages"], ["triplets"]],
 }
+LEFT_OUT |= {"cot.sentence": [["passages"], []], "dsp.hop": [["passages"], []]}
 
 
 class Case(NamedTuple):
@@ -128,10 +163,9 @@ class Case(NamedTuple):
 
 def cases() -> Iterator[Case]:
     for task in TASKS:
-        names = [name for name in TASKS[task].fields if name in SWITCHES]
-        for values in itertools.product(*(SWITCHES[name] for name in names)):
-            for null, rendering in itertools.product(LEFT_OUT.get(task, [[]]), get_args(Rendering)):
-                yield Case(task, dict(zip(names, values, strict=True)) | dict.fromkeys(null), rendering)
+        for switches, null in itertools.product(settings(task), LEFT_OUT.get(task, [[]])):
+            for rendering in get_args(Rendering):
+                yield Case(task, switches | dict.fromkeys(null), rendering)
 
 
 def rendered(case: Case) -> str:

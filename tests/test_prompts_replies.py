@@ -45,6 +45,19 @@ def test_json_values_are_taken_as_meant(given: dict[str, Any], read_as: dict[str
         assert read("tor.review", text, "json").items() >= read_as.items()
 
 
+@pytest.mark.parametrize("task", ["tor.review", "cor.review", "tor.merged"])
+def test_support_without_an_answer_is_refused_in_every_form(task: str) -> None:
+    value = {"relevant": True, "supported": True, "answer": "None"}
+    with pytest.raises(Malformed, match='"answer" is missing, though "supported" is true'):
+        BOOK[task].check(value)
+    with pytest.raises(Malformed, match='"answer" is missing, though "supported" is true'):
+        read(task, json.dumps(value), "json")
+    with pytest.raises(Malformed, match=r"Step 3 needs \[ANSWER\]"):
+        read(task, "[RELEVANT] [SUPPORTED]")
+    for told in ({"relevant": False}, {"supported": False}, {"answer": "Rome"}):
+        assert BOOK[task].check(value | told)
+
+
 @pytest.mark.parametrize("information", ["", "None", " n/a ", "…"])
 def test_json_information_that_says_nothing_is_empty(information: str) -> None:
     """It is no fault: the review's own query is searched instead."""

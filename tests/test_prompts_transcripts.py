@@ -5,10 +5,7 @@ The floors stand a little below what was measured; the counts "stored" are those
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -17,9 +14,8 @@ from polyhop.metrics import cover_em, exact_match
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.parsing import Malformed
 from polyhop.text import normalise
-from tests.conftest import SHARED
+from tests.kit.transcripts import bamboogle, rows, told
 
-TRANSCRIPTS = SHARED / "transcripts"
 BOOK = PromptBook()
 pytestmark = pytest.mark.shared
 
@@ -31,10 +27,6 @@ def answer(task: str, text: str) -> str | None:
     except Malformed:
         return None
     return found
-
-
-def rows(name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (TRANSCRIPTS / name).read_text(encoding="utf-8").splitlines()]
 
 
 @pytest.mark.parametrize(
@@ -49,30 +41,20 @@ def rows(name: str) -> list[dict[str, Any]]:
     ],
 )
 def test_bamboogle_answers_are_read(style: str, task: str, least_read: int, least_em: int, least_cover: int) -> None:
-    results = json.loads((TRANSCRIPTS / "bamboogle_gpt-4.json").read_text(encoding="utf-8"))["per_question_results"]
-    outputs = [result[style] for result in results]
+    outputs = bamboogle(style)
     found = [answer(task, output["returned"]) for output in outputs]
     assert len(outputs) == 125
     assert sum(text is not None for text in found) >= least_read
-    told = [(text or "", output) for text, output in zip(found, outputs, strict=True)]
-    right = [exact_match(text, [output["answer"]]) == 1 for text, output in told]
+    given = [(text or "", output) for text, output in zip(found, outputs, strict=True)]
+    right = [exact_match(text, [output["answer"]]) == 1 for text, output in given]
     assert sum(right) >= least_em
-    assert sum(cover_em(text, [output["answer"]]) for text, output in told) >= least_cover
+    assert sum(cover_em(text, [output["answer"]]) for text, output in given) >= least_cover
     assert all(right[place] for place, output in enumerate(outputs) if output["is_right_EM"])  # none of theirs is lost
-
-
-def probtree(name: str) -> Iterator[tuple[str, str]]:
-    """Pairs of the authors' own answer and the reasoning it was read from."""
-    for tree in json.loads((TRANSCRIPTS / f"probtree_{name}.json").read_text(encoding="utf-8")):
-        for node in tree:
-            for kind in ("cb_answer", "ob_answer", "child_answer"):
-                if len(node.get(kind, [])) > 2:
-                    yield node[kind][0], node[kind][2]
 
 
 @pytest.mark.parametrize(("name", "count"), [("2wiki", 811), ("musique", 849)])
 def test_probtree_answers_are_read_as_by_their_authors(name: str, count: int) -> None:
-    pairs = list(probtree(name))
+    pairs = told(name)
     assert len(pairs) == count
     found = [answer("answer.cot", reasoning) for _, reasoning in pairs]
     refused = [reasoning for text, (_, reasoning) in zip(found, pairs, strict=True) if text is None]
@@ -102,16 +84,3 @@ def test_react_finishes_are_read() -> None:
         assert finish
         for task in ("answer.direct", "answer.cot"):
             assert answer(task, last_turn) == finish[1]
-
-
-def test_no_transcript_breaks_any_reader() -> None:
-    texts = [path["prompt"] for path in rows("react_llama2_13b.jsonl")[:20]]
-    texts += [run["gen_text_store"] for run in rows("search_agent_hotpotqa_llama.jsonl")[:20]]
-    texts += [reasoning for _, reasoning in list(probtree("musique"))[:200]]
-    fields = {"question": "", "passages": [], "evidence": [], "thoughts": True, "mode": "evidence"}
-    for name in ("tor.review", "tor.complete", "tor.enough", "tor.fuse"):
-        for text in texts:
-            try:
-                assert BOOK[name].read(text, fields)
-            except Malformed as complaint:
-                assert str(complaint)  # noqa: PT017

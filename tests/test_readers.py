@@ -31,7 +31,7 @@ def test_names_are_looked_up() -> None:
 def own() -> Iterator[str]:
     register_reader("own")(PocketReader)
     yield "own"
-    del readers._registry["own"]
+    del readers._readers.registered["own"]
 
 
 def test_a_reader_of_ones_own_is_registered_by_name(own: str) -> None:

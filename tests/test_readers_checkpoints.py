@@ -380,3 +380,32 @@ async def test_scores_that_are_no_numbers_are_an_error(words: Path) -> None:
     with pytest.raises(UsageError, match="not numbers"):
         await reader.read("?", [Passage("1", "", "Rolf")])
     assert [span.text for span in await reader.read("?", [Passage("1", "", "Anders")])] == ["Anders"]
+
+
+async def test_a_read_may_choose_how_spans_are_picked(checkpoints: Path) -> None:
+    """As a reader made for it would pick them; what is read beside it is picked as before."""
+    given, folder = passages(20, seed=3), str(checkpoints / "dpr")
+    made = {"joint": DprReader(folder, span="joint"), "independent": DprReader(folder, span="independent")}
+    expected = {name: await reader.read(QUESTIONS[0], given) for name, reader in made.items()}
+    assert expected["joint"] != expected["independent"]
+    chosen = [None, "joint", "independent", None]
+    for name, reader in made.items():
+        found = await asyncio.gather(*(reader.read(QUESTIONS[0], given, span=span) for span in chosen))  # type: ignore[arg-type]
+        for spans, span in zip(found, chosen, strict=True):
+            wanted = expected[span or name]
+            assert [(s.passage_id, s.text, s.answerable) for s in spans] == [
+                (s.passage_id, s.text, s.answerable) for s in wanted
+            ]
+
+
+def test_searchains_span_reaches_the_checkpoint(checkpoints: Path) -> None:
+    given = passages(8, seed=3)
+    name = f"dpr:{checkpoints / 'dpr'}"
+    told: dict[str, list[Span]] = {}
+    for span in ("joint", "independent"):
+        with polyhop.Pipeline(given, "searchain", "pocket", reader=name, cache=False, span=span, k=8) as pipeline:
+            answer = pipeline.ask("Who made the Dark Mill?")
+        told[span] = [found for step in answer.trace.steps if isinstance(step, Readout) for found in step.spans]
+    assert [s.text for s in told["joint"]] != [s.text for s in told["independent"]]
+    with pytest.raises(SettingError, match=r"squad:.* picks its spans its own way"):
+        polyhop.Pipeline(given, "searchain", "pocket", reader=f"squad:{checkpoints / 'squad'}", span="joint")

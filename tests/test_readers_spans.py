@@ -105,7 +105,7 @@ def test_a_reader_without_its_extra_names_the_install_line(name: str, monkeypatc
 
 
 def test_names_with_a_colon_are_handed_what_follows_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("polyhop.readers._registry", {})
+    monkeypatch.setattr("polyhop.readers._readers.registered", {})
     handed: list[str] = []
 
     @register_reader("mine:")

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import DataError, IndexFolderError, UnknownName
 from polyhop.places import cache_folder, locked
-from polyhop.retrieval import Index, build_index, index_for, open_index, open_retriever
+from polyhop.retrieval import Index, build_index, index_for, open_index, open_plain_retriever
 from polyhop.retrieval.links import LinkMode
 from polyhop.types import Passage
 
@@ -76,7 +76,7 @@ def test_searching_leaves_the_folder_as_it_is(folder: Path) -> None:
 
     before = snapshot()
     index = open_index(folder)
-    assert open_retriever("bm25", index).search("program", 1) == [ADA]
+    assert open_plain_retriever("bm25", index).search("program", 1) == [ADA]
     assert index.links(ADA) == [LONDON]
     assert snapshot() == before
 
@@ -302,8 +302,8 @@ def test_an_id_is_never_more_than_an_id(tmp_path: Path, id: str) -> None:
     found = index.passages.by_id(id)
     assert found is not None
     assert (found.id, found.text) == (id, "kiln")
-    assert [p.id for p in open_retriever("bm25", index).search("kiln", 2)] == [id]
-    assert [p.id for p in open_retriever("tfidf", index).search("kiln", 2)] == [id]
+    assert [p.id for p in open_plain_retriever("bm25", index).search("kiln", 2)] == [id]
+    assert [p.id for p in open_plain_retriever("tfidf", index).search("kiln", 2)] == [id]
     assert [p.id for p in open_corpus(index.folder)] == [id, "l"]
     assert leftovers(tmp_path) == ["deep"]
     assert leftovers(place) == ["index"]

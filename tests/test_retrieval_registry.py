@@ -12,7 +12,16 @@ import pytest
 
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import UnknownName
-from polyhop.retrieval import Index, Retriever, _registry, build_index, open_retriever, register_retriever, retrievers
+from polyhop.retrieval import (
+    Index,
+    Retriever,
+    _retrievers,
+    build_index,
+    open_plain_retriever,
+    open_retriever,
+    register_retriever,
+    retrievers,
+)
 from polyhop.retrieval.bm25 import BM25
 from polyhop.retrieval.tfidf import TfIdf
 from polyhop.types import Passage
@@ -53,9 +62,9 @@ def test_an_unknown_name_lists_those_there_are(index: Index) -> None:
 
 
 def test_a_registered_one_is_opened_by_its_name(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("polyhop.retrieval._registry", dict(_registry))
+    monkeypatch.setattr(_retrievers, "registered", dict(_retrievers.registered))
     assert register_retriever("first")(First) is First
-    engine: Retriever = open_retriever("first", index)
+    engine: Retriever = open_plain_retriever("first", index)
     assert [p.id for p in engine.search("anything", 3)] == ["1"]
     assert "first" in retrievers()
 

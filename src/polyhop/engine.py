@@ -6,10 +6,11 @@ The engine renders and parses, keeps to the budget and records the trace; the me
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,18 +18,18 @@ from typing import Any, TypeVar
 
 from polyhop.ahead import Ahead
 from polyhop.budget import Budget, Meter, until_spent
-from polyhop.calls import Asked, Call, Models, Options, count_tokens, settings_of
+from polyhop.calls import Asked, Call, Models, Options, count_tokens, frozen, settings_of
 from polyhop.citing import cite, confidence
 from polyhop.errors import BudgetSpent, CapabilityError, UsageError, nearest
-from polyhop.lm.base import Completion, ScoreRequest, TokenScores
+from polyhop.lm.base import Capabilities, Completion, LanguageModel, ScoreRequest, TokenScores
 from polyhop.prompts.book import PromptBook, Rendering
-from polyhop.prompts.tasks import Output
-from polyhop.readers.base import Reader, spans_of, threshold_of
+from polyhop.prompts.tasks import SCORED, Output
+from polyhop.readers.base import AskingReader, Reader, spans_of, threshold_of
 from polyhop.recorder import OpenStep, Recorder
-from polyhop.retrieval.base import Retriever
+from polyhop.retrieval.base import AskingRetriever, Retriever, links_of
 from polyhop.retrieval.tfidf import similarities
 from polyhop.trace import Ask, Note, Readout, Score, Searched, Step, Usage
-from polyhop.types import Answer, Kind, Passage, Read, Search, Span
+from polyhop.types import Answer, Kind, Passage, Read, Search, Span, SpanChoice
 
 T = TypeVar("T")
 
@@ -39,11 +40,15 @@ class Engine:
 
     models: Models
     prompts: PromptBook = field(default_factory=PromptBook)
-    retriever: Retriever | Search | None = None
-    reader: Reader | Read | None = None
+    retriever: Retriever | AskingRetriever | Search | None = None
+    reader: Reader | AskingReader | Read | None = None
     rendering: Rendering = "text"
     budget: Budget = field(default_factory=Budget)
     seed: int | None = None
+
+    def model_of(self, task: str) -> LanguageModel:
+        """The language model that a task goes to, by its prompt's role."""
+        return self.models(task, self.prompts.role(task))
 
     async def answer(
         self,
@@ -63,6 +68,12 @@ class Engine:
         usage = Usage.of(trace, run.recorder.clock(), wasted=run.wasted)
         sure = found.confidence if found.confidence is not None else confidence(found, run.final)
         return replace(found, confidence=sure, citations=found.citations or cite(found), trace=trace, usage=usage)
+
+    async def search(self, query: str, k: int) -> list[Passage]:
+        """One search outside any question, by the retriever and what stands behind it."""
+        run = Run(self, query, "search", "qa")
+        with run.recorder.recording():
+            return await run.search(query, k)
 
 
 class Run:
@@ -84,6 +95,7 @@ class Run:
         self.wasted = 0
         self.final: Completion | None = None
         self._engine = engine
+        self._retriever = engine.retriever
         self._ahead = scouts_for
         self._scouting = scouts_for is not None
         self._samples: Counter[Hashable] = Counter()
@@ -116,39 +128,46 @@ class Run:
         **fields: Any,
     ) -> list[TokenScores]:
         """Token log-probabilities of each target after the task's rendered prompt, in the order of ``targets``."""
-        call = self._call(task, fields, options)
-        model = call.model
+        model, text = self._written(task, fields, options)
         scorer = getattr(model, "score", None)
         if not model.capabilities.score or scorer is None:
             raise CapabilityError(
-                f"{model.name} cannot score a given text, which {task} needs; use pocket or an hf: model"
+                f"{model.name} cannot score a given text, which {task} needs; use pocket, an hf: model or a server "
+                "that scores (vLLM, llama-cpp-python)"
             )
-        text = "\n\n".join(turn["content"] for turn in call.turns)
         step = await self._begin(call=True)
+        same = ("score", model.name, text, tuple(targets), temperature)
         requests = [
             ScoreRequest(task=task, prompt=text, target=target, fields=fields, temperature=temperature)
             for target in targets
         ]
-        scores: list[TokenScores] = await self._meter.within(scorer(requests))
+        scores: list[TokenScores] = await self._meter.within(self._made(same, partial(scorer, requests)))
         totals = tuple(sum(score.logprobs) for score in scores)
-        step.close(Score, task=task, model=model.name, targets=tuple(targets), logprobs=totals)
+        made = {"targets": tuple(targets), "logprobs": totals, "tokens": tuple(score.logprobs for score in scores)}
+        prompt = requests[0].digest() if requests else ""
+        step.close(Score, task=task, model=model.name, prompt=prompt, temperature=temperature, **made)
         return scores
 
     # --- passages ------------------------------------------------------------------------------------------------
 
     async def search(self, query: str, k: int) -> list[Passage]:
-        """The retriever's ``k`` best passages for ``query``, best first, distinct; fewer where fewer match."""
+        """The retriever's ``k`` best passages for ``query``, best first, distinct; fewer where fewer match.
+
+        What a retriever or reranker searches, asks and scores for it stands under this search in the trace.
+        """
         step = await self._begin(call=False)
-        start = partial(_searched, self._engine.retriever, query, k)
-        found = _passages(await self._meter.within(self._made(("search", query, k), start, costs=False)))
+        with self.recorder.beneath(step):
+            found = _passages(await self._found(query, k))
         passages = list(dict.fromkeys(found))[:k]
         step.close(Searched, query=query, k=k, passages=tuple(passages))
         return passages
 
-    async def read(self, question: str, passages: Sequence[Passage]) -> list[Span]:
-        """The reader's answer spans for ``question`` in ``passages``, best first."""
+    async def read(self, question: str, passages: Sequence[Passage], *, span: SpanChoice | None = None) -> list[Span]:
+        """The reader's answer spans for ``question`` in ``passages``, best first; what it asks stands under it.
+        ``span``: how to pick them, for a reader that can be told."""
         step = await self._begin(call=False)
-        spans: list[Span] = await self._meter.within(spans_of(self._engine.reader, question, passages))
+        with self.recorder.beneath(step):
+            spans = await self._spans(question, passages, span)
         step.close(Readout, question=question, passages=tuple(passages), spans=tuple(spans))
         return spans
 
@@ -159,8 +178,7 @@ class Run:
 
     def links(self, passage: Passage) -> list[Passage]:
         """The passages that ``passage`` links to; none where the retriever knows no links."""
-        retriever = self._engine.retriever
-        return retriever.links(passage) if isinstance(retriever, Retriever) else []
+        return links_of(self._retriever, passage)
 
     def similarity(self, text: str, texts: Sequence[str]) -> list[float]:
         """How alike ``text`` is to each of ``texts``, 0 to 1: TF-IDF cosine fitted on them."""
@@ -179,8 +197,14 @@ class Run:
         return str(cut(text, tokens)) if cut else text[: 4 * max(0, tokens)]
 
     def prompt_tokens(self, task: str, *, options: Options | None = None, **fields: Any) -> int:
-        """Tokens of the whole prompt that ``ask`` would send: instruction, demonstrations and input."""
+        """Tokens of the whole prompt that ``ask`` or ``score`` would send: instruction, demonstrations and input."""
+        if task in SCORED:
+            return count_tokens(*self._written(task, fields, options))
         return self._call(task, fields, options).prompt_tokens
+
+    def demonstrations(self, task: str) -> Sequence[Mapping[str, Any]]:
+        """The demonstrations of a scored task's prompt file, for a method to choose from: fields and a ``kind``."""
+        return self._engine.prompts.scored(task).demonstrations
 
     # --- structure -----------------------------------------------------------------------------------------------
 
@@ -217,17 +241,21 @@ class Run:
 
     def _call(self, task: str, fields: Asked, options: Options | None, final: bool = False) -> Call:
         prompt = self._engine.prompts[task]
-        if fields.keys() != set(prompt.task.fields):
-            wrong = sorted(fields.keys() ^ set(prompt.task.fields))
-            hint = nearest(wrong[0], prompt.task.fields)
-            raise UsageError(
-                f"{task} is asked with the fields {', '.join(prompt.task.fields)}; {', '.join(wrong)} "
-                f"{'is' if len(wrong) == 1 else 'are'} missing or unknown" + (f" ({hint}?)" if hint else "")
-            )
+        _check_fields(task, fields, prompt.task.fields)
         settings, rendering = settings_of(prompt, options), self._engine.rendering
         turns = prompt.render(fields, rendering=rendering, shots=settings["shots"])
         model = self._engine.models(task, settings["role"])
         return Call(prompt, fields, settings, model, rendering, turns, final=final)
+
+    def _written(self, task: str, fields: Asked, options: Options | None) -> tuple[LanguageModel, str]:
+        """The model that a task is scored by, and the whole prompt as one text."""
+        if task not in SCORED:
+            call = self._call(task, fields, options)
+            return call.model, "\n\n".join(turn["content"] for turn in call.turns)
+        prompt = self._engine.prompts.scored(task)
+        _check_fields(task, fields, (prompt.task.target, *prompt.task.fields))
+        role = (options or {}).get("role", prompt.head.role)
+        return self._engine.models(task, role), prompt.render(fields)
 
     async def _attempt(self, call: Call) -> tuple[Output | None, str, Completion]:
         """Make the call and read the reply: its output, or None and the complaint."""
@@ -252,6 +280,28 @@ class Run:
         await asyncio.sleep(0)
         return step
 
+    async def _found(self, query: str, k: int) -> Any:
+        """What the retriever finds. One that asks is run here, and each of its calls made or taken by itself."""
+        if isinstance(self._retriever, AskingRetriever):
+            return await self._retriever.search_by(self._beneath(self._retriever.start), query, k)
+        start = partial(_searched, self._retriever, query, k)
+        return await self._meter.within(self._made(("search", id(self._retriever), query, k), start, costs=False))
+
+    async def _spans(self, question: str, passages: Sequence[Passage], span: SpanChoice | None) -> list[Span]:
+        """What the reader finds; one that asks is run here, as in ``_found``."""
+        start = partial(spans_of, self._engine.reader, question, passages, span=span, ask=Asking(self))
+        if isinstance(self._engine.reader, AskingReader):
+            return await start()
+        same = ("read", question, frozen(passages), span)
+        spans: list[Span] = await self._meter.within(self._made(same, start, costs=False))
+        return spans
+
+    def _beneath(self, start: Retriever | AskingRetriever | Search) -> Run:
+        """This run for a retriever's own work: all is shared, but searches and links go to the one it starts from."""
+        run = copy.copy(self)
+        run._retriever = start
+        return run
+
     async def _made(self, key: Hashable, start: Callable[[], Awaitable[Any]], *, costs: bool = True) -> Any:
         """Make a call, or take one that was made ahead."""
         if self._ahead is None:
@@ -262,6 +312,20 @@ class Run:
     def _mark(self, spent: BudgetSpent) -> None:
         self.recorder.budget = spent.limit
         self.note("budget spent", limit=spent.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A run's ``ask``, as a reader is given it (``readers.base.Asks``)."""
+
+    run: Run
+
+    async def __call__(self, task: str, *, options: Options | None = None, **fields: Any) -> Any:
+        return await self.run.ask(task, options=options, **fields)
+
+    def capabilities(self, task: str) -> Capabilities:
+        """What the model can do that is asked this task."""
+        return self.run._engine.model_of(task).capabilities
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +342,17 @@ class Scouts:
         met first in depth-first order."""
         if self.ahead is not None:
             self.ahead.send(place, sure=sure, scout=partial(scout, place))
+
+
+def _check_fields(task: str, fields: Asked, known: Sequence[str]) -> None:
+    if fields.keys() == set(known):
+        return
+    wrong = sorted(fields.keys() ^ set(known))
+    hint = nearest(wrong[0], known)
+    raise UsageError(
+        f"{task} is asked with the fields {', '.join(known)}; {', '.join(wrong)} "
+        f"{'is' if len(wrong) == 1 else 'are'} missing or unknown" + (f" ({hint}?)" if hint else "")
+    )
 
 
 async def _searched(retriever: Retriever | Search | None, query: str, k: int) -> Sequence[Passage]:

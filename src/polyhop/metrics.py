@@ -2,7 +2,8 @@
 
 EM and F1 are HotpotQA's official ones (normalised as SQuAD's; F1 is 0 when one side is yes, no or noanswer and the
 other is not the same). Cover-EM is SearChain's: the normalised gold answer stands within the normalised prediction.
-ROUGE-L compares long answers.
+ROUGE-L compares long answers. PromptRank's R@k is ``recall_all@k`` here, its AR@k ``ar@k``; Tree of Reviews' recall is
+``recall_mean@k``.
 """
 
 from __future__ import annotations
@@ -10,13 +11,19 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Literal
+from unicodedata import category
+from unicodedata import normalize as decompose
 
 from polyhop.text import bare_title, normalise, words
 from polyhop.types import Passage, Question
 
 _VERDICTS = frozenset({"yes", "no", "noanswer"})
 _LABELS = _VERDICTS | {"supports", "refutes"}
+
+RECALL_AT = (2, 5, 10, 15, 20)
+"""The ranks at which passages are scored: those of the papers' tables."""
 
 
 def exact_match(prediction: str, answers: Iterable[str]) -> float:
@@ -115,15 +122,58 @@ def score_answer(prediction: str, question: Question) -> dict[str, float]:
     return scores
 
 
-def score_passages(passages: Sequence[Passage], question: Question, ks: Sequence[int] = (2, 5, 15)) -> dict[str, float]:
-    """``recall_mean@k`` (share of gold found), ``recall_all@k`` and ``recall_any@k``; nothing without gold passages."""
+def score_passages(passages: Sequence[Passage], question: Question, ks: Sequence[int] = RECALL_AT) -> dict[str, float]:
+    """How good a ranking is: of its gold passages and of its answer, each where the question has such.
+
+    ``recall_mean@k``, ``recall_all@k``, ``recall_any@k``: the share of gold passages among the first ``k``, whether all
+    are there, whether any is. ``ar@k``: whether the answer's words stand in one of the first ``k`` (PromptRank's AR@k);
+    only for questions whose answer is a span, and not for comparisons, whose answer stands in the question;
+    ``ar_comparison@k`` counts those too, as PromptRank's code does.
+    """
     scores: dict[str, float] = {}
     for k in ks:
         if hits := found_gold(passages, question, k):
             scores[f"recall_mean@{k}"] = sum(hits) / len(hits)
             scores[f"recall_all@{k}"] = float(all(hits))
             scores[f"recall_any@{k}"] = float(any(hits))
+    if spans := _span_answers(question):
+        rank = answer_rank(passages[: max(ks, default=0)], spans)
+        compares = "comparison" in str(question.metadata.get("type"))
+        for name in ("ar_comparison",) if compares else ("ar", "ar_comparison"):
+            scores |= {f"{name}@{k}": float(rank is not None and rank <= k) for k in ks}
     return scores
+
+
+def answer_rank(passages: Sequence[Passage], answers: Iterable[str]) -> int | None:
+    """The rank, from 1, of the first passage whose text holds an answer; None where none does.
+
+    Matched as in DPR (Karpukhin et al., 2020): the answer's tokens in a row, whatever their case; a token is a run of
+    letters, digits and accents, or any other sign. Articles and signs count, unlike in cover-EM.
+
+    >>> answer_rank([Passage("1", "Alien", "Alien, a film."), Passage("2", "Jaws", "It is A. Film.")], ["a film"])
+    1
+    """
+    wanted = [row for answer in answers if (row := _token_row(answer)) != "\0"]
+    rows = (_token_row(passage.text) for passage in passages)
+    return next((rank for rank, row in enumerate(rows, 1) if any(answer in row for answer in wanted)), None)
+
+
+def _token_row(text: str) -> str:
+    """A text's tokens with a character around each that no token holds."""
+    tokens: list[str] = []
+    for is_word, run in groupby(decompose("NFD", text), lambda char: char.isalnum() or category(char)[0] in "LNM"):
+        if is_word:
+            tokens.append("".join(run).lower())
+        else:
+            tokens.extend(sign for sign in run if category(sign)[0] not in "ZC")
+    return "\0".join(["", *tokens, ""]) if tokens else "\0"
+
+
+def _span_answers(question: Question) -> list[str]:
+    """The gold answers to be found in a passage: none of a question of another kind, or of a verdict."""
+    if question.kind not in ("qa", "slot"):
+        return []
+    return [answer for answer in question.answers if normalise(answer) not in _LABELS]
 
 
 _VARIABLE = re.compile(r"(?:[^#]{1,60}:)?\s*#\s*([0-9]{1,4})")

@@ -21,9 +21,10 @@ from polyhop.lm.names import open_lm
 from polyhop.methods.registry import Method, method_named
 from polyhop.places import cache_folder
 from polyhop.prompts.book import PromptBook, Rendering
-from polyhop.readers import Reader, open_reader
-from polyhop.retrieval import open_retriever
-from polyhop.retrieval.base import Retriever
+from polyhop.readers import AskingReader, Reader, open_reader
+from polyhop.readers.base import span_reader
+from polyhop.retrieval import open_reranker, open_retriever
+from polyhop.retrieval.base import AskingRetriever, Reranked, Reranker, Retriever
 from polyhop.retrieval.index import Index, index_for
 from polyhop.trace import Step
 from polyhop.types import Answer, Kind, Passage, Question, Read, Search
@@ -31,6 +32,7 @@ from polyhop.types import Answer, Kind, Passage, Question, Read, Search
 T = TypeVar("T")
 Source = str | Path | Corpus | Index | Iterable[Passage]
 LM = str | LanguageModel | Mapping[str, "str | LanguageModel"]
+Searcher = Retriever | AskingRetriever | Search
 
 LOCAL = frozenset({"pocket", "scripted", "replay"})
 """Names of models that cost nothing to ask again: their replies are not cached, and no limits apply to them."""
@@ -41,6 +43,8 @@ class Pipeline:
 
     ``corpus``: a file, folder, index folder, ``Corpus`` or passages; may be left out when ``retriever`` is a callable.
     ``lm``: a name, a model object, or a mapping from role or task to either (``default`` for the rest).
+    ``retriever``: a name, an object, or any ``(query, k) -> passages`` callable; by default the method's own start.
+    ``rerank``: a name or a ``Reranker``, which chooses from the retriever's first hits, for any method.
     ``reader``: a name, a ``Reader``, or any ``(question, passages) -> spans`` callable; used by methods that read.
     ``cache``: True or a path switches the call cache on, False off; by default on for named models, off for objects.
     ``abstain_below``: an answer less confident than this, or of unknown confidence, is withheld (``abstained``).
@@ -53,8 +57,9 @@ class Pipeline:
         method: str = "tor",
         lm: LM = "pocket",
         *,
-        retriever: str | Retriever | Search = "bm25",
-        reader: str | Reader | Read | None = "pocket",
+        retriever: str | Searcher | None = None,
+        rerank: str | Reranker | None = None,
+        reader: str | Reader | AskingReader | Read | None = "pocket",
         prompts: str | Path | PromptBook | None = None,
         rendering: Rendering = "text",
         cache: bool | str | Path | None = None,
@@ -70,18 +75,23 @@ class Pipeline:
             raise UsageError(f"rendering={rendering!r}: must be 'text' or 'json'")
         self.method: Method = method_named(method)
         self.settings = self.method.resolve(settings)
-        self.index, opened = _open_retriever(corpus, retriever, self.method)
+        if isinstance(retriever, str) and self.method.name == self.method.retriever != retriever:
+            raise UsageError(f"{method} is a retriever itself: leave out the retriever {retriever}")
+        self.answers = self.method.answers(self.settings)
+        needs = frozenset(self.method.needs(self.settings))
+        self.index, opened = _open_retriever(corpus, retriever or self.method.retriever, self.method.name, needs)
+        self.reranker = open_reranker(rerank) if isinstance(rerank, str) else rerank
         self._cache: CompletionCache | None = None
         self.engine = Engine(
             models=Models(self._open_models(lm, cache, lm_options or {})),
             prompts=prompts if isinstance(prompts, PromptBook) else PromptBook(prompts),
-            retriever=opened,
+            retriever=Reranked(opened, self.reranker) if opened and self.reranker else opened,
             reader=open_reader(reader) if isinstance(reader, str) else reader,
             rendering=rendering,
             budget=Budget(max_calls=max_calls, max_tokens=max_tokens, max_seconds=max_seconds),
             seed=seed,
         )
-        _check_needs(self.method, self.engine)
+        _check_needs(self.method.name, needs, self.settings, self.engine)
         if abstain_below is not None and not 0 < abstain_below <= 1:
             raise SettingError(f"abstain_below={abstain_below}: must be above 0 and at most 1")
         self.abstain_below = abstain_below
@@ -93,7 +103,8 @@ class Pipeline:
 
     async def stream(self, question: str | Question, *, kind: Kind = "qa") -> AsyncGenerator[Step | Answer, None]:
         """The steps as they happen, then the answer. A branch comes twice: as it begins, without a verdict, and as it
-        ends. Steps are numbered as they are begun, so a ``parent`` is always known. Leaving the loop ends the work."""
+        ends. Steps are numbered as they are begun, so a ``parent`` is always known; what a search or reading asks comes
+        before it. Leaving the loop ends the work."""
         steps: asyncio.Queue[Step | None] = asyncio.Queue()
         work = asyncio.get_running_loop().create_task(self._answer(question, kind, steps.put_nowait))
         work.add_done_callback(lambda _: steps.put_nowait(None))
@@ -116,9 +127,16 @@ class Pipeline:
 
     def ask(self, question: str | Question, *, kind: Kind = "qa") -> Answer:
         """``aask`` from ordinary code, inside a running event loop (a notebook) too."""
+        return self._waited(self.aask(question, kind=kind))
+
+    def _waited(self, work: Coroutine[Any, Any, T]) -> T:
         if self._thread is None:
             self._thread = LoopThread()
-        return self._thread.run(self.aask(question, kind=kind))
+        return self._thread.run(work)
+
+    def search(self, query: str, k: int = 5) -> list[Passage]:
+        """The ``k`` best passages for a query, best first: the reranker's choice where there is one."""
+        return self._waited(self.engine.search(query, k))
 
     async def aclose(self) -> None:
         """Close the models' connections and the cache."""
@@ -215,13 +233,13 @@ async def _cancel_others() -> None:
 
 
 def _open_retriever(
-    corpus: Source | None, retriever: str | Retriever | Search, method: Method
-) -> tuple[Index | None, Retriever | Search | None]:
+    corpus: Source | None, retriever: str | Searcher, method: str, needs: frozenset[str]
+) -> tuple[Index | None, Searcher | None]:
     if not isinstance(retriever, str):
         return None, retriever
     if corpus is None:
-        if "retriever" in method.needs:
-            raise UsageError(f"{method.name} searches: give it a corpus (corpus=, --corpus) or a retriever of your own")
+        if "retriever" in needs:
+            raise UsageError(f"{method} searches: give it a corpus (corpus=, --corpus) or a retriever of your own")
         return None, None
     if isinstance(corpus, Index):
         index = corpus
@@ -230,13 +248,40 @@ def _open_retriever(
     return index, open_retriever(retriever, index)
 
 
-def _check_needs(method: Method, engine: Engine) -> None:
-    """Fail before the first call, naming the method, what it lacks and what would work."""
-    if "reader" in method.needs and engine.reader is None:
-        raise UsageError(f"{method.name} reads passages: give reader=")
-    if "links" in method.needs and not isinstance(engine.retriever, Retriever):
-        raise UsageError(f"{method.name} follows links: use a retriever over an index")
-    for need in ("token_logprobs", "score"):
-        for model in engine.models.by_name.values():
-            if need in method.needs and not getattr(model.capabilities, need):
-                raise CapabilityError(f"{method.name} needs {need}, which {model.name} does not have; try pocket")
+def _check_needs(method: str, needs: frozenset[str], settings: Mapping[str, Any], engine: Engine) -> None:
+    """Fail before the first call, naming who needs what, what is lacking and what would work."""
+    if "reader" in needs and engine.reader is None:
+        raise UsageError(f"{method} reads passages: give reader=")
+    if "span_choice" in needs:
+        span_reader(engine.reader, settings["span"])
+    if "links" in needs and not isinstance(engine.retriever, Retriever | AskingRetriever):
+        raise UsageError(f"{method} follows links: use a retriever over an index")
+    _check_models(method, needs, engine)
+    if "reader" in needs:
+        _check_models(f"the reader {getattr(engine.reader, 'name', '')}", getattr(engine.reader, "needs", ()), engine)
+    retriever: object = engine.retriever
+    while isinstance(retriever, AskingRetriever):
+        if isinstance(retriever, Reranked):
+            reranker = retriever.reranker
+            _check_models(f"the reranker {reranker.name}", getattr(reranker, "needs", ()), engine)
+        else:
+            _check_models(f"the retriever {retriever.name}", getattr(retriever, "needs", ()), engine)
+        retriever = retriever.start
+
+
+_WHAT_WORKS = {
+    "token_logprobs": "pocket",
+    "score": "pocket or an hf: model",
+    "score_temperature": "-o temperature=1, or pocket or an hf: model",
+}
+
+
+def _check_models(who: str, needs: Iterable[str], engine: Engine) -> None:
+    for need in sorted(needs):
+        capability, _, task = need.partition(":")
+        if capability not in _WHAT_WORKS:
+            continue
+        for model in [engine.model_of(task)] if task else engine.models.by_name.values():
+            if not getattr(model.capabilities, capability):
+                able = _WHAT_WORKS[capability]
+                raise CapabilityError(f"{who} needs {capability}, which {model.name} does not have; try {able}")

@@ -145,12 +145,21 @@ class Recorder:
         """Steps inside stand under this branch; set ``verdict`` on what is yielded."""
         step = self.open()
         self.tell(step, Branch(id=step.number, started=step.started, name=name, label=label, passages=tuple(passages)))
+        try:
+            with self.beneath(step):
+                yield step
+        finally:
+            step.close(Branch, name=name, label=label, passages=tuple(passages), verdict=step.verdict)
+
+    @staticmethod
+    @contextmanager
+    def beneath(step: OpenStep) -> Iterator[None]:
+        """Steps opened inside stand under ``step``."""
         token = _parent.set(step.key)
         try:
-            yield step
+            yield
         finally:
             _parent.reset(token)
-            step.close(Branch, name=name, label=label, passages=tuple(passages), verdict=step.verdict)
 
     def trace(self) -> Trace:
         """The closed steps, numbered from 0 in the algorithm's order."""
@@ -159,10 +168,16 @@ class Recorder:
         steps = []
         for key in keys:
             opened = self.opened[key]
-            parent = None if opened.parent is None else number.get(opened.parent)
+            parent = next((number[key] for key in self._above(opened) if key in number), None)
             after = tuple(sorted({number[before] for before in self._closed_before(opened)}))
             steps.append(replace(self.closed[key], id=number[key], parent=parent, after=after))
         return Trace(self.question, self.method, tuple(steps), self.budget)
+
+    def _above(self, step: OpenStep) -> Iterator[_Key]:
+        """The steps that a step stands under, the nearest first; one that was cut short was never recorded."""
+        while step.parent is not None:
+            yield step.parent
+            step = self.opened[step.parent]
 
     def _closed_before(self, step: OpenStep) -> Iterator[_Key]:
         """What a step waited for, looking through steps that were cut short and so never recorded."""

@@ -73,7 +73,8 @@ class Ask(Step):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score(Step):
-    """One batch of scored targets: the summed log-probability of each."""
+    """One batch of scored targets: the summed log-probability of each, and those of its ``tokens``. ``prompt`` is a
+    hash of the prompt that they follow."""
 
     kind: ClassVar[str] = "score"
 
@@ -81,6 +82,9 @@ class Score(Step):
     model: str
     targets: tuple[str, ...]
     logprobs: tuple[float, ...]
+    tokens: tuple[tuple[float, ...], ...] = ()
+    prompt: str = ""
+    temperature: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +149,13 @@ class Trace:
         return tuple(step for step in self.steps if isinstance(step, Ask))
 
     @property
+    def searches(self) -> tuple[Searched, ...]:
+        """Every search a retriever made itself: not those that only handed on to others, as a reranker's do."""
+        searches = [step for step in self.steps if isinstance(step, Searched)]
+        handed_on = {step.parent for step in searches}
+        return tuple(step for step in searches if step.id not in handed_on)
+
+    @property
     def defaults(self) -> Counter[str]:
         """By task, how often no reply could be read and the safe default was taken."""
         read = Counter(call.task for call in self.calls if call.output is not None)
@@ -161,7 +172,8 @@ class Trace:
     @property
     def critical_seconds(self) -> float:
         """Seconds along the slowest chain of dependent steps: no schedule could have been faster."""
-        return self._longest(lambda step: 0.0 if isinstance(step, Branch) else step.seconds)
+        holding = {step.parent for step in self.steps}  # their seconds are those of the steps under them
+        return self._longest(lambda step: 0.0 if isinstance(step, Branch) or step.id in holding else step.seconds)
 
     def children(self, parent: int | None = None) -> list[Step]:
         """The steps directly under ``parent`` (None: at the root)."""
@@ -226,7 +238,7 @@ class Usage:
             prompt_words=sum(call.prompt_words for call in calls),
             completion_words=sum(call.completion_words for call in calls),
             tokens_estimated=any(call.estimated for call in calls),
-            searches=sum(isinstance(step, Searched) for step in trace.steps),
+            searches=len(trace.searches),
             layers=trace.layers,
             malformed_by_task=dict(Counter(call.task for call in calls if call.problem)),
             defaulted_by_task=dict(trace.defaults),

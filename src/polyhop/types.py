@@ -18,6 +18,10 @@ Kind: TypeAlias = Literal["qa", "boolean", "slot", "fact", "long"]
 """The form of a task (not a benchmark's own question type, which is ``Question.metadata["type"]``)."""
 
 
+SpanChoice: TypeAlias = Literal["joint", "independent"]
+"""How a reader picks a span: by the best sum of start and end, or the likeliest start and end each by itself."""
+
+
 Positive: TypeAlias = Annotated[int, Gt(0)]
 """A setting that counts at least one."""
 

@@ -4,17 +4,21 @@ In a test, ``async with FakeServer(reply) as server`` and give a client ``server
 ``python -m tests.kit.server --latency 0.1`` prints its URL and answers every call with one fixed body.
 
 It keeps to what real servers do: ``model`` and ``messages`` or ``prompt`` are required, ``stop`` cuts the text,
-``logprobs`` come in the shape of the endpoint, ``echo`` scores the prompt, errors have OpenAI's body.
+``logprobs`` come in the shape of the endpoint, ``echo`` and ``prompt_logprobs`` score the prompt by a bigram model,
+errors have OpenAI's body. How servers differ in what they take and show is set by attributes.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import re
+import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Literal, Self
 
 import orjson
@@ -30,8 +34,26 @@ def tokenise(text: str) -> list[str]:
 
 
 def logprob(token: str) -> float:
-    """The log-probability the server gives a token: any fixed function of it will do."""
+    """The log-probability the server gives a token it generates: any fixed function of it will do."""
     return -(len(token) % 7 + 1) / 8
+
+
+def bigrams(tokens: Sequence[str]) -> list[float | None]:
+    """The log-probability of each token of a prompt after the one before it, None for the first: a model of 997 words
+    whose weights are fixed by the two tokens."""
+    pairs = (zlib.crc32(f"{before}|{token}".encode()) % 997 + 1 for before, token in pairwise(tokens))
+    return [None, *(math.log(weight / (997 * 998 / 2)) for weight in pairs)] if tokens else []
+
+
+def spaceless(token: str) -> str:
+    """A token as tokenizers show it that decode it alone: without the space before it."""
+    return token.removeprefix(" ")
+
+
+def shown_in_pieces(token: str) -> list[str]:
+    """A token as byte-level tokenizers split and show it: a character beyond ASCII is a mark for each of its bytes."""
+    parts = re.findall(r"[\x00-\x7f]+|[^\x00-\x7f]", token)
+    return [one for part in parts for one in ([part] if part.isascii() else ["\ufffd"] * len(part.encode()))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,8 +123,12 @@ class FakeServer:
 
     ``faults`` are used up in order, one a completion request, None for a good answer. ``rejects`` maps a parameter to
     the message of the 400 that any request with it gets. ``api_key`` is the only key let in, if there is one.
-    ``context`` is the most tokens of prompt and answer together. ``bos`` puts a start token before an echoed prompt,
-    as some tokenizers do.
+    ``context`` is the most tokens of prompt and answer together.
+
+    Of scoring: ``echoes`` and ``prompt_logprobs`` say what is taken, ``lists`` whether several prompts are, ``least``
+    the smallest ``max_tokens``; ``bos`` puts a start token before a scored prompt, as some tokenizers do; ``show`` is
+    how a token looks, or its pieces; ``generated`` whether an echo has the generated token too; ``offsets`` whether
+    ``text_offset`` is right, left out (None), or of no use, as SGLang's and vLLM's are (False).
     """
 
     def __init__(
@@ -120,7 +146,11 @@ class FakeServer:
         self.rejects: dict[str, str] = {}
         self.context = 10**9
         self.bos = ""
-        self.echoes = True
+        self.echoes = self.prompt_logprobs = self.lists = True
+        self.generated = True
+        self.least = 0
+        self.offsets: bool | None = True
+        self.show: Callable[[str], str | list[str]] = str
         self.drip = 0.05
         self.requests: list[Received] = []
         self.under_way = self.most_under_way = 0
@@ -233,6 +263,12 @@ class FakeServer:
                 return _error(400, f"Missing required parameter: '{name}'.", param=name)
         if not self.any_model and body["model"] not in self.models:
             return _error(404, f"The model `{body['model']}` does not exist", code="model_not_found")
+        if isinstance(body.get("prompt"), list) and not self.lists:
+            return _error(500, "")  # an assertion of llama-cpp-python's server
+        if body.get("max_tokens", 16) < self.least:
+            return _error(
+                400, f"max_tokens must be at least {self.least}, got {body['max_tokens']}.", param="max_tokens"
+            )
         for name, message in self.rejects.items():
             if name in body:
                 return _error(400, message, param=name, code="unsupported_parameter")
@@ -262,31 +298,57 @@ class FakeServer:
                     for token in tokens
                 ]
             }
-        return _reply_body("chatcmpl-kit", "chat.completion", body, choice, len(tokens), reply)
+        return _reply_body("chatcmpl-kit", "chat.completion", body, [choice], len(tokens), reply)
 
     def _completion(self, body: Mapping[str, Any], reply: Reply) -> bytes:
+        prompts = body["prompt"] if isinstance(body["prompt"], list) else [body["prompt"]]
+        choices, made = [], 0
+        for index, prompt in enumerate(prompts):
+            choice, count = self._choice(body, prompt, reply)
+            choices.append({"index": index, **choice})
+            made += count
+        return _reply_body("cmpl-kit", "text_completion", body, choices[::-1], made, reply)  # the order is no matter
+
+    def _choice(self, body: Mapping[str, Any], prompt: str, reply: Reply) -> tuple[dict[str, Any], int]:
+        """One choice, and how many tokens of it were generated."""
         text, finish_reason = _stopped(body, reply)
         tokens = list(reply.tokens or tokenise(text or ""))
-        if body.get("max_tokens") == 1:
-            tokens = tokens[:1]
+        if (most := body.get("max_tokens", 16)) < 2:
+            tokens = tokens[:most]
             text = "".join(tokens)
-        made = len(tokens)
-        offset = len(body["prompt"])
+        made, offset = len(tokens), len(prompt)
         values: list[float | None] = [logprob(token) for token in tokens]
+        scored = self.scored(prompt)
         if body.get("echo") and self.echoes:
-            echoed = ([self.bos] if self.bos else []) + tokenise(body["prompt"])
-            tokens, text, offset = echoed + tokens, body["prompt"] + text, 0
-            values = [None, *(logprob(token) for token in tokens[1:])]
-        choice: dict[str, Any] = {"index": 0, "text": text, "finish_reason": finish_reason, "logprobs": None}
+            tokens = [token for token, _ in scored] + (tokens if self.generated else [])
+            values = [value for _, value in scored] + (values if self.generated else [])
+            text, offset = prompt + (text or ""), 0
+        choice: dict[str, Any] = {"text": text, "finish_reason": finish_reason, "logprobs": None}
         if body.get("logprobs") is not None:
-            offsets = [offset + sum(map(len, tokens[:i])) for i in range(len(tokens))]
-            choice["logprobs"] = {
-                "tokens": tokens,
-                "token_logprobs": values,
-                "top_logprobs": None,
-                "text_offset": offsets,
-            }
-        return _reply_body("cmpl-kit", "text_completion", body, choice, made, reply)
+            choice["logprobs"] = {"tokens": tokens, "token_logprobs": values, "top_logprobs": None}
+            if self.offsets is not None:
+                starts = [offset + sum(map(len, tokens[:i])) for i in range(len(tokens))]
+                choice["logprobs"]["text_offset"] = starts if self.offsets else [-1] * len(tokens)
+        if body.get("prompt_logprobs") is not None and self.prompt_logprobs:
+            choice["prompt_logprobs"] = [
+                None if value is None else {str(n): _vllm(token, value), "7": _vllm(" the", -0.5)}
+                for n, (token, value) in enumerate(scored, 1000)
+            ]
+        return choice, made
+
+    def scored(self, prompt: str) -> list[tuple[str, float | None]]:
+        """The prompt's tokens as they are shown, with their log-probabilities."""
+        tokens = ([self.bos] if self.bos else []) + tokenise(prompt)
+        pieces = [[shown] if isinstance(shown := self.show(token), str) else shown for token in tokens]
+        return [
+            (piece, None if value is None and n == 0 else (value or -1.0) / len(shown))
+            for value, shown in zip(bigrams(tokens), pieces, strict=True)
+            for n, piece in enumerate(shown)
+        ]
+
+
+def _vllm(token: str, value: float) -> dict[str, Any]:
+    return {"logprob": value, "rank": 1, "decoded_token": token}
 
 
 def _stopped(body: Mapping[str, Any], reply: Reply) -> tuple[str | None, str]:
@@ -301,13 +363,15 @@ def _stopped(body: Mapping[str, Any], reply: Reply) -> tuple[str | None, str]:
 
 
 def _prompt_text(body: Mapping[str, Any]) -> str:
+    if isinstance(body.get("prompt"), list):
+        return "".join(body["prompt"])
     return str(body.get("prompt") or "".join(str(message["content"]) for message in body.get("messages", ())))
 
 
 def _reply_body(
-    name: str, kind: str, body: Mapping[str, Any], choice: Mapping[str, Any], made: int, reply: Reply
+    name: str, kind: str, body: Mapping[str, Any], choices: Sequence[Mapping[str, Any]], made: int, reply: Reply
 ) -> bytes:
-    row: dict[str, Any] = {"id": name, "object": kind, "created": 0, "model": body["model"], "choices": [choice]}
+    row: dict[str, Any] = {"id": name, "object": kind, "created": 0, "model": body["model"], "choices": choices}
     if reply.usage:
         asked = len(tokenise(_prompt_text(body)))
         row["usage"] = {"prompt_tokens": asked, "completion_tokens": made, "total_tokens": asked + made}

@@ -1,4 +1,4 @@
-"""A run to be killed: ``python -m tests.kit.victim OUT CACHE LOG`` answers 24 questions by several calls each.
+"""A run to be killed: ``python -m tests.kit.victim OUT CACHE LOG METHOD`` answers 24 questions by several calls each.
 
 Every call that reaches the model is written to LOG first. With POLYHOP_FILE_LIMIT set, no file grows beyond so many
 bytes, as on a full disk.
@@ -6,17 +6,28 @@ bytes, as on a full disk.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import resource
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import polyhop
-from polyhop import Passage, Question, ScriptedLM
+from polyhop import Passage, Question, ScriptedLM, Span
+from polyhop.evaluation.runner import evaluate
 
 QUESTIONS = [Question(f"q{n}", f"Question {n}?", answers=(f"answer {n}",)) for n in range(24)]
+
+METHODS: dict[str, dict[str, Any]] = {
+    "cor": {},
+    "resp": {},
+    "ge": {"confidence": "verbal"},
+    "searchain": {"reader": lambda question, passages: read(question, passages)},
+}
+"""The methods that are run, with what each needs beside model and retriever."""
 
 
 def find(query: str, k: int) -> list[Passage]:
@@ -24,28 +35,68 @@ def find(query: str, k: int) -> list[Passage]:
     return [Passage(f"{query}/{n}", f"Title {query} {n}", f"Text {n} for {query}.") for n in range(min(k, 2))]
 
 
+def read(question: str, passages: Sequence[Passage]) -> list[Span]:
+    """A reader that finds the answer in the first passage."""
+    return [Span(passages[0].id, f"answer {number_of(question)}", 0, 8, 1.0)]
+
+
 def script_into(log: Path) -> Any:
-    """A model that wants one more search, then is content; it writes each question it is asked into ``log``."""
+    """A model that wants to know one thing more, then is content; it writes each call into ``log``, question first."""
 
     def script(task: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+        number = number_of(fields)
         with log.open("a") as file:
-            file.write(f"{fields['question']}\t{task}\t{len(fields.get('passages', ()))}\n")
-        number = fields["question"].split()[1].rstrip("?")
-        if task == "cor.review" and len(fields["passages"]) < 4:
-            return {"relevant": True, "supported": False, "query": f"more {number}"}
-        if task == "cor.review":
-            return {"relevant": True, "supported": True, "answer": f"answer {number}"}
-        return {"rationale": "It says so.", "answer": f"answer {number}"}
+            file.write(f"Question {number}?\t{task}\t{hashlib.sha1(repr(fields).encode()).hexdigest()}\n")
+        return reply(task, fields, number)
 
     return script
 
 
-def main(out: str, cache: str, log: str) -> None:
+def number_of(told: object) -> str:
+    """The number of the question that a call is about: all that is asked and found for it holds the number."""
+    found = re.search(r"(?:Question|more|answer) (\d+)", str(told))
+    assert found, told
+    return found[1]
+
+
+def reply(task: str, fields: Mapping[str, Any], number: str) -> dict[str, Any]:
+    """What the model says."""
+    answer = {"rationale": "It says so.", "answer": f"answer {number}", "sentence": "So it is.", "confidence": 0.6}
+    more = f"more {number}"
+    match task.partition(".")[2]:
+        case "review":
+            enough = len(fields["passages"]) == 4
+            return {**answer, "relevant": True, "supported": enough, "query": more}
+        case "judge":
+            return {"sufficient": bool(fields["memory"]["local_pathway"])}
+        case "graph":
+            ends = [(f"Question {number}", "name: #1"), ("name: #1", "name: #2")]
+            return {"triplets": [{"head": head, "relation": "made", "tail": tail} for head, tail in ends]}
+        case "subquestion":
+            return {"sub_question": f"{fields['triplet']['head']} and more {number}?"}
+        case "triplets":
+            return {"triplets": [{"head": fields["passage"].title, "relation": "told", "tail": f"answer {number}"}]}
+        case "filter":
+            return {"triplets": fields["triplets"][:1]}
+        case "chain":
+            given = {node["query"]: node["answer"] for node in fields["feedback"]}
+            queries = (f"Question {number} first", f"{more} then")
+            return {"nodes": [{"query": query, "answer": given.get(query)} for query in queries]}
+    told = {"summary": f"a note on {more}", "answered": True, "response": f"answer {number}", "sub_question": more}
+    return {**answer, **told, "content": "So [1], and so [2]."}
+
+
+def main(out: str, cache: str, log: str, method: str) -> None:
     """Run, or go on running."""
     if limit := os.environ.get("POLYHOP_FILE_LIMIT"):
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
-    lm = ScriptedLM(script_into(Path(log)), latency=0.01)
-    polyhop.evaluate(QUESTIONS, method="cor", lm=lm, retriever=find, out=out, cache=cache, concurrency=3)
+    run(method, ScriptedLM(script_into(Path(log)), latency=0.01), Path(out), cache=cache)
+
+
+def run(method: str, lm: ScriptedLM, out: Path, **options: Any) -> None:
+    """Answer the questions, as the victim and as one who is left alone."""
+    given = {**options, **METHODS[method]}
+    evaluate(QUESTIONS, method=method, lm=lm, retriever=find, out=out, concurrency=3, **given)
 
 
 if __name__ == "__main__":

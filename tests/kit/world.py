@@ -125,9 +125,20 @@ class World:
                 content = content or "So."
                 answer = unmarked(content)
             return {"content": content, "answer": answer}
+        if task == "reader.extract":
+            return self._extraction(key, fields)
         if task.startswith("ge.") and task != "ge.answer":
             return self._elicited(task, key, fields)
-        told = self._pick(["Because it was so", None], "rationale", *key) if task != "answer.direct" else None
+        if task in ("recite.recall", "least_to_most.decompose", "self_ask.chain", "self_ask.turn"):
+            return self._asked(task, key, fields)
+        if task in ("react.act", "toolformer.write") or task.startswith("tot_ir.") or task == "plan_solve_ir.plan":
+            return self._acted(task, key, fields)
+        if task.startswith(("sure.", "era_cot.", "verify_edit.", "recomp.")) and not task.endswith(".answer"):
+            return self._condensed(task, key, fields)
+        if task in ("cot.sentence", "flare.question", "dsp.hop"):
+            return self._stepped(task, key, fields)
+        direct = task in ("answer.direct", "recite.answer", "recomp.answer", "verify_edit.answer")
+        told = None if direct else self._pick(["Because it was so", None], "rationale", *key)
         return {"rationale": told, "answer": self._pick(ANSWERS, "answer", *key)}
 
     def script(self, task: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | str:
@@ -142,7 +153,7 @@ class World:
 
     def _review(self, key: tuple[str, ...]) -> Mapping[str, Any]:
         supported = self._happens("supported", *key)
-        silent = self._happens("wordless", "review", *key) and not (supported and self.speaks != "value")
+        silent = not supported and self._happens("wordless", "review", *key)
         said = None if silent else self._pick(ANSWERS if supported else QUERIES, "said", *key)
         return {
             "relevant": self._happens("relevant", *key),
@@ -160,14 +171,88 @@ class World:
         if task == "resp.judge":
             return {"sufficient": supported}
         if task == "resp.respond":
-            supported = supported or self._roll("responds", *key) < 0.4
-            if silent and self.speaks == "value":
-                return {"answered": supported, "response": None}
-            return {"answered": supported, "response": self._pick(ANSWERS, "response", *key)}
+            answered = not silent and (supported or self._roll("responds", *key) < 0.4)
+            return {"answered": answered, "response": None if silent else self._pick(ANSWERS, "response", *key)}
         if silent and self.speaks == "text":
             return None  # a plan of no words cannot be read
         plans = [self.question, *QUERIES[:3], *(f"The {query}?" for query in QUERIES[:3])]
         return {"sub_question": "" if silent else self._pick(plans, "plan", *key)}
+
+    def _asked(self, task: str, key: tuple[str, ...], fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """A few recitations or sub-questions, often one twice; follow-ups, answered or not, and an end to them."""
+        count = int(5 * self._roll("how many", *key))
+        answer = self._pick(ANSWERS, "answer", *key)
+        drawn = [self._pick(QUERIES, str(n), *key) for n in range(count)]
+        if task == "self_ask.chain":
+            told = [*ANSWERS, None]
+            steps = [{"sub_question": f"{q}?", "answer": self._pick(told, str(n), *key)} for n, q in enumerate(drawn)]
+            return {"steps": steps, "answer": answer}
+        if task == "self_ask.turn":
+            ends = fields["conclude"] or self._happens("supported", *key)
+            said = self._pick([answer, None], "said", *key) if fields["history"] else None
+            query = None if ends else self._pick(QUERIES, "next", *key)
+            return {"intermediate": said, "follow_up": query, "answer": answer if ends else None}
+        return {"recitations" if task == "recite.recall" else "sub_questions": drawn} if drawn else None
+
+    def _condensed(self, task: str, key: tuple[str, ...], fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Candidates, now and then one twice; summaries and sentences, or none; entities, relations and scores."""
+        silent = self._happens("wordless", "condensed", *key)
+        count = int(4 * self._roll("how many", *key))
+        match task.partition(".")[2]:
+            case "candidates":
+                drawn = [self._pick([*ANSWERS, "answer 1"], str(n), *key) for n in range(count)]
+                return {"candidates": drawn} if drawn else None
+            case "summarize" | "compress":
+                return {"summary": "" if silent else self._pick(SUMMARIES, "summary", *key)}
+            case "validate":
+                return {"valid": self._roll("valid", *key) < 0.5}
+            case "rank":
+                return {"better": self._pick([1, 2, None], "better", *key)}
+            case "question":
+                return {"sub_question": None if silent else f"Is it {self._pick(QUERIES, 'checked', *key)}?"}
+            case "edit":
+                return {"sentence": "" if silent else f"It is {self._pick(ANSWERS, 'edited', *key)}."}
+            case "entities":
+                drawn = [self._pick(QUERIES, str(n), *key) for n in range(count)]
+                return {"entities": drawn} if drawn else None
+            case "score":
+                places = range(len(fields["triplets"]))
+                return {"scores": [int(11 * self._roll("score", str(n), *key)) for n in places]}
+            case _:
+                ends = ["Ann", "Rome", "1931"]
+                drawn_ends = [(self._pick(ends, f"h{n}", *key), self._pick(ends, f"t{n}", *key)) for n in range(count)]
+                return {"triplets": [{"head": head, "relation": "made", "tail": tail} for head, tail in drawn_ends]}
+
+    def _acted(self, task: str, key: tuple[str, ...], fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """A search, now and then one made before, a lookup or an end; thoughts of any worth; a plan."""
+        answer, query = self._pick(ANSWERS, "answer", *key), self._pick(QUERIES, "next", *key)
+        ends = self._happens("supported", *key)
+        told = self._pick(["Because it was so", None], "thought", *key)
+        if task == "react.act":
+            action = "Finish" if ends else self._pick(["Search", "Search", "Lookup"], "action", *key)
+            keyword = self._pick(["word1", "word2", "no such word"], "keyword", *key)
+            argument = {"Finish": answer, "Search": query, "Lookup": keyword}[action]
+            return {"thought": told, "action": action, "argument": argument}
+        if task == "toolformer.write":
+            return {"text": told, "query": None if ends else query, "answer": answer if ends else None}
+        if task == "tot_ir.value":
+            value = "sure" if ends else self._pick(["likely", "impossible"], "value", *key)
+            return {"answer": self._pick([answer, None], "said", *key), "value": value}
+        count = int(5 * self._roll("how many", *key))
+        drawn = [self._pick(QUERIES, str(n), *key) for n in range(count)]
+        return {"sub_questions": drawn} if drawn else None
+
+    def _stepped(self, task: str, key: tuple[str, ...], fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A sentence that concludes, says what another said, or names something new; a question or none; a query."""
+        answer, query = self._pick(ANSWERS, "answer", *key), self._pick(QUERIES, "next", *key)
+        ends = self._happens("supported", *key)
+        if task == "cot.sentence":
+            said = self._pick([f"The {query} it is.", f"So {query} is it.", f"It is {answer}."], "sentence", *key)
+            return {"sentence": f"So the answer is {answer}." if ends else said}
+        if task == "flare.question":
+            return {"sub_question": None if self._happens("barren", *key) else f"Is it {query}?"}
+        summary = self._pick([*SUMMARIES, None], "summary", *key) if fields["passages"] else None
+        return {"summary": summary, "query": None if ends and fields["passages"] else query}
 
     def _chain(self, key: tuple[str, ...], feedback: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
         """A chain of up to five nodes, often from the node fed back; queries come back in another spelling too."""
@@ -210,6 +295,16 @@ class World:
             for n in range(count)
         ]
         return {"triplets": [*kept, *drawn]}
+
+    def _extraction(self, key: tuple[str, ...], fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Words of a passage, words of none, or none; the number of a passage, now and then one that is not there."""
+        numbers = range(1, len(fields["passages"]) + 2)
+        words = [passage.text[:13].strip() for passage in fields["passages"]]
+        answer = self._pick([*words, *ANSWERS, None], "extraction", *key)
+        if answer is None:
+            return {"answer": None, "passage": None, "confidence": None}
+        sure = round(self._roll("sure", *key), 2) if fields["verbal"] else None
+        return {"answer": answer, "passage": self._pick([*numbers], "number", *key), "confidence": sure}
 
     # --- lengths and likeness ----------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -63,8 +63,10 @@ def search_in_the_chain(
     verification: bool = True,
     completion: bool = True,
     open_book: bool = True,
+    verify: str = "containment",
 ) -> Told:
-    """Rows of R are [query, answer, passage, source]; a row without an answer waits for the next chain's."""
+    """Rows of R are [query, answer, passage, source, whether a reader bears it out]; a row without an answer waits for
+    the next chain's, one whose passage was not read has None at its end."""
     teller = Teller(world)
     rows: list[list[Any]] = []
     done: set[str] = set()
@@ -87,7 +89,7 @@ def search_in_the_chain(
             own = [node for node in chain if node["answer"]]
             for at, node in enumerate(own):
                 if normalise(node["query"]) not in [normalise(before["query"]) for before in own[:at]]:
-                    rows.append([node["query"], node["answer"], None, "lm"])
+                    rows.append([node["query"], node["answer"], None, "lm", None])
             break
         if rows and rows[-1][1] is None:
             wanted = normalise(rows[-1][0])
@@ -110,8 +112,9 @@ def search_in_the_chain(
                 if spans[0].answerable and spans[0].start < spans[0].end and normalise(spans[0].text):
                     g = spans[0].text
                     passage = next((hit for hit in hits if hit.id == spans[0].passage_id), passage)
+            was_read = hits != [] and (answer is None or verification)
             if answer is None:
-                rows.append([query, g, passage, "completed" if passage else "lm"])
+                rows.append([query, g, passage, "completed" if passage else "lm", g is not None and f > theta])
                 reason = "complete"
             else:
                 if long_form:
@@ -119,9 +122,10 @@ def search_in_the_chain(
                 else:
                     same = g is not None and normalise(g) in normalise(answer)
                 if g is None or not f > theta or same:
-                    rows.append([query, answer, passage, "lm"])
+                    borne_out = g is not None and f > theta and (g == answer or same)
+                    rows.append([query, answer, passage, "lm", borne_out if was_read else None])
                     continue
-                rows.append([query, g, passage, "corrected"])
+                rows.append([query, g, passage, "corrected", True])
                 reason = "verify"
             feedback.append({"query": query, "answer": g, "passage": passage, "reason": reason})
             finished = False
@@ -130,25 +134,57 @@ def search_in_the_chain(
     rows = [row for row in rows if row[1] is not None]
     content, answer = "", final
     if open_book or not final:
-        shown = [{"query": query, "answer": told, "passage": passage} for query, told, passage, _ in rows]
+        shown = [{"query": query, "answer": told, "passage": passage} for query, told, passage, *_ in rows]
         traced: Mapping[str, Any] | None = teller.ask("searchain.trace", question=question, kind=kind, nodes=shown)
         content, answer = (traced["content"], traced["answer"]) if traced else ("", final or "")
-    return _finish(teller.told, rows, seen_passages, content, answer or "", len(chains))
+    if verify == "reader":
+
+        def read_late(row: list[Any]) -> bool:
+            query, answer, passage = row[:3]
+            spans = list(world.read(query, [passage]))
+            if not spans or not spans[0].answerable or spans[0].end <= spans[0].start or not normalise(spans[0].text):
+                return False
+            if long_form:
+                same = rouge(bare(answer), bare(passage.text), rouge_kind) > rouge_above
+            else:
+                same = normalise(spans[0].text) in normalise(answer)
+            return spans[0].confidence > theta and (same or spans[0].text == answer)
+
+        def bears_out(row: list[Any]) -> bool:
+            return read_late(row) if row[4] is None else bool(row[4])
+    else:
+
+        def bears_out(row: list[Any]) -> bool:
+            return verify == "none" or holds(f"{row[2].title} {row[2].text}", row[1])
+
+    told = _finish(teller.told, rows, seen_passages, content, answer or "", len(chains), bears_out)
+    told.statistics["steps"] = len({normalise(node["query"]) for chain in chains for node in chain})
+    if verify == "none":
+        told.statistics.pop("supported references", None)
+    return told
 
 
 def _finish(
-    told: Told, rows: list[list[Any]], retrieved: list[Passage], content: str, answer: str, rounds: int
+    told: Told,
+    rows: list[list[Any]],
+    retrieved: list[Passage],
+    content: str,
+    answer: str,
+    rounds: int,
+    bears_out: Callable[[list[Any]], bool],
 ) -> Told:
     numbers = [int(number) for mark in re.findall(r"\[([\d, ]+)\]", content) for number in mark.split(",")]
     good = [n for n in numbers if 0 < n <= len(rows) and rows[n - 1][2] is not None]
-    backed = [holds(f"{rows[n - 1][2].title} {rows[n - 1][2].text}", rows[n - 1][1]) for n in good]
+    backed = [bears_out(rows[n - 1]) for n in good]
     told.text = answer
     told.supported = all(backed) and backed != []
     told.passages = list(dict.fromkeys(passage.id for passage in retrieved))
     cited = list(dict.fromkeys(row[2].id for row in rows if row[2]))
     told.evidence = [(cited, None)] if cited else []
     sources = [row[3] for row in rows]
+    searched_for = set(sources) - {"lm"}
     told.statistics = {"rounds": rounds, "nodes": len(rows), "skc": len({*good}), "references": len(good)}
+    told.statistics["changed by search"] = len(searched_for) > 0
     told.statistics["marks dropped"] = len(numbers) - len(good)
     for source in ("lm", "corrected", "completed"):
         told.statistics[f"from {source}"] = sources.count(source)

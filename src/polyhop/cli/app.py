@@ -55,7 +55,8 @@ def ask(
     method: opt.Method = "tor",
     lm: opt.Lm = "pocket",
     lm_for: opt.LmFor = None,
-    retriever: opt.Retriever = "bm25",
+    retriever: opt.MethodRetriever = None,
+    rerank: opt.Rerank = None,
     reader: opt.Reader = "pocket",
     settings: opt.Settings = None,
     set_from: opt.SetFrom = None,
@@ -83,12 +84,15 @@ def ask(
 
 @app.command()
 def run(
-    dataset: Annotated[Path, typer.Option(help="Questions, JSON lines: question and answers, id, gold passages.")],
+    dataset: Annotated[
+        Path, typer.Option(help="Questions, JSON lines: question and answers, id, gold passages; or 'demo'.")
+    ],
     corpus: opt.CorpusPath = None,
-    method: opt.Method = "tor",
+    method: opt.Methods = "tor",
     lm: opt.Lm = "pocket",
     lm_for: opt.LmFor = None,
-    retriever: opt.Retriever = "bm25",
+    retriever: opt.MethodRetriever = None,
+    rerank: opt.Rerank = None,
     reader: opt.Reader = "pocket",
     settings: opt.Settings = None,
     set_from: opt.SetFrom = None,
@@ -110,7 +114,7 @@ def run(
     timeout: opt.Timeout = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Run a method over a dataset and measure it."""
+    """Run a method, or several, over a dataset and measure it."""
     from polyhop.cli.run import run_run
 
     arguments = opt.pipeline_arguments(locals())
@@ -121,11 +125,14 @@ def run(
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Folders of runs, finished or under way.")],
     form: Annotated[str, typer.Option("--format", help="table, markdown or json.")] = "table",
+    by: Annotated[
+        str | None, typer.Option(help="Group the questions by 'type', 'hops' or a statistic of the first run.")
+    ] = None,
 ) -> None:
     """Show what runs found and cost; nothing is asked of a model."""
     from polyhop.cli.run import run_report
 
-    run_report(runs, form)
+    run_report(runs, form, by)
 
 
 @app.command()
@@ -146,13 +153,15 @@ def search(
     query: Annotated[str, typer.Argument(help="What to look for.")],
     k: Annotated[int, typer.Option("-k", min=1, help="How many passages.")] = 5,
     retriever: opt.Retriever = "bm25",
+    rerank: opt.Rerank = None,
+    lm: opt.Lm = "pocket",
     links: Annotated[bool, typer.Option("--links", help="Show what each passage links to.")] = False,
     as_json: opt.Json = False,
 ) -> None:
     """Search a corpus."""
     from polyhop.cli.corpora import run_search
 
-    run_search(index, query, k, retriever, links, as_json)
+    run_search(index, query, k, {"retriever": retriever, "rerank": rerank, "lm": lm}, links, as_json)
 
 
 @index_app.command("build")
@@ -209,7 +218,8 @@ def tune_ge(
     corpus: opt.TunedCorpus,
     lm: opt.Lm = "pocket",
     lm_for: opt.LmFor = None,
-    retriever: opt.Retriever = "bm25",
+    retriever: opt.MethodRetriever = None,
+    rerank: opt.Rerank = None,
     retrieve_below: Annotated[str | None, typer.Option(help="Values to try, as 0.7,0.8,0.9.")] = None,
     keep_above: Annotated[str | None, typer.Option(help="Values to try, as 0.4,0.7.")] = None,
     objective: Annotated[str, typer.Option(help="f1, em or cover_em.")] = "f1",
@@ -236,6 +246,48 @@ def tune_ge(
     grid = {"retrieve_below": retrieve_below, "keep_above": keep_above}
     search = {"limit": limit, "work": work, "concurrency": concurrency, "skip_bad": skip_bad, "objective": objective}
     run_tune_ge(dataset, corpus, grid, {**opt.pipeline_arguments(locals()), **search}, out, as_json)
+
+
+@tune_app.command("promptrank")
+def tune_promptrank(
+    dataset: opt.Labelled,
+    corpus: opt.TunedCorpus,
+    lm: opt.Lm = "pocket",
+    lm_for: opt.LmFor = None,
+    retriever: opt.MethodRetriever = None,
+    instructions: Annotated[Path | None, typer.Option(help="A file of instructions to try, one a line.")] = None,
+    generate: Annotated[int | None, typer.Option(min=1, help="Have so many instructions written; 200 here.")] = None,
+    generator: Annotated[str | None, typer.Option(help="What writes them, a T5 that fills gaps: hf:t5-base.")] = None,
+    temperatures: Annotated[str | None, typer.Option(help="Values to try, as 1,1.2,1.4.")] = None,
+    demos: Annotated[int, typer.Option(min=0, help="Also choose so many demonstrations, an even number.")] = 0,
+    reader: Annotated[str | None, typer.Option(help="Also fit λ (path_weight) to this reader, as pocket.")] = None,
+    weights: Annotated[str | None, typer.Option(help="Values of λ to try, as 0.8,0.9.")] = None,
+    objective: Annotated[str, typer.Option(help="What λ is fitted by: f1 or em.")] = "f1",
+    settings: opt.Settings = None,
+    limit: Annotated[int, typer.Option(min=1, help="Only so many questions: the first.")] = 128,
+    draw: Annotated[int | None, typer.Option(help="Draw the questions at random by this seed instead.")] = None,
+    out: opt.SettingsOut = None,
+    work: Annotated[
+        Path | None, typer.Option(help="A folder for what is measured; the same command again goes on there.")
+    ] = None,
+    concurrency: opt.Concurrency = 16,
+    skip_bad: opt.SkipBad = False,
+    prompts: opt.Prompts = None,
+    cache: opt.Cache = None,
+    max_concurrency: opt.MaxConcurrency = None,
+    requests_per_minute: opt.Rpm = None,
+    tokens_per_minute: opt.Tpm = None,
+    timeout: opt.Timeout = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Find the instruction and temperature that suit a model (R@2), then demonstrations and λ where asked."""
+    from polyhop.cli.tune_promptrank import run_tune_promptrank
+
+    arguments = opt.pipeline_arguments({name: value for name, value in locals().items() if name != "reader"})
+    values = {"temperatures": temperatures, "weights": weights}
+    search = {"demos": demos, "reader": reader, "objective": objective, "limit": limit, "draw": draw, "work": work}
+    search |= {"concurrency": concurrency, "skip_bad": skip_bad}
+    run_tune_promptrank(dataset, corpus, instructions, generate, generator, values, arguments, search, out, as_json)
 
 
 @app.command()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from rich.text import Text
 
@@ -11,8 +13,9 @@ from polyhop.cli.ask import say
 from polyhop.cli.progress import Watched
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import UnknownName
-from polyhop.retrieval import open_retriever
-from polyhop.retrieval.index import Index, build_index, index_for, open_index
+from polyhop.pipeline import Pipeline
+from polyhop.retrieval.base import links_of
+from polyhop.retrieval.index import Index, build_index, open_index
 from polyhop.retrieval.links import LinkMode
 
 
@@ -48,12 +51,11 @@ def run_info(index: Path, as_json: bool) -> None:
     _say_index(open_index(index), as_json)
 
 
-def run_search(index: Path, query: str, k: int, retriever: str, links: bool, as_json: bool) -> None:
-    """Print the best passages of a corpus for a query."""
-    opened = open_corpus(index)
-    searcher = open_retriever(retriever, index_for(opened))
-    found = searcher.search(query, k)
-    linked = {passage.id: searcher.links(passage) if links else [] for passage in found}
+def run_search(index: Path, query: str, k: int, arguments: Mapping[str, Any], links: bool, as_json: bool) -> None:
+    """Print the best passages of a corpus for a query; ``arguments`` are a ``Pipeline``'s."""
+    with Pipeline(index, **arguments) as pipeline:
+        found = pipeline.search(query, k)
+        linked = {passage.id: links_of(pipeline.engine.retriever, passage) if links else [] for passage in found}
     if as_json:
         draw.print_json(
             [{**p.to_dict(), **({"links": [to.id for to in linked[p.id]]} if links else {})} for p in found]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.resources import as_file, files
-
 from rich.rule import Rule
 from rich.text import Text
 
@@ -12,6 +10,7 @@ from polyhop.cli.ask import POCKET_IS, say
 from polyhop.cli.progress import Watched
 from polyhop.cli.run import finish
 from polyhop.data.questions import read_questions
+from polyhop.data.shipped import NAME as DEMO
 from polyhop.evaluation.runner import evaluate
 from polyhop.pipeline import Pipeline
 
@@ -21,20 +20,17 @@ SHOWN = 3
 
 def run_demo(method: str, lm: str, concurrency: int, as_json: bool) -> None:
     """Index the demo corpus, answer three questions with their traces, then measure all of them."""
-    with as_file(files("polyhop.data") / "demo") as folder:
-        corpus = folder / "passages.jsonl"
-        questions = list(read_questions(folder / "questions.jsonl"))
-        if lm == "pocket":
-            say(POCKET_IS)
-        if not as_json:
-            to = draw.console()
-            with Pipeline(corpus, method, lm) as pipeline:
-                for question in questions[:SHOWN]:
-                    answer = pipeline.ask(question)
-                    to.print(Rule(style="dim"))
-                    draw.print_answer(answer, show_trace=True, to=to)
-                    to.print(Text(f"Gold: {question.answers[0]}", style="dim"))
-            to.print(Rule(style="dim"))
-        with Watched("questions") as progress:
-            report = evaluate(questions, corpus, method, lm, concurrency=concurrency, progress=progress.update)
+    if lm == "pocket":
+        say(POCKET_IS)
+    if not as_json:
+        to = draw.console()
+        with Pipeline(DEMO, method, lm) as pipeline:
+            for question in read_questions(DEMO, limit=SHOWN):
+                answer = pipeline.ask(question)
+                to.print(Rule(style="dim"))
+                draw.print_answer(answer, show_trace=True, to=to)
+                to.print(Text(f"Gold: {question.answers[0]}", style="dim"))
+        to.print(Rule(style="dim"))
+    with Watched("questions") as progress:
+        report = evaluate(DEMO, DEMO, method, lm, concurrency=concurrency, progress=progress.update)
     finish(report, None, as_json)

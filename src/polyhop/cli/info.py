@@ -15,13 +15,14 @@ from rich.text import Text
 
 from polyhop import __version__
 from polyhop.cli import show as draw
+from polyhop.errors import UsageError
 from polyhop.extras import EXTRAS, installed
 from polyhop.lm.base import Request
 from polyhop.lm.names import open_lm
 from polyhop.methods.registry import methods
 from polyhop.places import cache_folder
 from polyhop.prompts.book import PromptBook
-from polyhop.prompts.tasks import TASKS
+from polyhop.prompts.tasks import SCORED, TASKS
 
 CORE = ("aiohttp", "orjson", "pydantic", "numpy", "tantivy", "typer", "rich")
 
@@ -33,7 +34,7 @@ def run_methods(as_json: bool) -> None:
             "name": method.name,
             "summary": method.summary,
             "paper": method.paper,
-            "needs": sorted(method.needs),
+            "needs": sorted(method.needs(method.resolve({}))),
             "layers": method.layers(method.resolve({})),
             "settings": {name: setting.default for name, setting in method.settings.items()},
         }
@@ -44,7 +45,8 @@ def run_methods(as_json: bool) -> None:
         return
     to = draw.console()
     for row in rows:
-        needs = "".join(f", needs a {need}" for need in row["needs"])
+        bare = dict.fromkeys(need.partition(":")[0] for need in row["needs"])
+        needs = f", needs {', '.join(bare)}" if bare else ""
         head = f"  {row['paper']}{needs}, at most {row['layers']} calls in a row"
         settings = "  ".join(f"{name}={_shown(value)}" for name, value in row["settings"].items())
         to.print(Text.assemble((row["name"], "bold"), (head, "dim")))
@@ -65,6 +67,16 @@ def run_prompts_list(prompts: Path | None, as_json: bool) -> None:
         }
         for name, task in TASKS.items()
     ]
+    rows += [
+        {
+            "task": name,
+            "role": book.role(name),
+            "fields": [task.target, *task.fields],
+            "output": [f"the likelihood of its {task.target}"],
+            "source": book.scored(name).source,
+        }
+        for name, task in SCORED.items()
+    ]
     if as_json:
         draw.print_json(rows)
         return
@@ -78,10 +90,13 @@ def run_prompts_list(prompts: Path | None, as_json: bool) -> None:
 
 def run_prompts_show(task: str, prompts: Path | None, rendering: str, rendered: bool) -> None:
     """Print a prompt file, or the chat turns of its last demonstration's call."""
-    prompt = PromptBook(prompts)[task]
+    book = PromptBook(prompts)
     if not rendered:
-        typer.echo(prompt.text, nl=False)
+        typer.echo((book.scored(task) if task in SCORED else book[task]).text, nl=False)
         return
+    if task in SCORED:
+        raise UsageError(f"{task} is scored, not asked: its prompt is shown without --rendered")
+    prompt = book[task]
     if rendering not in ("text", "json"):
         raise typer.BadParameter("must be text or json", param_hint="--rendering")
     switches: dict[str, Any] = {"thoughts": True, "mode": "evidence"}

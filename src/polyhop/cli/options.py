@@ -10,16 +10,28 @@ import typer
 
 from polyhop.errors import UsageError
 
-CORPUS_HELP = "A corpus: JSON lines (.gz too), a BEIR folder, a folder of .txt and .md files, or an index folder."
+CORPUS_HELP = (
+    "A corpus: JSON lines (.gz too), a BEIR folder, a folder of .txt and .md files, an index folder, or 'demo'."
+)
 
 CorpusPath = Annotated[Path | None, typer.Option("--corpus", help=CORPUS_HELP)]
 Method = Annotated[str, typer.Option(help="The method; 'polyhop methods' lists them.")]
+Methods = Annotated[str, typer.Option("--method", help="A method, several with commas between, or 'all'.")]
 Lm = Annotated[str, typer.Option(help="The language model: pocket, openai:MODEL, openai:MODEL@URL or scripted:FILE.")]
 LmFor = Annotated[
     list[str] | None, typer.Option("--lm-for", metavar="ROLE=LM", help="Another model for a role or task; repeatable.")
 ]
-Retriever = Annotated[str, typer.Option(help="bm25 or tfidf.")]
-Reader = Annotated[str, typer.Option(help="What reads answers off passages, for methods that do: pocket.")]
+Retriever = Annotated[str, typer.Option(help="bm25, tfidf or, where a model is at hand, promptrank.")]
+MethodRetriever = Annotated[
+    str | None, typer.Option("--retriever", help="bm25, tfidf or promptrank; by default the method's own, mostly bm25.")
+]
+Rerank = Annotated[str | None, typer.Option(help="What orders the retriever's hits anew, for any method: promptrank.")]
+Reader = Annotated[
+    str,
+    typer.Option(
+        help="What reads answers off passages, for methods that do: pocket, lm, dpr:PATH, squad:PATH or onnx:FOLDER."
+    ),
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option("-o", "--option", metavar="KEY=VALUE", help="A setting of the method, as widths=5,3; repeatable."),
@@ -51,6 +63,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _SAME_NAME = (
     "retriever",
+    "rerank",
     "reader",
     "prompts",
     "rendering",
@@ -81,7 +94,7 @@ def pipeline_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
 def _from_file(given: Mapping[str, Any]) -> dict[str, Any]:
     if given.get("set_from") is None:
         return {}
-    from polyhop.evaluation.settings import read_settings
+    from polyhop.methods.settings import read_settings
 
     return read_settings(given["set_from"], given["method"])
 

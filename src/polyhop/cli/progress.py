@@ -34,6 +34,7 @@ class Watched:
         """So much is done."""
         seconds = max(time.monotonic() - self._begun, 1e-9)
         if self._bar is not None:
+            self._bar.start()  # now, for what comes before may show a bar of its own
             self._bar.update(self._task, completed=done, total=total, pace=pace(done, total, seconds))
         elif done == total or time.monotonic() - self._told >= EVERY:
             self._told = time.monotonic()
@@ -41,8 +42,6 @@ class Watched:
             sys.stderr.write(f"{count} {self.noun}, {pace(done, total, seconds)}\n")
 
     def __enter__(self) -> Watched:
-        if self._bar is not None:
-            self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from itertools import groupby
 from typing import Any
 
 import orjson
@@ -15,7 +16,7 @@ from rich.tree import Tree
 from polyhop.evaluation.compare import Comparison
 from polyhop.evaluation.report import Report
 from polyhop.text import find_folded
-from polyhop.trace import Ask, Branch, Note, Searched, Step, Trace
+from polyhop.trace import Ask, Branch, Note, Readout, Score, Searched, Step, Trace
 from polyhop.types import Answer, Passage
 
 VERDICT_STYLES = {"accept": "bold green", "search": "cyan", "reject": "dim", "stop": "yellow"}
@@ -64,10 +65,20 @@ def trace_tree(trace: Trace) -> Tree:
     return root
 
 
+_FOLDED = frozenset({Score.kind, Readout.kind})
+"""Steps of which a method may take a hundred in a row."""
+_MOST_TITLES = 15
+
+
 def _grow(tree: Tree, trace: Trace, parent: int | None) -> None:
-    for step in trace.children(parent):
-        twig = tree.add(_line(step))
-        _grow(twig, trace, step.id)
+    for kind, steps in groupby(trace.children(parent), key=lambda step: step.kind):
+        alike = list(steps)
+        if kind in _FOLDED and len(alike) > 1 and not any(trace.children(step.id) for step in alike):
+            tree.add(Text(f"{kind} × {len(alike)}", style="dim"))
+            continue
+        for step in alike:
+            twig = tree.add(_line(step))
+            _grow(twig, trace, step.id)
 
 
 def _line(step: Step) -> Text:
@@ -76,7 +87,8 @@ def _line(step: Step) -> Text:
             verdict = step.verdict or "cut short"
             return Text.assemble((clean(step.label), "bold"), "  ", (verdict, VERDICT_STYLES.get(verdict, "magenta")))
         case Searched():
-            titles = ", ".join(clean(p.title) for p in step.passages) or "nothing found"
+            titles = ", ".join(clean(p.title) for p in step.passages[:_MOST_TITLES]) or "nothing found"
+            titles += f" and {more} more" if (more := len(step.passages) - _MOST_TITLES) > 0 else ""
             return Text.assemble(("search ", "blue"), clean(step.query, 100), ("  → " + titles, "dim"))
         case Ask():
             return Text.assemble((f"{step.task} ", "magenta"), _told(step))
@@ -128,7 +140,8 @@ def print_report(report: Report, to: Console) -> None:
     metrics = Table(box=None, pad_edge=False)
     for name in ("metric", "percent", "n"):
         metrics.add_column(name, justify="left" if name == "metric" else "right")
-    for name, mean in report.metrics.items():
+    for name in filter(_is_shown, report.metrics):
+        mean = report.metrics[name]
         metrics.add_row(_LABELS.get(name, name), f"{100 * mean.value:.1f}", str(mean.n))
     to.print(metrics)
     usage = report.usage
@@ -152,17 +165,41 @@ def print_report(report: Report, to: Console) -> None:
         to.print(f"replies parsed at first try: {100 * report.parsed_at_first_try:.1f} %; safe defaults: {defaulted}")
 
 
-def side_by_side(reports: Mapping[str, Report]) -> list[list[str]]:
-    """Runs as rows, their metrics and costs as columns; the first row is the head."""
-    names = list(dict.fromkeys(name for report in reports.values() for name in report.metrics))
-    rows = [["run", "method", "lm", "n", *(_LABELS.get(name, name) for name in names), "calls", "tokens"]]
+def side_by_side(reports: Mapping[str, Report], *, statistics: bool = False) -> list[list[str]]:
+    """Runs as rows, metrics and costs as columns, the methods' ``statistics`` too; the first row is the head."""
+    names = list(dict.fromkeys(name for report in reports.values() for name in filter(_is_shown, report.metrics)))
+    own = list(dict.fromkeys(name for report in reports.values() for name in report.statistics if statistics))
+    labels = [_LABELS.get(name, name) for name in (*names, *own)]
+    rows = [["run", "method", "lm", "n", *labels, "calls", "tokens"]]
     for run, report in reports.items():
         n = max(1, len(report.rows))
         usage = report.usage
         scores = [f"{100 * report.metrics[name].value:.1f}" if name in report.metrics else "–" for name in names]
+        scores += [f"{report.statistics[name].value:.2f}" if name in report.statistics else "–" for name in own]
         tokens = f"{(usage.prompt_tokens + usage.completion_tokens) / n:,.0f}"
         rows.append([run, report.method, report.lm, str(len(report.rows)), *scores, f"{usage.calls / n:.1f}", tokens])
     return rows
+
+
+def by_method(reports: Mapping[str, Report]) -> list[list[str]]:
+    """Methods over the same questions as rows, the surest metrics and the cost as columns: fits a terminal."""
+    rows = [["method", *_BRIEF.values(), "calls", "in a row", "searches", "seconds"]]
+    for name, report in reports.items():
+        n, usage = max(1, len(report.rows)), report.usage
+        told = [one for one in report.metrics if usage.searches or "@" not in one]  # nothing ranked is no recall of 0
+        scores = [f"{100 * report.metrics[one].value:.1f}" if one in told else "–" for one in _BRIEF]
+        costs = [f"{count / n:.1f}" for count in (usage.calls, usage.layers, usage.searches)]
+        rows.append([name, *scores, *costs, f"{usage.seconds / n:.2f}"])
+    return rows
+
+
+def turned(rows: list[list[str]]) -> list[list[str]]:
+    """Rows as columns.
+
+    >>> turned([["run", "EM"], ["a", "41.0"]])
+    [['run', 'a'], ['EM', '41.0']]
+    """
+    return [list(column) for column in zip(*rows, strict=True)]
 
 
 def markdown(rows: list[list[str]]) -> str:
@@ -177,11 +214,12 @@ def markdown(rows: list[list[str]]) -> str:
     return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]]) + "\n"
 
 
-def print_rows(rows: list[list[str]], to: Console) -> None:
-    """Rows as a table, the first one its head."""
+def print_rows(rows: list[list[str]], to: Console, *, names: int = 3) -> None:
+    """Rows as a table, the first one its head; the first ``names`` columns are words, the others numbers."""
     table = Table(box=None, pad_edge=False)
     for place, name in enumerate(rows[0]):
-        table.add_column(name, justify="left" if place < 3 else "right", overflow="fold")
+        is_name = place < names
+        table.add_column(name, justify="left" if is_name else "right", overflow="fold", no_wrap=is_name and names == 1)
     for row in rows[1:]:
         table.add_row(*(Text(clean(cell)) for cell in row))
     to.print(table)
@@ -191,15 +229,26 @@ def print_comparison(comparison: Comparison, to: Console) -> None:
     """Two runs' metrics, their difference with its interval, and the questions that flipped."""
     first, second = comparison.first, comparison.second
     rows = [["metric", first.method, second.method, "difference", "95 %", "better", "worse", "n"]]
-    for name, d in comparison.metrics.items():
+    for name in filter(_is_shown, comparison.metrics):
+        d = comparison.metrics[name]
         values = (f"{100 * d.first:.1f}", f"{100 * d.second:.1f}", f"{100 * (d.second - d.first):+.1f}")
         interval = f"{100 * d.low:+.1f} … {100 * d.high:+.1f}"
         rows.append([_LABELS.get(name, name), *values, interval, str(d.better), str(d.worse), str(d.n)])
     print_rows(rows, to)
+    if (misled := comparison.misled) is not None:
+        to.print(f"misled: {100 * misled.value:.1f} % of {misled.n} questions right without search are wrong with it")
     if comparison.flipped:
         to.print(Text(f"\n{len(comparison.flipped)} questions are right in one run only:", style="bold"))
         print_rows([["question", first.method, second.method], *map(list, comparison.flipped)], to)
 
+
+_BRIEF: Mapping[str, str] = {
+    "em": "EM",
+    "f1": "F1",
+    "cover_em": "cover-EM",
+    "recall_mean@5": "R@5",
+    "recall_all@5": "all@5",
+}
 
 _LABELS: Mapping[str, str] = {
     "em": "EM",
@@ -209,8 +258,15 @@ _LABELS: Mapping[str, str] = {
     "documents": "#Doc",
     "rate": "Rate (#Doc/#API, %)",
     "evidence": "#Evidence",
-    **{f"recall_{how}@{k}": f"recall@{k} {how}" for how in ("mean", "all", "any") for k in (2, 5, 15)},
+    **{f"recall_mean@{k}": f"recall@{k} mean" for k in (2, 5, 15)},
+    **{f"recall_all@{k}": f"R@{k} (all gold)" for k in (2, 5, 10, 20)},
+    **{f"ar@{k}": f"AR@{k} (answer)" for k in (2, 10, 20)},
 }
+
+
+def _is_shown(metric: str) -> bool:
+    """Passages are scored at more ranks and in more ways than fit a table: it has those with a label, JSON has all."""
+    return "@" not in metric or metric in _LABELS
 
 
 def _mark(estimated: bool) -> str:

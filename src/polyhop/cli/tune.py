@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 from rich.text import Text
@@ -14,9 +15,13 @@ from polyhop.cli.ask import say
 from polyhop.cli.progress import Watched
 from polyhop.data.corpora import open_corpus
 from polyhop.data.questions import read_questions
-from polyhop.evaluation.settings import write_settings
+from polyhop.evaluation.compare import Difference
+from polyhop.evaluation.stages import Staged
 from polyhop.evaluation.tuning import GE_GRID, Point, ReaderFit, Tuned, fit_reader, tune
+from polyhop.methods.settings import write_settings
 from polyhop.retrieval.index import index_for
+
+Found = TypeVar("Found", ReaderFit, Tuned, Staged)
 
 
 def run_tune_reader(
@@ -35,17 +40,9 @@ def run_tune_reader(
     index = index_for(open_corpus(corpus, skip_bad=skip_bad))
     with Watched("passages") as progress:
         fit = fit_reader(questions, index, reader, retriever=retriever, k=k, progress=progress.update)
-    if out:
-        fitted_on = {"dataset": dataset.name, "questions": fit.questions, "reader": fit.reader}
-        settings = {"confidence": fit.fitted.at}
-        scores = {"f1": fit.fitted.f1}
-        write_settings(out, {"method": "searchain", "settings": settings, "fitted_on": fitted_on, "scores": scores})
-    if as_json:
-        draw.print_json(fit.to_dict())
-    else:
-        _print_fit(fit)
-    if out:
-        say(f"settings kept in {out}: polyhop run --method searchain --set-from {out}")
+    fitted_on = {"dataset": dataset.name, "questions": fit.questions, "reader": fit.reader}
+    settings = {"method": "searchain", "settings": {"confidence": fit.fitted.at}, "fitted_on": fitted_on}
+    end(fit, {**settings, "scores": {"f1": fit.fitted.f1}}, _print_fit, out, as_json)
 
 
 def run_tune_ge(
@@ -61,21 +58,33 @@ def run_tune_ge(
         name: given.split(",") if given is not None else GE_GRID[name] for name, given in grid.items()
     }
     index = index_for(open_corpus(corpus, skip_bad=arguments["skip_bad"]))
-    with Watched("answers") as progress:
-        try:
-            tuned = tune("ge", values, dataset, index, progress=progress.update, **arguments)
-        except KeyboardInterrupt:
-            work = arguments["work"]
-            say(f"\nstopped; the same command goes on where it was: {work}" if work else "\nstopped (no --work)")
-            raise typer.Exit(130) from None
+    with Watched("answers") as progress, resumable(arguments["work"]):
+        tuned = tune("ge", values, dataset, index, progress=progress.update, **arguments)
+    end(tuned, tuned.file, _print_tuned, out, as_json)
+
+
+@contextmanager
+def resumable(work: Path | None) -> Iterator[None]:
+    """An interrupt inside ends the verb and says how the search goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(f"\nstopped; the same command goes on where it was: {work}" if work else "\nstopped (no --work)")
+        raise typer.Exit(130) from None
+
+
+def end(
+    found: Found, settings: Mapping[str, Any], show: Callable[[Found], None], out: Path | None, as_json: bool
+) -> None:
+    """Keep the settings that were found, and tell what was."""
     if out:
-        write_settings(out, tuned.file)
+        write_settings(out, settings)
     if as_json:
-        draw.print_json(tuned.to_dict())
+        draw.print_json(found.to_dict())
     else:
-        _print_tuned(tuned)
+        show(found)
     if out:
-        say(f"settings kept in {out}: polyhop run --method {tuned.method} --set-from {out}")
+        say(f"settings kept in {out}: polyhop run --method {settings['method']} --set-from {out}")
 
 
 def _print_fit(fit: ReaderFit) -> None:
@@ -101,11 +110,13 @@ def _print_tuned(tuned: Tuned) -> None:
     rows += [_row(point, best=point is tuned.best) for point in tuned.points]
     draw.print_rows(rows, to)
     if tuned.gain:
-        gain = tuned.gain
-        told = f"{100 * (gain.second - gain.first):+.1f} ({100 * gain.low:+.1f} … {100 * gain.high:+.1f})"
-        to.print(
-            f"{tuned.objective} over the defaults: {told}, on the questions it was chosen by; confirm it on others"
-        )
+        to.print(gain_told(tuned.objective, tuned.gain))
+
+
+def gain_told(objective: str, gain: Difference) -> str:
+    """A gain with its interval, and what it is not."""
+    told = f"{100 * (gain.second - gain.first):+.1f} ({100 * gain.low:+.1f} … {100 * gain.high:+.1f})"
+    return f"{objective} over the defaults: {told}, on the questions it was chosen by; confirm it on others"
 
 
 def _row(point: Point, *, best: bool) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,6 +13,9 @@ import orjson
 
 from polyhop.data.documents import SUFFIXES, document_files, read_document
 from polyhop.data.lines import id_of, json_type, mapping_of, peek, read_objects, require, strings_of, text_of
+from polyhop.data.shipped import or_shipped
+from polyhop.data.wiki_database import MAGIC, open_database, read_database
+from polyhop.data.wiki_dump import dump_files, is_archive, read_archive, read_page
 from polyhop.errors import DataError
 from polyhop.types import Passage
 
@@ -23,15 +26,17 @@ INDEX_MANIFEST, INDEX_PASSAGES = "manifest.json", "passages.jsonl"
 """The two files of an index folder that make it a corpus too (written by ``polyhop.retrieval.index``)."""
 
 FORMATS = (
-    "JSON lines (.gz too) of id|_id|pid|passage_id, title and text, or of id and contents with the title on its first "
-    "line (FlashRAG); a folder with corpus.jsonl (BEIR); a folder of .txt and .md documents; an index folder; "
-    "a list of Passage"
+    "JSON lines (.gz and .bz2 too) of id|_id|pid|passage_id, title and text, or of id and contents with the title on "
+    "its first line (FlashRAG); a folder with corpus.jsonl (BEIR); HotpotQA's processed Wikipedia (its folder, its "
+    ".tar.bz2 or one of its files); PathRetriever's sqlite database; a folder of .txt and .md documents; an index "
+    "folder; a list of Passage"
 )
 
 Place: TypeAlias = tuple[Path | None, int | None]
-"""Where a passage stands: its file and 1-based line, as far as there are such."""
+"""Where a passage stands: its file and 1-based line or row, as far as there are such."""
 
-_Reader: TypeAlias = Callable[[], Iterator[tuple[Passage | DataError, Place]]]
+_Items: TypeAlias = Iterator[tuple[Passage | DataError, Place]]
+_Reader: TypeAlias = Callable[[], _Items]
 
 _SAMPLES, _SAMPLE_BYTES = 64, 16 * 1024
 
@@ -68,7 +73,7 @@ class Corpus:
         """The passages in order.
 
         Raises:
-            DataError: a malformed line (file and line are named) unless ``skip_bad``; or no passage at all.
+            DataError: a malformed line or row (file and number are named) unless ``skip_bad``; or no passage at all.
         """
         return (passage for passage, _ in self._good())
 
@@ -86,7 +91,7 @@ class Corpus:
             elif self.skip_bad:
                 self.skipped += 1
             else:
-                raise DataError(f"duplicate id {passage.id!r}{self._first_place(passage.id)}", *place)
+                raise DataError(f"duplicate id {passage.id!r}{self._first_place(passage.id, place[0])}", *place)
 
     def _good(self) -> Iterator[tuple[Passage, Place]]:
         self.skipped = count = 0
@@ -101,16 +106,19 @@ class Corpus:
         if not count:
             raise DataError(f"no passages in it ({self.skipped} bad lines skipped)", self.path or self.name)
 
-    def _first_place(self, id: str) -> str:
+    def _first_place(self, id: str, here: Path | None) -> str:
         """Read again up to the first use of ``id``, to name it in an error."""
         for item, (path, line) in self._read():
             if isinstance(item, Passage) and item.id == id:
-                return f"; first on line {line}" if line else f"; first in {path}" if path else ""
+                at = f" on line {line}" if line else ""
+                where = f" in {path}" if path != here or not line else ""
+                return f"; first{at}{where}" if path else ""
         return ""
 
 
 def open_corpus(source: str | Path | Iterable[Passage] | Corpus, *, skip_bad: bool = False) -> Corpus:
-    """Open a corpus, whatever its format; see ``FORMATS``. Cheap: nothing is read but the first line.
+    """Open a corpus, whatever its format (see ``FORMATS``), or the one that ships inside, ``demo``. Cheap: nothing is
+    read but the first line.
 
     A one-shot iterator is held as a list, since a corpus is read more than once; anything re-iterable is not.
 
@@ -121,7 +129,7 @@ def open_corpus(source: str | Path | Iterable[Passage] | Corpus, *, skip_bad: bo
         return source
     if not isinstance(source, str | os.PathLike):
         return _from_passages(source, skip_bad)
-    path = Path(source)
+    path = or_shipped(Path(source), "passages")
     if path.is_dir():
         return _from_folder(path, skip_bad)
     if path.suffix.lower() in SUFFIXES and path.is_file():
@@ -166,21 +174,41 @@ def _from_lines(path: Path, skip_bad: bool) -> Corpus:
     start = peek(path)
     if not start:
         raise DataError("no passages in it: the file is empty", path)
-    if not start.startswith(b"{"):
-        raise DataError(f"unknown corpus format: begins with {start[:40]!r}. Accepted: {FORMATS}.", path)
+    if start.startswith(b"{"):
+        return _of_file(path, lambda: _in_lines([path]), skip_bad)
+    if is_archive(start):
+        return _of_file(path, lambda: _in_objects(read_archive(path)), skip_bad)
+    if start.startswith(MAGIC):
+        with open_database(path):  # whatever is wrong with it is told now
+            return _of_file(path, lambda: _in_rows(path), skip_bad)
+    raise DataError(f"unknown corpus format: begins with {start[:40]!r}. Accepted: {FORMATS}.", path)
 
-    def read() -> Iterator[tuple[Passage | DataError, Place]]:
-        for number, row in read_objects(path):
-            place = (path, number)
-            if isinstance(row, DataError):
-                yield row, place
-                continue
-            try:
-                yield read_passage(row), place
-            except ValueError as error:
-                yield DataError(str(error), *place), place
 
+def _of_file(path: Path, read: _Reader, skip_bad: bool) -> Corpus:
     return Corpus(_name(path), read, lambda: _of_files([path], path.parent), path=path, skip_bad=skip_bad)
+
+
+def _in_lines(paths: Iterable[Path]) -> _Items:
+    return _in_objects((path, number, row) for path in paths for number, row in read_objects(path))
+
+
+def _in_objects(objects: Iterable[tuple[Path, int, dict[str, Any] | DataError]]) -> _Items:
+    for path, number, row in objects:
+        place = (path, number)
+        if isinstance(row, DataError):
+            yield row, place
+            continue
+        try:
+            for passage in read_page(row) if isinstance(row.get("text"), list) else [read_passage(row)]:
+                yield passage, place
+        except ValueError as error:
+            yield DataError(str(error), *place), place
+
+
+def _in_rows(path: Path) -> _Items:
+    for number, found in read_database(path):
+        for item in [found] if isinstance(found, DataError) else found:
+            yield item, (path, number)
 
 
 def _from_folder(folder: Path, skip_bad: bool) -> Corpus:
@@ -191,6 +219,15 @@ def _from_folder(folder: Path, skip_bad: bool) -> Corpus:
     for name in ("corpus.jsonl", "corpus.jsonl.gz"):
         if (folder / name).is_file():
             return _from_lines(folder / name, skip_bad)
+    if next(dump_files(folder), None):
+        pages = partial(dump_files, folder)
+        return Corpus(
+            _name(folder),
+            lambda: _in_lines(pages()),
+            lambda: _of_files(pages(), folder),
+            path=folder,
+            skip_bad=skip_bad,
+        )
     if next(document_files(folder), None):
         return _from_documents(folder, folder, skip_bad)
     seen = ", ".join(sorted(entry.name for entry in folder.iterdir())[:8]) or "nothing"
@@ -201,7 +238,7 @@ def _from_documents(path: Path, root: Path, skip_bad: bool) -> Corpus:
     def files() -> Iterator[Path]:
         return document_files(path) if path.is_dir() else iter([path])
 
-    def read() -> Iterator[tuple[Passage | DataError, Place]]:
+    def read() -> _Items:
         for file in files():
             for item in read_document(file, root):
                 yield item, (file, None)
@@ -212,7 +249,7 @@ def _from_documents(path: Path, root: Path, skip_bad: bool) -> Corpus:
 def _from_passages(source: Iterable[Passage], skip_bad: bool) -> Corpus:
     passages = tuple(source) if isinstance(source, Iterator) else source
 
-    def read() -> Iterator[tuple[Passage | DataError, Place]]:
+    def read() -> _Items:
         for number, item in enumerate(passages, start=1):
             if not isinstance(item, Passage):
                 message = f"item {number} of the corpus is {json_type(item)}, expected a Passage"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from polyhop.errors import DataError
@@ -18,7 +18,12 @@ _LONGEST_HEADING = 12  # words; a longer first line is taken for prose
 
 
 def document_files(folder: Path) -> Iterator[Path]:
-    """The documents under a folder, sorted by path, at any depth.
+    """The documents under a folder, sorted by path."""
+    return files_under(folder, lambda name: name.lower().endswith(SUFFIXES))
+
+
+def files_under(folder: Path, is_wanted: Callable[[str], bool]) -> Iterator[Path]:
+    """The files of wanted names under a folder, sorted by path, at any depth.
 
     Hidden files and folders are left out. Linked folders are not entered (they may lead round in a circle), and a
     linked file is taken only when it lies inside the folder.
@@ -28,7 +33,7 @@ def document_files(folder: Path) -> Iterator[Path]:
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
         for name in sorted(names):
             path = Path(directory, name)
-            if name.startswith(".") or path.suffix.lower() not in SUFFIXES:
+            if name.startswith(".") or not is_wanted(name):
                 continue
             if path.is_file() and path.resolve().is_relative_to(root):
                 yield path

@@ -1,12 +1,14 @@
-"""JSON lines, plain or gzip-compressed, read as a stream that names the place of every fault."""
+"""JSON lines, plain or compressed by gzip or bzip2, read as a stream that names the place of every fault."""
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 import orjson
 
@@ -15,41 +17,51 @@ from polyhop.errors import DataError
 LONGEST_LINE = 64 * 2**20
 """Bytes. A longer line is an error: a few compressed kilobytes can unfold into a line that fills the memory."""
 
-_GZIP_MAGIC = b"\x1f\x8b"
-_DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
+DAMAGED = (EOFError, zlib.error, OSError)
+"""What reading a compressed stream raises when it is cut short or damaged."""
+
 _BOM = b"\xef\xbb\xbf"
 
 
 def open_bytes(path: Path) -> BinaryIO:
-    """Open a file for reading, unpacking it when its first bytes say gzip, whatever its name.
+    """Open a file for reading, unpacking it when its first bytes say gzip or bzip2, whatever its name.
 
     Raises:
         DataError: the file is missing or cannot be read.
     """
     try:
-        stream = path.open("rb")
-        if stream.read(2) == _GZIP_MAGIC:
-            stream.close()
-            return cast(BinaryIO, gzip.open(path, "rb"))
-        stream.seek(0)
+        with path.open("rb") as stream:
+            start = stream.read(3)
+        return cast(BinaryIO, _opener(start)(path, "rb"))
     except FileNotFoundError:
         raise DataError("no such file", path) from None
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}", path) from error
-    return stream
+
+
+def unpacked(stream: BufferedReader) -> BinaryIO:
+    """A stream's bytes, unpacked when the first of them say gzip or bzip2."""
+    opener = _opener(stream.peek(3)[:3])
+    return stream if opener is open else cast(BinaryIO, opener(stream, "rb"))
+
+
+def _opener(start: bytes) -> Callable[..., IO[Any]]:
+    if start.startswith(b"\x1f\x8b"):
+        return gzip.open
+    return bz2.open if start == b"BZh" else open
 
 
 def peek(path: Path) -> bytes:
     """The first bytes of a file that are not blank, to tell its format; b"" for a blank file.
 
     Raises:
-        DataError: the file is missing, cannot be read, or is damaged gzip.
+        DataError: the file is missing, cannot be read, or is damaged by its compression.
     """
     with open_bytes(path) as stream:
         try:
             return stream.read(4096).removeprefix(_BOM).lstrip()
-        except _DAMAGED as error:
-            raise DataError(f"damaged gzip data: {error}", path) from error
+        except DAMAGED as error:
+            raise DataError(f"damaged or unreadable: {error}", path) from error
 
 
 def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
@@ -59,22 +71,27 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | DataError]]
         DataError: the file is missing, a line exceeds ``LONGEST_LINE``, or the compressed stream is damaged: nothing
             after such a place can be read, so these are never skipped.
     """
-    number = 0
     with open_bytes(path) as stream:
-        while True:
-            number += 1
-            try:
-                line = stream.readline(LONGEST_LINE + 1)
-            except _DAMAGED as error:
-                raise DataError(f"damaged gzip data: {error}", path, number) from error
-            if not line:
-                return
-            if len(line) > LONGEST_LINE:
-                raise DataError(f"a line of more than {LONGEST_LINE >> 20} MB; expected JSON lines", path, number)
-            if number == 1:
-                line = line.removeprefix(_BOM)
-            if not line.isspace():
-                yield number, _parse(line, path, number)
+        yield from objects_in(stream, path)
+
+
+def objects_in(stream: BinaryIO, path: Path) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
+    """``read_objects`` of an opened stream; ``path`` is its name in errors."""
+    number = 0
+    while True:
+        number += 1
+        try:
+            line = stream.readline(LONGEST_LINE + 1)
+        except DAMAGED as error:
+            raise DataError(f"damaged or unreadable: {error}", path, number) from error
+        if not line:
+            return
+        if len(line) > LONGEST_LINE:
+            raise DataError(f"a line of more than {LONGEST_LINE >> 20} MB; expected JSON lines", path, number)
+        if number == 1:
+            line = line.removeprefix(_BOM)
+        if not line.isspace():
+            yield number, _parse(line, path, number)
 
 
 def _parse(line: bytes, path: Path, number: int) -> dict[str, Any] | DataError:

@@ -17,6 +17,7 @@ from polyhop.data.lines import (
     strings_of,
     text_of,
 )
+from polyhop.data.shipped import or_shipped
 from polyhop.errors import DataError, SettingError, UnknownName
 from polyhop.types import Kind, Question
 
@@ -35,7 +36,7 @@ FORMAT = (
 
 
 def read_questions(path: str | Path, *, limit: int | None = None, skip_bad: bool = False) -> list[Question]:
-    """The questions of a file in order, the first ``limit`` of them.
+    """The questions of a file in order, the first ``limit`` of them; ``demo`` is the set that ships inside.
 
     A line without an id is given one from its number (``q17``). With ``skip_bad`` a malformed line is left out.
 
@@ -46,7 +47,7 @@ def read_questions(path: str | Path, *, limit: int | None = None, skip_bad: bool
     """
     if limit is not None and limit < 0:
         raise SettingError(f"limit is {limit}; it is a number of questions, 0 or more")
-    path = Path(path)
+    path = or_shipped(path, "questions")
     start = peek(path)
     if start and not start.startswith(b"{"):
         raise DataError(f"unknown format of questions: begins with {start[:40]!r}. Accepted: {FORMAT}.", path)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from polyhop.errors import UsageError
-from polyhop.evaluation.report import Report
+from polyhop.evaluation.report import Mean, Report
 
 RESAMPLES = 10_000
+
+Row: TypeAlias = Mapping[str, Any]
+"""A line of a predictions file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +39,17 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What differs between two runs. ``flipped``: questions right (EM) in one run only, as (id, first, second)."""
+    """What differs between two runs. ``flipped``: questions right (EM) in one run only, as (id, first, second).
+
+    ``misled`` (SearChain, Table 3): where one of the runs never searched and the other did, the share of the questions
+    right (cover-EM) closed-book, ``n`` of them, that are wrong with search. Lower is better.
+    """
 
     first: Report
     second: Report
     metrics: Mapping[str, Difference]
     flipped: Sequence[tuple[str, str, str]]
+    misled: Mean | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
@@ -49,6 +57,7 @@ class Comparison:
             "first": {"method": self.first.method, "lm": self.first.lm, "dataset": self.first.dataset},
             "second": {"method": self.second.method, "lm": self.second.lm, "dataset": self.second.dataset},
             "metrics": {name: difference.to_dict() for name, difference in self.metrics.items()},
+            "misled": self.misled.to_dict() if self.misled else None,
             "flipped": [{"id": name, "first": one, "second": other} for name, one, other in self.flipped],
         }
 
@@ -61,20 +70,35 @@ def compare(first: Report, second: Report, *, seed: int = 0) -> Comparison:
     if not common:
         raise UsageError("the two runs have no question in common")
     pairs = [(ours[name], theirs[name]) for name in common]
-    names = [name for name in pairs[0][0]["metrics"] if all(name in row["metrics"] for pair in pairs for row in pair)]
+    scores = [(a["metrics"], b["metrics"]) for a, b in pairs]
+    names = dict.fromkeys(name for one, other in scores for name in one if name in other)
     return Comparison(
         first,
         second,
-        {name: _difference([(a["metrics"][name], b["metrics"][name]) for a, b in pairs], seed) for name in names},
+        {name: difference([(a[name], b[name]) for a, b in scores if name in a and name in b], seed) for name in names},
         [
             (a["id"], a["prediction"], b["prediction"])
             for a, b in pairs
-            if a["metrics"].get("em") != b["metrics"].get("em")
+            if {a["metrics"].get("em"), b["metrics"].get("em")} == {0, 1}
         ],
+        _misled(pairs),
     )
 
 
-def _difference(pairs: Sequence[tuple[float, float]], seed: int) -> Difference:
+def _misled(pairs: Sequence[tuple[Row, Row]]) -> Mean | None:
+    searched = [any(row["usage"]["searches"] for row in rows) for rows in zip(*pairs, strict=True)]
+    if searched[0] == searched[1]:
+        return None
+    closed, searching = (0, 1) if searched[1] else (1, 0)
+    both = [pair for pair in pairs if all("cover_em" in row["metrics"] for row in pair)]
+    right = [pair for pair in both if pair[closed]["metrics"]["cover_em"] == 1]
+    if not right:
+        return None
+    return Mean(sum(pair[searching]["metrics"]["cover_em"] != 1 for pair in right) / len(right), len(right))
+
+
+def difference(pairs: Sequence[tuple[float, float]], seed: int = 0) -> Difference:
+    """The mean difference of pairs, one a question, with its interval. The same seed gives the same interval."""
     values = np.asarray(pairs, dtype=np.float64)
     gains = values[:, 1] - values[:, 0]
     random = np.random.default_rng(seed)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from polyhop.errors import UnknownName
 from polyhop.trace import Usage, add_usage
+
+OF_THE_QUESTION = ("type", "hops")
+"""What a prediction's row tells of its question, not of the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,28 @@ class Report:
     def parsed_at_first_try(self) -> float | None:
         """Share of model replies that could be read without asking again; None when nothing was asked."""
         return self.usage.parsed_first_try / self.usage.asked if self.usage.asked else None
+
+    def only(self, keep: Callable[[Mapping[str, Any]], bool]) -> Report:
+        """The report on the questions whose prediction row is kept; those that failed have none."""
+        rows = [row for row in self.rows if keep(row)]
+        return Report.of(rows, {}, method=self.method, lm=self.lm, dataset=self.dataset)
+
+    def by(self, key: str) -> dict[str, Report]:
+        """A report for each value of ``key``, in order: ``type`` (the dataset's own), ``hops`` (gold steps, else gold
+        passages) or a statistic of the method.
+
+        Questions without a value are left out. ``UnknownName`` when none has one.
+        """
+
+        def value(row: Mapping[str, Any]) -> str | None:
+            told = row.get(key) if key in OF_THE_QUESTION else row["statistics"].get(key)
+            return told if told is None or isinstance(told, str) else f"{told:g}"
+
+        found = {told for row in self.rows if (told := value(row)) is not None}
+        if not found:
+            raise UnknownName("key to group by", key, sorted({*OF_THE_QUESTION, *self.statistics} - {key}))
+        order = sorted(found) if key == "type" else sorted(found, key=float)
+        return {one: self.only(lambda row, one=one: value(row) == one) for one in order}  # type: ignore[misc]
 
     def to_dict(self) -> dict[str, Any]:
         """What ``metrics.json`` holds."""

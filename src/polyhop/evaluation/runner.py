@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from polyhop.evaluation.report import Report
 from polyhop.evaluation.store import RunFolder
 from polyhop.metrics import score_answer, score_passages
 from polyhop.pipeline import LM, LoopThread, Pipeline, Source
+from polyhop.retrieval.base import AskingRetriever
 from polyhop.types import Answer, Question
 
 CONCURRENCY = 16
@@ -37,21 +38,22 @@ def evaluate(
     concurrency: int = CONCURRENCY,
     skip_bad: bool = False,
     progress: Progress | None = None,
+    title: str | None = None,
     **options: Any,
 ) -> Report:
     """Answer a dataset's questions and report metrics, statistics and cost.
 
     ``out``: the run's folder; predictions are appended there as questions finish, and a run that was stopped goes on
-    where it was. ``options``: those of ``Pipeline`` and the method's settings. A question that fails is named in
-    ``Report.failed`` and tried again by the next run on the folder.
+    where it was. ``title``: the dataset's name, else its file's. ``options``: those of ``Pipeline`` and the method's
+    settings. A question that fails is named in ``Report.failed`` and tried again by the next run on the folder.
     """
     questions = dataset if not isinstance(dataset, (str, Path)) else read_questions(dataset, skip_bad=skip_bad)
     questions = list(questions)[:limit]
-    name = Path(dataset).name if isinstance(dataset, (str, Path)) else "questions"
+    name = title or (Path(dataset).name if isinstance(dataset, (str, Path)) else "questions")
     if len({question.id for question in questions}) < len(questions):
         raise UsageError("two questions have the same id")
     with Pipeline(corpus, method, lm, **options) as pipeline:
-        settings = _resolved(pipeline, name, questions, options)
+        settings = run_settings(pipeline, name)
         folder = RunFolder(out, settings, questions) if out is not None else None
         thread = LoopThread()
         try:
@@ -65,6 +67,11 @@ def evaluate(
         if folder is not None:
             folder.finish(rows, report.to_dict())
         return report
+
+
+def after(progress: Progress | None, before: int, total: int) -> Progress | None:
+    """``progress`` for one of several runs: ``before`` questions of ``total`` were done by those before it."""
+    return (lambda done, _: progress(before + done, total)) if progress else None
 
 
 async def run_questions(
@@ -95,7 +102,7 @@ async def run_questions(
                     raise PolyhopError(f"every question fails: {error!r}") from error
             else:
                 in_a_row = 0
-                rows[question.id] = prediction(question, answer, position)
+                rows[question.id] = prediction(question, answer, position, answers=pipeline.answers)
                 if folder:
                     folder.append(rows[question.id], answer)
             if progress:
@@ -110,19 +117,21 @@ async def run_questions(
     return [rows[question.id] for question in questions if question.id in rows], failed
 
 
-def prediction(question: Question, answer: Answer, position: int) -> dict[str, Any]:
-    """One line of ``predictions.jsonl``."""
+def prediction(question: Question, answer: Answer, position: int, *, answers: bool = True) -> dict[str, Any]:
+    """One line of ``predictions.jsonl``; without metrics of the answer where the method does not give one."""
+    scores = score_answer(answer.text, question) if answers else {}
     return {
         "id": question.id,
         "question": question.text,
         "type": question.metadata.get("type"),
+        "hops": len(question.steps) or len(set(question.gold_ids or question.gold_titles)) or None,
         "answers": list(question.answers),
         "prediction": answer.text,
         "supported": answer.supported,
         "confidence": answer.confidence,
         "abstained": answer.abstained,
         "passages": [passage.id for passage in answer.passages],
-        "metrics": {**score_answer(answer.text, question), **score_passages(answer.passages, question)},
+        "metrics": {**scores, **score_passages(answer.passages, question)},
         "statistics": {**answer.statistics, **gold_statistics(question, answer)},
         "budget": answer.trace.budget,
         "usage": answer.usage.to_dict(),
@@ -130,20 +139,23 @@ def prediction(question: Question, answer: Answer, position: int) -> dict[str, A
     }
 
 
-def _resolved(
-    pipeline: Pipeline, dataset: str, questions: Sequence[Question], options: Mapping[str, Any]
-) -> dict[str, Any]:
+def run_settings(pipeline: Pipeline, dataset: str) -> dict[str, Any]:
     """Every setting of a run, as ``run.json`` holds it."""
-    models = pipeline.engine.models.by_name
+    needs = frozenset(pipeline.method.needs(pipeline.settings))
+    scores = any(need.startswith("score") for need in needs)
+    asks = pipeline.answers or scores or isinstance(pipeline.engine.retriever, AskingRetriever)
+    models = pipeline.engine.models.by_name if asks else {}
     budget = pipeline.engine.budget
-    reads = "reader" in pipeline.method.needs
+    reads = "reader" in needs
     return {
         "method": pipeline.method.name,
         "settings": {name: list(v) if isinstance(v, tuple) else v for name, v in pipeline.settings.items()},
         "lm": ", ".join(
             model.name if name == "default" else f"{name}={model.name}" for name, model in sorted(models.items())
-        ),
+        )
+        or "no model",
         "retriever": getattr(pipeline.engine.retriever, "name", "of the caller's own"),
+        "reranker": pipeline.reranker.name if pipeline.reranker else None,
         "reader": getattr(pipeline.engine.reader, "name", "of the caller's own") if reads else None,
         "corpus": pipeline.index.fingerprint if pipeline.index is not None else None,
         "rendering": pipeline.engine.rendering,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -15,11 +15,11 @@ from polyhop.errors import PolyhopError, SettingError, UnknownName, UsageError
 from polyhop.evaluation.calibration import Threshold, auroc, best_threshold, threshold
 from polyhop.evaluation.compare import Difference, compare
 from polyhop.evaluation.report import Report
-from polyhop.evaluation.runner import CONCURRENCY, Progress, evaluate
+from polyhop.evaluation.runner import CONCURRENCY, Progress, after, evaluate
 from polyhop.methods.registry import method_named
 from polyhop.pipeline import LM, LoopThread, Source
-from polyhop.readers import Reader, open_reader, spans_of, threshold_of
-from polyhop.retrieval import open_retriever
+from polyhop.readers import AskingReader, Reader, open_reader, spans_of, threshold_of
+from polyhop.retrieval import open_plain_retriever
 from polyhop.retrieval.index import Index
 from polyhop.text import normalise
 from polyhop.types import Passage, Question, Read
@@ -217,7 +217,7 @@ def tune(
     reports = []
     for number, point in enumerate(points):
         out = Path(work) / _folder(point) if work is not None else None
-        told = _after(progress, number * len(questions), len(points) * len(questions))
+        told = after(progress, number * len(questions), len(points) * len(questions))
         reports.append(evaluate(dataset, corpus, method, lm, out=out, progress=told, **{**common, **point}))
     measured = [Point(point, report) for point, report in zip(points, reports, strict=True)]
     best = _best(measured, objective)
@@ -239,7 +239,7 @@ def _in_passages(question: Question) -> bool:
 
 
 def _pairs(questions: Sequence[Question], index: Index, retriever: str, k: int) -> Iterator[tuple[Question, Passage]]:
-    searcher = open_retriever(retriever, index)
+    searcher = open_plain_retriever(retriever, index)
     titles = {title for question in questions if not question.gold_ids for title in question.gold_titles}
     titled = {passage.title: passage for passage in index.passages if passage.title in titles} if titles else {}
     for question in questions:
@@ -250,7 +250,7 @@ def _pairs(questions: Sequence[Question], index: Index, retriever: str, k: int) 
 
 
 async def _confidences(
-    reader: Reader | Read, pairs: Sequence[tuple[Question, Passage]], progress: Progress | None
+    reader: Reader | AskingReader | Read, pairs: Sequence[tuple[Question, Passage]], progress: Progress | None
 ) -> list[float]:
     found = []
     for done, (question, passage) in enumerate(pairs, 1):
@@ -289,10 +289,6 @@ def _folder(point: Mapping[str, Any]) -> str:
     'retrieve_below=0.8,keep_above=0.4'
     """
     return ",".join(f"{name}={value}" for name, value in point.items())
-
-
-def _after(progress: Progress | None, before: int, total: int) -> Callable[[int, int], None] | None:
-    return (lambda done, _: progress(before + done, total)) if progress else None
 
 
 def _best(points: Sequence[Point], objective: str) -> Point:

@@ -19,6 +19,7 @@ from polyhop.lm.base import (
 
 if TYPE_CHECKING:
     from polyhop.lm.cache import CachedLM, CompletionCache
+    from polyhop.lm.hf import TransformersLM
     from polyhop.lm.names import lm_names, open_lm, register_lm
     from polyhop.lm.openai import OpenAICompatible
     from polyhop.lm.pocket import Pocket
@@ -30,6 +31,7 @@ _HOMES = {
     "OpenAICompatible": "polyhop.lm.openai",
     "Pocket": "polyhop.lm.pocket",
     "ScriptedLM": "polyhop.lm.scripted",
+    "TransformersLM": "polyhop.lm.hf",
     "lm_names": "polyhop.lm.names",
     "open_lm": "polyhop.lm.names",
     "register_lm": "polyhop.lm.names",
@@ -51,6 +53,7 @@ __all__ = [
     "ScriptedLM",
     "TokenScores",
     "TokenUsage",
+    "TransformersLM",
     "lm_names",
     "open_lm",
     "register_lm",

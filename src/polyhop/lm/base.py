@@ -117,13 +117,20 @@ class Completion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreRequest:
-    """Ask for the log-probability of ``target`` after ``prompt``; ``temperature`` divides the logits first."""
+    """Ask for the log-probability of ``target`` after ``prompt``; ``temperature`` divides the logits first.
+
+    One space joins the two, whatever space they end and begin with.
+    """
 
     task: str
     prompt: str
     target: str
     fields: Mapping[str, Any] = field(default_factory=dict)
     temperature: float = 1.0
+
+    def digest(self) -> str:
+        """A short hash of the prompt, the same in every process."""
+        return _digest(self.prompt).hex()
 
 
 @dataclass(frozen=True, slots=True)

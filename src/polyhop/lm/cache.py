@@ -175,6 +175,7 @@ class CachedLM:
         self.cache = CompletionCache() if cache is None else cache
         self._identity = str(getattr(model, "identity", model.name))
         self._calls: dict[tuple[bytes, asyncio.AbstractEventLoop], _Call] = {}
+        self._scores: dict[tuple[bytes | int, asyncio.AbstractEventLoop], asyncio.Future[TokenScores]] = {}
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "model":
@@ -208,21 +209,50 @@ class CachedLM:
         return replace(completion, cached=True, retries=0) if joined else completion
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:
-        """The kept scores, and the model's for the rest, each distinct request asked once."""
+        """The kept scores, and the model's for the rest, each distinct request asked once; one that another caller
+        waits for is waited for too."""
         if not self.capabilities.score:
             raise CapabilityError(f"{self.name} cannot score given text")
         keys = [request_key(self._identity, request) if self.cache.on else None for request in requests]
-        known = {key: scores for key in keys if key is not None and (scores := self.cache.scores(key))}
-        asked: dict[Any, ScoreRequest] = {}
-        for place, (key, request) in enumerate(zip(keys, requests, strict=True)):
-            if key not in known:
-                asked.setdefault(key or place, request)
+        wanted = {key or place: one for place, (key, one) in enumerate(zip(keys, requests, strict=True))}
+        found: dict[bytes | int, TokenScores] = {
+            key: scores for key in wanted if isinstance(key, bytes) and (scores := self.cache.scores(key))
+        }
+        loop = asyncio.get_running_loop()
+        while missing := {key: one for key, one in wanted.items() if key not in found}:
+            others = {key: self._scores[key, loop] for key in missing if (key, loop) in self._scores}
+            mine = {key: one for key, one in missing.items() if key not in others}
+            if mine:
+                found |= await self._ask_scores(mine, loop)
+            if others:
+                await asyncio.wait(others.values())
+            found |= {key: other.result() for key, other in others.items() if not other.cancelled()}
+        return [found[key or place] for place, key in enumerate(keys)]
+
+    async def _ask_scores(
+        self, asked: Mapping[bytes | int, ScoreRequest], loop: asyncio.AbstractEventLoop
+    ) -> dict[bytes | int, TokenScores]:
+        """The model's scores, kept; whoever wants one meanwhile waits for it, and asks anew if this is cancelled."""
+        promises: dict[bytes | int, asyncio.Future[TokenScores]] = {key: loop.create_future() for key in asked}
+        self._scores.update({(key, loop): promise for key, promise in promises.items() if isinstance(key, bytes)})
         model: Any = self.model
-        new = dict(zip(asked, await model.score(list(asked.values())), strict=True)) if asked else {}
-        for key, scores in new.items():
-            if isinstance(key, bytes):
-                self.cache.keep(key, scores, model=self.name, task=asked[key].task)
-        return [known[key] if key in known else new[key or place] for place, key in enumerate(keys)]
+        try:
+            new = dict(zip(asked, await model.score(list(asked.values())), strict=True))
+        except Exception as error:
+            for promise in promises.values():
+                promise.set_exception(error)
+                promise.exception()  # seen, though nobody else may wait
+            raise
+        else:
+            for key, scores in new.items():
+                promises[key].set_result(scores)
+                if isinstance(key, bytes):
+                    self.cache.keep(key, scores, model=self.name, task=asked[key].task)
+            return new
+        finally:
+            for key, promise in promises.items():
+                promise.cancel()  # of no effect on one that is settled
+                self._scores.pop((key, loop), None)
 
     async def aclose(self) -> None:
         """Close the model, and have all its replies on disk."""

@@ -90,12 +90,16 @@ class Server:
         self._reached = False
         weakref.finalize(self, _drop_all, self._links)
 
-    async def post(self, url: str, body: bytes, read: Callable[[Any], T], tokens: int = 0) -> tuple[T, int]:
+    async def post(
+        self, url: str, body: bytes, read: Callable[[Any], T], tokens: int = 0, *, retries: int | None = None
+    ) -> tuple[T, int]:
         """What ``read`` makes of the server's JSON, and how many attempts failed before; ``Failed`` when none is left.
 
         ``read`` raises ``BadReply`` for JSON that is no reply. A place in the limiter is held while backing off: a
-        server in trouble is asked by fewer calls at once. ``tokens`` is the estimate for the rates.
+        server in trouble is asked by fewer calls at once. ``tokens`` is the estimate for the rates. ``retries`` is the
+        server's own number where it is None.
         """
+        most = self.retries if retries is None else retries
         link = self._link()
         failures = 0
         started = time.monotonic()
@@ -105,7 +109,7 @@ class Server:
                 if not isinstance(outcome, Trouble):
                     value, slot.used = outcome
                     return value, failures
-                if failures >= self.retries or not self._passing(outcome):
+                if failures >= most or not self._passing(outcome):
                     raise Failed(outcome, failures + 1, time.monotonic() - started)
                 wait = troubles.pause(failures, outcome.retry_after)
                 logger.info("%s: %s; trying again in %.1f s", self.address.shown, outcome.what, wait)

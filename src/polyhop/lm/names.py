@@ -1,4 +1,5 @@
-"""Models by name: ``pocket``, ``openai:MODEL[@URL]``, ``scripted:FILE``, ``replay:RUN_DIR``, others registered."""
+"""Models by name: ``pocket``, ``openai:MODEL[@URL]``, ``hf:PATH_OR_NAME``, ``scripted:FILE``, ``replay:RUN_DIR``, and
+others registered."""
 
 from __future__ import annotations
 
@@ -91,6 +92,14 @@ def _openai(rest: str, **options: Any) -> LanguageModel:
             f"openai:{rest}: a server's address begins with http:// or https://, as in @http://{found['host']}/v1"
         )
     return OpenAICompatible(rest, **options)
+
+
+@register_lm("hf")
+def _hf(rest: str, **options: Any) -> LanguageModel:
+    from polyhop.lm.hf import TransformersLM
+
+    _check_options("hf", TransformersLM, options)
+    return TransformersLM(rest, **options)
 
 
 @register_lm("scripted")

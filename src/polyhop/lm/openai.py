@@ -5,24 +5,26 @@ A thin client of its own on aiohttp and orjson: see benchmarks/lm_client.py for 
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import orjson
 
 from polyhop.errors import CapabilityError, LMError, SettingError
 from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, TokenScores
+from polyhop.lm.echo import WAYS, Way
 from polyhop.lm.http import Address, Server
 from polyhop.lm.limits import Rates
 from polyhop.lm.parameters import Parameters
+from polyhop.lm.scoring import ServerScores
 from polyhop.lm.trouble import Failed, explain
-from polyhop.lm.wire import FILTERED, flatten, read_chat, read_completion, read_echo, response_format, to_json
+from polyhop.lm.wire import FILTERED, flatten, read_chat, read_completion, response_format, to_json
 
 DEFAULT_URL = "https://api.openai.com/v1"
 _MOST_STOPS = 4  # OpenAI takes no more; replies are cut at the others here
+Scoring = Way | Literal["auto"] | None
 T = TypeVar("T")
 
 
@@ -35,8 +37,11 @@ class OpenAICompatible:
     server can do; ``extra_body`` is merged into every request. A parameter the server turns out not to take is dropped
     from then on and counted in ``parameters.refused``.
 
-    With ``chat=False`` the messages' contents are joined by blank lines (``lm.wire.flatten``) and the model can score
-    given text, as long as the server echoes log-probabilities (vLLM does, llama.cpp's server does not).
+    With ``chat=False`` the messages' contents are joined by blank lines (``lm.wire.flatten``).
+
+    Given text is scored behind ``/completions``, chat or not, always at temperature 1. ``scoring`` says how the server
+    is asked: ``"echo"``, ``"prompt_logprobs"`` (``lm.echo`` tells who speaks which), ``"auto"`` to find it out before
+    the first score, which for OpenAI's own API, where no model does, means None: not at all.
 
     One object serves any number of event loops, one after the other or at once; ``max_concurrency`` holds for each,
     the limits a minute for all together. ``aclose`` belongs at the end. (llama.cpp's server stands still for seconds
@@ -60,6 +65,7 @@ class OpenAICompatible:
         retries: int = 6,
         json_schema: bool = True,
         logprobs: bool = True,
+        scoring: Scoring = "auto",
         extra_body: Mapping[str, Any] | None = None,
     ) -> None:
         if not model:
@@ -75,8 +81,9 @@ class OpenAICompatible:
             )
         self.model, self.url, self.chat = model, address.shown, chat
         self.name = f"openai:{model}" if official else f"openai:{model}@{address.shown}"
+        way = _checked_way(scoring, official)
         self.capabilities = Capabilities(
-            chat=chat, json_schema=json_schema, token_logprobs=logprobs, score=not chat, seed=True
+            chat=chat, json_schema=json_schema, token_logprobs=logprobs, score=way is not None, seed=True
         )
         self.parameters = Parameters(self.name)
         self._extra = _checked_extra(extra_body)
@@ -87,6 +94,9 @@ class OpenAICompatible:
         )
         self._ask_at = address.path("/chat/completions" if chat else "/completions")
         self._models_at = address.path("/models")
+        self._scores = way and ServerScores(
+            model, self._server, address.path("/completions"), None if way == "auto" else way, self._extra, self._error
+        )
         self._read = read_chat if chat else read_completion
         self._formats: dict[str, tuple[Mapping[str, Any], orjson.Fragment]] = {}
         settings = {"chat": chat, "json_schema": json_schema, "logprobs": logprobs, "extra_body": self._extra}
@@ -120,44 +130,22 @@ class OpenAICompatible:
         return replace(reply, retries=failures) if failures else reply
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:
-        """The log-probability of each target's tokens after its prompt (``lm.wire.read_echo`` says which tokens)."""
-        if not self.capabilities.score:
-            raise CapabilityError(f"{self.name} cannot score text through chat: use chat=False, the plain completions")
+        """The log-probability of each target's tokens after its prompt (``lm.echo.read_scores`` says which tokens).
+
+        ``CapabilityError`` before any request for a temperature other than 1, and where scoring is off or the server
+        turns out not to score; ``LMError`` when a score cannot be had.
+        """
         if any(request.temperature != 1.0 for request in requests):
             raise CapabilityError(
                 f"{self.name} gives scores as they are, none at another temperature: -o temperature=1"
             )
-        tasks = [asyncio.ensure_future(self._score(request)) for request in requests]
+        if self._scores is None:
+            raise CapabilityError(f"{self.name} is not asked for scores (scoring=None); 'echo' would try")
         try:
-            return list(await asyncio.gather(*tasks))
-        finally:
-            for task in tasks:  # the others, when one has failed
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _score(self, request: ScoreRequest) -> TokenScores:
-        if not request.target:
-            return TokenScores((), ())
-        payload = {
-            "model": self.model,
-            "prompt": request.prompt + request.target,
-            "max_tokens": 1,  # 0 would do, but some servers refuse it and to llama-cpp-python it means no limit
-            "temperature": 1.0,
-            "echo": True,
-            "logprobs": 1,
-            **self._extra,
-        }
-        tokens = 0 if self._rates is None else _estimate(payload)
-        try:
-            scores, _ = await self._ask(payload, lambda data: read_echo(data, request), tokens)
-        except Failed as failed:
-            raise await self._error(failed) from None
-        if scores is None:
-            raise LMError(
-                f"{self.name} does not give the log-probabilities of a prompt (echo with logprobs): "
-                "vLLM, SGLang and llama-cpp-python do"
-            )
-        return scores
+            return await self._scores(requests)
+        except CapabilityError as error:
+            self.capabilities = replace(self.capabilities, score=False)
+            raise CapabilityError(f"{self.name} {error}") from None
 
     async def _ask(self, payload: dict[str, Any], read: Callable[[Any], T], tokens: int) -> tuple[T, int]:
         """Post the payload, without what this server does not take."""
@@ -225,6 +213,12 @@ def _checked_key(key: str | None) -> str | None:
     if not (key.isascii() and key.isprintable()):
         raise SettingError("the API key has characters that no HTTP header can hold; is it pasted whole and alone?")
     return key or None
+
+
+def _checked_way(scoring: Scoring, official: bool) -> Scoring:
+    if scoring not in ("auto", None, *WAYS):
+        raise SettingError(f"scoring={scoring!r}: must be 'auto', {', '.join(map(repr, WAYS))} or None")
+    return None if scoring == "auto" and official else scoring
 
 
 def _checked_extra(extra: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -1,42 +1,41 @@
-"""``replay:RUN_DIR``: the replies of a finished run, from its traces. Nothing is asked of any model."""
+"""``replay:RUN_DIR``: the replies and scores of a finished run, from its traces. Nothing is asked of any model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from polyhop.errors import DataError, LMError
-from polyhop.lm.base import Capabilities, Completion, Request, TokenUsage
+from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, TokenScores, TokenUsage
 
 
 class ReplayLM:
-    """Answers each call as it was answered in a run: the same prompt and the same draw give the same reply.
+    """Answers each call as it was answered in a run: the same prompt and the same draw give the same reply, the same
+    target after the same prompt the same log-probabilities (their tokens' spelling is not kept).
 
     Raises ``DataError`` when the folder holds no traces, and ``LMError`` for a call the run did not make.
     """
 
-    capabilities = Capabilities(json_schema=True, token_logprobs=True, seed=True)
+    capabilities = Capabilities(json_schema=True, token_logprobs=True, score=True, score_temperature=True, seed=True)
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.name = f"replay:{self.folder}"
         self._calls: dict[tuple[str, str, int], Mapping[str, Any]] = {}
+        self._scores: dict[tuple[str, str, str, float], tuple[float, ...]] = {}
         for path in sorted((self.folder / "traces").glob("*.json")):
             self._load(path)
-        if not self._calls:
+        if not self._calls and not self._scores:
             raise DataError("no traces of a run to replay", self.folder)
 
     async def complete(self, request: Request) -> Completion:
         """The recorded reply of this call."""
         call = self._calls.get((request.task, request.digest(), request.sample))
         if call is None:
-            raise LMError(
-                f"{self.name} has no reply to this {request.task} call: the run was made with other settings, prompts "
-                "or passages. Replay it with the same ones, or name a model"
-            )
+            raise self._unknown("reply to", request.task)
         return Completion(
             text=call["text"],
             value=call["output"],
@@ -51,11 +50,30 @@ class ReplayLM:
             reasoning=call["reasoning"],
         )
 
+    async def score(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:
+        """The recorded scores of these targets."""
+        scores = []
+        for request in requests:
+            logprobs = self._scores.get((request.task, request.digest(), request.target, request.temperature))
+            if logprobs is None:
+                raise self._unknown("score for", request.task)
+            scores.append(TokenScores(("",) * len(logprobs), logprobs))
+        return scores
+
+    def _unknown(self, what: str, task: str) -> LMError:
+        return LMError(
+            f"{self.name} has no {what} this {task} call: the run was made with other settings, prompts or passages. "
+            "Replay it with the same ones, or name a model"
+        )
+
     def _load(self, path: Path) -> None:
         try:
             for step in orjson.loads(path.read_bytes())["trace"]["steps"]:
                 if step["kind"] == "ask":
                     self._calls[step["task"], step["prompt"], step["sample"]] = step
+                elif step["kind"] == "score":
+                    for target, logprobs in zip(step["targets"], step["tokens"], strict=True):
+                        self._scores[step["task"], step["prompt"], target, step["temperature"]] = tuple(logprobs)
         except (ValueError, TypeError, KeyError):
             raise DataError("not a trace of a run", path) from None
 

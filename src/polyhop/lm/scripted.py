@@ -28,7 +28,8 @@ Script: TypeAlias = "Callable[[str, Fields], Reply | Awaitable[Reply]] | Mapping
 Entry: TypeAlias = "Reply | Sequence[Reply] | Callable[[Fields], Reply | Awaitable[Reply]]"
 """One reply for good, several in turn, or a function of the fields."""
 
-Score: TypeAlias = "Callable[[ScoreRequest], TokenScores | float]"
+Score: TypeAlias = "Callable[[ScoreRequest], TokenScores | Sequence[float] | float]"
+"""A target's scores: whole, as log-probabilities of its tokens, or one number for all of it."""
 
 
 class ScriptedLM:
@@ -36,8 +37,10 @@ class ScriptedLM:
 
     A list of replies is given out in turn, and an error when it is used up. A mapping reply is the completion's
     ``value``, and its JSON the text. Usage is estimated at 4 characters a token. ``score`` gives a target's
-    ``TokenScores``, or their sum as one number. ``calls`` holds the requests in the order they came, ``score_calls``
-    those to ``score``.
+    ``TokenScores``, their log-probabilities alone (one a token: the target's words, as far as they go), or one number,
+    the target then being one token. ``calls`` holds the requests in the order they came, ``score_calls`` those to
+    ``score``. A model made without ``capabilities`` has those its script can serve: scores, at any temperature, where
+    there is a ``score``.
 
     >>> lm = ScriptedLM({"answer.direct": {"answer": "Paris"}, "resp.plan": ["Where?", "When?"]})
     >>> asyncio.run(lm.complete(Request(task="answer.direct", fields={}, messages=[]))).text
@@ -106,10 +109,7 @@ class ScriptedLM:
         self.score_calls.extend(requests)
         if self.latency:
             await asyncio.sleep(self.latency)
-        given = [(request.target, self._score(request)) for request in requests]
-        return [
-            value if isinstance(value, TokenScores) else TokenScores((target,), (value,)) for target, value in given
-        ]
+        return [_token_scores(request.target, self._score(request)) for request in requests]
 
     def _next(self, request: Request) -> Any:
         script, task = self._script, request.task
@@ -191,6 +191,15 @@ def _text(value: Any) -> str:
     if isinstance(value, Mapping):
         return "\n".join(map(_text, value.values()))
     return "\n".join(map(_text, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+def _token_scores(target: str, given: TokenScores | Sequence[float] | float) -> TokenScores:
+    if isinstance(given, TokenScores):
+        return given
+    if isinstance(given, Sequence):
+        words = target.split()
+        return TokenScores(tuple(words[n] if n < len(words) else "" for n in range(len(given))), tuple(given))
+    return TokenScores((target,), (float(given),))
 
 
 def _completion(reply: Any, task: str) -> Completion:

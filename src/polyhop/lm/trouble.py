@@ -164,8 +164,8 @@ def _meaning(status: int, message: str, code: str) -> Meaning:
         return "filter"
     if "insufficient_quota" in code or message.startswith("Request too large"):
         return "quota"
-    if status >= 500 and "validation error" in message:  # llama-cpp-python's server, of a request it cannot read
-        return "final"
+    if status >= 500 and ("validation error" in message or "logits_all" in message):
+        return "final"  # llama-cpp-python's server, of a request it cannot read or is not set up for
     if status in _PASSING or status >= 500 or status == 200:
         return "passing"
     return {401: "key", 403: "key", 404: "missing"}.get(status, "final")  # type: ignore[return-value]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
 from typing import Any
 
 import orjson
 
-from polyhop.lm.base import Completion, Message, Request, ScoreRequest, TokenScores, TokenUsage
+from polyhop.lm.base import Completion, Message, Request, TokenUsage
 from polyhop.lm.reasoning import Span, answer_spans, answer_tokens
 from polyhop.lm.trouble import BadReply
 from polyhop.text import estimate_tokens
@@ -69,35 +68,6 @@ def read_completion(data: Any, request: Request, stop: Sequence[str] = ()) -> Co
     if choice.get("finish_reason") == "content_filter":
         return _filtered(data, request)
     return _completion(data, request, choice, text, None, stop)
-
-
-def read_echo(data: Any, request: ScoreRequest) -> TokenScores | None:
-    """The target's tokens in a reply of ``/completions`` to ``echo``, found by their place; None if none are echoed.
-
-    A token that begins in the prompt and ends in the target counts as the target's. The first token of the whole text
-    has no log-probability and is left out. Tokens before the prompt that the text does not show (a start token) are
-    allowed for, as are tokens generated after the target.
-    """
-    choice = _choice(data)
-    logprobs = choice.get("logprobs")
-    full = request.prompt + request.target
-    if not isinstance(logprobs, dict) or not logprobs.get("tokens") or not str(choice.get("text")).startswith(full):
-        return None
-    tokens: list[str] = logprobs["tokens"]
-    offsets: Sequence[int] = logprobs.get("text_offset") or [0, *accumulate(map(len, tokens))][:-1]
-    hidden = max(0, offsets[-1] + len(tokens[-1]) - len(choice["text"]))
-    begin, end = hidden + len(request.prompt), hidden + len(full)
-    found = [
-        (token, value)
-        for token, value, start in zip(tokens, logprobs["token_logprobs"], offsets, strict=False)
-        if start + len(token) > begin and start < end
-    ]
-    # A server that repeats the prompt but scores only what it generates must not pass for one that scores the target.
-    spelt = "".join(token for token, _ in found)
-    if _letters(request.target) not in _letters(spelt) and "bytes:" not in spelt:
-        return None
-    scored = [(token, float(value)) for token, value in found if value is not None]
-    return TokenScores(tuple(token for token, _ in scored), tuple(value for _, value in scored))
 
 
 def _choice(data: Any) -> dict[str, Any]:
@@ -211,11 +181,6 @@ def _strict(schema: Any) -> Any:
         strict["additionalProperties"] = False
         strict["required"] = list(schema["properties"])
     return strict
-
-
-def _letters(text: str) -> str:
-    """What of a text every tokenizer's way of showing tokens agrees on."""
-    return re.sub(r"[^a-zA-Z0-9]", "", text)
 
 
 def _mended(value: Any) -> Any:

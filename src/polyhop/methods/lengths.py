@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from polyhop.types import Passage
 
@@ -28,3 +29,16 @@ def cut_to_fit(passages: Sequence[Passage], fits: Callable[[list[Passage]], bool
             most = run.count_tokens(last.text)
             return ending(bisect_right(range(1, most + 1), False, key=lambda tokens: not fits(ending(tokens))))
     return kept
+
+
+def cut_oldest(
+    steps: Sequence[Mapping[str, Any]], fits: Callable[[list[Mapping[str, Any]]], bool], run: Run
+) -> list[Mapping[str, Any]]:
+    """The steps with their ``passages`` cut until they fit, those of the oldest steps first."""
+
+    def holding(newest_first: Sequence[Passage]) -> list[Mapping[str, Any]]:
+        left = iter(newest_first)
+        return [{**step, "passages": list(islice(left, len(step["passages"])))} for step in reversed(steps)][::-1]
+
+    passages = [passage for step in reversed(steps) for passage in step["passages"]]
+    return holding(cut_to_fit(passages, lambda few: fits(holding(few)), run))

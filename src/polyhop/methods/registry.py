@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import typing
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any, TypeAlias
@@ -21,14 +21,41 @@ BUILT_IN = (
     "polyhop.methods.ge",
     "polyhop.methods.resp",
     "polyhop.methods.searchain",
+    "polyhop.methods.promptrank",
     "polyhop.methods.baselines.one_shot",
+    "polyhop.methods.baselines.retrieval",
+    "polyhop.methods.baselines.chain_of_thought",
+    "polyhop.methods.baselines.auto_cot",
+    "polyhop.methods.baselines.recite",
+    "polyhop.methods.baselines.least_to_most",
+    "polyhop.methods.baselines.plan_solve",
+    "polyhop.methods.baselines.self_ask",
+    "polyhop.methods.baselines.react",
+    "polyhop.methods.baselines.plan_solve_ir",
+    "polyhop.methods.baselines.tot_ir",
+    "polyhop.methods.baselines.toolformer",
+    "polyhop.methods.baselines.iter_retgen",
+    "polyhop.methods.baselines.ircot",
+    "polyhop.methods.baselines.flare",
+    "polyhop.methods.baselines.dsp",
+    "polyhop.methods.baselines.sure",
+    "polyhop.methods.baselines.recomp",
+    "polyhop.methods.baselines.replug",
+    "polyhop.methods.baselines.verify_edit",
+    "polyhop.methods.baselines.era_cot",
 )
 """The modules whose import registers the methods polyhop ships."""
 
 Layers: TypeAlias = Callable[[Mapping[str, Any]], int]
 
-NEEDS = frozenset({"retriever", "links", "reader", "token_logprobs", "score"})
-"""What a method may need beyond a language model that completes."""
+Needs: TypeAlias = Callable[[Mapping[str, Any]], Iterable[str]]
+"""What a method needs under its resolved settings, of ``NEEDS``."""
+
+NEEDS = frozenset({"retriever", "links", "reader", "span_choice", "token_logprobs", "score", "score_temperature"})
+"""What a method may need beyond a language model that completes. The last three may name a prompt task after a colon,
+``score:TASK``: then only the model that does this task must be able to."""
+
+USUAL_RETRIEVER = "bm25"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +81,16 @@ class Setting:
 @dataclass(frozen=True, slots=True)
 class Method:
     """A registered method. ``layers(settings)``: the longest chain of calls, each waiting for the one before, that it
-    can come to (corrective retries aside)."""
+    can come to (corrective retries aside). ``retriever``: the one it starts from where none is named.
+    ``answers(settings)``: whether it answers, or only ranks passages."""
 
     name: str
     function: Callable[..., Awaitable[Answer]]
     paper: str
     layers: Layers
-    needs: frozenset[str]
+    needs: Needs
+    retriever: str = USUAL_RETRIEVER
+    answers: Callable[[Mapping[str, Any]], bool] = lambda settings: True
 
     @property
     def summary(self) -> str:
@@ -94,16 +124,23 @@ _loaded = False
 
 
 def method(
-    name: str, *, paper: str, layers: Layers, needs: tuple[str, ...] = ()
+    name: str,
+    *,
+    paper: str,
+    layers: Layers,
+    needs: tuple[str, ...] | Needs = (),
+    retriever: str = USUAL_RETRIEVER,
+    answers: Callable[[Mapping[str, Any]], bool] = lambda settings: True,
 ) -> Callable[[Callable[..., Awaitable[Answer]]], Callable[..., Awaitable[Answer]]]:
     """Register an async function ``(question, run, *, settings…) -> Answer`` as the method ``name``."""
-    if strange := set(needs) - NEEDS:
+    if not callable(needs) and (strange := {need.partition(":")[0] for need in needs} - NEEDS):
         raise UnknownName("need", min(strange), NEEDS)
+    needed = needs if callable(needs) else lambda settings: needs
 
     def register(function: Callable[..., Awaitable[Answer]]) -> Callable[..., Awaitable[Answer]]:
         if (there := _registered.get(name)) and there.function.__module__ != function.__module__:
             raise UsageError(f"a method named {name!r} is already registered by {there.function.__module__}")
-        _registered[name] = Method(name, function, paper, layers, frozenset(needs))
+        _registered[name] = Method(name, function, paper, layers, needed, retriever, answers)
         return function
 
     return register

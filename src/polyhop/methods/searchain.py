@@ -10,7 +10,8 @@ too; a span that is empty, or normalises to nothing, is no answer and neither ve
 stands in every answer); an unsolved query without a span is fed back with its passage alone, one without a passage
 with nothing, and its node is recorded with the answer the next chain gives; ROUGE is ROUGE-L, its F by default. A
 passed-over unsolved query (``completion=false``) is not processed: a later chain may answer it. Where the final content
-cannot be read, the last chain's final answer stands. FEVER's prompt had 4 shots in the paper: ``shots=4``.
+cannot be read, the last chain's final answer stands. Table 8's demonstrations are counted by a question's kind, the
+same for both prompts. ``verify`` judges the references, which the paper left to people.
 
 Example: "Where was the director of Dark Mill born?" The model writes: who directed it (Ann Lee), where was Ann Lee born
 (unsolved). The film's passage says Rolf Anders, and the reader is sure: the first node is corrected and the round ends.
@@ -22,48 +23,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from annotated_types import Ge, Le
 
+from polyhop.methods.references import Found, Recorded, Source, Verify, holds, resolve
 from polyhop.methods.registry import method
 from polyhop.metrics import rouge_l
 from polyhop.prompts.tasks import ChainOfQuery, QueryNode, TracedContent
-from polyhop.prompts.tasks.searchain import marks
-from polyhop.text import find_folded, normalise
-from polyhop.types import Answer, Citation, Evidence, NonNegative, Passage, Positive, Span
+from polyhop.text import normalise
+from polyhop.types import Answer, Evidence, Kind, NonNegative, Passage, Positive, Span, SpanChoice
 
 if TYPE_CHECKING:
     from polyhop.engine import Run
 
-Source: TypeAlias = Literal["lm", "corrected", "completed"]
 Feedback: TypeAlias = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """A node of the correct reasoning path R: its passage is its reference."""
-
-    query: str
-    answer: str
-    passage: Passage | None
-    source: Source
-
-
-class Found(NamedTuple):
-    """What search and reader say of a query: d, g and f of Algorithm 1."""
-
-    passage: Passage | None
-    answer: str | None
-    confidence: float
+def _needs(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    if not settings["open_book"]:
+        return ()
+    return ("retriever", "reader", "span_choice") if settings["span"] else ("retriever", "reader")
 
 
 @method(
     "searchain",
     paper="Search-in-the-Chain (Xu et al., 2024)",
     layers=lambda settings: (int(settings["max_rounds"]) if settings["open_book"] else 1) + 1,
-    needs=("retriever", "reader"),
+    needs=_needs,
 )
 async def search_in_the_chain(
     question: str,
@@ -78,7 +66,11 @@ async def search_in_the_chain(
     verification: bool = True,  # Table 1
     completion: bool = True,  # Table 1
     open_book: bool = True,  # Table 1: false is the Chain-of-Query alone
-    shots: NonNegative = 2,  # Table 8
+    span: SpanChoice | None = None,  # how a DPR reader picks its span; None: its own way
+    shots: NonNegative | None = None,  # None: Table 8's, by kind
+    # Beyond the paper.
+    verify: Verify = "containment",  # what supports a reference: its passage holds the answer, or the reader reads it
+    speculate: NonNegative = 0,  # so many nodes are looked up ahead of the walk; the result is the same
 ) -> Answer:
     """Generate a chain of queries, verify and complete its nodes, regenerate from the node fed back (Algorithm 1)."""
     theta = run.sure_above if confidence is None else confidence
@@ -89,12 +81,13 @@ async def search_in_the_chain(
     feedback: list[Feedback] = []
     retrieved: list[Passage] = []
     final: str | None = None
+    shown = _paper_shots(run.kind, open_book) if shots is None else shots
 
     async def generate() -> list[QueryNode]:
         nonlocal final
         chain: ChainOfQuery = await run.ask(
             "searchain.chain",
-            options={"shots": shots},
+            options={"shots": shown},
             question=question,
             kind=run.kind,
             chains=list(chains),
@@ -106,9 +99,11 @@ async def search_in_the_chain(
         return nodes
 
     async def traverse(nodes: Sequence[QueryNode], tree: ExitStack) -> Feedback | None:
-        for node in nodes:
-            if _key(node.query) in processed or not (node.answer or completion):
+        for at, node in enumerate(nodes):
+            if not is_due(node):
                 continue
+            for later in islice(filter(is_due, nodes[at + 1 :]), speculate):
+                ahead.send((later.query, reads(later)), scout, sure=False)
             with ExitStack() as leaf:
                 place = leaf.enter_context(run.branch("node", node.query))
                 told = await interact(node)
@@ -119,25 +114,38 @@ async def search_in_the_chain(
                     return told
         return None
 
+    def is_due(node: QueryNode) -> bool:
+        return _key(node.query) not in processed and bool(node.answer or completion)
+
+    def reads(node: QueryNode) -> bool:
+        return verification or not node.answer
+
     async def interact(node: QueryNode) -> Feedback | None:
         """Algorithm 1's IR: the feedback on a node, or None for "Pass"."""
-        read = await look_up(node)
+        hits, read = await look_up(node.query, reads(node), run)
+        retrieved.extend(hits)
         if not node.answer:
             if read.answer:
-                path.append(Recorded(node.query, read.answer, read.passage, "completed"))
+                path.append(Recorded(node.query, read.answer, read, "completed"))
             return _feedback(node, read, "complete")
-        if read.answer and read.confidence > theta and not consistent(node.answer, read):
-            path.append(Recorded(node.query, read.answer, read.passage, "corrected"))
+        if is_sure(read) and not consistent(node.answer, read):
+            path.append(Recorded(node.query, read.answer or "", read, "corrected"))
             return _feedback(node, read, "verify")
-        path.append(Recorded(node.query, node.answer, read.passage, "lm"))
+        path.append(Recorded(node.query, node.answer, read, "lm"))
         return None
 
-    async def look_up(node: QueryNode) -> Found:
-        hits = await run.search(node.query, k)
-        retrieved.extend(hits)
-        reads = hits and (verification or not node.answer)
-        spans = await run.read(node.query, hits) if reads else []
-        return _found(hits, spans)
+    async def look_up(query: str, is_read: bool, run: Run) -> tuple[list[Passage], Found]:
+        hits = await run.search(query, k)
+        if not (hits and is_read):
+            return hits, Found(hits[0] if hits else None)
+        return hits, _found(hits, await run.read(query, hits, span=span))
+
+    async def scout(place: tuple[str, bool]) -> None:
+        """Look up a node that the walk will probably come to; the walk takes what it needs."""
+        await look_up(*place, ahead.run)
+
+    def is_sure(read: Found) -> bool:
+        return read.answer is not None and read.confidence is not None and read.confidence > theta
 
     def consistent(answer: str, read: Found) -> bool:
         if is_long:
@@ -150,34 +158,71 @@ async def search_in_the_chain(
         for node in nodes:
             if node.answer and _key(node.query) == _key(waiting["query"]):
                 source: Source = "completed" if waiting["passage"] else "lm"
-                path.append(Recorded(waiting["query"], node.answer, waiting["passage"], source))
+                path.append(Recorded(waiting["query"], node.answer, Found(waiting["passage"], None, 0.0), source))
                 return
 
-    with run.gathering(), ExitStack() as tree:
-        while len(chains) < (max_rounds if open_book else 1):
-            nodes = await generate()
-            if not open_book:
-                path.extend(_told(nodes))
-                break
-            if feedback and not feedback[-1]["answer"]:
-                take_over(nodes, feedback[-1])
-            told = await traverse(nodes, tree)
-            if told is None:  # "Finish"
-                break
-            feedback.append(told)
+    async def is_supported(node: Recorded) -> bool:
+        if verify != "reader":
+            return verify == "none" or holds(node)
+        read = node.found
+        if read.confidence is None and read.passage:  # the walk only searched for it
+            read = _found([read.passage], await run.read(node.query, [read.passage], span=span))
+        return is_sure(read) and (node.answer == read.answer or consistent(node.answer, read))
+
+    async with run.looking_ahead(speculate) as ahead:
+        with run.gathering(), ExitStack() as tree:
+            while len(chains) < (max_rounds if open_book else 1):
+                nodes = await generate()
+                if not open_book:
+                    path.extend(_told(nodes))
+                    break
+                if feedback and not feedback[-1]["answer"]:
+                    take_over(nodes, feedback[-1])
+                told = await traverse(nodes, tree)
+                if told is None:  # "Finish"
+                    break
+                feedback.append(told)
 
     if not open_book and final:
         traced = TracedContent(content="", answer=final)
     else:
         traced = await run.ask(  # §3.3, tracing
             "searchain.trace",
-            options={"shots": shots},
+            options={"shots": shown},
             final=True,
             question=question,
             kind=run.kind,
             nodes=[{"query": node.query, "answer": node.answer, "passage": node.passage} for node in path],
         )
-    return _answer(traced, final, path, retrieved, run, rounds=len(chains))
+    content = resolve(traced.content, path)
+    supported: dict[int, bool] = dict.fromkeys(content.cited, False)
+    with run.gathering():
+        for number in supported:
+            supported[number] = await is_supported(path[number - 1])
+    references = [reference.told(verify, supported[reference.marker]) for reference in content.references]
+    nodes_told = [{"query": node.query, "answer": node.answer, "source": node.source} for node in path]
+    run.note("final content", text=content.text, nodes=nodes_told, references=references)
+    passages = tuple(dict.fromkeys(node.passage for node in path if node.passage))
+    return Answer(
+        traced.answer or final or "",
+        passages=tuple(dict.fromkeys(retrieved)),
+        evidence=(Evidence(passages),) if passages else (),
+        supported=bool(supported) and all(supported.values()),
+        citations=content.citations(),
+        statistics={
+            "rounds": len(chains),
+            "steps": len({_key(node["query"]) for chain in chains for node in chain}),  # Table 4
+            **_source_counts(path),
+            **content.counts(verify, supported),
+        },
+    )
+
+
+def _paper_shots(kind: Kind, open_book: bool) -> int:
+    """Table 8: 4 for FEVER, 6 for StrategyQA without retrieval, 2 for all else."""
+    if kind == "fact":
+        return 4
+    return 6 if kind == "boolean" and not open_book else 2
 
 
 def _found(hits: Sequence[Passage], spans: Sequence[Span]) -> Found:
@@ -206,71 +251,13 @@ def _told(nodes: Sequence[QueryNode]) -> list[Recorded]:
     told: dict[str, Recorded] = {}
     for node in nodes:
         if node.answer:
-            told.setdefault(_key(node.query), Recorded(node.query, node.answer, None, "lm"))
+            told.setdefault(_key(node.query), Recorded(node.query, node.answer, Found(), "lm"))
     return list(told.values())
 
 
-def _answer(
-    traced: TracedContent,
-    final: str | None,
-    path: Sequence[Recorded],
-    retrieved: Sequence[Passage],
-    run: Run,
-    *,
-    rounds: int,
-) -> Answer:
-    """The short answer, with the content's marks resolved to the nodes' passages (§3.3)."""
-    content, cited, dropped = _resolved(traced.content, path)
-    nodes = [{"query": node.query, "answer": node.answer, "source": node.source} for node in path]
-    run.note("final content", text=content, nodes=nodes)
-    backed = [_backs(path[number - 1]) for number in cited]
+def _source_counts(path: Sequence[Recorded]) -> dict[str, float]:
+    """Table 2's sources of knowledge, and whether the question is one of Table 3's S_IR."""
     sources = [node.source for node in path]
     counts = {f"from {source}": sources.count(source) for source in ("lm", "corrected", "completed")}
-    passages = tuple(dict.fromkeys(node.passage for node in path if node.passage))
-    return Answer(
-        traced.answer or final or "",
-        passages=tuple(dict.fromkeys(retrieved)),
-        evidence=(Evidence(passages),) if passages else (),
-        supported=bool(backed) and all(backed),
-        citations=tuple(
-            _citation(number, node.answer, node.passage)
-            for number in dict.fromkeys(cited)
-            if (node := path[number - 1]).passage
-        ),
-        statistics={
-            "rounds": rounds,
-            "nodes": len(path),
-            **counts,
-            **({f"share {name}": count / len(path) for name, count in counts.items()} if path else {}),
-            "skc": len(set(cited)),
-            "references": len(cited),
-            "marks dropped": dropped,
-            **({"supported references": sum(backed) / len(backed)} if backed else {}),
-        },
-    )
-
-
-def _resolved(content: str, path: Sequence[Recorded]) -> tuple[str, list[int], int]:
-    """The content with only the marks that have a passage; those, in order; and how many were dropped."""
-    pieces: list[str] = []
-    cited: list[int] = []
-    dropped = end = 0
-    for start, after, numbers in marks(content):
-        kept = [number for number in numbers if 1 <= number <= len(path) and path[number - 1].passage]
-        before = content[end:start]
-        pieces.append(f"{before}[{', '.join(map(str, kept))}]" if kept else before.rstrip(" "))
-        cited += kept
-        dropped += len(numbers) - len(kept)
-        end = after
-    return "".join(pieces) + content[end:], cited, dropped
-
-
-def _backs(node: Recorded) -> bool:
-    """Whether a node's passage holds its answer (ours: the paper had people judge the marks)."""
-    passage = node.passage
-    return passage is not None and find_folded(node.answer, f"{passage.title}\n{passage.text}") is not None
-
-
-def _citation(number: int, answer: str, passage: Passage) -> Citation:
-    start, end = find_folded(answer, passage.text) or (None, None)
-    return Citation(number, passage.id, start, end)
+    shares = {f"share {name}": count / len(path) for name, count in counts.items()} if path else {}
+    return {"nodes": len(path), **counts, **shares, "changed by search": int(len(path) > counts["from lm"])}

@@ -10,23 +10,25 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
-from polyhop.errors import PromptError, nearest
+from polyhop.errors import PromptError, UnknownName, nearest
 from polyhop.prompts.loading import Demonstration, Head, check_variables, parse_demonstration, parse_file, read_file
 from polyhop.prompts.parsing import Malformed, objects, own_parts
+from polyhop.prompts.scored import ScoredPrompt, parse_scored, parse_scored_demonstration
 from polyhop.prompts.show import show
-from polyhop.prompts.tasks import TASKS, Output, Task, task_named
+from polyhop.prompts.tasks import SCORED, TASKS, Output, ScoredTask, Task, task_named
 from polyhop.prompts.template import Template
 
 Rendering: TypeAlias = Literal["text", "json"]
 Turn: TypeAlias = dict[str, str]
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -85,20 +87,20 @@ class Prompt:
         first: Malformed | None = None
         for value in objects(text):
             try:
-                output = self.check(value)
-                if (lack := output.missing()) is None:
-                    return output
-                raise Malformed(lack)
+                return self.check(value)
             except Malformed as complaint:
                 first = first or complaint
         raise first or Malformed("the reply must be one JSON object")
 
     def check(self, value: Mapping[str, Any]) -> Output:
-        """``value`` as the task's output, or ``Malformed``."""
+        """``value`` as the task's output, or ``Malformed``: of the wrong shape, or of the right one and incomplete."""
         try:
-            return self.task.output.model_validate(dict(value))
+            output = self.task.output.model_validate(dict(value))
         except ValidationError as error:
             raise Malformed(f"the reply is not in the form asked for ({_wrong(error)})") from None
+        if lack := output.missing():
+            raise Malformed(lack)
+        return output
 
     def default(self) -> Output:
         """The task's safe default."""
@@ -170,6 +172,7 @@ class PromptBook:
     def __init__(self, folder: str | Path | None = None) -> None:
         self.folder = Path(folder) if folder is not None else None
         self._prompts: dict[str, Prompt] = {}
+        self._scored: dict[str, ScoredPrompt] = {}
         if self.folder is not None:
             self._check_folder(self.folder)
 
@@ -178,21 +181,46 @@ class PromptBook:
             self._prompts[name] = self._load(task_named(name))
         return self._prompts[name]
 
+    def scored(self, name: str) -> ScoredPrompt:
+        """The prompt of a scored task."""
+        if name not in SCORED:
+            raise UnknownName("scored prompt task", name, SCORED)
+        if name not in self._scored:
+            self._scored[name] = self._load_scored(SCORED[name])
+        return self._scored[name]
+
+    def role(self, name: str) -> str:
+        """The role of the model that does a task, of either sort."""
+        return (self.scored(name) if name in SCORED else self[name]).head.role
+
     def hashes(self) -> dict[str, str]:
         """A short hash of every prompt file with its demonstrations: what a run used, to the letter."""
-        return {name: _digest(self[name]) for name in sorted(TASKS)}
+        scored = {name: _hash(self.scored(name).text, self.scored(name).demonstrations) for name in SCORED}
+        return dict(sorted(({name: _digest(self[name]) for name in TASKS} | scored).items()))
 
     def _load(self, task: Task) -> Prompt:
-        place = self._find(f"{task.name}.md")
-        if place is None:
-            raise PromptError(f"there is no prompt file {task.name}.md")
-        text = read_file(place)
-        head, instruction, form, shown = parse_file(text, str(place))
+        place, text, source = self._read(task.name)
+        head, (instruction, form, shown) = parse_file(text, str(place))
         check_variables(task, (instruction, form, shown), str(place))
-        source = str(place) if self.folder and isinstance(place, Path) and self.folder in place.parents else "built in"
         prompt = Prompt(task, source, text, head, instruction, form, shown)
         prompt.demonstrations = tuple(self._demonstrations(prompt))
         return prompt
+
+    def _load_scored(self, task: ScoredTask) -> ScoredPrompt:
+        place, text, source = self._read(task.name)
+        prompt = parse_scored(task, source, text, str(place))
+        demonstrations = self._find(f"{task.name}.demos.jsonl")
+        if "demonstrations" not in task.fields or demonstrations is None:
+            return prompt
+        return replace(prompt, demonstrations=tuple(_lines(demonstrations, task.name, parse_scored_demonstration)))
+
+    def _read(self, name: str) -> tuple[Traversable, str, str]:
+        """A task's prompt file, its text, and where it comes from."""
+        place = self._find(f"{name}.md")
+        if place is None:
+            raise PromptError(f"there is no prompt file {name}.md")
+        own = self.folder and isinstance(place, Path) and self.folder in place.parents
+        return place, read_file(place), str(place) if own else "built in"
 
     def _demonstrations(self, prompt: Prompt) -> Iterator[Demonstration]:
         owner = prompt.task
@@ -200,13 +228,11 @@ class PromptBook:
             if not owner.demonstrations:
                 return
             owner = task_named(owner.demonstrations)
-        for number, line in enumerate(read_file(place).split("\n"), 1):  # splitlines would cut inside a string
-            try:
-                if line.strip():
-                    yield parse_demonstration(line, prompt.task, prompt.switches, prompt.input.tested)
-            except ValueError as error:
-                wrong = _wrong(error) if isinstance(error, ValidationError) else error
-                raise PromptError(f"{place}:{number}: not a demonstration of {prompt.task.name}: {wrong}") from None
+
+        def parse(line: str) -> Demonstration:
+            return parse_demonstration(line, prompt.task, prompt.switches, prompt.input.tested)
+
+        yield from _lines(place, prompt.task.name, parse)
 
     def _find(self, name: str) -> Traversable | None:
         if self.folder is not None and (own := self.folder / name).is_file():
@@ -218,15 +244,25 @@ class PromptBook:
         """Every file must be a known task's; all are read now, so that none is found wrong during a run."""
         if not folder.is_dir():
             raise PromptError(f"--prompts {folder}: no such folder")
-        names = {f"{task}.{end}" for task in TASKS for end in ("md", "demos.jsonl")}
+        names = {f"{task}.{end}" for task in (*TASKS, *SCORED) for end in ("md", "demos.jsonl")}
         for path in sorted(folder.iterdir()):
             if path.name.startswith(".") or path.name.endswith("~"):
                 continue  # an editor's or the system's own
             if path.name not in names or not path.is_file():
                 hint = nearest(path.name, names)
                 raise PromptError(f"{path}: not a prompt task's file" + (f"; did you mean {hint}?" if hint else ""))
-        for task in TASKS:
-            self[task]
+        self.hashes()
+
+
+def _lines(place: Traversable, task: str, parse: Callable[[str], T]) -> Iterator[T]:
+    """The demonstrations of a file, one a line; ``PromptError`` names the line that is not one."""
+    for number, line in enumerate(read_file(place).split("\n"), 1):  # splitlines would cut inside a string
+        try:
+            if line.strip():
+                yield parse(line)
+        except ValueError as error:
+            wrong = _wrong(error) if isinstance(error, ValidationError) else error
+            raise PromptError(f"{place}:{number}: not a demonstration of {task}: {wrong}") from None
 
 
 def _wrong(error: ValidationError) -> str:
@@ -238,4 +274,8 @@ def _digest(prompt: Prompt) -> str:
         (str(demo.fields), demo.output.model_dump_json(), *([str(demo.when)] if demo.when else []))
         for demo in prompt.demonstrations
     ]
-    return hashlib.blake2b((prompt.text + repr(demos)).encode(), digest_size=8).hexdigest()
+    return _hash(prompt.text, demos)
+
+
+def _hash(text: str, demonstrations: Sequence[Any]) -> str:
+    return hashlib.blake2b((text + repr(list(demonstrations))).encode(), digest_size=8).hexdigest()

@@ -19,7 +19,6 @@ from polyhop.prompts.template import Template
 from polyhop.types import NonNegative, Passage, Positive
 
 _HEAD = re.compile(r"\A\+\+\+\n(.*?)^\+\+\+\n", re.DOTALL | re.MULTILINE)
-_SECTIONS = re.compile(r"^# (Output|Input)[ \t]*\n", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +30,9 @@ class Head:
     max_tokens: Positive = 512
     stop: tuple[str, ...] = ()
     shots: NonNegative = 3
+
+
+HEAD_KEYS = frozenset(item.name for item in fields(Head))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,26 +65,30 @@ def read_file(place: Traversable) -> str:
 # --- prompt files ------------------------------------------------------------------------------------------------
 
 
-def parse_file(text: str, place: str) -> tuple[Head, Template, Template, Template]:
-    """A prompt file's head, instruction, output form and input."""
+def parse_file(
+    text: str, place: str, *, sections: Sequence[str] = ("Output", "Input"), keys: Set[str] = HEAD_KEYS
+) -> tuple[Head, list[Template]]:
+    """A prompt file's head, which may set ``keys``, then its instruction and each of its ``sections``."""
     head = _HEAD.match(text)
     if head is None:
         raise PromptError(f"{place}: a prompt file opens with a head between two +++ lines")
-    instruction, *sections = _SECTIONS.split(text[head.end() :])
-    if sections[::2] != ["Output", "Input"]:
-        found = ", ".join(f"# {name}" for name in sections[::2]) or "neither"
-        raise PromptError(f"{place}: after the instruction come # Output and # Input, in this order; found {found}")
+    marker = re.compile(rf"^# ({'|'.join(sections)})[ \t]*\n", re.MULTILINE)
+    instruction, *parts = marker.split(text[head.end() :])
+    if parts[::2] != list(sections):
+        wanted = " and ".join(f"# {name}" for name in sections)
+        found = ", ".join(f"# {name}" for name in parts[::2]) or "neither"
+        raise PromptError(f"{place}: after the instruction come {wanted}, in this order; found {found}")
     try:
-        templates = [Template.parse(piece) for piece in (instruction, *sections[1::2])]
+        templates = [Template.parse(piece) for piece in (instruction, *parts[1::2])]
     except ValueError as error:
         raise PromptError(f"{place}: {error}") from None
-    return _parse_head(head[1], place), templates[0], templates[1], templates[2]
+    return _parse_head(head[1], place, keys), templates
 
 
-def _parse_head(text: str, place: str) -> Head:
+def _parse_head(text: str, place: str, keys: Set[str]) -> Head:
     try:
         values = tomllib.loads(f"\n{text}")  # line numbers as in the file, which opens with +++
-        check_names(values, {item.name for item in fields(Head)}, "key in the head")
+        check_names(values, keys, "key in the head")
         return _HEAD_SHAPE.validate_python(values)
     except ValidationError as error:
         first = error.errors()[0]
@@ -160,13 +166,14 @@ def _with_passages(value: Any) -> Any:
 def _under(name: str, item: Any) -> Any:
     match name:
         case "passages":
-            return [_passage(row) for row in item]
+            return list(map(read_passage, item))
         case "passage":
-            return _passage(item)
+            return read_passage(item)
     return _with_passages(item)
 
 
-def _passage(row: Any) -> Passage:
+def read_passage(row: Any) -> Passage:
+    """A demonstration's passage."""
     match row:
         case {"title": str(title), "text": str(text)}:
             return Passage(f"demonstration-{title}", title, text)

@@ -51,6 +51,13 @@ _STEP = re.compile(
     re.IGNORECASE | re.M,
 )
 _THOUGHT = re.compile(r"^[^\w\n]*+thoughts?[ \t]*+\d{0,2}[ \t*]*+:[ \t*]*+(.*)$", re.IGNORECASE | re.M)
+SUB_QUESTION = r"(?:(?:next |sub[ -]?)question|follow[ -]?up(?: question)?)"
+"""What a sub-question is called: by our prompts, by self-ask's."""
+_SUB_QUESTION_LINE = re.compile(
+    rf"^[^\w\n]*+(?:next )?{SUB_QUESTION}[^\w\n:]*+\d{{0,2}}[^\w\n:]*+:[ \t*]*+(.*)$", re.IGNORECASE | re.M
+)
+_MAIN_QUESTION = re.compile(r"(?:main|original|overarching)? ?question[ *]*:", re.IGNORECASE)
+_NUMBER = re.compile(r"\A(?:\(?\d{1,2}[.):]\)?|[-–•*>])\s+")
 _LEAD = re.compile(r"[\s:*]*(?:[-–•>]\s+)?")
 _NEXT_TURN = re.compile(
     r"<\|(?:im_end|eot_id|end|endoftext|end_of_text)\|>|</s>|(?P<question>^[ \t#*]*Question:)", re.M
@@ -139,6 +146,29 @@ def after_label(text: str, *names: str) -> str | None:
     lead = r"^[^\w\n]*+(?:step[ \t]*+\d+[^\w\n]*+)?(?:output[^\w\n]++)?"
     lines = re.findall(rf"{lead}(?:{'|'.join(names)})[ \t*]*+:[ \t*]*+(.*)$", text, re.IGNORECASE | re.M)
     return something(lines[-1]) if lines and not marked(lines[-1]) else None
+
+
+def labelled_question(text: str) -> str | None:
+    """What follows the first label of a sub-question, numbered or not, also as self-ask calls it; None without one.
+
+    >>> labelled_question("Main question: Who?" + chr(10) + "Follow-up 1: Which film?" + chr(10) + "Follow-up 2: When?")
+    'Which film?'
+    """
+    found = _SUB_QUESTION_LINE.search(text)
+    return _NUMBER.sub("", found[1].strip(), count=1) if found else None
+
+
+def bare_question(text: str) -> str | None:
+    """The first line that ends in a question mark, without its number; None if there is none.
+
+    >>> bare_question("We need this:" + chr(10) + "1. Who directed Alien?" + chr(10) + "2. Where was he born?")
+    'Who directed Alien?'
+    """
+    for line in text.splitlines():
+        told = something(_NUMBER.sub("", line.strip(), count=1))
+        if told and told[-1] in "?？؟" and not _MAIN_QUESTION.match(told):
+            return told
+    return None
 
 
 def marked(text: str) -> bool:

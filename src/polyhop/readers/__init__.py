@@ -4,35 +4,22 @@ point."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import entry_points
-from typing import TypeAlias, TypeVar
 
-from polyhop.errors import UnknownName
-from polyhop.readers.base import Reader, spans_of, threshold_of
+from polyhop.named import AnyFactory, Named
+from polyhop.readers.base import AskingReader, Reader, spans_of, threshold_of
 
-__all__ = ["Reader", "open_reader", "readers", "register_reader", "spans_of", "threshold_of"]
+__all__ = ["AskingReader", "Reader", "open_reader", "readers", "register_reader", "spans_of", "threshold_of"]
 
-Factory: TypeAlias = Callable[..., Reader]
-"""What makes a reader, called with what follows the colon where its name ends in one; a class is one."""
-
-ENTRY_POINTS = "polyhop.readers"
-
-_AnyFactory = TypeVar("_AnyFactory", bound=Factory)
-_registry: dict[str, Factory] = {}
+_readers: Named[Reader | AskingReader] = Named("reader", "polyhop.readers")
 
 
-def register_reader(name: str) -> Callable[[_AnyFactory], _AnyFactory]:
+def register_reader(name: str) -> Callable[[AnyFactory], AnyFactory]:
     """Decorate a class or function, called without arguments, as the reader ``name``; the latest of a name counts.
 
     A name that ends in a colon is a prefix: ``dpr:`` opens ``dpr:PATH``, called with ``PATH``. A package does the same
     by an entry point ``name`` in the group ``polyhop.readers``.
     """
-
-    def register(factory: _AnyFactory) -> _AnyFactory:
-        _registry[name] = factory
-        return factory
-
-    return register
+    return _readers.register(name)
 
 
 def readers() -> list[str]:
@@ -41,23 +28,16 @@ def readers() -> list[str]:
     >>> "pocket" in readers()
     True
     """
-    return sorted({*_registry, *(entry.name for entry in entry_points(group=ENTRY_POINTS))})
+    return _readers.names()
 
 
-def open_reader(name: str) -> Reader:
+def open_reader(name: str) -> Reader | AskingReader:
     """The reader of a name.
 
     Raises:
         UnknownName: no reader is called so; the message lists those that are.
     """
-    prefix, colon, rest = name.partition(":")
-    given = (rest,) if colon else ()
-    if factory := _registry.get(prefix + colon):
-        return factory(*given)
-    for entry in entry_points(group=ENTRY_POINTS, name=prefix + colon):
-        made: Reader = entry.load()(*given)
-        return made
-    raise UnknownName("reader", name, readers())
+    return _readers.open(name)
 
 
 @register_reader("pocket")
@@ -65,6 +45,13 @@ def _pocket() -> Reader:
     from polyhop.readers.pocket import PocketReader
 
     return PocketReader()
+
+
+@register_reader("lm")
+def _lm() -> AskingReader:
+    from polyhop.readers.lm import LmReader
+
+    return LmReader()
 
 
 @register_reader("dpr:")

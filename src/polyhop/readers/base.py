@@ -6,8 +6,9 @@ import inspect
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from polyhop.errors import UsageError
-from polyhop.types import Passage, Read, Span
+from polyhop.errors import SettingError, UsageError
+from polyhop.lm.base import Capabilities
+from polyhop.types import Passage, Read, Span, SpanChoice
 
 USUAL_THRESHOLD = 0.5
 """Where a callable names no ``threshold`` of its own, its confidence is taken as a probability."""
@@ -29,7 +30,44 @@ class Reader(Protocol):
         ...
 
 
-def threshold_of(reader: Reader | Read | None) -> float:
+@runtime_checkable
+class SpanReader(Reader, Protocol):
+    """A reader whose way to pick a span can be chosen at each read; ``span`` is the one it takes unless told."""
+
+    span: SpanChoice
+
+    def read(
+        self, question: str, passages: Sequence[Passage], *, span: SpanChoice | None = None
+    ) -> Sequence[Span] | Awaitable[Sequence[Span]]:
+        """The answer spans, best first, picked so."""
+        ...
+
+
+class Asks(Protocol):
+    """A run's own ``ask``: its calls are traced, within the budget, and cached."""
+
+    async def __call__(self, task: str, *, options: Any = None, **fields: Any) -> Any:
+        """The task's typed output, its reply in ``.completion``."""
+        ...
+
+    def capabilities(self, task: str) -> Capabilities:
+        """What the model can do that is asked this task."""
+        ...
+
+
+@runtime_checkable
+class AskingReader(Protocol):
+    """A reader that asks a language model. It may have ``needs``, as an ``AskingRetriever``."""
+
+    name: str
+    threshold: float
+
+    async def read_by(self, ask: Asks, question: str, passages: Sequence[Passage]) -> Sequence[Span]:
+        """The answer spans, best first; [] where it sees none."""
+        ...
+
+
+def threshold_of(reader: Reader | AskingReader | Read | None) -> float:
     """The confidence above which a reader's answers can be trusted.
 
     >>> threshold_of(lambda question, passages: [])
@@ -38,11 +76,27 @@ def threshold_of(reader: Reader | Read | None) -> float:
     return float(getattr(reader, "threshold", USUAL_THRESHOLD))
 
 
-async def spans_of(reader: Reader | Read | None, question: str, passages: Sequence[Passage]) -> list[Span]:
-    """What a reader finds; ``UsageError`` without one, or when it gives anything but spans."""
+async def spans_of(
+    reader: Reader | AskingReader | Read | None,
+    question: str,
+    passages: Sequence[Passage],
+    *,
+    span: SpanChoice | None = None,
+    ask: Asks | None = None,
+) -> list[Span]:
+    """What a reader finds; ``UsageError`` without one, when it must ``ask`` and cannot, or when it gives anything but
+    spans. ``span`` is for readers that pick their spans so: ``SettingError`` with any other."""
     if reader is None:
         raise UsageError("this method reads passages: give reader= a name or a (question, passages) -> spans callable")
-    found: Any = reader.read(question, passages) if isinstance(reader, Reader) else reader(question, passages)
+    found: Any
+    if span is not None:
+        found = span_reader(reader, span).read(question, passages, span=span)
+    elif isinstance(reader, AskingReader):
+        if ask is None:
+            raise UsageError(f"the reader {reader.name} asks a language model, and none is at hand here; try pocket")
+        found = reader.read_by(ask, question, passages)
+    else:
+        found = reader.read(question, passages) if isinstance(reader, Reader) else reader(question, passages)
     if inspect.isawaitable(found):
         found = await found
     if isinstance(found, (str, bytes)) or not isinstance(found, Iterable):
@@ -51,3 +105,11 @@ async def spans_of(reader: Reader | Read | None, question: str, passages: Sequen
     if strange := next((type(span).__name__ for span in spans if not isinstance(span, Span)), None):
         raise UsageError(f"the reader must return polyhop.Span objects, not a list with a {strange}")
     return spans
+
+
+def span_reader(reader: Reader | AskingReader | Read | None, span: SpanChoice) -> SpanReader:
+    """A reader whose way to pick spans can be chosen; ``SettingError`` for any other."""
+    if isinstance(reader, SpanReader):
+        return reader
+    name = getattr(reader, "name", "your own")
+    raise SettingError(f"span={span}: the reader {name} picks its spans its own way; dpr:PATH can be told")

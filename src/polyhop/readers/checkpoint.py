@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -39,6 +39,7 @@ class Scores(NamedTuple):
 class _Job(NamedTuple):
     question: str
     passages: Sequence[Passage]
+    pick: Callable[[Passage, Sequence[Window], Sequence[Scores]], Span]
     spans: Future[list[Span]]
 
 
@@ -69,7 +70,16 @@ class CheckpointReader(ABC):
             DataError: the checkpoint cannot be opened.
             UsageError: it is not of this reader's kind, or its scores are not numbers.
         """
-        job = _Job(question, tuple(passages), Future())
+        return await self._picked(question, passages, self._span)
+
+    async def _picked(
+        self,
+        question: str,
+        passages: Sequence[Passage],
+        pick: Callable[[Passage, Sequence[Window], Sequence[Scores]], Span],
+    ) -> list[Span]:
+        """``read``, with the spans picked so."""
+        job = _Job(question, tuple(passages), pick, Future())
         self._waiting.append(job)
         self._worker.submit(self._drain)
         return await asyncio.wrap_future(job.spans)
@@ -117,10 +127,10 @@ class CheckpointReader(ABC):
         scores = iter(self._scores([w for pairs in shown for _, windows in pairs for w in windows], cut.pad))
         return [
             sorted(
-                (self._span(passage, windows, [next(scores) for _ in windows]) for passage, windows in pairs),
+                (job.pick(passage, windows, [next(scores) for _ in windows]) for passage, windows in pairs),
                 key=lambda span: (not span.answerable, -span.confidence),
             )
-            for pairs in shown
+            for job, pairs in zip(jobs, shown, strict=True)
         ]
 
     def _scores(self, windows: Sequence[Window], pad: int) -> list[Scores]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -13,7 +14,7 @@ from polyhop.extras import installed, load
 from polyhop.readers.checkpoint import Batch, CheckpointReader, NoAnswerReader, Scores, inside
 from polyhop.readers.spans import characters, independent, joint
 from polyhop.readers.windows import Window, Windows
-from polyhop.types import Passage, Span
+from polyhop.types import Passage, Span, SpanChoice
 
 Dtype: TypeAlias = Literal["float32", "float16", "bfloat16"]
 
@@ -37,7 +38,7 @@ class DprReader(CheckpointReader):
         path_or_name: str,
         *,
         max_answer_tokens: int = 10,
-        span: Literal["joint", "independent"] = "joint",
+        span: SpanChoice = "joint",
         max_tokens: int = 510,
         stride: int = 128,
         batch_size: int = 16,
@@ -55,7 +56,7 @@ class DprReader(CheckpointReader):
         )
         if span not in ("joint", "independent"):
             raise SettingError(f"span={span!r}: must be 'joint' or 'independent'")
-        self.span = span
+        self.span: SpanChoice = span
         self._network = _Network(self.name, path_or_name, "DPRReader", device, dtype)
 
     def _open(self) -> Any:
@@ -68,9 +69,19 @@ class DprReader(CheckpointReader):
         out = self._network(batch)
         return _array(out.start_logits), _array(out.end_logits), _array(out.relevance_logits)
 
-    def _span(self, passage: Passage, windows: Sequence[Window], scores: Sequence[Scores]) -> Span:
+    async def read(self, question: str, passages: Sequence[Passage], *, span: SpanChoice | None = None) -> list[Span]:
+        """As the base's; ``span`` instead of the reader's own for this read."""
+        return await self._picked(question, passages, partial(self._span, span=span))
+
+    def _span(
+        self,
+        passage: Passage,
+        windows: Sequence[Window],
+        scores: Sequence[Scores],
+        span: SpanChoice | None = None,
+    ) -> Span:
         window, of = max(zip(windows, scores, strict=True), key=lambda pair: pair[1].relevance)
-        if self.span == "joint":
+        if (span or self.span) == "joint":
             found = joint(inside(of.start, window), inside(of.end, window), self.max_answer_tokens)
         else:
             found = independent(of.start, of.end, window.inside)

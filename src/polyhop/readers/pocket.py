@@ -9,10 +9,11 @@ from polyhop.types import Passage, Span
 
 
 class PocketReader:
-    """Reads every passage by itself. Confidence, 0 to 1: about how often such a span is right."""
+    """Reads every passage by itself. Confidence, 0 to 1: that the passage bears on the question and the span is its
+    answer. The threshold is where F1 was best on training questions of HotpotQA, 2Wiki and MuSiQue."""
 
     name = "pocket"
-    threshold = 0.5
+    threshold = 0.15
 
     def read(self, question: str, passages: Sequence[Passage]) -> list[Span]:
         """At most one span a passage, the surest first."""

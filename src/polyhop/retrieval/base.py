@@ -1,15 +1,18 @@
-"""What the engine asks of a retriever. Any ``(query, k) -> passages`` callable serves too (``types.Search``)."""
+"""What the engine asks of a retriever and of a reranker. Any ``(query, k) -> passages`` callable retrieves too
+(``types.Search``)."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from polyhop.errors import UsageError
-from polyhop.types import Passage
+from polyhop.types import Passage, Search
 
 if TYPE_CHECKING:
+    from polyhop.engine import Run
     from polyhop.retrieval.index import Index
 
 
@@ -32,6 +35,74 @@ class Retriever(Protocol):
         ...
 
 
+@runtime_checkable
+class AskingRetriever(Protocol):
+    """A retriever that asks a language model while it searches.
+
+    It may have ``needs``: what the model must be able to do (``score``,
+    ``token_logprobs``; ``score:TASK`` for the model that does this prompt task), checked before the first call.
+    """
+
+    name: str
+
+    @property
+    def start(self) -> Retriever | AskingRetriever | Search:
+        """The retriever it begins from."""
+        ...
+
+    async def search_by(self, run: Run, query: str, k: int) -> Sequence[Passage]:
+        """The ``k`` best passages, best first. ``run`` asks and scores within the question's budget, trace and cache;
+        its own ``search`` and ``links`` go to ``start``."""
+        ...
+
+    def links(self, passage: Passage) -> list[Passage]:
+        """The passages this one links to."""
+        ...
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """Orders anew what a retriever found, for any method; it may ask a language model.
+
+    ``first``: how many of the retriever's hits it looks at, more where more are asked for. ``needs`` as an
+    ``AskingRetriever``'s.
+    """
+
+    name: str
+    first: int
+
+    async def rerank_by(self, run: Run, query: str, passages: Sequence[Passage], k: int) -> Sequence[Passage]:
+        """The ``k`` best of ``passages`` (the retriever's, best first), best first; ``run`` as in ``search_by``."""
+        ...
+
+
+@dataclass(eq=False)
+class Reranked:
+    """A retriever with a reranker behind it: an ``AskingRetriever`` like any other. Its name is the retriever's; a
+    run's settings tell the reranker beside it."""
+
+    start: Retriever | AskingRetriever | Search
+    reranker: Reranker
+    name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.name = getattr(self.start, "name", "of the caller's own")
+
+    async def search_by(self, run: Run, query: str, k: int) -> Sequence[Passage]:
+        """The reranker's ``k`` best of the retriever's ``max(k, first)``."""
+        found = await run.search(query, max(k, self.reranker.first))
+        return await self.reranker.rerank_by(run, query, found, k)
+
+    def links(self, passage: Passage) -> list[Passage]:
+        """The retriever's links; none where it knows none."""
+        return links_of(self.start, passage)
+
+
+def links_of(retriever: object, passage: Passage) -> list[Passage]:
+    """The passages that ``passage`` links to; none where the retriever knows no links."""
+    return retriever.links(passage) if isinstance(retriever, Retriever | AskingRetriever) else []
+
+
 class OverIndex(ABC):
     """A retriever over an index: what it finds follows from ``_scored``, its links are the index's."""
 
@@ -47,17 +118,23 @@ class OverIndex(ABC):
 
     def search_many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
         """``search`` for each query, in order."""
-        return [self.search(query, k) for query in queries]
+        return [[passage for passage, _ in found] for found in self._checked(queries, k)]
 
     def search_scored(self, query: str, k: int) -> list[tuple[Passage, float]]:
         """``search``, each passage with its score."""
-        if k < 1:
-            raise UsageError(f"k is {k}; a search returns at least 1 passage")
-        return self._scored(query, k)
+        return self._checked([query], k)[0]
 
     def links(self, passage: Passage) -> list[Passage]:
         """The passages this one links to: its corpus' hyperlinks, else the titles its text mentions."""
         return self._index.links(passage)
+
+    def _checked(self, queries: Sequence[str], k: int) -> list[list[tuple[Passage, float]]]:
+        if k < 1:
+            raise UsageError(f"k is {k}; a search returns at least 1 passage")
+        return self._scored_many(queries, k)
+
+    def _scored_many(self, queries: Sequence[str], k: int) -> list[list[tuple[Passage, float]]]:
+        return [self._scored(query, k) for query in queries]
 
     @abstractmethod
     def _scored(self, query: str, k: int) -> list[tuple[Passage, float]]: ...

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
@@ -106,6 +106,22 @@ class BM25(OverIndex):
         if not terms:
             return []
         return self._index.passages.best(self._hits(list(terms), k), k)
+
+    def search_among(self, query: str, ordinals: Collection[int], k: int) -> list[tuple[Passage, float]]:
+        """The ``k`` best of the passages with these ordinals, each with its score, as if found by ``search_scored``.
+
+        The ranking of the whole corpus is read down until they are all met.
+        """
+        terms = list(dict.fromkeys(self._analyser.analyze(query)))
+        depth = max(1, k)
+        while terms:
+            hits = self._hits(terms, depth)
+            sure = hits[: tied_until(hits, depth - 1)] if len(hits) > depth else hits
+            found = [hit for hit in sure if hit[1] in ordinals]
+            if len(found) >= min(k, len(ordinals)) or len(hits) < depth:
+                return self._index.passages.best(found, k)
+            depth *= 4
+        return []
 
     def _hits(self, terms: Sequence[str], k: int) -> list[tuple[float, int]]:
         """Scores and ordinals by falling score, at least the first ``k`` and all that tie with the ``k``-th."""

@@ -9,6 +9,7 @@ import time
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, cast
@@ -18,7 +19,7 @@ import orjson
 from polyhop._version import __version__
 from polyhop.data.corpora import INDEX_MANIFEST
 from polyhop.errors import IndexFolderError
-from polyhop.places import locked
+from polyhop.places import cache_folder, locked
 
 _LOCK = ".building"
 _SAMPLES, _SAMPLE_BYTES = 64, 64 * 1024
@@ -53,6 +54,17 @@ def new_folder(folder: Path, *, kind: str, overwrite: bool = False) -> Iterator[
     except BaseException:
         remove(building)
         raise
+
+
+def beside(index: Path, name: str, key: str) -> Path:
+    """Where what is made from an index later stands: ``name`` in its folder or, where that may not be written to, a
+    folder of ``key`` in the cache."""
+    folder = index / name
+    if folder.is_dir() or os.access(index, os.W_OK):
+        return folder
+    folder = cache_folder() / name / sha256(key.encode()).hexdigest()[:32]
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def remove(folder: Path) -> None:

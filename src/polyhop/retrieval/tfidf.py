@@ -7,23 +7,21 @@ made from the index on first use and kept in its folder: 5 bytes for each distin
 
 from __future__ import annotations
 
-import os
 from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from hashlib import sha256
 from itertools import islice
 from math import log, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from polyhop.errors import IndexFolderError
-from polyhop.places import cache_folder, locked
+from polyhop.places import locked
 from polyhop.retrieval.base import OverIndex
 from polyhop.retrieval.bm25 import analyser
-from polyhop.retrieval.folder import check, new_folder, seal
+from polyhop.retrieval.folder import beside, check, new_folder, seal
 from polyhop.retrieval.store import TIE, map_bytes, map_numbers
 from polyhop.types import Passage
 
@@ -154,11 +152,7 @@ class _Numbering(dict[str, int]):
 
 def _folder_for(index: Index, progress: Callable[[int], object] | None) -> Path:
     """The index' postings folder, made on first use; in the cache where the index may not be written to."""
-    folder = index.folder / "tfidf"
-    if not folder.is_dir() and not os.access(index.folder, os.W_OK):
-        key = repr((index.fingerprint, index.stemmer, index.stop_words))
-        folder = cache_folder() / "tfidf" / sha256(key.encode()).hexdigest()[:32]
-        folder.parent.mkdir(parents=True, exist_ok=True)
+    folder = beside(index.folder, "tfidf", repr((index.fingerprint, index.stemmer, index.stop_words)))
     if not folder.is_dir():
         with locked(folder.with_suffix(".lock")):
             if not folder.is_dir():

@@ -1,11 +1,12 @@
 """Extracting: the stretch of one passage that answers a question, and how surely.
 
-Sure is how far the answer leads the other candidates, times how much of the question its best sentence holds. It is
-near the truth: of 1,200 questions of SQuAD's dev set, 61 % of the spans above 0.5 were right, 45 % of those above 0.25.
+Sure is the chance that the passage bears on the question, times the answer's share among the candidates. It is modest:
+of 1,192 spans on SQuAD's dev set, 59 % of those above 0.3 were right, 48 % above 0.2, 38 % above 0.15, 18 % of all.
 """
 
 from __future__ import annotations
 
+from polyhop.lm.pocket.judging import relevant
 from polyhop.lm.pocket.narrowing import shares
 from polyhop.lm.pocket.study import study
 from polyhop.text import find_folded
@@ -29,5 +30,5 @@ def extract(question: str, passage: Passage) -> Span | None:
     if place is None:
         return None
     start, end = place
-    sure = max(shares(solution).values(), default=0.0) * min(1.0, path.seen.best_sentence)
+    sure = relevant(path) * max(shares(solution).values(), default=0.0)
     return Span(passage.id, passage.text[start:end], start, end, sure)

@@ -33,7 +33,7 @@ def plan(fields: Fields) -> dict[str, Any]:
     nodes = [{"query": turn["query"], "answer": turn["answer"]} for turn in told]
     asked = {normalise(turn["query"]) for turn in told}
     if not (passages and sufficient(path) >= ENOUGH_ABOVE):
-        for query in _open_queries(path, told):
+        for query in open_queries(path, {normalise(turn["query"]): turn["answer"] for turn in told}):
             if normalise(query) not in asked:
                 return {"nodes": [*nodes, {"query": query, "answer": None}], "final": None}
     return {"nodes": nodes or [{"query": question, "answer": None}], "final": _answer(fields, passages)}
@@ -50,9 +50,8 @@ def trace(fields: Fields) -> dict[str, Any]:
     return {"content": " ".join(sentences), "answer": answer}
 
 
-def _open_queries(path: Study, told: Sequence[Fields]) -> Iterator[str]:
-    """What could be asked next, the best first."""
-    answers = {normalise(turn["query"]): turn["answer"] for turn in told}
+def open_queries(path: Study, answers: Mapping[str, str | None]) -> Iterator[str]:
+    """What could be asked next, the best first; ``answers``: by normalised query, those that were told already."""
     steps = () if path.asked.comparison else chain(path.question)
     hops = follow(steps, path.pages)
     values: list[str | None] = []

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from polyhop.errors import CapabilityError
-from polyhop.lm.pocket import graphing, memory
+from polyhop.lm.pocket import acting, asking, condensing, graphing, memory, stepping
+from polyhop.lm.pocket.extracting import extract
 from polyhop.lm.pocket.judging import relevant, sufficient
 from polyhop.lm.pocket.narrowing import best_answer, shares
 from polyhop.lm.pocket.planning import plan, trace
 from polyhop.lm.pocket.queries import bridge, next_query
-from polyhop.lm.pocket.questions import ask
-from polyhop.lm.pocket.solving import NOTHING_KNOWN, Solution, undecided
+from polyhop.lm.pocket.solving import NOTHING_KNOWN, Solution
 from polyhop.lm.pocket.study import Study, study
 from polyhop.text import normalise
 from polyhop.types import Passage
@@ -129,10 +129,7 @@ def _reason(solution: Solution) -> str | None:
 
 
 def _closed(fields: Fields) -> Value:
-    """Without passages the model knows nothing: "no" to a yes/no question, the first of two options, else "unknown"."""
-    asked = ask(fields["question"])
-    answer = undecided(asked.comparison) if asked.comparison else None
-    return {"rationale": None, "answer": answer or ("no" if asked.type == "boolean" else NOTHING_KNOWN)}
+    return asking.closed(fields["question"])
 
 
 def _summarize(fields: Fields) -> Value:
@@ -164,6 +161,19 @@ def _subanswer(fields: Fields) -> Value:
     return {**value, "confidence": round(sure, 3)}
 
 
+def _extract(fields: Fields) -> Value:
+    """The surest span of all passages; its confidence is told in any case, as a sub-answer's."""
+    found = [
+        (span, number)
+        for number, passage in enumerate(fields["passages"], 1)
+        if (span := extract(fields["question"], passage))
+    ]
+    if not found:
+        return {"answer": None, "passage": None, "confidence": None}
+    span, number = max(found, key=lambda each: each[0].confidence)
+    return {"answer": span.text, "passage": number, "confidence": max(0.001, round(span.confidence, 3))}
+
+
 _SKILLS: dict[str, Callable[[Fields], Value]] = {
     "tor.review": _review,
     "cor.review": _review,
@@ -188,6 +198,29 @@ _SKILLS: dict[str, Callable[[Fields], Value]] = {
     "ge.answer": lambda fields: graphing.answer(fields["question"], fields["history"]),
     "answer.direct": _closed,
     "answer.cot": _closed,
+    "zero_shot.cot": asking.thought,
+    "auto_cot.answer": _closed,
+    "recite.recall": lambda fields: {"recitations": [NOTHING_KNOWN]},
+    "recite.answer": _closed,
+    "least_to_most.decompose": lambda fields: {"sub_questions": asking.parts(fields["question"])},
+    "least_to_most.solve": lambda fields: asking.closed(fields["sub_question"]),
+    "plan_solve.solve": asking.planned,
+    "self_ask.chain": asking.follow_ups,
+    "self_ask.turn": asking.turn,
+    "react.act": acting.act,
+    "react.finish": acting.finish,
+    "toolformer.write": acting.write,
+    "toolformer.finish": acting.end,
+    "tot_ir.propose": acting.propose,
+    "tot_ir.value": acting.value,
+    "plan_solve_ir.plan": acting.plan,
+    "plan_solve_ir.solve": acting.solve,
+    "cot.sentence": stepping.sentence,
+    "flare.question": stepping.question,
+    "dsp.hop": stepping.hop,
+    **condensing.SKILLS,
+    "era_cot.answer": _read,
+    "reader.extract": _extract,
     "answer.read": _read,
     "answer.read_cot": _read,
 }

@@ -9,11 +9,12 @@ Settled here: ``one-r`` reads its first 5 passages and ranks 15, so that recall@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Response
-from polyhop.types import Answer, Evidence, NonNegative, Positive
+from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
     from polyhop.engine import Run
@@ -44,9 +45,23 @@ async def one_retrieval(
     rank_limit: Positive = 15,
 ) -> Answer:
     """Search the question once, read the first ``k`` passages, answer."""
-    passages = []
+    passages: list[Passage] = []
     with run.gathering():
         passages = await run.search(question, max(k, rank_limit))
+    return await answered_from(question, run, passages, k=k, style=style, shots=shots, rank_limit=rank_limit)
+
+
+async def answered_from(
+    question: str,
+    run: Run,
+    passages: Sequence[Passage],
+    *,
+    k: int,
+    shots: int,
+    rank_limit: int,
+    style: Literal["direct", "cot"] = "direct",
+) -> Answer:
+    """The answer read from the first ``k`` passages found; closed-book where there are none."""
     read = tuple(passages[:k])
     if not read:
         return await chain_of_thought(question, run, shots=shots)

@@ -7,34 +7,95 @@ One output shape serves both renderings: the ``text`` form (the papers' markers)
 from __future__ import annotations
 
 from polyhop.errors import UnknownName
-from polyhop.prompts.tasks import answers, ge, resp, searchain, tor
+from polyhop.prompts.tasks import (
+    answers,
+    closed_book,
+    era_cot,
+    ge,
+    iterative,
+    plan_solve_ir,
+    promptrank,
+    react,
+    reader,
+    resp,
+    searchain,
+    self_ask,
+    summaries,
+    toolformer,
+    tor,
+    tot_ir,
+    verify_edit,
+)
 from polyhop.prompts.tasks.answers import Response
-from polyhop.prompts.tasks.base import Output, Task
+from polyhop.prompts.tasks.base import Output, ScoredTask, Task
+from polyhop.prompts.tasks.closed_book import Decomposition, PlannedResponse, Recitation
+from polyhop.prompts.tasks.ge import SubQuestion
+from polyhop.prompts.tasks.iterative import Hop, Sentence
+from polyhop.prompts.tasks.react import Move
 from polyhop.prompts.tasks.resp import Plan, SubAnswer, Summary
 from polyhop.prompts.tasks.searchain import ChainOfQuery, QueryNode, TracedContent
+from polyhop.prompts.tasks.self_ask import FollowUp, FollowUps
+from polyhop.prompts.tasks.toolformer import Continuation
 from polyhop.prompts.tasks.tor import MergedReview, Review, Sufficiency, Supplement
+from polyhop.prompts.tasks.tot_ir import Valuation
 
 __all__ = [
+    "SCORED",
     "TASKS",
     "ChainOfQuery",
+    "Continuation",
+    "Decomposition",
+    "FollowUp",
+    "FollowUps",
+    "Hop",
     "MergedReview",
+    "Move",
     "Output",
     "Plan",
+    "PlannedResponse",
     "QueryNode",
+    "Recitation",
     "Response",
     "Review",
+    "ScoredTask",
+    "Sentence",
     "SubAnswer",
+    "SubQuestion",
     "Sufficiency",
     "Summary",
     "Supplement",
     "Task",
     "TracedContent",
+    "Valuation",
     "task_named",
 ]
 
 TASKS: dict[str, Task] = {
-    task.name: task for task in (*tor.TASKS, *ge.TASKS, *resp.TASKS, *searchain.TASKS, *answers.TASKS)
+    task.name: task
+    for family in (
+        tor,
+        ge,
+        resp,
+        searchain,
+        reader,
+        answers,
+        closed_book,
+        self_ask,
+        react,
+        toolformer,
+        tot_ir,
+        plan_solve_ir,
+        iterative,
+        summaries,
+        verify_edit,
+        era_cot,
+    )
+    for task in family.TASKS
 }
+"""The tasks whose output a model generates."""
+
+SCORED: dict[str, ScoredTask] = {task.name: task for task in promptrank.SCORED}
+"""The tasks whose prompt a given text is scored after."""
 
 
 def task_named(name: str) -> Task:

@@ -87,3 +87,18 @@ class Task:
         """The names of the output's fields that a call asks for, in order."""
         unasked = {name for name, switch in self.asked_if.items() if not (switch and fields[switch])}
         return [name for name in self.output.model_fields if name not in unasked]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredTask:
+    """One task that generates nothing: a model tells how likely a given text is after the prompt.
+
+    ``fields``: what the prompt shows, or is steered by. ``target``: the field that the scored text tells, which the
+    prompt must not show; a call is given it too. ``passages`` stand in the prompt as the file's ``# Passage`` part
+    says. ``optional``: the fields that a prompt file need not use.
+    """
+
+    name: str
+    target: str
+    fields: tuple[str, ...]
+    optional: tuple[str, ...] = ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,8 +9,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from polyhop.prompts.answers import bare_answer, says_nothing, something, told_answer
-from polyhop.prompts.parsing import Malformed, marked
+from polyhop.prompts.parsing import Malformed, bare_question, labelled_question, marked
 from polyhop.prompts.show import one_line, show_passages
+from polyhop.prompts.sureness import asked_share, cut_share, read_share
 from polyhop.prompts.tasks.answers import Response, read_reasoned
 from polyhop.prompts.tasks.base import Fields, Output, Task
 from polyhop.prompts.triplets import as_triplets, find_triplets, written
@@ -61,31 +61,8 @@ _NOTHING = re.compile(
     r"\W*(?:none|nothing|null|no (?:relevant |further |more |other )?(?:triplet|sub-?question)s?)\b", re.I
 )
 _NUMBERED = re.compile(r"^[ \t*]*\(?\d{1,2}[).]\)?[ \t]+", re.M)
-_SUBQUESTION = re.compile(
-    r"^[^\w\n]*+(?:next )?sub-?[ ]?question[^\w\n:]*+\d{0,2}[^\w\n:]*+:[ \t*]*+(.*)$", re.I | re.M
-)
-_SURE = re.compile(r"^[^\w\n]*+confidence\b[^\w\n]*+(.*)$", re.I | re.M)
-_NUMBER = re.compile(r"(\d{1,3}(?:\.\d{1,9})?|\.\d{1,9})[ \t]*(%|/[ \t]*(?:100|10)\b)?")
 LONGEST_BARE = 6
 """Words: a sub-answer of one line up to this length, and without a full stop, is taken as the answer alone."""
-
-
-def read_share(value: Any) -> float | None:
-    """A share of 1 as models write it; None where it is none.
-
-    >>> read_share("85%"), read_share(0.5), read_share("8/10"), read_share("high")
-    (0.85, 0.5, 0.8, None)
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return None
-    if isinstance(value, str):
-        found = _NUMBER.search(value[:100])
-        if found is None:
-            return None
-        value = float(found[1]) / {"%": 100, "/100": 100, "/10": 10}.get("".join((found[2] or "").split()), 1)
-    if not math.isfinite(value) or not 0 <= value <= 100:
-        return None
-    return float(value if value <= 1 else value / 100)
 
 
 def read_triplets(text: str, fields: Fields) -> dict[str, Any]:
@@ -111,11 +88,10 @@ def read_subquestion(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_subquestion("Subquestion: Who directed Alien?", {}), read_subquestion("Subquestion: none", {})
     ({'sub_question': 'Who directed Alien?'}, {'sub_question': None})
     """
-    labelled = _SUBQUESTION.search(text)
-    lines = [labelled[1]] if labelled and labelled[1].strip() else [line for line in text.splitlines() if "?" in line]
-    found = something(_NUMBERED.sub("", lines[0])) if lines else None
+    labelled = labelled_question(text)
+    found = something(labelled or bare_question(text))
     if found is None or _NOTHING.fullmatch(found.rstrip(".")):
-        if not labelled and not _NOTHING.match(text):
+        if labelled is None and not _NOTHING.match(text):
             raise Malformed('the reply must be "Subquestion:" and the sub-question')
         found = None
     if found is None and fields.get("triplet"):
@@ -134,8 +110,7 @@ def read_subanswer(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_subanswer("Alien was directed by Ridley Scott." + chr(10) + "Answer: Ridley Scott", {})["answer"]
     'Ridley Scott'
     """
-    sure = _SURE.search(text)
-    own = text[: sure.start()] if sure else text
+    own, sure = cut_share(text)
     told = told_answer(own)
     if told:
         sentence, answer = _sentence(told.before), told.answer
@@ -144,10 +119,8 @@ def read_subanswer(text: str, fields: Fields) -> dict[str, Any]:
         if alone is None or marked(own) or own.rstrip().endswith((".", "?")) or len(alone.split()) > LONGEST_BARE:
             raise Malformed('after the sentence a line must give the answer in a few words: "Answer: …"')
         sentence, answer = "", alone
-    confidence = read_share(sure[1]) if sure else None
-    if fields.get("verbal") and confidence is None:
-        raise Malformed('the last line must say how sure you are, "Confidence:" and a number from 0 to 1')
-    return {"sentence": sentence, "answer": answer, "confidence": confidence if fields.get("verbal") else None}
+    confidence = asked_share(sure, verbal=bool(fields.get("verbal")))
+    return {"sentence": sentence, "answer": answer, "confidence": confidence}
 
 
 def _sentence(text: str) -> str:

@@ -13,7 +13,14 @@ from typing import Any
 from pydantic import Field
 
 from polyhop.prompts.answers import something
-from polyhop.prompts.parsing import Malformed, after_label, after_marker, judgement
+from polyhop.prompts.parsing import (
+    Malformed,
+    after_label,
+    after_marker,
+    bare_question,
+    judgement,
+    labelled_question,
+)
 from polyhop.prompts.show import one_line
 from polyhop.prompts.tasks.answers import Response, read_direct, write_direct
 from polyhop.prompts.tasks.base import Fields, Output, Task
@@ -31,7 +38,11 @@ _VERDICT = re.compile(
     re.IGNORECASE,
 )
 _LABEL = re.compile(r"\A(?:response|answer)[ \t*]*:[ \t*]*", re.IGNORECASE)
-_NUMBER = re.compile(r"\A(?:\(?\d{1,2}[.):]|[-–•*>])\s+")
+_SEARCH = re.compile(
+    r"<(?:search|\|begin_(?:of|search)_query\|)>\s*([^<\n]{1,1000})"
+    r"|^[^\w\n]*+action[ \t]*\d{0,3}[ \t*]*:[ \t*]*(?:search|retrieve)\[([^\]\n]{1,1000})\]",
+    re.IGNORECASE | re.M,
+)
 
 
 class Summary(Output):
@@ -128,22 +139,24 @@ def read_plan(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_plan("Next we need:\\n1. Who directed Alien?\\n2. Where was he born?", {})["sub_question"]
     'Who directed Alien?'
     """
-    told = after_marker(text, *_THOUGHT) or after_label(
-        text, "(?:your )?thought", "(?:next |sub-?)? ?question", "(?:search )?query"
-    )
-    told = told or _bare_question(text)
+    told = after_marker(text, *_THOUGHT) or _searched(text) or something(labelled_question(text))
+    told = told or after_label(text, "(?:your )?thought", "question", "(?:search )?query") or _bare(text)
     if told is None or told[0] in "{[`" or len(told) > LONGEST_SUB_QUESTION:
         raise Malformed("the reply must be [Your Thought]: and one short question")
     return {"sub_question": told}
 
 
-def _bare_question(text: str) -> str | None:
-    """The first line that ends in a question mark; the only line there is, if it ends in no colon."""
-    lines = [told for line in text.splitlines() if (told := something(_NUMBER.sub("", line.strip(), count=1)))]
-    for line in lines:
-        if line[-1] in "?？؟":
-            return line
-    return lines[0] if len(lines) == 1 and lines[0][-1] not in ":：" else None
+def _searched(text: str) -> str | None:
+    """The last query that a model trained to search sends off."""
+    found = _SEARCH.findall(text)
+    return something("".join(found[-1])) if found else None
+
+
+def _bare(text: str) -> str | None:
+    """The first line that is a question; the only line there is, if it ends in no colon."""
+    lines = [line for line in text.splitlines() if something(line)]
+    only = something(lines[0]) if len(lines) == 1 else None
+    return bare_question(text) or (only if only and only[-1] not in ":：" else None)
 
 
 def write_plan(output: Any, fields: Fields) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import Field
 
 from polyhop.prompts.answers import says_nothing, something, told_answer
-from polyhop.prompts.parsing import Malformed
+from polyhop.prompts.parsing import SUB_QUESTION, Malformed
 from polyhop.prompts.show import one_line, show_passages
 from polyhop.prompts.tasks.base import Fields, Output, Task
 
@@ -44,9 +44,13 @@ class TracedContent(Output):
 
 _LABEL = re.compile(
     r"(?:\[[ \t*]{0,3}|^[^\w\n\[]{0,4})"
-    r"(?:(?P<unsolved>unsolved[ _]query)|(?P<final>final[ _]content)|(?P<query>query)|(?P<answer>answer))"
+    r"(?:(?P<unsolved>unsolved[ _]query)|(?P<final>final[ _]content)"
+    rf"|(?P<query>query|{SUB_QUESTION})|(?P<answer>(?:intermediate )?answer))"
     r"[ \t_]{0,2}(?P<number>\d{1,4})?[ \t*]{0,3}(?:\][ \t*]{0,3}:?|:)[ \t*]{0,3}",
     re.IGNORECASE | re.M,
+)
+_CONCLUSION = re.compile(
+    r"\n(?:\n|(?=[^\w\n]{0,4}(?:(?:so|thus|hence|therefore),? )?(?:the )?final answer\b))", re.IGNORECASE
 )
 _MARK = re.compile(r"\[((?:\d{1,4}[,; ]{0,2}){1,20})\]")
 _GAP_AND_MARK = re.compile(rf"[ \t]{{0,3}}{_MARK.pattern}")
@@ -74,7 +78,7 @@ def unmarked(content: str) -> str:
 
 
 def read_chain(text: str, fields: Fields) -> dict[str, Any]:
-    """[Query i]: …, [Answer i]: …, [Unsolved Query]: …, [Final Content]: …
+    """[Query i]: …, [Answer i]: …, [Unsolved Query]: …, [Final Content]: …; self-ask's names of them too.
 
     >>> read_chain("[Query 1]: Who made it? [Answer 1]: Ann Lee [Unsolved Query]: Where was she born?", {})["nodes"]
     [{'query': 'Who made it?', 'answer': 'Ann Lee'}, {'query': 'Where was she born?', 'answer': None}]
@@ -86,9 +90,11 @@ def read_chain(text: str, fields: Fields) -> dict[str, Any]:
         if label["final"]:
             final = _final(told, fields) or final
         elif label["answer"]:
-            at = _unanswered(nodes, numbers, label["number"])
-            if at is not None:
-                nodes[at]["answer"] = something(told.split("\n\n")[0])
+            told, *after = _CONCLUSION.split(told, maxsplit=1)
+            if (at := _unanswered(nodes, numbers, label["number"])) is not None:
+                nodes[at]["answer"] = something(told)
+            if after and fields.get("kind") != "long":  # the final answer may come without its label
+                final = _final(after[0], fields) or final
         elif (query := something(told.partition("\n")[0])) and len(nodes) < _MOST_NODES:
             node = {"query": query, "answer": None}
             if nodes[-1:] != [node]:  # else it is said again, as unsolved

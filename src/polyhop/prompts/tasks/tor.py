@@ -22,6 +22,10 @@ class Review(Output):
     answer: str | None = Field(default=None, description="step 3, if supported")
     query: str | None = Field(default=None, description="step 3, if not supported")
 
+    def missing(self) -> str | None:
+        lacks = self.relevant and self.supported and not self.answer
+        return 'the "answer" is missing, though "supported" is true' if lacks else None
+
 
 class Supplement(Output):
     """ToR §3.4, Table 9 (missing paragraph completion): the missing information, from the model's own knowledge."""

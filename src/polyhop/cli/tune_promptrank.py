@@ -1,0 +1,119 @@
+"""``polyhop tune promptrank``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from polyhop.cli import show as draw
+from polyhop.cli.progress import Watched
+from polyhop.cli.tune import end, gain_told, resumable
+from polyhop.data.corpora import open_corpus
+from polyhop.errors import SettingError, UsageError
+from polyhop.evaluation.instructions import generated, read_instructions
+from polyhop.evaluation.notebook import Notebook
+from polyhop.evaluation.stages import Stage, Staged, Trial
+from polyhop.evaluation.tuning_promptrank import SEARCHED, tune_promptrank
+from polyhop.methods.paths import NO_INSTRUCTION
+from polyhop.retrieval.index import index_for
+
+SHOWN = 5
+"""So many of the best instructions are shown."""
+
+WIDEST = 45
+"""Characters of an instruction in a table."""
+
+_NAMES = {"recall_all@2": "R@2", "recall_all@10": "R@10", "ar@2": "AR@2", "f1": "F1", "em": "EM"}
+_TOLD = {"demonstrations": "demo_seed"}
+"""The setting that a stage is told by, where its name is another."""
+
+
+def run_tune_promptrank(
+    dataset: Path,
+    corpus: Path,
+    instructions: Path | None,
+    generate: int | None,
+    generator: str | None,
+    values: Mapping[str, str | None],
+    settings: Mapping[str, Any],
+    search: Mapping[str, Any],
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Search instruction, temperature, demonstrations and λ, print what was tried, and keep what was found.
+
+    ``values``: lists of values to try, with commas between; ``settings``: the options of the pipeline and the method;
+    ``search``: how to search.
+    """
+    if both := sorted(settings.keys() & SEARCHED):
+        raise UsageError(f"{both[0]} is what is tuned: it cannot be given a value of its own")
+    tried = {name: told.split(",") for name, told in values.items() if told is not None}
+    with resumable(search["work"]):
+        candidates = _candidates(instructions, generate, generator, search["work"])
+        index = index_for(open_corpus(corpus, skip_bad=search["skip_bad"]))
+        given: dict[str, Any] = {**settings, **search, **tried}
+        with Watched("questions") as progress:
+            tuned = tune_promptrank(dataset, index, instructions=candidates, progress=progress.update, **given)
+    end(tuned, tuned.file, _print, out, as_json)
+
+
+def _candidates(path: Path | None, count: int | None, generator: str | None, work: Path | None) -> list[str]:
+    """The instructions to try: a file's, ours, or a model's, which are kept in ``work``."""
+    if (count is None) != (generator is None):
+        raise SettingError("--generate and --generator go together: how many instructions, and by which model")
+    if count is None or generator is None:
+        return read_instructions(path) if path else read_instructions()
+    if path:
+        raise SettingError("--instructions and --generate: give one of them")
+    kind, _, name = generator.partition(":")
+    if kind != "hf" or not name:
+        raise UsageError(f"--generator {generator}: a T5 that fills gaps writes instructions, as in hf:t5-base")
+    from polyhop.lm.hf.filling import SpanFiller
+
+    with Notebook(work) as notebook:
+        made: list[str] = notebook.once(
+            {"instructions": count, "by": generator}, lambda: generated(SpanFiller(name), count)
+        )
+    return made
+
+
+def _print(tuned: Staged) -> None:
+    to = draw.console()
+    title = f"{tuned.method} · {tuned.lm} · {tuned.dataset} · {len(tuned.usual.questions)} questions"
+    to.print(Text(title, style="bold"))
+    for stage in tuned.stages:
+        told = _TOLD.get(stage.name, stage.name)
+        trials = _shown(stage) if stage.name == "instruction" else stage.trials
+        names = [name for name in _NAMES if any(trial.mean(name) is not None for trial in trials)]
+        rows = [[told, *(_NAMES[name] for name in names), ""]]
+        rows += [_row(trial, told, names, best=trial is stage.best) for trial in trials]
+        draw.print_rows(rows, to, names=1)
+        if stage.name == "instruction" and (spread := stage.spread()):
+            shares = ", ".join(f"{name} {100 * value:.1f}" for name, value in spread.items())
+            to.print(f"{_NAMES[stage.objective]} of {len(stage.trials) - stage.marks} candidates: {shares}")
+    told = ", ".join(f"{name}={value}" for name, value in tuned.settings.items() if value is not None)
+    to.print(Text(f"found: {draw.clean(told) or 'the defaults'}"))
+    to.print(gain_told("R@2", tuned.gain))
+
+
+def _shown(stage: Stage) -> list[Trial]:
+    """What the candidates are compared with, the best of them, and the worst."""
+    marks, candidates = stage.trials[: stage.marks], stage.trials[stage.marks :]
+    ordered = sorted(candidates, key=lambda trial: -stage.worth(trial))
+    return [*marks, *ordered[:SHOWN], *ordered[SHOWN:][-1:]]
+
+
+def _row(trial: Trial, told: str, names: Sequence[str], *, best: bool) -> list[str]:
+    means = [trial.mean(name) for name in names]
+    scores = ["–" if mean is None else f"{100 * mean:.1f}" for mean in means]
+    return [_value(told, trial.settings.get(told)), *scores, "best" if best else ""]
+
+
+def _value(told: str, value: Any) -> str:
+    """A value as it is shown: the defaults by name."""
+    if told == "instruction":
+        return {None: "(the prompt file's)", NO_INSTRUCTION: "(none)"}.get(value, draw.clean(str(value), WIDEST))
+    return {"temperature": "(the defaults)", "demo_seed": "(the first)"}.get(told, "") if value is None else str(value)

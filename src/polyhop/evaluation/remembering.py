@@ -1,0 +1,44 @@
+"""A retriever and a reader that do nothing twice, for settings compared on the same questions. They keep all they gave:
+for some hundred questions, not for a service."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from polyhop.readers import Reader
+from polyhop.readers.base import spans_of
+from polyhop.retrieval.base import Retriever
+from polyhop.types import Passage, Span
+
+
+class RememberingRetriever:
+    """As the retriever it stands before, each query and passage looked up once."""
+
+    def __init__(self, start: Retriever) -> None:
+        self.name, self.search_many = start.name, start.search_many
+        self._search, self._links = cache(start.search), cache(start.links)
+
+    def search(self, query: str, k: int) -> list[Passage]:
+        """As the retriever's own."""
+        return list(self._search(query, k))
+
+    def links(self, passage: Passage) -> list[Passage]:
+        """As the retriever's own."""
+        return list(self._links(passage))
+
+
+class RememberingReader:
+    """As the reader it stands before, each question read in the same passages once."""
+
+    def __init__(self, start: Reader) -> None:
+        self.name, self.threshold = start.name, start.threshold
+        self._start = start
+        self._read: dict[tuple[str, tuple[Passage, ...]], list[Span]] = {}
+
+    async def read(self, question: str, passages: Sequence[Passage]) -> Sequence[Span]:
+        """As the reader's own."""
+        key = (question, tuple(passages))
+        if key not in self._read:
+            self._read[key] = await spans_of(self._start, question, passages)
+        return self._read[key]

@@ -1,0 +1,120 @@
+"""Several methods over the same questions, corpus and model, one run each: a table that compares like with like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from polyhop.data.corpora import Corpus, open_corpus
+from polyhop.data.questions import read_questions
+from polyhop.errors import SettingError, UnknownName, UsageError
+from polyhop.evaluation.report import Report
+from polyhop.evaluation.runner import Progress, after, evaluate
+from polyhop.methods.registry import method_named, methods
+from polyhop.pipeline import LM, Pipeline, Source
+from polyhop.retrieval.index import Index, index_for
+from polyhop.types import Question
+
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """A report for each method that ran; ``left_out`` says why another could not, before its first call."""
+
+    reports: Mapping[str, Report]
+    left_out: Mapping[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        return {
+            "reports": {name: report.to_dict() for name, report in self.reports.items()},
+            "left_out": dict(self.left_out),
+        }
+
+
+def named(spec: str) -> list[str]:
+    """The methods of ``"all"`` or of names with commas between.
+
+    >>> named("tor,one-r")
+    ['tor', 'one-r']
+    """
+    names = [name.strip() for name in spec.split(",")]
+    return list(methods()) if names == [ALL] else [method_named(name).name for name in dict.fromkeys(names)]
+
+
+def evaluate_several(
+    names: Sequence[str],
+    dataset: str | Path | Sequence[Question],
+    corpus: Source | None = None,
+    lm: LM = "pocket",
+    *,
+    out: str | Path | None = None,
+    limit: int | None = None,
+    skip_bad: bool = False,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Several:
+    """``evaluate`` for each method, over one index and one reading of the questions.
+
+    ``out``: a folder with a run's folder for each method; the same command goes on there where it was stopped. A
+    method's setting among ``options`` goes to every method that has it. A method that needs what model, corpus or
+    reader lack is left out, with the reason.
+
+    Raises:
+        UnknownName: no method has a setting of that name.
+        UsageError: not one of the methods could run.
+    """
+    asked = read_questions(dataset, skip_bad=skip_bad) if isinstance(dataset, (str, Path)) else dataset
+    questions = list(asked)[:limit]
+    title = Path(dataset).name if isinstance(dataset, (str, Path)) else None
+    index = _index(corpus, skip_bad)
+    own, common = _divided(names, options)
+    ready, left_out = _ready(names, index, lm, own, common)
+    if not ready:
+        raise UsageError(f"not one of these methods can run; {next(iter(left_out))}: {next(iter(left_out.values()))}")
+    reports = {}
+    for number, name in enumerate(ready):
+        folder = Path(out) / name if out is not None else None
+        told = after(progress, number * len(questions), len(ready) * len(questions))
+        reports[name] = evaluate(
+            questions, index, name, lm, out=folder, progress=told, title=title, **common, **own[name]
+        )
+    return Several(reports, left_out)
+
+
+def _index(corpus: Source | None, skip_bad: bool) -> Index | None:
+    if corpus is None or isinstance(corpus, Index):
+        return corpus
+    return index_for(corpus if isinstance(corpus, Corpus) else open_corpus(corpus, skip_bad=skip_bad))
+
+
+def _divided(names: Sequence[str], options: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """Each method's own settings among the options, and the options that are no method's."""
+    settings = {name: method_named(name).settings for name in names}
+    everyones = {setting for method in methods().values() for setting in method.settings}
+    known = {setting for own in settings.values() for setting in own}
+    if strange := next((name for name in options if name in everyones - known), None):
+        raise UnknownName(f"setting of {', '.join(names)}", strange, known)
+    own = {name: {key: options[key] for key in options if key in settings[name]} for name in names}
+    return own, {key: value for key, value in options.items() if key not in known}
+
+
+def _ready(
+    names: Sequence[str], index: Index | None, lm: LM, own: Mapping[str, Mapping[str, Any]], common: Mapping[str, Any]
+) -> tuple[list[str], dict[str, str]]:
+    """The methods that can run, and why the others cannot: found by opening each, before any call."""
+    ready, left_out = [], {}
+    opened = {key: value for key, value in common.items() if key != "concurrency"}
+    for name in names:
+        try:
+            Pipeline(index, name, lm, **opened, **own[name]).close()
+        except (UnknownName, SettingError):
+            raise  # what was given is wrong, whatever the method
+        except UsageError as lack:
+            left_out[name] = str(lack)
+        else:
+            ready.append(name)
+    return ready, left_out

@@ -1,0 +1,110 @@
+"""What a search of settings in stages found: one setting after the other, each with the best of those before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median, pstdev
+from typing import Any
+
+from polyhop.evaluation.compare import Difference
+
+Scores = Mapping[str, Mapping[str, float]]
+"""By question id, then metric, 0 to 1."""
+
+_SPREAD: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "mean": fmean,
+    "std": pstdev,
+    "best": max,
+    "median": median,
+    "worst": min,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The settings that were tried and what each question scored under them."""
+
+    settings: Mapping[str, Any]
+    questions: Scores
+
+    def mean(self, metric: str) -> float | None:
+        """Over the questions that have the metric; None where none has."""
+        held = [scores[metric] for scores in self.questions.values() if metric in scores]
+        return fmean(held) if held else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values: the settings and the mean of each metric."""
+        names = dict.fromkeys(name for scores in self.questions.values() for name in scores)
+        return {"settings": dict(self.settings), "scores": {name: self.mean(name) for name in names}}
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The search for one setting, ``name``: its trials in order, compared by ``objective``; the first ``marks`` of them
+    stand beside the candidates (Figure 4: no instruction, one written by hand)."""
+
+    name: str
+    objective: str
+    trials: Sequence[Trial]
+    marks: int = 0
+
+    @property
+    def best(self) -> Trial:
+        """The first of the best."""
+        return max(self.trials, key=self.worth)
+
+    def worth(self, trial: Trial) -> float:
+        """What a trial scored, 0 to 1."""
+        return trial.mean(self.objective) or 0.0
+
+    def spread(self) -> dict[str, float]:
+        """How far the candidates lie apart, marks left out; nothing where there is none."""
+        values = [self.worth(trial) for trial in self.trials[self.marks :]]
+        return {name: function(values) for name, function in _SPREAD.items()} if values else {}
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        return {
+            "objective": self.objective,
+            "best": dict(self.best.settings),
+            "spread": self.spread(),
+            "marks": self.marks,
+            "trials": [trial.to_dict() for trial in self.trials],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A method's stages in order. ``fixed``: the settings that were given; ``usual``: the method's defaults, on the
+    same questions; ``gain``: over them, measured where it was chosen, so that it flatters: confirm it on others."""
+
+    method: str
+    dataset: str
+    lm: str
+    reader: str | None
+    fixed: Mapping[str, Any]
+    usual: Trial
+    stages: Sequence[Stage]
+    gain: Difference
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What was given and what was found."""
+        return {**self.fixed, **self.stages[-1].best.settings}
+
+    @property
+    def file(self) -> dict[str, Any]:
+        """What a settings file holds: the method, its settings, where they were fitted and what they scored there."""
+        told = {"dataset": self.dataset, "questions": len(self.usual.questions), "lm": self.lm}
+        return {
+            "method": self.method,
+            "settings": self.settings,
+            "fitted_on": {**told, "reader": self.reader} if self.reader else told,
+            "scores": self.stages[-1].best.to_dict()["scores"],
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values: those of ``file`` and the whole search."""
+        stages = {stage.name: stage.to_dict() for stage in self.stages}
+        return {**self.file, "gain": self.gain.to_dict(), "default": self.usual.to_dict(), "stages": stages}

@@ -1,0 +1,94 @@
+"""One worker thread that does the work of many concurrent callers together: batching for models that run here."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Generic, NamedTuple, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class _Call(NamedTuple, Generic[Item, Result]):
+    items: tuple[Item, ...]
+    results: Future[list[Result]]
+
+
+class Batcher(Generic[Item, Result]):
+    """Awaited with items, gives their results in the same order; the event loop is never kept waiting.
+
+    Callers of one turn of a loop, and all that come while the worker is busy, from any loop and thread, become one call
+    of ``work(items) -> results``, on one thread that lives from the first call to ``aclose``. When ``work`` raises, the
+    callers are worked for one by one, so that an error reaches only those whose items make it. A caller that is
+    cancelled before its turn is left out; later, its results are dropped.
+
+    >>> async def together() -> list[list[int]]:
+    ...     squares = Batcher(lambda numbers: [number**2 for number in numbers], name="squares")
+    ...     found = await asyncio.gather(squares([1, 2]), squares([3]))
+    ...     await squares.aclose()
+    ...     return found
+    >>> asyncio.run(together())
+    [[1, 4], [9]]
+    """
+
+    def __init__(self, work: Callable[[Sequence[Item]], Sequence[Result]], *, name: str) -> None:
+        self.name = name
+        self._work = work
+        self._waiting: deque[_Call[Item, Result]] = deque()
+        self._worker: ThreadPoolExecutor | None = None
+        self._one_at_a_time = threading.Lock()  # callers may be loops on several threads
+
+    async def __call__(self, items: Sequence[Item]) -> list[Result]:
+        """The results of ``items``; what ``work`` raises for them."""
+        if not items:
+            return []
+        call: _Call[Item, Result] = _Call(tuple(items), Future())
+        self._waiting.append(call)
+        asyncio.get_running_loop().call_soon(self._wake)  # after this turn, whose other callers are taken along
+        return await asyncio.wrap_future(call.results)
+
+    async def aclose(self) -> None:
+        """Wait for what was asked, and end the thread. A later call starts another."""
+        self._wake()
+        with self._one_at_a_time:
+            worker, self._worker = self._worker, None
+        if worker is not None:
+            await asyncio.to_thread(worker.shutdown)
+
+    def _wake(self) -> None:
+        with self._one_at_a_time:
+            if self._waiting:
+                self._worker = self._worker or ThreadPoolExecutor(1, thread_name_prefix=self.name)
+                self._worker.submit(self._drain)
+
+    def _drain(self) -> None:
+        """Do all that waits; the wakes of those taken along find nothing left."""
+        calls: list[_Call[Item, Result]] = []
+        while self._waiting:
+            call = self._waiting.popleft()
+            if call.results.set_running_or_notify_cancel():
+                calls.append(call)
+        if calls:
+            self._do(calls)
+
+    def _do(self, calls: Sequence[_Call[Item, Result]]) -> None:
+        items = [item for call in calls for item in call.items]
+        try:
+            results = list(self._work(items))
+            if len(results) != len(items):
+                raise RuntimeError(f"{self.name} gave {len(results)} results for {len(items)} items")
+        except BaseException as error:  # noqa: BLE001 - raised where the results are awaited
+            if len(calls) == 1:
+                calls[0].results.set_exception(error)
+                return
+            for call in calls:
+                self._do([call])
+            return
+        start = 0
+        for call in calls:
+            call.results.set_result(results[start : start + len(call.items)])
+            start += len(call.items)

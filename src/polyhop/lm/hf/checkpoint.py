@@ -1,0 +1,136 @@
+"""A checkpoint of transformers: its settings and tokenizer at once, its weights when they are first needed.
+
+Weights are read from safetensors alone, and no code that comes with a checkpoint is run.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+from polyhop.errors import DataError, MissingExtra, SettingError, UsageError
+from polyhop.extras import installed, load
+from polyhop.lm.hf.packing import pack
+from polyhop.lm.hf.tokens import Tokens
+
+Dtype: TypeAlias = Literal["float32", "float16", "bfloat16"]
+
+_HUB_NAME = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
+
+
+class Checkpoint:
+    """What is known of a model before its weights are there.
+
+    ``pairs``: an encoder-decoder. ``scores``: whether text can be scored. ``most_tokens``: how many it takes, None for
+    no limit. ``fingerprint``: of the files, or the hub's revision.
+    """
+
+    def __init__(self, name: str, path_or_name: str, device: str | None, dtype: Dtype) -> None:
+        if not installed("hf"):
+            raise MissingExtra(f"the model {name}", "hf")
+        if dtype not in get_args(Dtype):
+            raise SettingError(f"dtype={dtype!r}: must be {', '.join(map(repr, get_args(Dtype)))}")
+        folder = Path(path_or_name).expanduser()
+        self._is_local = bool(path_or_name) and folder.is_dir()
+        if not self._is_local and not _HUB_NAME.fullmatch(path_or_name):
+            raise DataError(
+                f"{name}: a checkpoint's folder or its name on the Hugging Face hub, as in hf:google/t5-xl-lm-adapt"
+            )
+        self.name, self.dtype = name, dtype
+        self._source = str(folder) if self._is_local else path_or_name
+        self._torch, self._transformers = (
+            load(module, "hf", f"the model {name}") for module in ("torch", "transformers")
+        )
+        self.device = self._checked_device(device)
+        self._config = self._pretrained(self._transformers.AutoConfig)
+        self.pairs = bool(self._config.is_encoder_decoder)
+        self._kind = self._class()
+        self.tokens = self._open_tokens()
+        self.scores, self.most_tokens = self._reach()
+        self.fingerprint = _fingerprint(folder) if self._is_local else str(getattr(self._config, "_commit_hash", None))
+
+    def model(self) -> Any:
+        """The network with its weights, on its device, ready to be asked."""
+        auto = self._transformers.AutoModelForSeq2SeqLM if self.pairs else self._transformers.AutoModelForCausalLM
+        for setting in ("activation_function", "hidden_act", "dense_act_fn"):
+            if getattr(self._config, setting, None) == "gelu_new":
+                setattr(self._config, setting, "gelu_pytorch_tanh")  # the same function as one operation, not eight
+        model, told = self._pretrained(
+            auto,
+            config=self._config,
+            use_safetensors=True,
+            output_loading_info=True,
+            dtype=getattr(self._torch, self.dtype),
+        )
+        if lacking := sorted(told["missing_keys"]):
+            raise UsageError(
+                f"{self.name} lacks {len(lacking)} weights, {lacking[0]} one: it was not trained as a language model"
+            )
+        model.to(self.device).eval()
+        pack(model)
+        return model
+
+    def _pretrained(self, kind: Any, **options: Any) -> Any:
+        try:
+            return kind.from_pretrained(
+                self._source, local_files_only=self._is_local, trust_remote_code=False, **options
+            )
+        except Exception as error:  # OSError, ValueError, those of safetensors and of the hub: no common family
+            raise DataError(f"{self.name} cannot be opened: {error}") from error
+
+    def _class(self) -> Any:
+        mapping = "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING" if self.pairs else "MODEL_FOR_CAUSAL_LM_MAPPING"
+        known = getattr(self._transformers, mapping)
+        if type(self._config) not in known:
+            raise UsageError(
+                f"{self.name} is a {self._config.model_type} checkpoint, which writes no text: "
+                "T5's, GPT-2's and Llama's families do"
+            )
+        kind = known[type(self._config)]
+        if "past_key_values" not in inspect.signature(kind.forward).parameters:
+            raise UsageError(f"{self.name} is a {self._config.model_type} model, without attention: not known here")
+        return kind
+
+    def _open_tokens(self) -> Tokens:
+        tokenizer = self._pretrained(self._transformers.AutoTokenizer)
+        if not getattr(tokenizer, "is_fast", False):
+            raise UsageError(f"{self.name} has no fast tokenizer (tokenizer.json), which is needed")
+        return Tokens(tokenizer, pairs=self.pairs)
+
+    def _reach(self) -> tuple[bool, int | None]:
+        """Whether the model can score, and the most tokens it takes.
+
+        A causal model scores where each token can be told what it sees and where it stands: not where layers work
+        otherwise than by attention, or know places by distance alone. With a sliding window, text has to fit in it.
+        """
+        config = self._config.get_text_config()
+        most = getattr(config, "max_position_embeddings", None)
+        if self.pairs:
+            return True, most
+        layers = set(getattr(config, "layer_types", None) or ())
+        window = getattr(config, "sliding_window", None)
+        if window and (not layers or "sliding_attention" in layers):
+            most = min(window, most or window)
+        takes = inspect.signature(self._kind.forward).parameters
+        told = {"position_ids", "past_key_values"} <= takes.keys() and not getattr(config, "alibi", False)
+        return told and layers <= {"full_attention", "sliding_attention"}, most
+
+    def _checked_device(self, device: str | None) -> str:
+        torch = self._torch
+        there = [name for name in ("cuda", "mps") if getattr(torch, name).is_available()]
+        if device is None:
+            return "cuda" if "cuda" in there else "cpu"
+        kind = device.partition(":")[0]
+        if kind not in ("cpu", *there):
+            raise SettingError(f"device={device!r}: here is {' and '.join(['cpu', *there])}")
+        return device
+
+
+def _fingerprint(folder: Path) -> str:
+    """Of the files' names, sizes and times: a checkpoint that is trained on is another model to a cache."""
+    files = sorted(path for path in folder.iterdir() if path.suffix in (".json", ".safetensors", ".model", ".jinja"))
+    told = [(path.name, (stat := path.stat()).st_size, stat.st_mtime_ns) for path in files]
+    return blake2b(repr(told).encode(), digest_size=8).hexdigest()

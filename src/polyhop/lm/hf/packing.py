@@ -1,0 +1,32 @@
+"""Weights laid out once for the CPU's fast matrix product, instead of anew at every call."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+_TOKENS = 512
+"""A batch's usual size, which the layout is best for; it serves any."""
+
+
+def pack(model: Any) -> None:
+    """Hand the 32-bit linear layers of a model on the CPU to oneDNN, a quarter faster there; results differ in their
+    last digits alone. What the layers held is freed, but for weights that other layers share."""
+    import torch
+
+    if not torch.backends.mkldnn.is_available() or model.dtype != torch.float32 or model.device.type != "cpu":
+        return
+    tied = model.get_input_embeddings().weight
+    with torch.no_grad():
+        for layer in model.modules():
+            turned = type(layer).__name__ == "Conv1D"  # GPT-2's, a linear layer whose weight lies the other way
+            if turned or type(layer) is torch.nn.Linear:
+                weight = layer.weight.T.contiguous() if turned else layer.weight
+                packed = torch.ops.mkldnn._reorder_linear_weight(weight, _TOKENS)
+                layer.forward = partial(_product, torch.ops.mkldnn._linear_pointwise, packed, layer.bias)
+                if layer.weight is not tied:
+                    layer.weight.data = layer.weight.new_empty(0)
+
+
+def _product(linear: Any, weight: Any, bias: Any, inputs: Any) -> Any:
+    return linear(inputs, weight, bias, "none", [], "")

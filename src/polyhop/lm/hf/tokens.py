@@ -1,0 +1,151 @@
+"""Text to token ids and back. Text is only ever text here: what looks like a control token in it is spelt out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from polyhop.errors import UsageError
+from polyhop.lm.base import Message
+from polyhop.lm.hf.jobs import Ids
+from polyhop.lm.wire import flatten
+
+_BEFORE = ":"  # what the target's tokens are told apart from; a prompt to be scored ends in much the same
+
+
+class Tokens:
+    """The tokenizer of a checkpoint; safe to use from several threads.
+
+    A prompt and its target are tokenised apart, the target as it reads after a space, and their tokens put side by
+    side. So the target's tokens are the same after every prompt (scores of several prompts can be compared token by
+    token), and a prompt's are the same before every target (its states can be used again). Space at the join is
+    dropped. With an encoder-decoder each is a text of its own, end mark and all.
+    """
+
+    def __init__(self, tokenizer: Any, *, pairs: bool) -> None:
+        """``tokenizer``: a fast one of transformers. ``pairs``: for an encoder-decoder."""
+        kind, kept = type(tokenizer.backend_tokenizer), tokenizer.backend_tokenizer.to_str()
+        self._plain, self._marked = kind.from_str(kept), kind.from_str(kept)
+        for own in (self._plain, self._marked):
+            own.no_truncation()
+            own.no_padding()
+        self._plain.encode_special_tokens = True
+        self._tokenizer, self._pairs = tokenizer, pairs
+        self._head, self._tail = self._frame()
+        marks = filter(None, {*tokenizer.all_special_tokens, *map(str, tokenizer.added_tokens_decoder.values())})
+        self._marks = re.compile("|".join(map(re.escape, sorted(marks, key=len, reverse=True))) or r"(?!)")
+        self.chats = bool(getattr(tokenizer, "chat_template", None))
+
+    def prompt(self, text: str) -> Ids:
+        """The tokens of a prompt to be scored or continued; a causal model's get no end mark."""
+        ids = self._ids(text.rstrip())
+        if self._pairs:
+            return (*self._head, *ids, *self._tail)
+        return (*self._head, *ids) or self._start()
+
+    def target(self, text: str) -> Ids:
+        """The tokens of what may follow a prompt; none for the empty text and a causal model."""
+        text = text.strip()
+        if self._pairs:
+            return (*self._head, *self._ids(text), *self._tail)
+        if not text:
+            return ()
+        before, both = self._ids(_BEFORE), self._ids(f"{_BEFORE} {text}")
+        return both[len(before) :] if both[: len(before)] == before else self._ids(f" {text}")
+
+    def chat(self, messages: Sequence[Message]) -> Ids:
+        """A chat by the checkpoint's own template, up to where its reply begins; without one, the plain text."""
+        if not self.chats:
+            return self.prompt(flatten(messages))
+        turns = [{"role": str(turn["role"]), "content": self._harmless(turn["content"])} for turn in messages]
+        try:
+            text = self._templated(turns)
+        except Exception:  # noqa: BLE001 - a template raises what it likes where it has no place for a system turn
+            text = self._templated(_without_system(turns))
+        return tuple(self._marked.encode(_valid(text), add_special_tokens=False).ids)
+
+    def marked(self, text: str) -> Ids:
+        """The tokens of a text of our own, in which control tokens are meant."""
+        return tuple(self._marked.encode(_valid(text)).ids)
+
+    def vocabulary(self) -> dict[str, int]:
+        """The number of each token, by its spelling."""
+        return dict(self._plain.get_vocab(with_added_tokens=True))
+
+    def cut(self, prompt: Ids, most: int) -> Ids:
+        """A prompt without its beginning, its start mark kept."""
+        head = self._head[:most]
+        return (*head, *prompt[len(prompt) - most + len(head) :])
+
+    def text(self, ids: Sequence[int]) -> str:
+        """What tokens say, control tokens left out."""
+        return str(self._plain.decode(list(ids), skip_special_tokens=True))
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """What each token adds to the text of those before it; a character in several tokens comes with its last."""
+        found, told = [], ""
+        for stop in range(1, len(ids) + 1):
+            text = self.text(ids[:stop])
+            if text.endswith("\ufffd") and stop < len(ids):
+                found.append("")
+                continue
+            found.append(text[len(told) :] if text.startswith(told) else "")
+            told = text
+        return found
+
+    def names(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """The tokens as the vocabulary spells them."""
+        return tuple(str(self._plain.id_to_token(number)) for number in ids)
+
+    def count(self, text: str) -> int:
+        """How many tokens a text has, marks at its ends not counted."""
+        return len(self._ids(text))
+
+    def truncate(self, text: str, most: int) -> str:
+        """``text`` cut at a token's end, so that it has at most ``most`` tokens."""
+        offsets = self._plain.encode(_valid(text), add_special_tokens=False).offsets
+        if len(offsets) <= most:
+            return text
+        for kept in range(max(most, 0), 0, -1):
+            cut = text[: offsets[kept - 1][1]]
+            if self.count(cut) <= most:  # nearly always at once: a cut text can split otherwise
+                return cut
+        return ""
+
+    def _ids(self, text: str) -> Ids:
+        return tuple(self._plain.encode(_valid(text), add_special_tokens=False).ids)
+
+    def _frame(self) -> tuple[Ids, Ids]:
+        """The marks the tokenizer sets before and after a text."""
+        bare, whole = self._ids("a"), tuple(self._plain.encode("a").ids)
+        for start in range(len(whole) - len(bare) + 1):
+            if whole[start : start + len(bare)] == bare:
+                return whole[:start], whole[start + len(bare) :]
+        return (), ()
+
+    def _start(self) -> Ids:
+        """What an empty prompt is: the start mark, else the end mark of the text before."""
+        for mark in (self._tokenizer.bos_token_id, self._tokenizer.eos_token_id):
+            if mark is not None:
+                return (mark,)
+        raise UsageError("an empty prompt cannot be scored: this tokenizer has neither a start nor an end mark")
+
+    def _harmless(self, content: str) -> str:
+        """No turn can be ended, nor another begun, by what stands in one."""
+        return self._marks.sub(lambda found: found[0][:1] + " " + found[0][1:], content)
+
+    def _templated(self, turns: Sequence[dict[str, str]]) -> str:
+        return str(self._tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
+
+
+def _valid(text: str) -> str:
+    """Lone surrogates replaced, one character by one: no tokenizer takes them."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _without_system(turns: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+    """The system turn put before the first user turn, for templates that know none."""
+    system = "\n\n".join(turn["content"] for turn in turns if turn["role"] == "system")
+    first, *rest = [turn for turn in turns if turn["role"] != "system"]
+    return [{**first, "content": f"{system}\n\n{first['content']}".strip()}, *rest]

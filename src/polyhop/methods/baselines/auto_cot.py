@@ -1,0 +1,70 @@
+"""Automatic chain of thought: demonstrations the model writes itself, for one question of each cluster of a pool.
+
+Zhang, Zhang, Li, Smola: "Automatic Chain of Thought Prompting in Large Language Models", 2022.
+
+Followed: the questions of a pool are clustered by k-means, and of each cluster the one nearest its centre gets a
+rationale by zero-shot chain of thought; it is passed over for the next nearest where it is too long or its rationale
+has too many steps (§4, Algorithms 1 and 2, with their limits). No gold is seen. Not followed: TF-IDF vectors instead of
+Sentence-BERT's; at most 3 questions of a cluster are tried; ``shots`` clusters, as every baseline shows so many
+demonstrations (the paper has 8 for most sets; ``shots=0`` is zero-shot). The pool is a file of questions, such as the
+dataset's own, or questions of ours; the question asked is never its own demonstration.
+
+The demonstrations are the same for every question, so that their calls are made once a run where replies are cached.
+Closed-book. Needs nothing beyond completion.
+
+Example: with the pool of ours and 3 clusters, "In which town was the leader of the Kon-Tiki expedition born?" is shown
+three other questions, each with the rationale and the answer the model gave.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from polyhop.methods.pool import clustered
+from polyhop.methods.registry import method
+from polyhop.prompts.tasks import Response
+from polyhop.text import normalise, sentences
+from polyhop.types import Answer, NonNegative, Positive
+
+if TYPE_CHECKING:
+    from polyhop.engine import Run
+
+TRIED = 3
+"""Questions of a cluster that are tried, nearest to its centre first."""
+
+
+@method("auto-cot", paper="Zhang et al., 2022", layers=lambda settings: 1 + TRIED * (settings["shots"] > 0))
+async def automatic_chain_of_thought(
+    question: str,
+    run: Run,
+    *,
+    pool: str = "",  # a file of questions; ours where it is not given
+    shots: NonNegative = 3,  # clusters, k
+    question_tokens: Positive = 60,  # §4.2
+    rationale_steps: Positive = 5,  # §4.2
+) -> Answer:
+    """Build demonstrations from clustered questions, then answer by chain of thought beside them (§4)."""
+
+    async def demonstrate(cluster: Sequence[str]) -> None:
+        """Algorithm 2, on one cluster: the first question, nearest first, that gets a fitting rationale."""
+        short = [other for other in cluster if run.count_tokens(other) <= question_tokens]
+        for other in [other for other in short if normalise(other) != normalise(question)][:TRIED]:
+            told: Response = await run.ask("zero_shot.cot", options={"shots": 0}, question=other)
+            if told.answer and told.rationale and len(sentences(told.rationale)) <= rationale_steps:
+                built[cluster[0]] = {"question": other, "rationale": told.rationale, "answer": told.answer}
+                return
+
+    built: dict[str, Mapping[str, Any]] = {}
+    clusters = clustered(pool, shots)  # Algorithm 1
+    with run.gathering():
+        async with asyncio.TaskGroup() as group:
+            for cluster in clusters:
+                group.create_task(demonstrate(cluster))
+
+    demonstrations = [built[cluster[0]] for cluster in clusters if cluster[0] in built]
+    response: Response = await run.ask(
+        "auto_cot.answer", options={"shots": 0}, final=True, question=question, demonstrations=demonstrations
+    )
+    return Answer(response.answer, statistics={"demonstrations": len(demonstrations)})

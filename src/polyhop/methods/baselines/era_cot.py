@@ -1,0 +1,103 @@
+"""ERA-CoT: entities and the relations between them, stated and inferred, are worked out before the chain of thought.
+
+Liu, Peng, Du, Yin, Liu, Zhang: "ERA-CoT: Improving Chain-of-Thought through Entity Relationship Analysis", 2024. Code:
+github.com/OceannTwT/era-cot.
+
+Followed (§3): entities are extracted, then the relations stated between them; from these, relations that are implied;
+each of them is scored from 0 to 10, those that score too low are dropped, and the question is answered by a chain of
+thought beside entities and relations. Inferred per pair and kept from: the figures of its code, 5 and 6.
+As in GE-Reasoning §4.3, the context is what one retrieval finds, not gold passages. Settled here: 5 passages; one call
+a step, as in the code without its option for self-consistency; all inferred relations are scored in one call; a step
+that gives nothing is passed over, and a relation already stated is not inferred anew. Needs nothing beyond completion.
+
+Example: "In which town was the leader of the Kon-Tiki expedition born?" Stated: (Kon-Tiki expedition; led by; Thor
+Heyerdahl), (Thor Heyerdahl; birth place; Larvik). Inferred: (Kon-Tiki expedition; birth place of its leader; Larvik),
+scored 10, and (Thor Heyerdahl; died in; Larvik), scored 1 and dropped. The answer is Larvik.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+from annotated_types import Ge, Le
+
+from polyhop.methods.baselines.one_shot import chain_of_thought
+from polyhop.methods.graph import key, told
+from polyhop.methods.registry import method
+from polyhop.prompts.tasks import Response
+from polyhop.prompts.tasks.era_cot import Entities, Scores
+from polyhop.prompts.tasks.ge import Triplets
+from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+
+if TYPE_CHECKING:
+    from polyhop.calls import Options
+    from polyhop.engine import Run
+
+Relation: TypeAlias = dict[str, str]
+"""``head``, ``relation`` and ``tail``."""
+
+
+@method(
+    "era-cot",
+    paper="Liu et al., 2024",
+    layers=lambda settings: 3 + settings["implicit"] + (settings["implicit"] and settings["discriminate"]),
+    needs=("retriever",),
+)
+async def entity_relationship_analysis(
+    question: str,
+    run: Run,
+    *,
+    k: Positive = 5,
+    implicit: bool = True,  # §3.3
+    per_pair: Positive = 5,  # inferred relations of two entities
+    discriminate: bool = True,  # §3.4
+    keep_from: Annotated[float, Ge(0), Le(10)] = 6,  # the score of a relation that is kept
+    shots: NonNegative = 3,  # the paper: 0
+    rank_limit: Positive = 15,
+) -> Answer:
+    """Extract entities and relations from the passages, infer and score more of them, then answer (§3)."""
+    hits: list[Passage] = []
+    entities: list[str] = []
+    stated: list[Relation] = []
+    inferred: list[Relation] = []
+    kept: list[Relation] = []
+
+    async def ask(step: str, *, final: bool = False, **fields: Any) -> Any:
+        options: Options = {"shots": shots}
+        given = {"question": question, "passages": hits[:k], **fields}
+        return await run.ask(f"era_cot.{step}", options=options, final=final, **given)
+
+    with run.gathering():
+        hits = await run.search(question, max(k, rank_limit))
+        if hits:
+            extracted: Entities = await ask("entities")  # §3.1
+            entities = [entity for entity in extracted.entities if entity]
+            stated = distinct(await ask("relations", entities=entities))  # §3.2
+        if stated and implicit:
+            inferred = distinct(
+                await ask("infer", entities=entities, triplets=stated, count=per_pair), but=stated
+            )  # §3.3
+            kept = inferred if not discriminate else []
+        if inferred and discriminate:
+            scored: Scores = await ask("score", triplets=inferred)  # §3.4
+            kept = [each for each, score in zip(inferred, scored.scores, strict=False) if score >= keep_from]
+
+    if not hits:
+        return await chain_of_thought(question, run, shots=shots)
+    run.note("relations", stated=[told(each) for each in stated], kept=[told(each) for each in kept])
+    response: Response = await ask("answer", final=True, entities=entities, triplets=[*stated, *kept])  # §3.5
+    return Answer(
+        response.answer,
+        passages=tuple(hits[:rank_limit]),
+        evidence=(Evidence(tuple(hits[:k]), response.answer),),
+        supported=True,
+        statistics={"entities": len(entities), "stated": len(stated), "inferred": len(inferred), "kept": len(kept)},
+    )
+
+
+def distinct(found: Triplets, *, but: Sequence[Relation] = ()) -> list[Relation]:
+    """The relations of a reply, each once, without those known before."""
+    known = set(map(key, but))
+    by_key = {key(each): each for each in (triplet.model_dump() for triplet in found.triplets)}
+    return [each for name, each in by_key.items() if name not in known]

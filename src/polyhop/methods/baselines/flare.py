@@ -1,0 +1,163 @@
+"""FLARE: a sentence is tried without passages; where the model is unsure of it, it is searched for and written anew.
+
+Jiang, Xu, Gao, Sun, Liu, Dwivedi-Yu, Yang, Callan, Neubig: "Active Retrieval Augmented Generation", 2023, in its direct
+form (FLARE-direct, §3.2).
+
+Followed: the question is searched, and the first sentence written from what is found (q1 = x, §2); every later sentence
+is tried first, 64 tokens ahead, without any passage; if all its tokens are at least as likely as θ (``retrieve_below``)
+it stands, else it is the next query, its tokens less likely than β (``mask_below``) masked, or each phrase of them
+asked about by a question of its own, whose hits are interleaved; the sentence is written again from the newest passages
+alone. It ends with the sentence that names the answer.
+Settled here: θ = β = 0.2, as its common re-implementation has them (the paper: 0.8 and 0.4 for 2Wiki); 5 passages a
+query and 3 searches, after which sentences are written from the last passages; at most 3 questions for one sentence; a
+query of which nothing is left is the question; a sentence whose probabilities a reply does not tell is unsure; a chain
+without an answer in 10 sentences is closed by a reader call over all passages. Needs token log-probabilities.
+
+Example: "In which town was the leader of the Kon-Tiki expedition born?" The first sentence names Thor Heyerdahl; the
+second would be "Thor Heyerdahl was born in Oslo.", Oslo at 0.1: "Thor Heyerdahl was born in ." is searched, and the
+sentence becomes "Thor Heyerdahl was born in Larvik." The third is sure: So the answer is Larvik.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, zip_longest
+from math import exp
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from annotated_types import Ge, Le
+
+from polyhop.methods.reading import first_retrieved, next_sentence, reading
+from polyhop.methods.registry import method
+from polyhop.methods.together import together
+from polyhop.prompts.tasks import Response, Sentence, SubQuestion
+from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+
+if TYPE_CHECKING:
+    from polyhop.calls import Options
+    from polyhop.engine import Run
+
+Share: TypeAlias = Annotated[float, Ge(0), Le(1)]
+
+
+def _layers(settings: Mapping[str, Any]) -> int:
+    """Every sentence; where searches are left a later one is tried, perhaps asked about, and written; then a reader."""
+    sentences: int = settings["max_sentences"]
+    again: int = (1 + (settings["query"] == "question")) * (settings["retrieve_below"] > 0)
+    searched: int = min(settings["max_turns"], sentences) - 1
+    return sentences + searched * again + 1
+
+
+@method("flare", paper="Jiang et al., 2023", layers=_layers, needs=("retriever", "token_logprobs:cot.sentence"))
+async def active_retrieval(
+    question: str,
+    run: Run,
+    *,
+    k: Positive = 5,  # ToR §4.3; the paper: 2
+    max_turns: Positive = 3,  # ToR §4.3: searches, the question's among them
+    max_sentences: Positive = 10,
+    retrieve_below: Share = 0.2,  # θ, §3.2
+    query: Literal["mask", "question"] = "mask",  # §3.2: implicit or explicit queries
+    mask_below: Share = 0.2,  # β, §3.2
+    max_questions: Positive = 3,
+    look_ahead: Positive = 64,  # tokens
+    shots: NonNegative = 3,
+    context_tokens: Positive = 4096,  # ToR §4.4
+    rank_limit: Positive = 15,  # ToR §4.2
+) -> Answer:
+    """Try the next sentence, and search for it and write it anew where it is unsure, until the answer comes (§3.2)."""
+    options: Options = {"shots": shots}
+    reasoning: list[str] = []
+    found: list[list[Passage]] = []
+    step: Sentence | None = None
+
+    async def sentence(passages: Sequence[Passage]) -> Sentence | None:
+        trying: Options = {**options, "max_tokens": look_ahead, "logprobs": True}
+        return await next_sentence(question, reasoning, passages, run, options=trying, context_tokens=context_tokens)
+
+    async def ask_about(tried: Sentence, phrase: str) -> str | None:
+        fields: dict[str, Any] = {"reasoning": list(reasoning), "sentence": tried.sentence, "phrase": phrase}
+        asked: SubQuestion = await run.ask("flare.question", options=options, question=question, **fields)
+        return asked.sub_question
+
+    async def queries(tried: Sentence) -> list[str]:
+        """The explicit queries for a sentence, or the implicit one (§3.2)."""
+        unsure = unsure_spans(tried.sentence, tried.completion, mask_below)
+        phrases = [tried.sentence[start:end].strip() for start, end in unsure]
+        phrases = [phrase for phrase in phrases if any(map(str.isalnum, phrase))][:max_questions]
+        asked: list[str | None] = []
+        if query == "question":
+            asked = await together(ask_about(tried, phrase) for phrase in phrases)
+        return list(dict.fromkeys(filter(None, asked))) or [masked(tried.sentence, unsure) or question]
+
+    async def search(wanted: Sequence[str]) -> None:
+        with run.branch("turn", " | ".join(wanted)):
+            found.append(interleaved([await run.search(each, k) for each in wanted])[:k])
+
+    with run.gathering():
+        await search([question])
+        step = await sentence(found[-1])
+        while step is not None:
+            reasoning.append(step.sentence)
+            if step.answer or len(reasoning) == max_sentences:
+                break
+            active = len(found) < max_turns
+            tried = await sentence([] if active else found[-1])
+            if active and tried is not None and not sure(tried, retrieve_below):
+                await search(await queries(tried))
+                tried = await sentence(found[-1])
+            step = tried  # only now: the budget may be spent before it is written anew
+
+    passages = first_retrieved(found, rank_limit)
+    answer, confidence = (step.answer, step.completion.probability(step.answer)) if step and step.answer else ("", None)
+    if not answer:
+        task, fields = reading(question, passages, run, style="cot", options=options, context_tokens=context_tokens)
+        response: Response = await run.ask(task, options=options, final=True, **fields)
+        answer = response.answer
+    evidence = (Evidence(passages, answer),) if passages and answer else ()
+    return Answer(
+        answer,
+        passages=passages,
+        evidence=evidence,
+        supported=bool(evidence),
+        confidence=confidence,
+        statistics={"sentences": len(reasoning), "searches": len(found)},
+    )
+
+
+def sure(tried: Sentence, threshold: float) -> bool:
+    """Whether every token of a sentence is at least as likely as the threshold."""
+    least = tried.completion.probability(tried.sentence, least=True)
+    return threshold == 0 or (least is not None and least >= threshold)
+
+
+def unsure_spans(sentence: str, completion: Any, below: float) -> list[tuple[int, int]]:
+    """Where in a sentence its tokens less likely than ``below`` stand, neighbours as one; none where it is not told."""
+    tokens, logprobs = completion.tokens or (), completion.logprobs or ()
+    text = "".join(tokens)
+    shift = -text.rfind(sentence) if sentence in text else sentence.rfind(text)
+    spans: list[tuple[int, int]] = []
+    for token, logprob, end in zip(tokens, logprobs, accumulate(map(len, tokens)), strict=False):
+        first, last = max(0, end - len(token) + shift), min(len(sentence), end + shift)
+        if first < last and exp(logprob) < below:
+            start = spans.pop()[0] if spans and spans[-1][1] == first else first
+            spans.append((start, last))
+    return spans
+
+
+def masked(sentence: str, spans: Sequence[tuple[int, int]]) -> str:
+    """The sentence without the spans; "" where no word is left of it.
+
+    >>> masked("Ann was born in Rome.", [(15, 20)])
+    'Ann was born in.'
+    """
+    ends = [0, *(end for _, end in spans)]
+    starts = [*(start for start, _ in spans), len(sentence)]
+    left = " ".join("".join(sentence[a:b] for a, b in zip(ends, starts, strict=True)).split())
+    return left if any(map(str.isalnum, left)) else ""
+
+
+def interleaved(rankings: Sequence[Sequence[Passage]]) -> list[Passage]:
+    """Several rankings as one: the first of each, then the second of each, and so on, each passage once."""
+    rows = zip_longest(*rankings)
+    return list(dict.fromkeys(passage for row in rows for passage in row if passage is not None))

@@ -1,0 +1,118 @@
+"""IRCoT: a chain of thought, each sentence of which is the next query; then a reader answers from all that was found.
+
+Trivedi, Balasubramanian, Khot, Sabharwal: "Interleaving Retrieval with Chain-of-Thought Reasoning for Knowledge-
+Intensive Multi-Step Questions", 2023; details that the paper leaves out are those of its repository.
+
+Followed: the question is searched first; then, in turn, one more sentence from all passages so far and a search for it,
+until a sentence says "answer is" or 10 are written; passages are collected first come, 15 at most; those of more than
+600 words are dropped, of the others 350 words are shown; the query is the last sentence that is no mere conclusion
+(thus, so, therefore, arithmetic), without its wh-words; the chain's own answer is not used: a reader of its own answers
+from the passages, by chain of thought or directly (§3).
+Settled here: 5 passages a query and 3 searches, the common set-up (the paper tunes 2 to 8 passages and bounds the
+sentences alone); a sentence after the last search would change nothing and is not written; a query searched before is
+not searched again, though its sentence counts; a sentence said before, or unreadable, ends the chain; passages are the
+same by id, not by their wording. Needs nothing beyond completion.
+
+Example: "In which town was the leader of the Kon-Tiki expedition born?" The question finds the expedition; "It was led
+by Thor Heyerdahl." finds his page; "Thor Heyerdahl was born in Larvik." is searched too, and the reader says Larvik.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from polyhop.methods.reading import Style, first_retrieved, next_sentence, reading
+from polyhop.methods.registry import method
+from polyhop.prompts.tasks import Response
+from polyhop.text import normalise
+from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+
+if TYPE_CHECKING:
+    from polyhop.calls import Options
+    from polyhop.engine import Run
+
+_CONCLUSION = re.compile(r"\W*(?:thus|so|therefore|hence|that is)\b|.*\d\s*=\s*\d", re.IGNORECASE | re.DOTALL)
+_WH_WORD = re.compile(r"\b(?:who|whom|whose|what|when|where|why|which|how)\b", re.IGNORECASE)
+
+
+@method(
+    "ircot",
+    paper="Trivedi et al., 2023",
+    layers=lambda settings: int(settings["max_sentences"]) * (settings["max_turns"] > 1) + 1,
+    needs=("retriever",),
+)
+async def interleaving_retrieval(
+    question: str,
+    run: Run,
+    *,
+    k: Positive = 5,  # ToR §4.3; the paper: 2, 4, 6 or 8
+    max_turns: Positive = 3,  # ToR §4.3: searches, the question's among them
+    max_sentences: Positive = 10,
+    style: Style = "cot",  # of the reader
+    most_words: Positive = 600,  # of a passage, else it is dropped
+    shown_words: Positive = 350,  # of a passage
+    shots: NonNegative = 3,
+    context_tokens: Positive = 4096,  # ToR §4.4
+    rank_limit: Positive = 15,
+) -> Answer:
+    """Write a sentence, search it, write the next; then read all passages for the answer (§3)."""
+    options: Options = {"shots": shots}
+    reasoning: list[str] = []
+    asked: list[str] = []
+    passages: tuple[Passage, ...] = ()
+
+    with run.gathering():
+        query = question
+        while True:
+            if normalise(query) not in map(normalise, asked):
+                with run.branch("turn", query):
+                    hits = await run.search(query, k)
+                asked.append(query)
+                kept = [passage for passage in hits if len(passage.text.split()) <= most_words]
+                passages = first_retrieved([passages, kept], rank_limit)
+            if len(asked) == max_turns or len(reasoning) == max_sentences:
+                break
+            shown = shortened(passages, shown_words)
+            step = await next_sentence(question, reasoning, shown, run, options=options, context_tokens=context_tokens)
+            if step is None:
+                break
+            reasoning.append(step.sentence)
+            if step.answer:
+                break
+            query = next_query(reasoning) or question
+
+    shown = shortened(passages, shown_words)
+    task, fields = reading(question, shown, run, style=style, options=options, context_tokens=context_tokens)
+    response: Response = await run.ask(task, options=options, final=True, **fields)
+    evidence = (Evidence(passages, response.answer),) if passages and response.answer else ()
+    return Answer(
+        response.answer,
+        passages=passages,
+        evidence=evidence,
+        supported=bool(evidence),
+        statistics={"sentences": len(reasoning), "searches": len(asked)},
+    )
+
+
+def shortened(passages: Sequence[Passage], most: int) -> list[Passage]:
+    """The passages, cut to their first ``most`` words."""
+    counted = [(passage, passage.text.split()) for passage in passages]
+    return [
+        replace(passage, text=" ".join(words[:most])) if len(words) > most else passage for passage, words in counted
+    ]
+
+
+def next_query(reasoning: Sequence[str]) -> str | None:
+    """The last sentence that is no mere conclusion, without its wh-words; None where there is none.
+
+    >>> next_query(["Alien, which came out in 1979, is by Ridley Scott.", "So it is by an Englishman."])
+    'Alien, came out in 1979, is by Ridley Scott.'
+    """
+    for sentence in reversed(reasoning):
+        query = " ".join(_WH_WORD.sub(" ", sentence).split())
+        if not _CONCLUSION.match(sentence) and normalise(query):
+            return query
+    return None

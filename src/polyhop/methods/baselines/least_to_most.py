@@ -1,0 +1,58 @@
+"""Least-to-most prompting: the question is taken apart, then its sub-questions are answered in turn.
+
+Zhou, Schärli, Hou, Wei, Scales, Wang, Schuurmans, Cui, Bousquet, Le, Chi: "Least-to-Most Prompting Enables Complex
+Reasoning in Large Language Models", 2022.
+
+Followed: one call decomposes, then each sub-question is answered with those before it and their answers in sight, the
+question itself last (§2). Settled here: at most ``max_questions`` sub-questions, as the paper sets no limit; one that
+is the question itself, or was there already, is left out. Closed-book. Needs nothing beyond completion.
+
+Example: "In which town was the leader of the Kon-Tiki expedition born?" comes apart into "Who led the Kon-Tiki
+expedition?" and "In which town was that person born?"; the first answer stands before the second question, both before
+the third, which is the question.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from polyhop.methods.registry import method
+from polyhop.prompts.tasks import Decomposition, Response
+from polyhop.text import normalise
+from polyhop.types import Answer, NonNegative, Positive
+
+if TYPE_CHECKING:
+    from polyhop.engine import Run
+
+
+@method("least-to-most", paper="Zhou et al., 2022", layers=lambda settings: 2 + int(settings["max_questions"]))
+async def least_to_most(
+    question: str,
+    run: Run,
+    *,
+    max_questions: Positive = 4,  # ours
+    shots: NonNegative = 3,
+) -> Answer:
+    """Take the question apart, answer its sub-questions in turn, then the question itself (§2)."""
+    history: list[dict[str, str]] = []
+
+    async def solve(sub_question: str, *, last: bool) -> str:
+        response: Response = await run.ask(
+            "least_to_most.solve",
+            options={"shots": shots},
+            final=last,
+            question=question,
+            history=list(history),
+            sub_question=sub_question,
+        )
+        return response.answer
+
+    with run.gathering():
+        parts: Decomposition = await run.ask("least_to_most.decompose", options={"shots": shots}, question=question)
+        asked = {"", normalise(question)}
+        for part in parts.sub_questions:
+            if len(history) < max_questions and normalise(part) not in asked:
+                asked.add(normalise(part))
+                history.append({"sub_question": part, "answer": await solve(part, last=False)})
+
+    return Answer(await solve(question, last=True), statistics={"sub_questions": len(history)})

@@ -1,0 +1,33 @@
+"""Plan-and-Solve prompting: one call that first writes a plan, then carries it out step by step.
+
+Wang, Xu, Lan, Hu, Lan, Lee, Lim: "Plan-and-Solve Prompting: Improving Zero-Shot Chain-of-Thought Reasoning by Large
+Language Models", 2023.
+
+Followed: the model is told to understand the question and devise a plan, then to carry the plan out (§2.1). Settled
+here: the answer is read off the sentence that ends the solution and not asked for in a second call (§2.2), as for every
+chain of thought; demonstrations are shown, as SearChain's Table 8 has it (the paper is zero-shot: ``shots=0``).
+Closed-book. Needs nothing beyond completion.
+
+Example: "In which town was the leader of the Kon-Tiki expedition born?" The plan: find who led the expedition, then
+where that person was born. The solution names Thor Heyerdahl, then Larvik.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from polyhop.methods.registry import method
+from polyhop.prompts.tasks import PlannedResponse
+from polyhop.types import Answer, NonNegative
+
+if TYPE_CHECKING:
+    from polyhop.engine import Run
+
+
+@method("plan-solve", paper="Wang et al., 2023", layers=lambda settings: 1)
+async def plan_and_solve(question: str, run: Run, *, shots: NonNegative = 3) -> Answer:
+    """Devise a plan for the question and carry it out, all in one reply (§2)."""
+    response: PlannedResponse = await run.ask(
+        "plan_solve.solve", options={"shots": shots}, final=True, question=question
+    )
+    return Answer(response.answer, statistics={"plan": len(response.plan)})

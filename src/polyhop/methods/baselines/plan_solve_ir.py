@@ -1,0 +1,74 @@
+"""Plan-and-Solve with retrieval: the whole plan first, a search for each of its steps, then the solution: one round.
+
+Wang, Xu, Lan, Hu, Lan, Lee, Lim: "Plan-and-Solve Prompting: Improving Zero-Shot Chain-of-Thought Reasoning by Large
+Language Models", 2023; with retrieval as in SearChain §4.1.2, whose Table 5 counts one round of it.
+
+Followed: understand the question and devise a plan, then carry the plan out step by step (§2.1). Settled here: plan and
+solution are two calls with the searches between them, all at once; the steps are worded as questions, which are the
+queries. The first 3 steps are searched, top 5 each, which is what methods of several turns read. The solution sees the
+plan and the passages in the plan's order, as many as ``context_tokens`` hold. A plan that cannot be read is the
+question itself. Needs nothing beyond completion.
+
+Example: "In which town was the leader of the Kon-Tiki expedition born?" The plan: who led the Kon-Tiki expedition? In
+which town was the explorer who led the Kon-Tiki expedition born? Both are searched; the solution names Thor Heyerdahl,
+then Larvik.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from polyhop.methods.lengths import cut_to_fit
+from polyhop.methods.registry import method
+from polyhop.prompts.tasks import Decomposition, Response
+from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+
+if TYPE_CHECKING:
+    from polyhop.calls import Options
+    from polyhop.engine import Run
+
+
+@method("plan-solve-ir", paper="Wang et al., 2023", layers=lambda settings: 2, needs=("retriever",))
+async def plan_search_solve(
+    question: str,
+    run: Run,
+    *,
+    k: Positive = 5,  # ToR §4.3
+    max_searches: Positive = 3,  # as many as turns in ToR §4.3
+    shots: NonNegative = 3,  # ToR §4.4
+    context_tokens: Positive = 4096,  # ToR §4.4
+    rank_limit: Positive = 15,  # ToR §4.2
+) -> Answer:
+    """Plan everything, search every step of the plan, then carry it out in one reply (§2.1)."""
+    options: Options = {"shots": shots}
+    plan = [question]
+    found: dict[str, list[Passage]] = {}
+
+    async def look(step: str) -> None:
+        found[step] = await run.search(step, k)
+
+    with run.gathering():
+        planned: Decomposition = await run.ask("plan_solve_ir.plan", options=options, question=question)
+        plan = list(dict.fromkeys(filter(None, planned.sub_questions))) or plan
+        async with asyncio.TaskGroup() as group:
+            for step in plan[:max_searches]:
+                group.create_task(look(step))
+
+    def fits(passages: list[Passage]) -> bool:
+        fields = {"question": question, "plan": plan, "passages": passages}
+        return run.prompt_tokens("plan_solve_ir.solve", options=options, **fields) <= context_tokens
+
+    passages = list(dict.fromkeys(passage for step in plan for passage in found.get(step, ())))
+    read = cut_to_fit(passages, fits, run)
+    response: Response = await run.ask(
+        "plan_solve_ir.solve", options=options, final=True, question=question, plan=plan, passages=read
+    )
+    evidence = (Evidence(tuple(passages), response.answer),) if passages and response.answer else ()
+    return Answer(
+        response.answer,
+        passages=tuple(passages[:rank_limit]),
+        evidence=evidence,
+        supported=bool(evidence),
+        statistics={"plan": len(plan), "searches": len(found)},
+    )

@@ -1,0 +1,188 @@
+"""ReAct: the model thinks and acts in turn; each action brings an observation, and the last one finishes.
+
+- ``react``: Yao, Zhao, Yu, Du, Shafran, Narasimhan, Cao, "ReAct: Synergizing Reasoning and Acting in Language Models",
+  2023, in the set-up of Tree of Reviews §4.3: top 5 a search, at most 3 turns, 3 demonstrations.
+- ``react-cot-sc``: the same paper's ReAct → CoT-SC (§3.2): where ReAct does not finish within its turns, the vote of
+  ``cot-sc`` answers, without what was found.
+
+Followed: Thought, Action, Observation; Search, Lookup (the next sentence with the keyword in what was found last) and
+Finish (§3.1); each observation stands after its action, which tells ReAct from self-ask (ToR §4.3).
+Settled here: Search asks the run's retriever and shows its passages, each by its first 5 sentences as the paper shows a
+page's; there are no similar titles to offer where one does not exist. A turn is a search or a lookup: the paper's
+7 steps on HotpotQA, the finishing one among them, are ``max_turns=6``. After the last turn ``react`` is told to finish,
+where the paper leaves the question unanswered; ``react-cot-sc`` has one more step to do so, as in the paper, and else
+votes over 5 samples (the paper: ``samples=21``). A reply that cannot be read ends the acting. Where the prompt is
+longer than ``context_tokens``, the oldest observations give way. Needs nothing beyond completion; the vote, a model
+that samples.
+
+Example: "In which town was the leader of the Kon-Tiki expedition born?" Search[leader of the Kon-Tiki expedition] shows
+Thor Heyerdahl; Search[Thor Heyerdahl] shows where his life began; Lookup[born], if that sentence was not shown;
+Finish[Larvik].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+from annotated_types import Ge
+
+from polyhop.methods.lengths import cut_oldest
+from polyhop.methods.registry import method
+from polyhop.methods.voting import majority, sampled
+from polyhop.prompts.tasks import Move, Response
+from polyhop.text import normalise, sentences
+from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+
+if TYPE_CHECKING:
+    from polyhop.engine import Run
+
+
+@method("react", paper="ReAct (Yao et al., 2023)", layers=lambda settings: int(settings["max_turns"]) + 1, needs=("retriever",))
+async def react(
+    question: str,
+    run: Run,
+    *,
+    k: Positive = 5,  # ToR §4.3
+    max_turns: Positive = 3,  # ToR §4.3
+    sentences_shown: Positive = 5,  # §3.1
+    shots: NonNegative = 3,  # ToR §4.4
+    context_tokens: Positive = 4096,  # ToR §4.4
+    rank_limit: Positive = 15,  # ToR §4.2
+) -> Answer:
+    """Think, act and observe until the model finishes; after the last turn it must (§2)."""
+    episode = Episode(question, run, k, sentences_shown, shots, context_tokens)
+    answer: str | None = None
+    with run.gathering():
+        answer = await episode.play(max_turns)
+    if answer is None:
+        response: Response = await episode.ask("react.finish", final=True)
+        answer = response.answer
+    return episode.told(answer, rank_limit)
+
+
+@method(
+    "react-cot-sc",
+    paper="ReAct (Yao et al., 2023)",
+    layers=lambda settings: int(settings["max_turns"]) + 2,
+    needs=("retriever",),
+)
+async def react_or_vote(
+    question: str,
+    run: Run,
+    *,
+    k: Positive = 5,  # ToR §4.3
+    max_turns: Positive = 3,  # ToR §4.3
+    sentences_shown: Positive = 5,  # §3.1
+    samples: Positive = 5,  # as cot-sc
+    temperature: Annotated[float, Ge(0)] = 0.7,  # §3.2
+    shots: NonNegative = 3,  # ToR §4.4
+    context_tokens: Positive = 4096,  # ToR §4.4
+    rank_limit: Positive = 15,  # ToR §4.2
+) -> Answer:
+    """ReAct; where it does not finish, the answer most of several chains of thought come to (§3.2)."""
+    episode = Episode(question, run, k, sentences_shown, shots, context_tokens)
+    answer: str | None = None
+    with run.gathering():
+        answer = await episode.play(max_turns, last_word=True)
+    if answer is not None:
+        return episode.told(answer, rank_limit, votes=0)
+    replies: list[Response] = await sampled(
+        run, "answer.cot", [{"question": question}] * samples, options={"shots": shots, "temperature": temperature}
+    )
+    vote = majority(replies)
+    told = episode.told("", rank_limit, votes=vote.cast, agreement=vote.share)
+    return replace(told, text=vote.answer, confidence=vote.share)
+
+
+@dataclass(slots=True)
+class Episode:
+    """Thoughts, actions and observations under way: the steps as the model is shown them, and what was found."""
+
+    question: str
+    run: Run
+    k: int
+    sentences_shown: int
+    shots: int
+    context_tokens: int
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    found: list[list[Passage]] = field(default_factory=list)
+
+    async def play(self, turns: int, *, last_word: bool = False) -> str | None:
+        """The answer the model finishes with, or None: ``turns`` actions at most, then one more step to finish in where
+        it is given the ``last_word``."""
+        for turn in range(turns + last_word):
+            move: Move = await self.ask("react.act")
+            if move.action is None or move.action == "Finish":
+                return move.argument or None
+            if turn < turns:
+                await self.observe(move)
+        return None
+
+    async def observe(self, move: Move) -> None:
+        """Carry out a search or a lookup; what it brings stands after it."""
+        step = {"thought": move.thought, "action": move.action, "argument": move.argument}
+        with self.run.branch("action", f"{move.action}[{move.argument}]"):
+            if move.action == "Search":
+                self.found.append(await self.run.search(move.argument, self.k))
+                shown = [_opening(passage, self.sentences_shown) for passage in self.found[-1]]
+            else:
+                shown = looked_up(move.argument, self.found, self.steps)
+                self.run.note("lookup", keyword=move.argument, found=[passage.text for passage in shown])
+        self.steps.append({**step, "passages": shown})
+
+    async def ask(self, task: str, *, final: bool = False) -> Any:
+        """One call, shown the steps so far as ``context_tokens`` hold them."""
+
+        def fits(steps: list[Mapping[str, Any]]) -> bool:
+            length = self.run.prompt_tokens(task, options={"shots": self.shots}, question=self.question, steps=steps)
+            return length <= self.context_tokens
+
+        steps = cut_oldest(self.steps, fits, self.run)
+        return await self.run.ask(task, options={"shots": self.shots}, final=final, question=self.question, steps=steps)
+
+    def told(self, answer: str, rank_limit: int, **statistics: float) -> Answer:
+        """The answer, resting on all that was found."""
+        passages = tuple(dict.fromkeys(passage for hits in self.found for passage in hits))
+        evidence = (Evidence(passages, answer),) if passages and answer else ()
+        turns, searches = len(self.steps), len(self.found)
+        return Answer(
+            answer,
+            passages=passages[:rank_limit],
+            evidence=evidence,
+            supported=bool(evidence),
+            statistics={"turns": turns, "searches": searches, "lookups": turns - searches, **statistics},
+        )
+
+
+def looked_up(keyword: str, found: Sequence[Sequence[Passage]], steps: Sequence[Mapping[str, Any]]) -> list[Passage]:
+    """The next sentence that holds ``keyword`` in the passages of the last search that found any, as a passage of that
+    sentence; [] after the last. It is the next after those that earlier lookups of the same keyword gave.
+
+    >>> found = [[Passage("p", "T", "It opened. It was shut. It opened again.")]]
+    >>> [passage.text for passage in looked_up("OPENED", found, [])]
+    ['It opened.']
+    >>> seen = {"action": "Lookup", "argument": "opened", "passages": [found[0][0]]}
+    >>> [passage.text for passage in looked_up("opened", found, [seen])]
+    ['It opened again.']
+    """
+    passages = next((hits for hits in reversed(found) if hits), [])
+    holding = [
+        replace(passage, text=sentence)
+        for passage in passages
+        for sentence in sentences(passage.text)
+        if keyword.casefold() in sentence.casefold()
+    ]
+    before = 0
+    for step in reversed(steps):
+        if step["action"] == "Search" and step["passages"]:
+            break
+        before += step["action"] == "Lookup" and normalise(step["argument"]) == normalise(keyword)
+    return holding[before : before + 1]
+
+
+def _opening(passage: Passage, count: int) -> Passage:
+    """A passage cut to its first sentences; unchanged where it has no more."""
+    told = sentences(passage.text)
+    return replace(passage, text=" ".join(told[:count])) if len(told) > count else passage

@@ -1,0 +1,50 @@
+"""Recite and answer: the model recalls passages from its own memory, several times, and answers from each recitation.
+
+Sun, Wang, Tay, Yang, Zhou: "Recitation-Augmented Language Models", 2022.
+
+Followed (§3): recite by sampling, then answer greedily from each recitation; several passages a recitation for a
+question of several hops; a vote over the recitations. Not followed: recitations varied by hints of passages, which
+need a model fine-tuned for them. Settled here: as many samples, as hot, as ``cot-sc`` draws.
+Needs: a model that samples; log-probabilities settle ties where there are some.
+
+Example: "In which town was the leader of the Kon-Tiki expedition born?" One recitation says who led the expedition and
+where he was born, another who sailed with him; each is answered from, and the answers are counted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from annotated_types import Ge
+
+from polyhop.methods.registry import method
+from polyhop.methods.voting import majority, sampled
+from polyhop.prompts.tasks import Recitation, Response
+from polyhop.types import Answer, NonNegative, Positive
+
+if TYPE_CHECKING:
+    from polyhop.engine import Run
+
+
+@method("recite", paper="Sun et al., 2022", layers=lambda settings: 2)
+async def recite_and_answer(
+    question: str,
+    run: Run,
+    *,
+    samples: Positive = 5,  # as cot-sc
+    temperature: Annotated[float, Ge(0)] = 0.7,  # as cot-sc, of the recitations
+    shots: NonNegative = 3,
+) -> Answer:
+    """Sample recitations of what bears on the question, answer from each, take the majority's answer (§3)."""
+    recited: list[Recitation] = await sampled(
+        run,
+        "recite.recall",
+        [{"question": question}] * samples,
+        options={"shots": shots, "temperature": temperature},
+        final=False,
+    )
+    readings = [{"question": question, "recitations": recitation.recitations} for recitation in recited]
+    nothing = {"question": question, "recitations": []}  # where the budget left no place for a recitation
+    replies: list[Response] = await sampled(run, "recite.answer", readings or [nothing], options={"shots": shots})
+    vote = majority(replies)
+    return Answer(vote.answer, confidence=vote.share, statistics={"samples": vote.cast, "agreement": vote.share})

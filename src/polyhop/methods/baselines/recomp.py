@@ -1,0 +1,80 @@
+"""RECOMP: the retrieved passages are compressed to a short summary, and the question is answered from that alone.
+
+Xu, Shi, Choi: "RECOMP: Improving Retrieval-Augmented LMs with Context Compression and Selective Augmentation", 2023.
+
+Followed: two compressors. The abstractive one writes a summary of all passages for the question; the extractive one
+keeps the sentences most similar to the question. An empty summary means that retrieval does not help, and the question
+is answered closed-book (selective augmentation).
+Not followed: compressors trained for the task. The abstractive one is prompted, in the role ``compressor``; a
+sequence-to-sequence checkpoint takes its place by ``--lm-for compressor=hf:PATH`` with a prompt file of the form it was
+trained on (``--prompts``, ``recomp.compress.md``, ``shots = 0``): all it writes is the summary, nothing is an empty
+one. The extractive one ranks by the run's similarity, TF-IDF cosine unless there is an embedder.
+Settled here: a sentence is shown with its passage's title, which says who "he" is; those kept stand in the order of the
+passages; one that shares no word with the question is not kept. Needs nothing beyond completion.
+
+Example: "In which town was the leader of the Kon-Tiki expedition born?" Of five passages the summary keeps that Thor
+Heyerdahl led the expedition and was born in Larvik; from these two sentences the answer is Larvik.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from polyhop.methods.baselines.one_shot import direct
+from polyhop.methods.registry import method
+from polyhop.prompts.tasks import Response, Summary
+from polyhop.text import sentences
+from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+
+if TYPE_CHECKING:
+    from polyhop.calls import Options
+    from polyhop.engine import Run
+
+
+@method(
+    "recomp",
+    paper="Xu et al., 2023",
+    layers=lambda settings: 1 + (settings["compress"] == "abstractive"),
+    needs=("retriever",),
+)
+async def compressed_retrieval(
+    question: str,
+    run: Run,
+    *,
+    k: Positive = 5,
+    compress: Literal["abstractive", "extractive"] = "abstractive",
+    kept: Positive = 2,  # sentences, of the extractive compressor
+    shots: NonNegative = 3,
+    rank_limit: Positive = 15,
+) -> Answer:
+    """Compress the passages to a summary and answer from it, or closed-book where it is empty (§2)."""
+    options: Options = {"shots": shots}
+    hits: list[Passage] = []
+    sources: Sequence[Passage] = ()
+    summary = ""
+    with run.gathering():
+        hits = await run.search(question, max(k, rank_limit))
+        if compress == "extractive":
+            summary, sources = extract(question, hits[:k], kept, run)
+        elif hits:
+            told: Summary = await run.ask("recomp.compress", options=options, question=question, passages=hits[:k])
+            summary, sources = told.summary, hits[:k]
+
+    passages = tuple(hits[:rank_limit])
+    statistics = {"summary words": len(summary.split())}
+    if not summary:  # §2, selective augmentation
+        return replace(await direct(question, run, shots=shots), passages=passages, statistics=statistics)
+    response: Response = await run.ask("recomp.answer", options=options, final=True, question=question, summary=summary)
+    evidence = (Evidence(tuple(sources), response.answer),)
+    return Answer(response.answer, passages=passages, evidence=evidence, supported=True, statistics=statistics)
+
+
+def extract(question: str, passages: Sequence[Passage], kept: int, run: Run) -> tuple[str, list[Passage]]:
+    """The sentences most similar to the question, as one text, and the passages they come from."""
+    told = [(passage, f"[{passage.title}] {each}") for passage in passages for each in sentences(passage.text)]
+    alike = run.similarity(question, [sentence for _, sentence in told])
+    nearest = sorted(range(len(told)), key=lambda place: -alike[place])[:kept]
+    chosen = [told[place] for place in sorted(nearest) if alike[place] > 0]
+    return " ".join(sentence for _, sentence in chosen), list(dict.fromkeys(passage for passage, _ in chosen))

@@ -1,0 +1,133 @@
+"""REPLUG: the question is answered from each passage by itself, and the answers' probabilities are averaged.
+
+Shi, Min, Yasunaga, Seo, James, Lewis, Zettlemoyer, Yih: "REPLUG: Retrieval-Augmented Black-Box Language Models", 2023.
+
+Followed (§3.2): each passage is put before the question alone; an answer's probability is the sum over passages of its
+probability after that passage, weighted by the softmax of how similar passage and question are.
+Settled here: the ensemble is one of whole answers, as a model behind a server tells no distribution over its next
+token. Its candidates are the answers that the passages gave, compared after normalisation. ``probability`` says where
+their probabilities come from: ``told``, each passage's own answer has the mean probability of its words, or 1 where the
+model tells none, every other answer 0; ``sampled``, the share of several samples that give it; ``scored``, every
+candidate is scored after every passage, which is the paper's sum for a whole answer and needs a model that scores given
+text. The similarity is the run's (TF-IDF cosine unless there is an embedder): a cosine, as the paper's; a retriever's
+own scores come on any scale, and the softmax of BM25's would be all for the first passage. 5 passages (the paper: 10).
+Only probabilities are averaged, never logits.
+
+Example: "In which town was the leader of the Kon-Tiki expedition born?" Three of five passages give Larvik with
+probabilities of 0.9, 0.5 and 0.4, two give Oslo with 0.3 each. At weights of about 0.2 Larvik has 0.36, Oslo 0.12.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from annotated_types import Ge
+
+from polyhop.methods.baselines.one_shot import direct
+from polyhop.methods.registry import method
+from polyhop.methods.together import together
+from polyhop.prompts.tasks import Response
+from polyhop.text import normalise
+from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+
+if TYPE_CHECKING:
+    from polyhop.engine import Run
+
+TASK = "answer.read"
+
+
+@method(
+    "replug",
+    paper="Shi et al., 2023",
+    layers=lambda settings: 1 + (settings["probability"] == "scored"),
+    needs=lambda settings: ("retriever", *([f"score:{TASK}"] if settings["probability"] == "scored" else [])),
+)
+async def passage_ensemble(
+    question: str,
+    run: Run,
+    *,
+    k: Positive = 5,  # the paper: 10
+    probability: Literal["told", "sampled", "scored"] = "told",
+    samples: Positive = 5,  # of each passage, where sampled
+    temperature: Annotated[float, Ge(0)] = 0.7,  # where sampled
+    shots: NonNegative = 3,
+    rank_limit: Positive = 15,
+) -> Answer:
+    """Answer from each passage by itself and take the answer likeliest under all, weighted by similarity (§3.2)."""
+    hits: list[Passage] = []
+    with run.gathering():
+        hits = await run.search(question, max(k, rank_limit))
+    if not hits:
+        return await direct(question, run, shots=shots)
+    options: Any = {"shots": shots, "logprobs": True}
+    draws = hits[:k]
+    if probability == "sampled":
+        options["temperature"] = temperature
+        draws = draws * samples
+
+    replies: dict[Passage, list[Response]] = {passage: [] for passage in draws}
+
+    async def answer_from(passage: Passage, *, last: bool) -> None:
+        with run.gathering():  # one that finds no place in the budget is left out
+            reply: Response = await run.ask(TASK, options=options, final=last, question=question, passages=[passage])
+            replies[passage].append(reply)
+
+    async def score(passage: Passage) -> dict[str, float]:
+        targets = [f"Answer: {wording}" for wording in wordings.values()]
+        scores = await run.score(TASK, targets, options={"shots": shots}, question=question, passages=[passage])
+        return {answer: math.exp(sum(each.logprobs)) for answer, each in zip(wordings, scores, strict=True)}
+
+    with run.gathering():
+        async with asyncio.TaskGroup() as group:
+            for passage in draws[1:]:
+                group.create_task(answer_from(passage, last=False))
+            group.create_task(answer_from(draws[0], last=True))  # the best passage has the place that is kept
+
+    read = [passage for passage, told in replies.items() if told]
+    wordings: dict[str, str] = {}  # the candidates, each as it was first worded
+    for reply in (reply for passage in read for reply in replies[passage] if reply.answer):
+        wordings.setdefault(normalise(reply.answer), reply.answer)
+    likelihoods = [own_answers(replies[passage], sampled=probability == "sampled") for passage in read]
+    if probability == "scored" and wordings:
+        with run.gathering():
+            likelihoods = await together(map(score, read))
+
+    weights = softmax(run.similarity(question, [f"{passage.title}\n{passage.text}" for passage in read]))
+    masses = dict.fromkeys(wordings, 0.0)
+    for weight, likelihood in zip(weights, likelihoods, strict=True):
+        for answer, share in likelihood.items():
+            masses[answer] += weight * share
+    best = max(masses, key=lambda answer: masses[answer], default="")
+    run.note("ensemble", weights=dict(zip((p.id for p in read), weights, strict=True)), probabilities=masses)
+    return Answer(
+        wordings.get(best, ""),
+        passages=tuple(hits[:rank_limit]),
+        evidence=tuple(Evidence((passage,), replies[passage][0].answer or None) for passage in read),
+        supported=bool(wordings),
+        confidence=masses.get(best, 0.0),
+        statistics={"candidates": len(wordings)},
+    )
+
+
+def own_answers(replies: Sequence[Response], *, sampled: bool) -> dict[str, float]:
+    """The probability that a passage's own replies give each answer: their shares, or of one reply what it tells."""
+    found: dict[str, float] = defaultdict(float)
+    for reply in replies:
+        if reply.answer:
+            told = None if sampled else reply.completion.probability(reply.answer)
+            found[normalise(reply.answer)] += (1.0 if told is None else told) / len(replies)
+    return found
+
+
+def softmax(values: Sequence[float]) -> list[float]:
+    """Weights that sum to 1.
+
+    >>> softmax([0.5, 0.5])
+    [0.5, 0.5]
+    """
+    powers = [math.exp(value - max(values)) for value in values]
+    return [power / sum(powers) for power in powers]

@@ -1,0 +1,103 @@
+"""Self-ask: the model asks itself follow-up questions, one after another, until the answer follows from their answers.
+
+Press, Zhang, Min, Schmidt, Smith, Lewis: "Measuring and Narrowing the Compositionality Gap in Language Models", 2022;
+with retrieval as Tree of Reviews §4.3 sets it up for its comparison.
+
+Followed: the form of follow-ups, intermediate answers and "So the final answer is"; closed-book (``open_book=false``)
+the model writes all of it in one reply (§3). Open-book each follow-up is searched, then one call answers it and either
+asks the next or finishes (ToR §4.3): there a passage reader takes the place of the paper's search engine, which answers
+itself. The passages stand before the question and its follow-ups, which tells this method from ReAct.
+Settled here: the newest passages first, as many as ``context_tokens`` hold; at most 3 searches, after which the answer
+is asked for; a follow-up asked before, or a reply that cannot be read, ends the asking too. Needs nothing beyond
+completion.
+
+Example: "In which town was the leader of the Kon-Tiki expedition born?" Follow up: Who led the Kon-Tiki expedition?
+Its passages are found; intermediate answer: Thor Heyerdahl; follow up: Where was Thor Heyerdahl born? With the passages
+of both: Larvik, and so the final answer is Larvik.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from polyhop.methods.lengths import cut_to_fit
+from polyhop.methods.registry import method
+from polyhop.prompts.tasks import FollowUp, FollowUps
+from polyhop.text import normalise
+from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+
+if TYPE_CHECKING:
+    from polyhop.calls import Options
+    from polyhop.engine import Run
+
+
+@method(
+    "self-ask",
+    paper="Press et al., 2022",
+    layers=lambda settings: int(settings["max_turns"]) + 1 if settings["open_book"] else 1,
+    needs=lambda settings: ("retriever",) if settings["open_book"] else (),
+)
+async def self_ask(
+    question: str,
+    run: Run,
+    *,
+    open_book: bool = True,
+    k: Positive = 5,  # ToR §4.3
+    max_turns: Positive = 3,  # ToR §4.3
+    shots: NonNegative = 3,  # ToR §4.4
+    context_tokens: Positive = 4096,  # ToR §4.4
+    rank_limit: Positive = 15,  # ToR §4.2
+) -> Answer:
+    """Ask follow-up questions, search and answer each, until the final answer follows (ToR §4.3)."""
+    options: Options = {"shots": shots}
+    if not open_book:
+        chain: FollowUps = await run.ask("self_ask.chain", options=options, final=True, question=question)
+        return Answer(chain.answer, statistics={"follow_ups": len(chain.steps)})
+
+    history: list[dict[str, str | None]] = []
+    found: list[list[Passage]] = []
+
+    async def turn(*, conclude: bool) -> FollowUp:
+        """Answer the last follow-up from the passages; then the next follow-up, or the final answer."""
+        fields: dict[str, Any] = {
+            "question": question,
+            "history": [dict(pair) for pair in history],
+            "conclude": conclude,
+        }
+
+        def fits(passages: list[Passage]) -> bool:
+            length = run.prompt_tokens("self_ask.turn", options=options, passages=passages, **fields)
+            return length <= context_tokens
+
+        newest_first = dict.fromkeys(passage for hits in reversed(found) for passage in hits)
+        passages = cut_to_fit(list(newest_first), fits, run)
+        step: FollowUp = await run.ask("self_ask.turn", options=options, final=conclude, passages=passages, **fields)
+        if history and history[-1]["answer"] is None:
+            history[-1]["answer"] = step.intermediate
+        return step
+
+    answer: str | None = None
+    with run.gathering():
+        while len(history) < max_turns:
+            step = await turn(conclude=False)
+            answer, query = step.answer, step.follow_up
+            if answer or not query or normalise(query) in [normalise(pair["sub_question"] or "") for pair in history]:
+                break
+            history.append({"sub_question": query, "answer": None})
+            with run.branch("follow up", query):
+                found.append(await run.search(query, k))
+
+    if not answer:
+        answer = (await turn(conclude=True)).answer or ""
+    evidence = tuple(
+        Evidence(tuple(hits), pair["answer"])
+        for pair, hits in zip(history, found, strict=False)  # the budget may end with a follow-up not searched
+        if hits and pair["answer"]
+    )
+    return Answer(
+        answer,
+        passages=tuple(dict.fromkeys(passage for hits in found for passage in hits))[:rank_limit],
+        evidence=evidence,
+        supported=bool(evidence),
+        statistics={"follow_ups": len(history), "searches": len(found)},
+    )

@@ -1,0 +1,117 @@
+"""SuRe: several candidate answers, a summary of the passages for each, and the candidate whose summary holds up best.
+
+Kim, Nam, Mo, Park, Lee, Seo, Ha, Shin: "SuRe: Summarizing Retrievals using Answer Candidates for Open-domain QA of
+LLMs", 2024. Code: github.com/bbuing9/ICLR24_SuRe.
+
+Followed (§3): candidates from all passages in one reply; a summary conditioned on each; each judged valid or not (1 or
+0), and every two compared, in both orders against a bias of place (1, 0, or 0.5 for neither); the candidate with the
+highest sum wins, the first of equals. All in greedy decoding.
+Settled here: 5 passages and 3 demonstrations, as every baseline has them (the paper: ``k=10``, ``shots=0``); one
+candidate alone is the answer, and nothing is compared; an empty summary is not valid, without a call; where the budget
+ends the comparing, the first candidate is the answer; without any candidate the passages are read as ``one-r`` does.
+Needs nothing beyond completion.
+
+Example: "In which town was the leader of the Kon-Tiki expedition born?" Candidates Callao and Larvik. The summary for
+Callao says where the raft set out, the one for Larvik who led the expedition and where he was born: only the second is
+valid, and it is preferred in both orders. Larvik wins by 2 to 0.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import TYPE_CHECKING, Annotated, Any
+
+from annotated_types import Ge
+
+from polyhop.methods.baselines.one_shot import answered_from
+from polyhop.methods.registry import method
+from polyhop.methods.together import together
+from polyhop.prompts.tasks import Summary
+from polyhop.prompts.tasks.summaries import Candidates, Preference, Validity
+from polyhop.text import normalise
+from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+
+if TYPE_CHECKING:
+    from polyhop.engine import Run
+
+
+@method(
+    "sure",
+    paper="Kim et al., 2024",
+    layers=lambda settings: 2 + bool(settings["validity"] or settings["ranking"]),
+    needs=("retriever",),
+)
+async def summarized_retrieval(
+    question: str,
+    run: Run,
+    *,
+    k: Positive = 5,  # the paper: 10
+    candidates: Annotated[int, Ge(2)] = 2,  # K, §3.2
+    validity: bool = True,  # §3.3, instance-wise
+    ranking: bool = True,  # §3.3, pair-wise
+    shots: NonNegative = 3,  # the paper: 0
+    rank_limit: Positive = 15,
+) -> Answer:
+    """Summarize the passages for each of several candidate answers and take the one best supported (§3)."""
+    options: Any = {"shots": shots}
+    hits: list[Passage] = []
+    found: list[str] = []
+    summaries: list[str] = []
+    scores: list[float] = []
+
+    async def generate() -> list[str]:
+        told: Candidates = await run.ask(
+            "sure.candidates", options=options, question=question, passages=read, count=candidates
+        )
+        distinct: dict[str, str] = {}
+        for candidate in filter(None, told.candidates):
+            distinct.setdefault(normalise(candidate), candidate)
+        return list(distinct.values())[:candidates]
+
+    async def summarize(candidate: str) -> str:
+        told: Summary = await run.ask(
+            "sure.summarize", options=options, question=question, passages=read, candidate=candidate
+        )
+        return told.summary
+
+    async def valid(place: int) -> float:
+        if not summaries[place]:
+            return 0.0
+        told: Validity = await run.ask(
+            "sure.validate", options=options, question=question, candidate=found[place], summary=summaries[place]
+        )
+        return float(told.valid)
+
+    async def preferred(first: int, second: int) -> float:
+        """How much the first summary is preferred: 1, 0, or 0.5 for neither."""
+        shown = [summaries[first], summaries[second]]
+        told: Preference = await run.ask("sure.rank", options=options, question=question, summaries=shown)
+        return {1: 1.0, 2: 0.0, None: 0.5}[told.better]
+
+    with run.gathering():
+        hits = await run.search(question, max(k, rank_limit))
+        read = hits[:k]
+        found = await generate() if read else []  # §3.2
+        if len(found) > 1:
+            summaries = await together(map(summarize, found))
+            places = range(len(found)) if validity else ()
+            pairs = list(permutations(range(len(found)), 2)) if ranking else []
+            judged = await together([*map(valid, places), *(preferred(*pair) for pair in pairs)])  # §3.3
+            scores = [judged[place] if validity else 0.0 for place in range(len(found))]
+            for (first, second), share in zip(pairs, judged[len(places) :], strict=True):
+                scores[first] += share / 2  # each pair is compared twice, in both orders
+                scores[second] += (1 - share) / 2
+
+    if not found:
+        return await answered_from(question, run, hits, k=k, shots=shots, rank_limit=rank_limit)
+    best = scores.index(max(scores)) if scores else 0
+    run.note("candidates", candidates=found, summaries=summaries, scores=scores)
+    most = validity + ranking * (len(found) - 1)
+    return Answer(
+        found[best],
+        passages=tuple(hits[:rank_limit]),
+        evidence=(Evidence(tuple(read), found[best]),),
+        supported=True,
+        confidence=scores[best] / most if scores and most else None,
+        statistics={"candidates": len(found)},
+    )

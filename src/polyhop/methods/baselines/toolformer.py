@@ -1,0 +1,86 @@
+"""Toolformer in context: the model writes a text and calls a search in it; the call's result is put in, and it goes on.
+
+Schick, Dwivedi-Yu, Dessì, Raileanu, Lomeli, Zettlemoyer, Cancedda, Scialom: "Toolformer: Language Models Can Teach
+Themselves to Use Tools", 2023; by in-context learning, as SearChain §4.1.2 has it among its baselines.
+
+Followed: calls stand inside the text, where a fact is needed; writing is interrupted at a call, its result is inserted
+after the arrow, and writing goes on (§2). Not followed: the paper fine-tunes a model on calls that made its text
+likelier; here nothing is trained, and demonstrations show how to call. Of its tools only the search is there.
+Settled here: a call brings the run's top 5 passages whole (the paper: a snippet); at most 3 calls, as every method of
+the comparison searches (the paper lets a text have one: ``max_turns=1``), after which the text is ended without one. A
+query called before, or a reply that cannot be read, ends the calling too. Needs nothing beyond completion.
+
+Example: "In which town was the leader of the Kon-Tiki expedition born?" The Kon-Tiki expedition was led by
+[Search("Who led the Kon-Tiki expedition?") → …] Thor Heyerdahl. He was born in [Search("In which town was Thor
+Heyerdahl born?") → …] Larvik. The answer is Larvik.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from polyhop.methods.lengths import cut_oldest
+from polyhop.methods.registry import method
+from polyhop.prompts.tasks import Continuation, Response
+from polyhop.text import normalise
+from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+
+if TYPE_CHECKING:
+    from polyhop.engine import Run
+
+
+@method(
+    "toolformer",
+    paper="Schick et al., 2023",
+    layers=lambda settings: int(settings["max_turns"]) + 1,
+    needs=("retriever",),
+)
+async def toolformer(
+    question: str,
+    run: Run,
+    *,
+    k: Positive = 5,  # ToR §4.3
+    max_turns: Positive = 3,  # ToR §4.3
+    shots: NonNegative = 3,  # ToR §4.4
+    context_tokens: Positive = 4096,  # ToR §4.4
+    rank_limit: Positive = 15,  # ToR §4.2
+) -> Answer:
+    """Write a text that calls the search where it needs a fact, until it comes to the answer (§2)."""
+    written: list[dict[str, Any]] = []
+
+    async def write(task: str, *, final: bool = False) -> Any:
+        """The text goes on, from as much of what was inserted as ``context_tokens`` hold, the newest first."""
+
+        def fits(pieces: list[Mapping[str, Any]]) -> bool:
+            return (
+                run.prompt_tokens(task, options={"shots": shots}, question=question, written=pieces) <= context_tokens
+            )
+
+        pieces = cut_oldest(written, fits, run)
+        return await run.ask(task, options={"shots": shots}, final=final, question=question, written=pieces)
+
+    answer: str | None = None
+    with run.gathering():
+        while len(written) < max_turns:
+            piece: Continuation = await write("toolformer.write")
+            answer = piece.answer
+            called = {normalise(earlier["query"]) for earlier in written}
+            if not piece.query or normalise(piece.query) in called:
+                break
+            with run.branch("call", piece.query):
+                hits = await run.search(piece.query, k)
+            written.append({"text": piece.text, "query": piece.query, "passages": hits})
+
+    if not answer:
+        response: Response = await write("toolformer.finish", final=True)
+        answer = response.answer
+    passages: tuple[Passage, ...] = tuple(dict.fromkeys(passage for piece in written for passage in piece["passages"]))
+    evidence = (Evidence(passages, answer),) if passages and answer else ()
+    return Answer(
+        answer,
+        passages=passages[:rank_limit],
+        evidence=evidence,
+        supported=bool(evidence),
+        statistics={"searches": len(written)},
+    )

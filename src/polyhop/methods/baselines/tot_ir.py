@@ -1,0 +1,162 @@
+"""Tree of Thoughts with retrieval: each thought asks for one fact and is searched; the best states are carried on.
+
+Yao, Yu, Zhao, Shafran, Griffiths, Cao, Narasimhan: "Tree of Thoughts: Deliberate Problem Solving with Large Language
+Models", 2023; with retrieval as in SearChain §4.1.2, which tells no more of it.
+
+Followed: Algorithm 1, breadth first: from every state kept, thoughts are proposed in one call (the propose prompt, §3);
+each new state is valued by itself as sure, likely or impossible, which count 20, 1 and 0.001 as in the official code;
+the best are kept. Of the paper's figures, those of its questions in words (Appendix B.1): 5 thoughts a state, 1 state
+kept. Settled here: a thought is a sub-question with the passages its search finds and the answer the valuation reads in
+them; a state is a path of thoughts. 3 steps, the turns of ToR §4.3; one value a state, greedy (the paper: ``values=3``,
+sampled). A sure state ends the search, and so does a step without a new thought. The best state is answered from by
+evidence fusion (ToR §3.3), as one piece; where the budget ended before any was valued, from all that was found.
+Passages are ranked the best state's first. Needs nothing beyond completion; more than one value, a model that samples.
+
+Example: "In which town was the leader of the Kon-Tiki expedition born?" Of the thoughts of step 1, "Who led the
+Kon-Tiki expedition?" finds Thor Heyerdahl: likely, the best. Of step 2, "In which town was Thor Heyerdahl born?" finds
+Larvik: sure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from annotated_types import Ge
+
+from polyhop.methods.fusion import fuse
+from polyhop.methods.registry import method
+from polyhop.prompts.tasks import Decomposition, Response, Valuation
+from polyhop.text import normalise
+from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+
+if TYPE_CHECKING:
+    from polyhop.calls import Options
+    from polyhop.engine import Run
+
+T = TypeVar("T")
+WORTH = {"sure": 20.0, "likely": 1.0, "impossible": 0.001}
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """A sub-question, what its search found, and its answer once it is valued."""
+
+    sub_question: str
+    passages: tuple[Passage, ...] = ()
+    answer: str | None = None
+
+
+State = tuple[Thought, ...]
+
+
+@method(
+    "tot-ir",
+    paper="Tree of Thoughts (Yao et al., 2023)",
+    layers=lambda settings: 2 * int(settings["steps"]) + 1,
+    needs=("retriever",),
+)
+async def tree_of_thoughts(
+    question: str,
+    run: Run,
+    *,
+    k: Positive = 5,  # ToR §4.3
+    steps: Positive = 3,  # ToR §4.3
+    breadth: Positive = 5,  # App. B.1
+    keep: Positive = 1,  # App. B.1
+    values: Positive = 1,  # §4.1: 3
+    temperature: Annotated[float, Ge(0)] = 0.7,  # §4
+    shots: NonNegative = 3,  # ToR §4.4
+    context_tokens: Positive = 4096,  # ToR §4.4
+    rank_limit: Positive = 15,  # ToR §4.2
+) -> Answer:
+    """Propose thoughts, search them, value the states they lead to, keep the best; answer from it (Algorithm 1)."""
+    kept: list[State] = [()]
+    found: list[Thought] = []
+    valued = 0
+
+    async def propose(state: State) -> list[State]:
+        """G: the state with each of its next thoughts, searched."""
+        options: Options = {"shots": shots}
+        proposed: Decomposition = await run.ask(
+            "tot_ir.propose", options=options, question=question, history=_history(state), count=breadth
+        )
+        queries = _new(proposed.sub_questions, state)[:breadth]
+        hits = await _together([run.search(query, k) for query in queries])
+        return [(*state, Thought(query, tuple(of))) for query, of in zip(queries, hits, strict=True)]
+
+    async def value(state: State) -> tuple[float, State]:
+        """V: what the state is worth, and the state with its last thought's answer."""
+        *before, last = state
+        options: Options = {"shots": shots, "temperature": temperature} if values > 1 else {"shots": shots}
+        fields: dict[str, Any] = {
+            "history": _history(before),
+            "sub_question": last.sub_question,
+            "passages": list(last.passages),
+        }
+        drawn: list[Valuation] = await _together(
+            [run.ask("tot_ir.value", options=options, question=question, **fields) for _ in range(values)]
+        )
+        answer = next((each.answer for each in drawn if each.answer), None)
+        grown = (*before, Thought(last.sub_question, last.passages, answer))
+        return sum(WORTH[each.value] for each in drawn), grown
+
+    with run.gathering():
+        for step in range(1, steps + 1):
+            with run.branch("step", f"step {step}") as branch:
+                grown = [state for states in await _together([propose(state) for state in kept]) for state in states]
+                found += [state[-1] for state in grown]
+                ranked = sorted(await _together([value(state) for state in grown]), key=lambda pair: -pair[0])
+                valued += len(ranked)
+                if not ranked:
+                    break
+                best, kept = ranked[0][0], [state for _, state in ranked[:keep]]
+                branch.verdict = "sure" if best == WORTH["sure"] * values else None
+                if branch.verdict:
+                    break
+
+    read = _passages(kept[0] or found)
+    analysis = " ".join(f"{thought.sub_question} {thought.answer}" for thought in kept[0] if thought.answer)
+    response: Response
+    if read:
+        pool = [Evidence(read, analysis or None)]
+        response = await fuse(question, pool, run, mode="evidence", context_tokens=context_tokens, shots=shots)
+    else:
+        response = await run.ask("answer.cot", options={"shots": shots}, final=True, question=question)
+    answered = [thought for thought in kept[0] if thought.passages and thought.answer]
+    evidence = tuple(Evidence(thought.passages, thought.answer) for thought in answered)
+    return Answer(
+        response.answer,
+        passages=_passages([*kept[0], *found])[:rank_limit],
+        evidence=evidence,
+        supported=bool(evidence and response.answer),
+        statistics={"steps": len(kept[0]), "searches": len(found), "states": valued},
+    )
+
+
+def _new(queries: Sequence[str], state: State) -> list[str]:
+    """The queries that the state has not asked, each once."""
+    taken = {"", *(normalise(thought.sub_question) for thought in state)}
+    new: dict[str, str] = {}
+    for query in queries:
+        if normalise(query) not in taken:
+            new.setdefault(normalise(query), query)
+    return [*new.values()]
+
+
+def _passages(thoughts: Sequence[Thought]) -> tuple[Passage, ...]:
+    """The distinct passages of some thoughts, in order."""
+    return tuple(dict.fromkeys(passage for thought in thoughts for passage in thought.passages))
+
+
+def _history(state: Sequence[Thought]) -> list[dict[str, str | None]]:
+    return [{"sub_question": thought.sub_question, "answer": thought.answer} for thought in state]
+
+
+async def _together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """All of it at once; the results in order."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(each) for each in work]
+    return [task.result() for task in tasks]

@@ -1,0 +1,108 @@
+"""Verify-and-Edit: a chain of thought that the samples do not agree on is checked by search, sentence by sentence.
+
+Zhao, Li, Joty, Qin, Bing: "Verify-and-Edit: A Knowledge-Enhanced Chain-of-Thought Framework", 2023. Code:
+github.com/RuochenZhao/Verify-and-Edit.
+
+Followed (§3): several chains of thought and their majority (CoT-SC); one that at least half of them agree on is left as
+it is. Else the likeliest chain with the majority's answer is edited: for each of its sentences a verifying question,
+passages searched for it, and the sentence that they answer it with; the edited rationale gives the answer anew.
+Settled here: 5 passages a sentence (the paper ranks the sentences of what it finds and keeps 3); the first 3 sentences
+are verified, one search each, and the others stand, as every baseline has at most 3 turns (the paper has no limit:
+raise ``max_turns``); a sentence stands, too, where nothing is found or the passages do not tell; where a sentence gets
+no question it is itself searched and asked; a majority without a rationale has nothing to edit and stands. Sentences
+are verified together, since none waits for another. Needs: a model that samples; log-probabilities choose the chain and
+settle ties, else the first does.
+
+Example: "In which town was the leader of the Kon-Tiki expedition born?" Five chains give four answers. The first says
+"The expedition was led by Roald Amundsen. He was born in Borge." Who led it? The passages say Thor Heyerdahl. Where was
+he born? The second sentence is edited likewise, and the new rationale leads to Larvik.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from annotated_types import Ge
+
+from polyhop.methods.registry import method
+from polyhop.methods.together import together
+from polyhop.methods.voting import majority, sampled
+from polyhop.prompts.tasks import Response
+from polyhop.prompts.tasks.ge import SubQuestion
+from polyhop.prompts.tasks.verify_edit import EditedSentence
+from polyhop.text import sentences
+from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+
+if TYPE_CHECKING:
+    from polyhop.engine import Run
+
+
+@method("verify-edit", paper="Zhao et al., 2023", layers=lambda settings: 4, needs=("retriever",))
+async def verify_and_edit(
+    question: str,
+    run: Run,
+    *,
+    samples: Positive = 5,  # n
+    temperature: Annotated[float, Ge(0)] = 0.7,
+    edit_below: Annotated[float, Ge(0)] = 0.5,  # share of the samples that agree; above 1 every chain is edited
+    k: Positive = 5,
+    max_turns: Positive = 3,  # sentences that are verified
+    shots: NonNegative = 3,  # SearChain, Table 8: 2, and 4 for FEVER
+    rank_limit: Positive = 15,
+) -> Answer:
+    """Sample chains of thought; where few agree, verify and edit one by search and answer anew (§3)."""
+    options: Any = {"shots": shots}
+    found: dict[int, Evidence] = {}
+    retrieved: dict[int, list[Passage]] = {}
+
+    async def verify(place: int) -> None:
+        """Edit one sentence of the chain by what is found for it; where the budget ends, it stands."""
+        with run.gathering(), run.branch("sentence", chain[place]) as branch:
+            branch.verdict = "stands"
+            asked: SubQuestion = await run.ask(  # §3.2
+                "verify_edit.question", options=options, question=question, sentence=chain[place]
+            )
+            query = asked.sub_question or chain[place]
+            retrieved[place] = await run.search(query, k)  # §3.3
+            if not retrieved[place]:
+                return
+            edited: EditedSentence = await run.ask(  # §3.4
+                "verify_edit.edit", options=options, sub_question=query, passages=retrieved[place]
+            )
+            if edited.sentence:
+                chain[place] = edited.sentence
+                found[place] = Evidence(tuple(retrieved[place]), edited.sentence)
+                branch.verdict = "edited"
+
+    replies: list[Response] = await sampled(  # §3.1
+        run,
+        "answer.cot",
+        [{"question": question}] * samples,
+        options={"shots": shots, "temperature": temperature},
+        final=False,
+    )
+    vote = majority(replies)
+    chain = sentences(likeliest(vote.winners).rationale or "") if vote.winners else []
+    statistics = {"samples": vote.cast, "agreement": vote.share}
+    if vote.answer and (vote.share >= edit_below or not chain):
+        return Answer(vote.answer, confidence=vote.share, statistics={**statistics, "edited": 0})
+
+    with run.gathering():
+        await together(map(verify, range(min(len(chain), max_turns))))
+    response: Response = await run.ask(  # §3.5
+        "verify_edit.answer", options=options, final=True, question=question, rationale=" ".join(chain)
+    )
+    hits = (passage for place in sorted(retrieved) for passage in retrieved[place])
+    return Answer(
+        response.answer,
+        passages=tuple(dict.fromkeys(hits))[:rank_limit],
+        evidence=tuple(found[place] for place in sorted(found)),
+        supported=bool(found),
+        statistics={**statistics, "edited": len(found)},
+    )
+
+
+def likeliest(replies: Sequence[Response]) -> Response:
+    """The reply whose answer the model gives the highest probability; the first where it tells none."""
+    return max(replies, key=lambda reply: reply.completion.probability(reply.answer) or 0.0)

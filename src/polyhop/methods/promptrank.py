@@ -1,0 +1,234 @@
+"""PromptRank: paths of passages ranked by how likely a language model finds the question after them.
+
+Khalifa, Logeswaran, Lee, Lee, Wang: "Few-shot Reranking for Multi-hop QA via Language Model Prompting", 2023. The
+public code carries no licence: facts of it are followed where the paper is silent, none of its text.
+
+Followed: §2 and §3's figures. TF-IDF finds ``first`` passages; each is a path; the ``keep`` best are extended by the
+hyperlinks of their last passage, ``links`` of them, those most like the question; longer paths are scored whole. A
+passage is worth the best of its paths. As the code: a score is the mean over the question's tokens, passages end with
+a full stop and the question with its mark, link targets are compared by a TF-IDF of their own.
+Settled here: only the paths that are needed are scored (115 at the defaults, not 145); a corpus without hyperlinks is
+followed by the titles its texts mention; equal scores keep the order of retrieval. The instruction and the
+demonstrations are ours (the prompt file ``promptrank.path``). Path score and reader's confidence are each brought to 0
+to 1 over the paths read before λ weighs them, whatever the reader's own scale.
+
+Example: "In which town was the director of Dark Mill born?" Of 100 passages that share words with it, the film's makes
+the question likeliest; its page links to Ann Lee; the path film → Ann Lee makes it likelier still. The reader finds
+"Elstow" in the second passage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import exp
+from statistics import fmean
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
+
+from annotated_types import Ge, Gt, Le, MultipleOf
+
+from polyhop.methods.lengths import cut_to_fit
+from polyhop.methods.paths import Ensemble, Likelihood, Path, PathScores, Position, all_ended
+from polyhop.methods.registry import method
+from polyhop.prompts.tasks import Response
+from polyhop.text import normalise as normal
+from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+
+if TYPE_CHECKING:
+    from polyhop.calls import Options
+    from polyhop.engine import Run
+
+DocumentScore: TypeAlias = Literal["max", "mean", "min", "longest"]
+
+QUESTION_TOKENS, PATH_TOKENS, ANSWER_TOKENS = 64, 512, 30
+"""Appendix C.1: what the reader is given at most, and the longest answer it may give."""
+
+_POOLS: Mapping[str, Callable[[Iterable[float]], float]] = {"max": max, "mean": fmean, "min": min}
+
+LIKELIHOOD = tuple(Likelihood.__dataclass_fields__)
+"""The settings that say how a path is scored."""
+
+
+class Reading(NamedTuple):
+    """The answer that the reader takes from a path, and how sure it is, on its own scale."""
+
+    path: Path
+    answer: str
+    confidence: float
+
+
+def likelihood(settings: Mapping[str, Any]) -> Likelihood:
+    """How paths are scored under these settings of the method."""
+    return Likelihood(**{name: settings[name] for name in LIKELIHOOD})
+
+
+def _needs(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    reader = ("reader",) if settings["answer_by"] == "reader" else ()
+    return ("retriever", *reader, *likelihood(settings).needs)
+
+
+@method(
+    "promptrank",
+    paper="PromptRank (Khalifa et al., 2023)",
+    layers=lambda settings: int(settings["hops"]) + (settings["answer_by"] == "lm"),
+    needs=_needs,
+    retriever="tfidf",
+    answers=lambda settings: settings["answer_by"] != "none",
+)
+async def promptrank(
+    question: str,
+    run: Run,
+    *,
+    first: Positive = 100,  # §3: F, passages of the first search
+    keep: Positive = 5,  # §3: K, paths extended at every hop
+    links: NonNegative = 3,  # §3: L, links followed from a path
+    hops: Positive = 2,  # §3: H
+    passage_tokens: Positive = 230,  # §3
+    prompt_tokens: Positive | None = None,  # §3; None: 600, and 1,024 with demonstrations
+    instruction: str | None = None,  # None: the prompt file's own; "none": none at all
+    instructions: Sequence[str] = (),  # §2.2: several, in place of the one
+    instruction_position: Position = "after",  # Figure 5
+    ensemble: Ensemble = "max",  # §2.2: over the instructions
+    temperature: Annotated[float, Gt(0)] | None = None,  # None: §3's 1.4, and 1 without an instruction
+    demos: Annotated[int, Ge(0), MultipleOf(2)] = 0,  # §2.3: two a prompt
+    demo_ensemble: Literal["max", "mean"] = "max",  # §2.3: over the prompts' demonstrations
+    demo_seed: int | None = None,  # Figure 3: draws them; None: the first in the file
+    titles: bool = False,  # each passage's title before its text; the paper does not say, its code has none
+    order: Literal["link", "inverted"] = "link",  # Table A4
+    joint: bool = True,  # Table 4
+    normalise: Literal["mean", "sum"] = "mean",
+    direction: Literal["question", "path"] = "question",  # §2.1: what is scored after what
+    document_score: DocumentScore = "max",  # Appendix B
+    answer_by: Literal["reader", "lm", "none"] = "reader",  # §3.2; "lm": one call over the first k passages
+    read_paths: Positive = 100,  # Appendix C.1
+    path_weight: Annotated[float, Ge(0), Le(1)] = 0.9,  # Appendix C.1: λ
+    k: Positive = 5,  # passages that a language model reads
+    shots: NonNegative = 3,
+) -> Answer:
+    """Rank paths by the likelihood of the question after them, extending the best by links; then read (§2)."""
+    scores = PathScores(likelihood(locals()), question, run)
+    found: list[Passage] = []
+    with run.gathering():
+        found = await run.search(question, first)
+        await search_paths(question, run, scores, found, keep=keep, links=links, hops=hops)
+    paths = ranked(scores.known, scores.known)
+    passages = tuple(dict.fromkeys((*ranked_passages(paths, scores.known, document_score), *found)))
+    run.note("paths", ranked=[{"passages": [p.id for p in path], "score": scores.known[path]} for path in paths])
+    ranking = Answer("", passages, statistics={"paths scored": len(paths)})
+    match answer_by:
+        case "reader":
+            return await ask_reader(question, run, ranking, paths[:read_paths], scores.known, path_weight)
+        case "lm":
+            return await ask_model(question, run, ranking, passages[:k], shots)
+        case _:
+            return ranking
+
+
+async def search_paths(
+    question: str, run: Run, scores: PathScores, found: Sequence[Passage], *, keep: int, links: int, hops: int
+) -> None:
+    """Score the paths of one passage, extend the best, score those, and so on to ``hops`` passages (§2)."""
+
+    def extended(path: Path) -> list[Path]:
+        targets = [passage for passage in dict.fromkeys(run.links(path[-1])) if passage not in path]
+        alike = run.similarity(question, [f"{passage.title}\n{passage.text}" for passage in targets])
+        nearest = sorted(range(len(targets)), key=lambda place: -alike[place])[:links]
+        return [(*path, targets[place]) for place in nearest]
+
+    paths: list[Path] = [(passage,) for passage in found]
+    await scores.score(paths)
+    for _ in range(1, hops):
+        paths = [longer for path in ranked(paths, scores.known)[:keep] for longer in extended(path)]
+        await scores.score(paths)
+
+
+def ranked(paths: Iterable[Path], scores: Mapping[Path, float]) -> list[Path]:
+    """The paths, likeliest first; equal ones in the order given."""
+    return sorted(paths, key=lambda path: -scores[path])
+
+
+def ranked_passages(paths: Sequence[Path], scores: Mapping[Path, float], how: DocumentScore) -> list[Passage]:
+    """The passages of ranked paths, best first: by the best, mean or worst score of the paths that hold them, or by the
+    longest of these (Appendix B)."""
+    held: dict[Passage, list[Path]] = {}
+    for path in paths:
+        for passage in path:
+            held.setdefault(passage, []).append(path)
+
+    def value(passage: Passage) -> float:
+        if how == "longest":
+            return scores[max(held[passage], key=len)]  # of equally long ones the first, which is the best
+        return _POOLS[how](scores[path] for path in held[passage])
+
+    return sorted(held, key=lambda passage: -value(passage))
+
+
+async def ask_reader(
+    question: str, run: Run, ranking: Answer, paths: Sequence[Path], scores: Mapping[Path, float], weight: float
+) -> Answer:
+    """Answer from each of the paths; the answer is that of the reading worth most (§3.2, Appendix C.1)."""
+    read: dict[Path, Reading] = {}
+    with run.gathering():
+        await all_ended(read_path(question, run, path, read) for path in paths)
+    readings = [read[path] for path in paths if path in read]
+    statistics = {**ranking.statistics, "paths read": len(paths), "paths answered": len(readings)}
+    if not readings:
+        return replace(ranking, statistics=statistics)
+    best = max(readings, key=worth(readings, scores, weight))
+    return replace(
+        ranking,
+        text=best.answer,
+        evidence=(Evidence(best.path, best.answer),),
+        supported=True,
+        confidence=probability(best.confidence, run.sure_above),
+        statistics=statistics,
+    )
+
+
+async def ask_model(question: str, run: Run, ranking: Answer, passages: tuple[Passage, ...], shots: int) -> Answer:
+    """Answer in one call over the passages, from the model's own knowledge where there are none."""
+    options: Options = {"shots": shots}
+    response: Response
+    if not passages:
+        response = await run.ask("answer.direct", options=options, final=True, question=question)
+        return replace(ranking, text=response.answer)
+    response = await run.ask("answer.read", options=options, final=True, question=question, passages=list(passages))
+    return replace(ranking, text=response.answer, evidence=(Evidence(passages, response.answer),), supported=True)
+
+
+async def read_path(question: str, run: Run, path: Path, read: dict[Path, Reading]) -> None:
+    """Have the reader answer from one path; its first span that is an answer goes into ``read``."""
+
+    def fits(passages: Sequence[Passage]) -> bool:
+        return sum(run.count_tokens(passage.text) for passage in passages) <= PATH_TOKENS
+
+    spans = await run.read(run.truncate(question, QUESTION_TOKENS), cut_to_fit(path, fits, run))
+    for span in spans:
+        there = span.answerable and span.end > span.start and normal(span.text)
+        if there and run.count_tokens(span.text) <= ANSWER_TOKENS:
+            read[path] = Reading(path, span.text.strip(), span.confidence)
+            return
+
+
+def worth(readings: Sequence[Reading], scores: Mapping[Path, float], weight: float) -> Callable[[Reading], float]:
+    """What a reading is worth: λ · path score + (1 − λ) · reader's confidence, each from 0 to 1 over the readings."""
+    place = _scale([scores[reading.path] for reading in readings])
+    sure = _scale([reading.confidence for reading in readings])
+    return lambda reading: weight * place(scores[reading.path]) + (1 - weight) * sure(reading.confidence)
+
+
+def _scale(values: Sequence[float]) -> Callable[[float], float]:
+    """Brings the least of the values to 0 and the greatest to 1; all to 0 where they are equal."""
+    least, spread = min(values), max(values) - min(values)
+    return lambda value: (value - least) / spread if spread else 0.0
+
+
+def probability(confidence: float, threshold: float) -> float:
+    """A reader's confidence as one from 0 to 1: as it is where its threshold is within that, else a logit's share.
+
+    >>> probability(0.7, threshold=0.5), probability(1.5, threshold=1.5)
+    (0.7, 0.5)
+    """
+    if 0 < threshold < 1:
+        return min(1.0, max(0.0, confidence))
+    return 1 / (1 + exp(min(700.0, threshold - confidence)))

@@ -1,0 +1,96 @@
+"""Self-consistency: several samples of one call, and the answer that most of them come to.
+
+Wang, Wei, Schuurmans, Le, Chi, Narang, Chowdhery, Zhou: "Self-Consistency Improves Chain of Thought Reasoning in
+Language Models", 2022. No public code.
+
+Followed: sampled reasoning paths, an unweighted majority over their answers (§2). Settled here: answers are compared
+after normalisation; of answers with as many votes the likelier one wins, by the mean probability of its words in the
+replies that give it, where every one of them tells it, else the one seen first; a reply without an answer has no vote.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from polyhop.text import normalise
+
+if TYPE_CHECKING:
+    from polyhop.calls import Options
+    from polyhop.engine import Run
+
+
+class Answering(Protocol):
+    """A task's output with an answer in it."""
+
+    @property
+    def answer(self) -> str: ...
+
+    @property
+    def completion(self) -> Any: ...
+
+
+A = TypeVar("A", bound=Answering)
+
+
+@dataclass(frozen=True, slots=True)
+class Vote(Generic[A]):
+    """The outcome: ``winners`` are the replies that give the majority's answer, in the order drawn, of all ``cast``."""
+
+    winners: tuple[A, ...]
+    cast: int
+
+    @property
+    def answer(self) -> str:
+        """The majority's answer as its first reply words it; "" where no reply has one."""
+        return self.winners[0].answer if self.winners else ""
+
+    @property
+    def share(self) -> float:
+        """The majority's part of the replies drawn, 0 to 1."""
+        return len(self.winners) / self.cast if self.cast else 0.0
+
+
+def majority(replies: Sequence[A]) -> Vote[A]:
+    """The vote over ``replies``."""
+    by_answer: dict[str, list[A]] = {}
+    for reply in replies:
+        if reply.answer:
+            by_answer.setdefault(normalise(reply.answer), []).append(reply)
+    most = max(map(len, by_answer.values()), default=0)
+    tied = [group for group in by_answer.values() if len(group) == most]
+    likely = [_likelihood(group) for group in tied]
+    known = [sure for sure in likely if sure is not None]
+    best = known.index(max(known)) if known and len(known) == len(likely) else 0
+    return Vote(tuple(tied[best]) if tied else (), len(replies))
+
+
+def _likelihood(replies: Sequence[Answering]) -> float | None:
+    """The mean probability of an answer's words in the replies that give it; None where one does not tell it."""
+    sure = [reply.completion.probability(reply.answer) for reply in replies]
+    return None if None in sure else sum(sure) / len(sure)
+
+
+async def sampled(
+    run: Run, task: str, calls: Sequence[dict[str, Any]], *, options: Options, final: bool = True
+) -> list[Any]:
+    """The replies to ``calls``, the fields of each, all asked together, in order.
+
+    Every call takes its own place in the budget, and one that finds none is left out. With ``final`` the last call has
+    the budget's reserved place: there is always a reply.
+    """
+    drawn: dict[int, Any] = {}
+
+    async def draw(number: int) -> None:
+        last = final and number == len(calls) - 1
+        with run.gathering():
+            drawn[number] = await run.ask(task, options=asked, final=last, **calls[number])
+
+    asked: Options = {**options, "logprobs": True}
+    with run.gathering():  # an error comes out as itself, not as a group
+        async with asyncio.TaskGroup() as group:
+            for number in range(len(calls)):
+                group.create_task(draw(number))
+    return [drawn[number] for number in sorted(drawn)]

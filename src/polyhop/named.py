@@ -1,0 +1,51 @@
+"""Things opened by name, as a retriever or a reader is: registered by decorator, or by an entry point of a package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from polyhop.errors import UnknownName
+
+T = TypeVar("T")
+AnyFactory = TypeVar("AnyFactory", bound=Callable[..., Any])
+
+
+class Named(Generic[T]):
+    """The factories of one kind of thing by name; ``what`` it is called in messages, ``group``: its entry points'.
+
+    A name that ends in a colon is a prefix: ``dpr:`` makes ``dpr:PATH``, its factory's last argument then ``PATH``.
+    """
+
+    def __init__(self, what: str, group: str) -> None:
+        self.what, self.group = what, group
+        self.registered: dict[str, Callable[..., T]] = {}
+
+    def register(self, name: str) -> Callable[[AnyFactory], AnyFactory]:
+        """A decorator that registers a class or function as the factory of ``name``; the latest of a name counts."""
+
+        def register(factory: AnyFactory) -> AnyFactory:
+            self.registered[name] = factory
+            return factory
+
+        return register
+
+    def names(self) -> list[str]:
+        """The names that can be opened, prefixes with their colon."""
+        from importlib.metadata import entry_points
+
+        return sorted({*self.registered, *(entry.name for entry in entry_points(group=self.group))})
+
+    def open(self, name: str, *given: Any) -> T:
+        """What a name's factory makes of ``given`` and of what follows the colon; an unknown name is an error that
+        lists the others."""
+        from importlib.metadata import entry_points
+
+        prefix, colon, rest = name.partition(":")
+        arguments = (*given, rest) if colon else given
+        if factory := self.registered.get(prefix + colon):
+            return factory(*arguments)
+        for entry in entry_points(group=self.group, name=prefix + colon):
+            made: T = entry.load()(*arguments)
+            return made
+        raise UnknownName(self.what, name, self.names())

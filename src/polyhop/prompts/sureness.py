@@ -1,0 +1,47 @@
+"""How sure a model says it is: a share of 1, on a line of its own where the text form asks for one."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from polyhop.prompts.parsing import Malformed
+
+_SURE = re.compile(r"^[^\w\n]*+confidence\b[^\w\n]*+(.*)$", re.I | re.M)
+_NUMBER = re.compile(r"(\d{1,3}(?:\.\d{1,9})?|\.\d{1,9})[ \t]*(%|/[ \t]*(?:100|10)\b)?")
+
+
+def read_share(value: Any) -> float | None:
+    """A share of 1 as models write it; None where it is none.
+
+    >>> read_share("85%"), read_share(0.5), read_share("8/10"), read_share("high")
+    (0.85, 0.5, 0.8, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    if isinstance(value, str):
+        found = _NUMBER.search(value[:100])
+        if found is None:
+            return None
+        value = float(found[1]) / {"%": 100, "/100": 100, "/10": 10}.get("".join((found[2] or "").split()), 1)
+    if not math.isfinite(value) or not 0 <= value <= 100:
+        return None
+    return float(value if value <= 1 else value / 100)
+
+
+def cut_share(text: str) -> tuple[str, float | None]:
+    """A reply up to its line "Confidence: …", and the share told there.
+
+    >>> cut_share("Answer: Rome\\nConfidence: 0.9")
+    ('Answer: Rome\\n', 0.9)
+    """
+    sure = _SURE.search(text)
+    return (text[: sure.start()], read_share(sure[1])) if sure else (text, None)
+
+
+def asked_share(confidence: float | None, *, verbal: bool) -> float | None:
+    """The share told, where it was asked for; ``Malformed`` where it was and there is none."""
+    if verbal and confidence is None:
+        raise Malformed('the last line must say how sure you are, "Confidence:" and a number from 0 to 1')
+    return confidence if verbal else None

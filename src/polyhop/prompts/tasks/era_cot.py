@@ -1,0 +1,164 @@
+"""The tasks of ERA-CoT (Liu et al., 2024): entities, relations stated and implied, how likely these are, the answer.
+
+``triplets`` are the relations a call starts from: for ``era_cot.infer`` those stated, for ``era_cot.score`` those to be
+scored, for ``era_cot.answer`` all that are kept.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from polyhop.prompts.parsing import Malformed
+from polyhop.prompts.show import one_line
+from polyhop.prompts.tasks.answers import Response, read_reasoned, write_reasoned
+from polyhop.prompts.tasks.base import Fields, Output, Task
+from polyhop.prompts.tasks.closed_book import read_items, write_items
+from polyhop.prompts.tasks.ge import Triplets, read_triplets, show_triplets, write_triplets
+from polyhop.prompts.triplets import MOST_TRIPLETS, written
+
+HIGHEST = 10.0
+"""The score of a relation that is sure."""
+
+
+class Entities(Output):
+    """§3.1: the entities of question and passages, each with its type in parentheses."""
+
+    entities: list[str] = Field(description='the entities, each as "name (type)"')
+
+    def missing(self) -> str | None:
+        return None if any(self.entities) else "at least one entity is needed"
+
+
+class Scores(Output):
+    """§3.4: how likely each relation is, 0 to 10, in the order given."""
+
+    scores: list[float] = Field(description="a number from 0 to 10 for each relation, in their order")
+
+    @field_validator("scores", mode="before")
+    @classmethod
+    def _numbers(cls, value: Any) -> Any:
+        return [_score(item) for item in value[:MOST_TRIPLETS]] if isinstance(value, (list, tuple)) else value
+
+
+_NUMBERED = re.compile(
+    r"[^\w\n]{0,6}(?:relation(?:ship)?[ \t])?(\d{1,3})[ \t*]{0,3}[.):](?!\d)[ \t*]{0,3}", re.IGNORECASE
+)
+_OPENING = re.compile(r"\d{1,3}(?:\.\d{1,3})?(?![\w.])")
+_CLOSING = re.compile(r"(?<![\w.])(\d{1,3}(?:\.\d{1,3})?)(?:[ \t]?/[ \t]?10)?[ \t*.]{0,6}\Z")
+
+
+def _score(value: Any) -> float:
+    """A score within its bounds; 0 for what is none."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return 0.0
+    return min(max(number, 0.0), HIGHEST) if math.isfinite(number) else 0.0
+
+
+def read_entities(text: str, fields: Fields) -> dict[str, Any]:
+    """Entities, one a numbered line.
+
+    >>> read_entities("1. Alien (film)\\n2. Ridley Scott (person)", {})
+    {'entities': ['Alien (film)', 'Ridley Scott (person)']}
+    """
+    entities = read_items(text)
+    if not entities:
+        raise Malformed("the reply must be the entities, each with its number: 1. name (type)")
+    return {"entities": entities}
+
+
+def write_entities(output: Any, fields: Fields) -> str:
+    """The inverse of ``read_entities``."""
+    return write_items(output.entities)
+
+
+def read_scores(text: str, fields: Fields) -> dict[str, Any]:
+    """The number of each relation and its score; a relation without one has 0.
+
+    >>> read_scores("1. 9\\n2. (Alien; made in; 1990): 2/10", {"triplets": [{}, {}, {}]})
+    {'scores': [9.0, 2.0, 0.0]}
+    """
+    lines = itertools.islice(text.splitlines(), 2 * MOST_TRIPLETS)
+    found = {int(head[1]): _scored(line[head.end() :]) for line in lines if (head := _NUMBERED.match(line))}
+    if not found:
+        raise Malformed("each line must be the number of a relation and its score: 1. 7")
+    count = len(fields.get("triplets") or ()) or max(found)
+    return {"scores": [found.get(number, 0.0) for number in range(1, count + 1)]}
+
+
+def _scored(line: str) -> float:
+    """The score a line opens with, else the one it closes with."""
+    if opening := _OPENING.match(line):
+        return _score(opening[0])
+    closing = _CLOSING.search(line[-40:])
+    return _score(closing[1]) if closing else 0.0
+
+
+def write_scores(output: Any, fields: Fields) -> str:
+    """The inverse of ``read_scores``."""
+    return write_items([f"{score:g}" for score in output.scores])
+
+
+def show_numbered(triplets: Sequence[Mapping[str, str]] | None, fields: Fields) -> str:
+    """Relations under their numbers, one a line."""
+    return write_items([written(triplet) for triplet in triplets or ()])
+
+
+def show_entities(entities: Sequence[str] | None, fields: Fields) -> str:
+    """Entities, one a line."""
+    return "\n".join(f"- {one_line(entity)}" for entity in entities or ()) or "none"
+
+
+TASKS = (
+    Task(
+        "era_cot.entities",
+        fields=("question", "passages"),
+        output=Entities,
+        parse=read_entities,
+        write=write_entities,
+        default={"entities": ()},
+    ),
+    Task(
+        "era_cot.relations",
+        fields=("question", "passages", "entities"),
+        output=Triplets,
+        parse=read_triplets,
+        write=write_triplets,
+        default={"triplets": ()},
+        show={"entities": show_entities},
+    ),
+    Task(
+        "era_cot.infer",
+        fields=("question", "passages", "entities", "triplets", "count"),
+        output=Triplets,
+        parse=read_triplets,
+        write=write_triplets,
+        default={"triplets": ()},
+        show={"entities": show_entities, "triplets": show_triplets},
+    ),
+    Task(
+        "era_cot.score",
+        fields=("question", "passages", "triplets"),
+        output=Scores,
+        parse=read_scores,
+        write=write_scores,
+        default={"scores": ()},
+        show={"triplets": show_numbered},
+    ),
+    Task(
+        "era_cot.answer",
+        fields=("question", "passages", "entities", "triplets"),
+        output=Response,
+        parse=read_reasoned,
+        write=write_reasoned,
+        default={"answer": ""},
+        show={"entities": show_entities, "triplets": show_triplets},
+    ),
+)

@@ -1,0 +1,85 @@
+"""The task of the LM reader: the words of a passage that answer a question."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from polyhop.prompts.answers import leading_answer, says_nothing, told_answer
+from polyhop.prompts.parsing import Malformed, marked
+from polyhop.prompts.sureness import asked_share, cut_share, read_share
+from polyhop.prompts.tasks.base import Fields, Output, Task
+
+_PASSAGE = re.compile(
+    r"^[^\w\n]*+passage[ \t*#]*+:?[ \t*#]*+(?:passage[ \t#]*+)?(?:(\d{1,4}|none|null|n/a)\b.*|[^\w\n]*)$", re.I | re.M
+)
+_LABELLED = re.compile(r"^[^\w\n]*+answer\b[^\w\n]*+:?(.*)$", re.I | re.M)
+_NONE = re.compile(r"\W*(?:none|no (?:answer|passage|such)|not (?:stated|given|found|mentioned)|unanswerable)\b", re.I)
+
+
+class Extraction(Output):
+    """Words copied from a passage, null where no passage answers; the number of that passage; how sure, where asked."""
+
+    answer: str | None = Field(description="the words of the passage that answer, copied exactly, or null")
+    passage: int | None = Field(default=None, description="the number of the passage they stand in")
+    confidence: float | None = Field(default=None, description="how sure, 0 to 1")
+
+    @field_validator("passage", mode="before")
+    @classmethod
+    def _number(cls, value: Any) -> int | None:
+        found = None if isinstance(value, bool) else re.search(r"\d{1,4}", str(value)[:40])
+        return int(found[0]) if found else None
+
+    @field_validator("confidence", mode="before")
+    @classmethod
+    def _share(cls, value: Any) -> float | None:
+        return read_share(value)
+
+
+def read_extraction(text: str, fields: Fields) -> dict[str, Any]:
+    """The words after "Answer:" or none, the number after "Passage:", the share after "Confidence:" where asked for.
+
+    >>> read_extraction("Answer: Ridley Scott\\nPassage: 2", {})
+    {'answer': 'Ridley Scott', 'passage': '2', 'confidence': None}
+    >>> read_extraction("Answer: none", {})["answer"] is None
+    True
+    """
+    own, sure = cut_share(text)
+    named = _PASSAGE.search(own)
+    own = _PASSAGE.sub("", own)
+    told = told_answer(own)
+    if told:
+        answer: str | None = told.answer
+    else:
+        labelled = _LABELLED.search(own)
+        said = labelled[1] if labelled else own
+        none = _NONE.match(said) or (labelled and says_nothing(said))
+        answer = None if none or marked(own) else leading_answer(said)
+        if answer is None and not none:
+            raise Malformed('the reply must be "Answer:" and the words of a passage, or none')
+    confidence = asked_share(sure, verbal=bool(fields.get("verbal") and answer))
+    return {"answer": answer, "passage": named[1] if named else None, "confidence": confidence}
+
+
+def write_extraction(output: Any, fields: Fields) -> str:
+    """The inverse of ``read_extraction``."""
+    if output.answer is None:
+        return "Answer: none"
+    passage = f"\nPassage: {output.passage}" if output.passage is not None else ""
+    sure = f"\nConfidence: {output.confidence}" if fields.get("verbal") else ""
+    return f"Answer: {output.answer}{passage}{sure}"
+
+
+TASKS = (
+    Task(
+        "reader.extract",
+        fields=("question", "passages", "verbal"),
+        output=Extraction,
+        parse=read_extraction,
+        write=write_extraction,
+        default={"answer": None},
+        asked_if={"confidence": "verbal"},
+    ),
+)

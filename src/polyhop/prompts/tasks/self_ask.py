@@ -1,0 +1,179 @@
+"""The tasks of self-ask (Press et al., 2022): all follow-ups in one reply, or one turn at a time beside passages.
+
+``history`` is ``[{"sub_question": str, "answer": str | None}]``: the follow-ups so far; the last has no answer yet.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import Field
+
+from polyhop.prompts.answers import bare_answer, says_nothing, something, told_answer
+from polyhop.prompts.parsing import Malformed, marked
+from polyhop.prompts.show import one_line
+from polyhop.prompts.tasks.base import Fields, Output, Task
+from polyhop.text import normalise
+
+
+class FollowUpStep(Output):
+    """A follow-up question with its intermediate answer."""
+
+    sub_question: str = Field(description="the follow-up question")
+    answer: str | None = Field(default=None, description="its answer")
+
+
+class FollowUps(Output):
+    """Every follow-up with its intermediate answer, and the final answer they lead to."""
+
+    steps: list[FollowUpStep] = Field(
+        default_factory=list, description='the follow-ups in order, each {"sub_question": …, "answer": …}'
+    )
+    answer: str = Field(description="the final answer, in as few words as possible")
+
+    def missing(self) -> str | None:
+        return 'the "answer" must not be empty' if says_nothing(self.answer) else None
+
+
+class FollowUp(Output):
+    """One turn: the answer to the last follow-up, then the next follow-up or the final answer."""
+
+    intermediate: str | None = Field(default=None, description="the answer to the last follow-up, if there was one")
+    follow_up: str | None = Field(default=None, description="the next follow-up question, null if none is needed")
+    answer: str | None = Field(default=None, description="the final answer, null if a follow-up is needed first")
+
+    def missing(self) -> str | None:
+        return None if self.follow_up or self.answer else "give the next follow-up or the final answer"
+
+
+_MOST_STEPS = 50
+"""Follow-ups of a reply that are read."""
+_LABEL = re.compile(
+    r"^[^\w\n]{0,6}(?:(?P<ask>(?:follow[ -]?up|sub-?question)(?:[ -]?question)?)|(?P<told>(?:intermediate )?answer))"
+    r"[ \t]?(?:\d{1,2})?[ \t*]{0,3}:[ \t*]{0,3}",
+    re.IGNORECASE | re.M,
+)
+
+
+def read_follow_ups(text: str, fields: Fields) -> dict[str, Any]:
+    """Follow up: …, Intermediate answer: …, in turn; the last line names the final answer.
+
+    >>> read_follow_ups("Follow up: Who made it?\\nIntermediate answer: Ann.\\nSo the final answer is: Ann.", {})
+    {'steps': [{'sub_question': 'Who made it?', 'answer': 'Ann.'}], 'answer': 'Ann'}
+    """
+    steps: list[dict[str, str | None]] = []
+    for asked, value in _labelled(text):
+        if asked and len(steps) < _MOST_STEPS:
+            steps.append({"sub_question": value, "answer": None})
+        elif not asked and steps and steps[-1]["answer"] is None:
+            steps[-1]["answer"] = value
+    told = told_answer(text)
+    answer = told.answer if told else None if marked(text) or steps else bare_answer(text)
+    if answer is None:
+        raise Malformed('the last line must be "So the final answer is: …", with an answer')
+    return {"steps": steps, "answer": answer}
+
+
+def write_follow_ups(output: Any, fields: Fields) -> str:
+    """The inverse of ``read_follow_ups``."""
+    steps = "".join(_written(step) for step in output.steps)
+    return f"{_needed(bool(output.steps))}{steps}So the final answer is: {output.answer}."
+
+
+def _needed(follow_ups: bool) -> str:
+    return f"Are follow up questions needed here: {'Yes' if follow_ups else 'No'}.\n"
+
+
+def _written(step: FollowUpStep) -> str:
+    told = f"Intermediate answer: {step.answer}\n" if step.answer else ""
+    return f"Follow up: {step.sub_question}\n{told}"
+
+
+def read_turn(text: str, fields: Fields) -> dict[str, Any]:
+    """Intermediate answer: …, then Follow up: … or the final answer; what is made up after the follow-up is not read.
+
+    >>> read_turn("Intermediate answer: Ann Lee.\\nFollow up: Where was she born?\\nIntermediate answer: in Rome.", {})
+    {'intermediate': 'Ann Lee.', 'follow_up': 'Where was she born?', 'answer': None}
+    """
+    intermediate: str | None = None
+    follow_up: str | None = None
+    history, conclude = fields.get("history") or (), fields.get("conclude")
+    pending = normalise(history[-1]["sub_question"]) if history else None
+    for asks, value in _labelled(text):
+        if not asks:
+            intermediate = intermediate or value
+        elif not conclude:
+            follow_up = value
+            if normalise(value) != pending:  # the pending one may be said again, before its answer
+                break
+    new = follow_up is not None and normalise(follow_up) != pending
+    told = None if new else told_answer(text)
+    answer = told.answer if told else None
+    if conclude and told is None and not (marked(text) or _LABEL.search(text)):
+        answer = bare_answer(text)
+    if answer is None and follow_up is None:
+        ending = "" if conclude else '"Follow up: …" or with '
+        raise Malformed(f'the reply must end with {ending}"So the final answer is: …", with an answer')
+    return {"intermediate": intermediate, "follow_up": None if answer else follow_up, "answer": answer}
+
+
+def write_turn(output: Any, fields: Fields) -> str:
+    """The inverse of ``read_turn``."""
+    lead = "" if fields.get("history") else _needed(not output.answer)
+    told = f"Intermediate answer: {output.intermediate}\n" if output.intermediate else ""
+    if output.answer:
+        return f"{lead}{told}So the final answer is: {output.answer}."
+    return f"{lead}{told}Follow up: {output.follow_up}"
+
+
+def _labelled(text: str) -> Iterator[tuple[bool, str]]:
+    """Each labelled line that says something: whether it asks, and what."""
+    labels = list(_LABEL.finditer(text))
+    for label, following in itertools.zip_longest(labels, labels[1:]):
+        line = text[label.end() : following.start() if following else None].lstrip("\n").partition("\n")[0]
+        if value := something(line):
+            yield bool(label["ask"]), value
+
+
+# --- how the follow-ups so far are shown -------------------------------------------------------------------------
+
+
+def show_follow_ups(history: Sequence[Mapping[str, str | None]] | None, fields: Fields) -> str:
+    """The follow-ups as the model writes them; the last one waits for its answer.
+
+    >>> asked = [{"sub_question": "Who?", "answer": None}, {"sub_question": "Where?", "answer": None}]
+    >>> print(show_follow_ups(asked, {}))
+    Follow up: Who?
+    Intermediate answer: unknown
+    Follow up: Where?
+    """
+    lines = []
+    for number, pair in enumerate(history or (), 1):
+        lines.append(f"Follow up: {one_line(pair['sub_question'] or '')}")
+        if pair["answer"] or number < len(history or ()):
+            lines.append(f"Intermediate answer: {one_line(pair['answer'] or 'unknown')}")
+    return "\n".join(lines)
+
+
+TASKS = (
+    Task(
+        "self_ask.chain",
+        fields=("question",),
+        output=FollowUps,
+        parse=read_follow_ups,
+        write=write_follow_ups,
+        default={"steps": (), "answer": ""},
+    ),
+    Task(
+        "self_ask.turn",
+        fields=("question", "history", "passages", "conclude"),
+        output=FollowUp,
+        parse=read_turn,
+        write=write_turn,
+        default={},
+        show={"history": show_follow_ups},
+    ),
+)

@@ -1,0 +1,52 @@
+"""The LM reader: one prompted call over all the passages it is given.
+
+It is extractive all the same: what the model says is only taken where it stands in a passage. A question of yes or no
+has no words to copy, so it has no span.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from polyhop.prompts.tasks.reader import Extraction
+from polyhop.readers.base import USUAL_THRESHOLD, Asks
+from polyhop.text import find_folded, normalise
+from polyhop.types import Passage, Span
+
+TASK = "reader.extract"
+_VERDICTS = ("yes", "no")
+
+
+class LmReader:
+    """At most one span for all passages together. Confidence, 0 to 1: the geometric mean probability of the answer's
+    tokens; the model's own number where it gives no log-probabilities."""
+
+    name = "lm"
+    threshold = USUAL_THRESHOLD
+
+    async def read_by(self, ask: Asks, question: str, passages: Sequence[Passage]) -> list[Span]:
+        """The words the model found, in the passage it named, else in the first that holds them; [] where they stand
+        nowhere."""
+        if not passages:
+            return []
+        silent = not ask.capabilities(TASK).token_logprobs
+        for verbal in (True,) if silent else (False, True):  # one that should give log-probabilities may yet give none
+            found: Extraction = await ask(
+                TASK, options={"logprobs": not verbal}, question=question, passages=list(passages), verbal=verbal
+            )
+            if found.answer is None or normalise(found.answer) in _VERDICTS:
+                return []
+            sure = found.confidence if verbal else found.completion.probability(found.answer)
+            if sure is not None:
+                break
+        span = _located(found, passages, sure or 0.0)
+        return [span] if span else []
+
+
+def _located(found: Extraction, passages: Sequence[Passage], sure: float) -> Span | None:
+    named = [passages[found.passage - 1]] if found.passage and found.passage <= len(passages) else []
+    for passage in (*named, *passages):
+        if place := find_folded(found.answer or "", passage.text):
+            start, end = place
+            return Span(passage.id, passage.text[start:end], start, end, sure)
+    return None

@@ -1,0 +1,56 @@
+"""The vectors with the largest inner products, found exactly: by blocked matrix products, then row by row."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Hit: TypeAlias = tuple[float, int]
+"""An inner product and the row it is with."""
+
+_BLOCK = 2**20
+"""Numbers of a block, 4 bytes each: it stays in a processor's cache."""
+
+
+def nearest(
+    vectors: NDArray[np.float16] | NDArray[np.float32], queries: NDArray[np.float32], k: int
+) -> list[list[Hit]]:
+    """Each query's hits by falling inner product, then by row: the first ``k``, and all that tie with the ``k``-th.
+
+    Args:
+        vectors: (rows, size), mapped from a file as they may be.
+        queries: (queries, size).
+        k: at least 1.
+
+    Blocks are multiplied in 32 bits. What could be among the first ``k``, by the bound on that product's rounding, is
+    multiplied again in 64 bits and alone, so no score and no tie depends on blocks or on other queries.
+    """
+    k = min(k, len(vectors))
+    rounding = vectors.shape[1] * 2.0**-23 * np.linalg.norm(queries, axis=1)  # of two products, by unit of length
+    best = np.full((len(queries), k), -np.inf, np.float32)
+    longest = 0.0
+    found: list[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float32]]] = []
+    step = max(1, _BLOCK // vectors.shape[1])
+    for start in range(0, len(vectors), step):
+        block = np.asarray(vectors[start : start + step], np.float32)
+        longest = max(longest, float(np.sqrt(np.einsum("ij,ij->i", block, block).max())))
+        products = queries @ block.T
+        better = products.max(1) > best.min(1)
+        best[better] = np.partition(np.concatenate([best[better], products[better]], 1), -k)[:, -k:]
+        of, at = np.nonzero(products >= (best.min(1) - rounding * longest)[:, None])
+        found.append((of, at + start, products[of, at]))
+    owners, rows, approximate = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    kept = approximate >= (best.min(1) - rounding * longest)[owners]
+    owners, rows = owners[kept], rows[kept]
+    return [_first(vectors, query, rows[owners == number], k) for number, query in enumerate(queries)]
+
+
+def _first(
+    vectors: NDArray[np.float16] | NDArray[np.float32], query: NDArray[np.float32], rows: NDArray[np.intp], k: int
+) -> list[Hit]:
+    scores = (vectors[rows].astype(np.float64) * query).sum(1)
+    order = np.lexsort((rows, -scores))
+    order = order[scores[order] >= scores[order[k - 1]]]
+    return list(zip(scores[order].tolist(), rows[order].tolist(), strict=True))

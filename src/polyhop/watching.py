@@ -1,0 +1,46 @@
+"""Long work on the way to what was asked for, such as encoding a corpus: it tells whoever watches how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from typing import Protocol, TypeAlias
+
+
+class Progress(Protocol):
+    """What shows how far a piece of work is."""
+
+    def update(self, done: int, total: int | None = None) -> object:
+        """So much is done, of so much."""
+        ...
+
+
+Show: TypeAlias = Callable[[str], AbstractContextManager[Progress]]
+"""Opens a ``Progress`` for work on things of a name, such as ``passages``."""
+
+_show: ContextVar[Show | None] = ContextVar("show", default=None)
+
+
+@contextmanager
+def watching(show: Show) -> Iterator[None]:
+    """What is begun within the block is shown by ``show``."""
+    token = _show.set(show)
+    try:
+        yield
+    finally:
+        _show.reset(token)
+
+
+@contextmanager
+def watched(noun: str) -> Iterator[Callable[[int, int], object]]:
+    """What to call with the number of ``noun`` done and their total, while the block works on them.
+
+    >>> with watched("passages") as tell:
+    ...     tell(1, 2)
+    """
+    if show := _show.get():
+        with show(noun) as progress:
+            yield progress.update
+    else:
+        yield lambda done, total: None

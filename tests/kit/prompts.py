@@ -1,0 +1,55 @@
+"""Every prompt task as a call may come to it: its switches in all their settings, and fields that it can be shown."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from polyhop.prompts.book import PromptBook
+from polyhop.prompts.tasks import TASKS
+
+SWITCHES: dict[str, list[Any]] = {
+    "thoughts": [False, True],
+    "mode": ["evidence", "analysis", "paragraph"],
+    "typed": [True, False],
+    "verbal": [False, True],
+    "kind": ["qa", "boolean", "slot", "fact", "long"],
+    "conclude": [False, True],
+}
+"""The values of every field that only steers a prompt."""
+
+
+def settings(task: str) -> Iterator[dict[str, Any]]:
+    """A task's switches in every setting; {} alone where it has none."""
+    names = [name for name in TASKS[task].fields if name in SWITCHES]
+    for values in itertools.product(*(SWITCHES[name] for name in names)):
+        yield dict(zip(names, values, strict=True))
+
+
+SWITCHED: list[tuple[str, dict[str, Any]]] = [(task, switches) for task in TASKS for switches in settings(task)]
+"""Every task with every setting of its switches."""
+NOTHING: dict[str, Any] = {"question": "Who?", "sub_question": "Who?", "passages": [], "evidence": [], "asked": []}
+"""What a call holds where nothing has been found or asked."""
+Write: TypeAlias = Callable[[str, str], PromptBook]
+
+
+def filled(task: str, switches: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a call of the task: its switches, a question, and nothing found or asked before.
+
+    >>> filled("tor.review", {"thoughts": True})
+    {'question': 'Who?', 'passages': [], 'thoughts': True}
+    """
+    return {name: NOTHING.get(name) for name in TASKS[task].fields} | switches
+
+
+def overriding(folder: Path) -> Write:
+    """Opens the prompts with one file put over the shipped ones, in ``folder``."""
+
+    def write(name: str, text: str) -> PromptBook:
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+        return PromptBook(folder)
+
+    return write

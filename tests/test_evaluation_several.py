@@ -1,0 +1,115 @@
+"""Several methods over the same questions: one table, like with like."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from polyhop import Passage, Question
+from polyhop.cli.app import app
+from polyhop.data.corpora import open_corpus
+from polyhop.data.questions import read_questions
+from polyhop.errors import SettingError, UnknownName, UsageError
+from polyhop.evaluation.runner import evaluate
+from polyhop.evaluation.several import evaluate_several, named
+from polyhop.lm.scripted import ScriptedLM
+from polyhop.methods.registry import methods
+
+CORPUS = [Passage("p1", "Oslo", "Oslo is the capital of Norway."), Passage("p2", "Lima", "Lima is in Peru.")]
+QUESTIONS = [Question("q1", "What is the capital of Norway?", ("Oslo",), gold_ids=("p1",))]
+run = CliRunner().invoke
+
+
+def knows(task: str, fields: object) -> dict[str, str]:
+    return {"answer": "Oslo"}
+
+
+def test_names_are_listed_once_and_all_is_every_method() -> None:
+    assert named("one-r, direct,one-r") == ["one-r", "direct"]
+    assert named("all") == list(methods())
+    with pytest.raises(UnknownName, match=r"one_r.*one-r"):
+        named("direct,one_r")
+
+
+def test_each_method_is_measured_as_by_itself(tmp_path: Path) -> None:
+    told = evaluate_several(["direct", "one-r"], QUESTIONS, CORPUS, ScriptedLM(knows), out=tmp_path, k=1)
+    assert list(told.reports) == ["direct", "one-r"]
+    assert not told.left_out
+    alone = evaluate(QUESTIONS, CORPUS, "one-r", ScriptedLM(knows), out=tmp_path / "alone", k=1)
+    assert told.reports["one-r"].metrics == alone.metrics
+    kept = json.loads((tmp_path / "one-r" / "run.json").read_text())
+    assert kept == json.loads((tmp_path / "alone" / "run.json").read_text())
+
+
+def test_a_setting_goes_to_the_methods_that_have_it(tmp_path: Path) -> None:
+    evaluate_several(["direct", "one-r"], QUESTIONS, CORPUS, ScriptedLM(knows), out=tmp_path, shots=0, k="2")
+    settings = {
+        name: json.loads((tmp_path / name / "run.json").read_text())["settings"] for name in ("direct", "one-r")
+    }
+    assert settings["direct"] == {"shots": 0}
+    assert settings["one-r"]["k"] == 2
+    assert settings["one-r"]["shots"] == 0
+
+
+def test_what_no_method_has_or_takes_is_an_error_before_any_call() -> None:
+    lm = ScriptedLM({})
+    with pytest.raises(UnknownName, match="widths"):
+        evaluate_several(["direct", "one-r"], QUESTIONS, CORPUS, lm, widths=(5,))
+    with pytest.raises(SettingError, match="k='none'"):
+        evaluate_several(["direct", "one-r"], QUESTIONS, CORPUS, lm, k="none")
+    assert not lm.calls
+
+
+def test_a_method_that_lacks_something_is_left_out_with_the_reason() -> None:
+    told = evaluate_several(["direct", "one-r", "promptrank"], QUESTIONS, None, ScriptedLM(knows))
+    assert list(told.reports) == ["direct"]
+    assert "corpus" in told.left_out["one-r"]
+    with_corpus = evaluate_several(["direct", "promptrank"], QUESTIONS, CORPUS, ScriptedLM(knows))
+    assert "score" in with_corpus.left_out["promptrank"]
+
+
+def test_none_that_can_run_is_an_error() -> None:
+    with pytest.raises(UsageError, match=r"not one.*one-r"):
+        evaluate_several(["one-r", "tor"], QUESTIONS, None, ScriptedLM({}))
+
+
+def test_a_second_time_asks_nothing(tmp_path: Path) -> None:
+    evaluate_several(["direct", "one-r"], QUESTIONS, CORPUS, ScriptedLM(knows), out=tmp_path)
+    again = ScriptedLM(knows)
+    seen: list[tuple[int, int]] = []
+    evaluate_several(
+        ["direct", "one-r"], QUESTIONS, CORPUS, again, out=tmp_path, progress=lambda d, t: seen.append((d, t))
+    )
+    assert not again.calls
+
+
+def test_progress_counts_over_all_methods() -> None:
+    seen: list[tuple[int, int]] = []
+    evaluate_several(
+        ["direct", "cot"], QUESTIONS, None, ScriptedLM(knows), progress=lambda done, total: seen.append((done, total))
+    )
+    assert seen == [(1, 2), (2, 2)]
+
+
+def test_all_on_the_command_line(tmp_path: Path) -> None:
+    result = run(app, ["run", "--dataset", "demo", "--method", "all", "--limit", "2", "--out", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    for name in methods():
+        assert f"\n{name} " in result.output
+        assert (tmp_path / name / "metrics.json").is_file()
+
+
+def test_all_as_json() -> None:
+    told = run(app, ["run", "--dataset", "demo", "--method", "one-r,direct", "--limit", "1", "--json"])
+    assert list(json.loads(told.stdout)["reports"]) == ["one-r", "direct"]
+
+
+def test_demo_is_a_name_unless_something_is_called_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(read_questions("demo")) > 100
+    assert sum(1 for _ in open_corpus("demo")) > 300
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo").write_text('{"question": "Mine?", "answers": ["yes"]}\n')
+    assert [question.text for question in read_questions("demo")] == ["Mine?"]

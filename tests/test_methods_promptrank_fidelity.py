@@ -1,0 +1,65 @@
+"""PromptRank against its second statement, over random webs and settings."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from polyhop.methods.registry import method_named
+from tests.kit.scene import notes
+from tests.kit.web import Web
+from tests.restated import promptrank as restated
+
+CHOICES: dict[str, list[Any]] = {
+    "first": [1, 3, 100],
+    "keep": [1, 2, 5],
+    "links": [0, 1, 3],
+    "hops": [1, 2, 2, 3],
+    "passage_tokens": [5, 20, 230],
+    "prompt_tokens": [None, None, 30, 60],
+    "instruction": [None, None, "none", "Ask what they tell.", "before: Ask."],
+    "instructions": [(), (), ("One.", "before: Two.", "none"), ("after: One.", "Two.")],
+    "instruction_position": ["after", "before"],
+    "ensemble": ["max", "mean", "token-mean", "token-max", "token-median"],
+    "temperature": [None, 1.0, 2.0],
+    "demos": [0, 0, 2, 6],
+    "demo_ensemble": ["max", "mean"],
+    "demo_seed": [None, 3],
+    "titles": [False, True],
+    "order": ["link", "inverted"],
+    "joint": [True, True, False],
+    "normalise": ["mean", "sum"],
+    "document_score": ["max", "mean", "min", "longest"],
+    "read_paths": [1, 4, 100],
+    "path_weight": [0.0, 0.5, 0.9, 1.0],
+}
+
+
+def settings_of(seed: int) -> dict[str, Any]:
+    draw = random.Random(f"settings {seed}")
+    return {name: draw.choice(choices) for name, choices in CHOICES.items()} if seed % 4 else {}
+
+
+@pytest.mark.parametrize("block", range(8))
+async def test_it_does_what_its_second_statement_does(block: int) -> None:
+    for seed in range(30 * block, 30 * (block + 1)):
+        web, given = Web.random(seed), settings_of(seed)
+        settings = method_named("promptrank").resolve(given)
+        expected = restated.rank(web, settings)
+        answer = await web.run(**given)
+        ((name, data),) = notes(answer)
+        assert name == "paths"
+        assert [tuple(row["passages"]) for row in data["ranked"]] == restated.best_paths(expected), (seed, given)
+        assert [row["score"] for row in data["ranked"]] == pytest.approx(
+            [expected.scores[path] for path in restated.best_paths(expected)]
+        )
+        assert [passage.id for passage in answer.passages] == restated.best_passages(
+            expected, settings["document_score"]
+        )
+        asked = Counter((call.prompt, call.target, call.temperature) for call in web.model.score_calls)
+        assert asked == expected.prompts, (seed, given)
+        text, path = restated.answer(web, expected, settings)
+        assert (answer.text, tuple(p.id for piece in answer.evidence for p in piece.passages)) == (text, path), seed
