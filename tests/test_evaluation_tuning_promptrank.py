@@ -14,7 +14,7 @@ from polyhop.errors import CapabilityError, DataError, LMError, PolyhopError, Se
 from polyhop.evaluation.notebook import Notebook
 from polyhop.evaluation.runner import evaluate
 from polyhop.evaluation.stages import Staged
-from polyhop.evaluation.tuning_promptrank import DRAWS, TEMPERATURES, tune_promptrank
+from polyhop.evaluation.tuning_promptrank import DEMO_SEEDS, TEMPERATURES, tune_promptrank
 from polyhop.lm.base import Capabilities, ScoreRequest
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.settings import read_settings, write_settings
@@ -102,7 +102,13 @@ def test_one_setting_after_the_other_each_with_the_best_before_it() -> None:
     assert worths(found, "instruction") == [0.25, 0, 0, 0.5, 0.5]
     assert worths(found, "temperature") == [0.25, 0.5, 0.5, 0.75, 0.5, 0.5, 0.25]
     assert worths(found, "demonstrations")[:2] == [0.75, 1.0]
-    assert found.settings == {"hops": 1, "instruction": "good", "temperature": 1.2, "demos": 2, "demo_seed": DRAWS[1]}
+    assert found.settings == {
+        "hops": 1,
+        "instruction": "good",
+        "temperature": 1.2,
+        "demos": 2,
+        "demo_seed": DEMO_SEEDS[1],
+    }
     assert (found.gain.first, found.gain.second, found.gain.better, found.gain.n) == (0.25, 1.0, 3, 4)
     assert found.gain.low > 0
     assert found.file == {
@@ -145,14 +151,14 @@ def test_what_is_found_is_looked_up_once() -> None:
 
 def test_the_questions_are_the_first_or_drawn() -> None:
     assert list(tuned(World(), limit=2).usual.questions) == ["q0", "q1"]
-    drawn = [list(tuned(World(), limit=3, draw=seed).usual.questions) for seed in (1, 1, 2)]
+    drawn = [list(tuned(World(), limit=3, sample=seed).usual.questions) for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]
 
 
 def test_progress_counts_questions_to_the_end() -> None:
     told: list[tuple[int, int]] = []
-    tuned(World(), temperatures=(1.0,), progress=lambda done, total: told.append((done, total)))
-    assert told == [(n, 28) for n in [*range(1, 25), 28]]  # temperature 1 was measured before
+    tuned(World(), temperatures=(1.0, 1.4), progress=lambda done, total: told.append((done, total)))
+    assert told == [(n, 32) for n in [*range(1, 25), *range(28, 33)]]  # "good" at 1 was measured before
 
 
 # --- λ -----------------------------------------------------------------------------------------------------------
@@ -188,9 +194,14 @@ def test_lambda_is_fitted_by_the_answers_at_the_settings_found_before() -> None:
 # --- stopping and going on ------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def whole() -> Staged:
+    return tuned(World())
+
+
 @pytest.mark.parametrize("trials", range(11))
-def test_a_search_that_was_stopped_goes_on_after_the_last_trial(tmp_path: Path, trials: int) -> None:
-    whole, each = tuned(World()), 4 * 4
+def test_a_search_that_was_stopped_goes_on_after_the_last_trial(tmp_path: Path, whole: Staged, trials: int) -> None:
+    each = 4 * 4  # questions and passages
     with pytest.raises(PolyhopError, match="the server is gone"):
         tuned(World(most=trials * each + 3), work=tmp_path)
     lines = (tmp_path / "measured.jsonl").read_text().splitlines() if trials else []
@@ -246,7 +257,7 @@ def test_one_process_at_a_time_has_the_folder(tmp_path: Path) -> None:
         ({"temperatures": (1.0, -1)}, SettingError, "temperature=-1"),
         ({"demos": 3}, SettingError, "demos=3"),
         ({"demos": 40}, SettingError, "demos=40: the prompt file has 10"),
-        ({"demos": 2, "draws": ()}, SettingError, "demo_seed: no value"),
+        ({"demos": 2, "demo_seeds": ()}, SettingError, "demo_seed: no value"),
         ({"reader": "pocket", "weights": (2,)}, SettingError, "path_weight=2"),
         ({"reader": "pockt"}, UnknownName, "did you mean 'pocket'"),
         ({"objective": "bleu"}, UnknownName, "unknown objective"),
@@ -296,5 +307,5 @@ def test_what_was_found_is_used_by_the_method_the_retriever_and_the_reranker(tmp
     for place in ({"retriever": f"promptrank:{file}"}, {"rerank": f"promptrank:{file}"}):
         world.lm.score_calls.clear()
         with Pipeline(list(PASSAGES.values()), "one-r", world.lm, **place) as pipeline:  # type: ignore[arg-type]
-            pipeline.search("Which is 1?", 2)
+            pipeline.search("Which is X, 1?", 2)
         assert {(said(call), call.temperature) for call in world.lm.score_calls} == {("good", 1.2)}

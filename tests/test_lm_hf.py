@@ -374,10 +374,11 @@ def test_closing_ends_the_thread_and_lets_go(folders: Folders) -> None:
     asyncio.run(lm.aclose())
 
 
-def test_a_method_runs_on_it_by_name(folders: Folders) -> None:
+def test_a_method_runs_on_it_by_name(folders: Folders, tmp_path: Path) -> None:
+    folder = tiny.make(tmp_path / "roomy", "llama", positions=4096)
     passages = [polyhop.Passage("1", "The Dark Mill", "The Dark Mill is a film by Rolf Anders.")]
     for _ in range(2):
-        answer = polyhop.ask("Who made the Dark Mill?", corpus=passages, method="one-r", lm=f"hf:{folders['t5']}")
+        answer = polyhop.ask("Who made the Dark Mill?", corpus=passages, method="one-r", lm=f"hf:{folder}")
         assert answer.trace is not None
         assert answer.trace.calls
     assert all(call.cached for call in answer.trace.calls)  # a named model costs time, so its replies are kept

@@ -31,6 +31,15 @@ CASES: dict[str, tuple[dict[str, Any], int]] = {
     "ircot": ({"max_turns": 3, "max_sentences": 4}, 4 + 1),
     # sentences, two of them tried, asked about and written anew; the reader
     "flare": ({"max_turns": 3, "max_sentences": 4, "query": "question"}, 4 + 2 * (1 + 3) + 1),
+    # thoughts with their actions; the finish, or samples
+    "react": ({"max_turns": 2}, 2 + 1),
+    "react-cot-sc": ({"max_turns": 2, "samples": 2}, 2 + 1 + 2),
+    # calls; the end of the text
+    "toolformer": ({"max_turns": 2}, 2 + 1),
+    # the plan; the solution
+    "plan-solve-ir": ({}, 1 + 1),
+    # proposals and values, of each state kept; the reader
+    "tot-ir": ({"steps": 2, "breadth": 2, "keep": 2}, (1 + 2) + (2 + 4) + 1),
     # hops; samples
     "dsp": ({"max_turns": 3, "samples": 2}, 3 + 2),
 }

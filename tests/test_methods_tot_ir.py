@@ -41,11 +41,7 @@ class Tree:
             draws = self.values.get(f"{path} {asked}".strip(), "impossible").split()
             self.drawn[asked] = self.drawn.get(asked, 0) + 1
             return {"answer": self.answers.get(asked), "value": draws[(self.drawn[asked] - 1) % len(draws)]}
-        if task == "tor.fuse":
-            pieces = (f"{names(piece['passages'])} = {piece['analysis']}" for piece in fields["evidence"])
-            self.transcript.append(f"fuse {fields['mode']}: {' | '.join(pieces)}")
-        else:
-            self.transcript.append(task)
+        self.transcript.append(f"answer {told}: {names(fields['passages'])}".replace("answer :", "answer:"))
         return {"rationale": None, "answer": "Rome"}
 
 
@@ -78,7 +74,7 @@ async def test_thoughts_are_proposed_searched_and_valued_and_the_best_is_carried
         "propose 5: P=Ann",
         "value P=Ann S: d a",
         "value P=Ann T: e",
-        "fuse evidence: a b d = P Ann S Rome",
+        "answer P=Ann S=Rome: a b d",
     ]
     assert searched(answer) == ["P", "R", "S", "T"]
     assert steps(answer) == [None, "sure"]  # a sure state ends the search
@@ -164,7 +160,7 @@ async def test_a_thought_thought_before_is_dropped() -> None:
 async def test_k_and_rank_limit() -> None:
     tree = two_steps()
     answer, _ = await play("tot-ir", tree, hits=HITS, k=1, rank_limit=2)
-    assert tree.transcript[-1] == "fuse evidence: a d = P Ann S Rome"
+    assert tree.transcript[-1] == "answer P=Ann S=Rome: a d"
     assert names(answer.passages) == "a d"
 
 
@@ -180,7 +176,7 @@ async def test_the_reader_is_shown_what_the_prompt_can_hold() -> None:
     tokens = whole.trace.calls[-1].prompt_tokens - 10
     tree = two_steps()
     answer, _ = await play("tot-ir", tree, hits=HITS, shots=0, context_tokens=tokens)
-    assert tree.transcript[-1] == "fuse evidence: a b = P Ann S Rome"
+    assert tree.transcript[-1] == "answer P=Ann S=Rome: a b"
     assert answer.trace.calls[-1].prompt_tokens <= tokens
 
 
@@ -190,13 +186,13 @@ async def test_the_reader_is_shown_what_the_prompt_can_hold() -> None:
 async def test_a_step_without_a_new_thought_ends_the_search() -> None:
     tree = Tree({"": "P", "P": "P"}, {"P": "likely"}, {"P": "x"})
     answer, _ = await play("tot-ir", tree, hits=HITS)
-    assert tree.transcript == ["propose 5:", "value P: a b", "propose 5: P=x", "fuse evidence: a b = P x"]
+    assert tree.transcript == ["propose 5:", "value P: a b", "propose 5: P=x", "answer P=x: a b"]
     assert answer.statistics == {"steps": 1, "searches": 1, "states": 1}
 
 
 async def test_without_a_thought_the_model_answers_alone() -> None:
-    answer, model = await play("tot-ir", {"tot_ir.propose": "No.", "answer.cot": {"answer": "Rome"}}, hits=HITS)
-    assert [call.task for call in model.calls] == ["tot_ir.propose"] * 2 + ["answer.cot"]
+    answer, model = await play("tot-ir", {"tot_ir.propose": "No.", "tot_ir.answer": {"answer": "Rome"}}, hits=HITS)
+    assert [call.task for call in model.calls] == ["tot_ir.propose"] * 2 + ["tot_ir.answer"]
     assert (answer.text, answer.supported, answer.usage.defaulted_by_task) == ("Rome", False, {"tot_ir.propose": 1})
 
 
@@ -214,19 +210,19 @@ async def test_a_value_that_cannot_be_read_is_impossible() -> None:
 async def test_searches_without_hits_leave_the_model_alone() -> None:
     tree = two_steps()
     answer, _ = await play("tot-ir", tree, hits={})
-    assert tree.transcript[-1] == "answer.cot"
+    assert tree.transcript[-1] == "answer P=Ann S=Rome: "
     assert (answer.text, answer.supported, answer.evidence) == ("Rome", False, ())
 
 
 @pytest.mark.parametrize(
     ("most", "last"),
     [
-        (1, "answer.cot"),
-        (2, "fuse evidence: a b c = None"),  # found, but not valued
-        (3, "fuse evidence: a b c = None"),
-        (4, "fuse evidence: a b = P Ann"),
-        (6, "fuse evidence: a b = P Ann"),
-        (7, "fuse evidence: a b d = P Ann S Rome"),
+        (1, "answer: "),
+        (2, "answer: a b c"),  # found, but not valued
+        (3, "answer: a b c"),
+        (4, "answer P=Ann: a b"),
+        (6, "answer P=Ann: a b"),
+        (7, "answer P=Ann S=Rome: a b d"),
     ],
 )
 async def test_the_budget_leaves_the_answer(most: int, last: str) -> None:

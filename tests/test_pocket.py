@@ -36,6 +36,7 @@ def fields_of(task: str, passages: list[Passage], question: str = QUESTION) -> d
     return {
         **graph_fields(question, passages),
         **summary_fields(passages),
+        **acting_fields(passages),
         "question": question,
         "passages": passages,
         "thoughts": True,
@@ -60,6 +61,13 @@ def summary_fields(passages: list[Passage]) -> dict[str, Any]:
     texts = [passage.text for passage in passages]
     told = {"candidate": "Bremen", "summary": " ".join(texts), "summaries": [" ".join(texts), "Nothing."], "count": 2}
     return {**told, "sentence": "He was born in Bremen.", "rationale": " ".join(texts), "entities": ["Bremen (city)"]}
+
+
+def acting_fields(passages: list[Passage]) -> dict[str, Any]:
+    """What ReAct's and Toolformer's tasks and plans are given: a search for each passage."""
+    step: dict[str, Any] = {"thought": None, "action": "Search", "text": None}
+    steps = [{**step, "argument": p.title, "query": p.title, "passages": [p]} for p in passages]
+    return {"steps": steps, "written": steps, "plan": [p.title for p in passages]}
 
 
 def graph_fields(question: str, passages: list[Passage]) -> dict[str, Any]:

@@ -38,6 +38,7 @@ def fields(question: str, given_: list[Passage], analysis: str | None, mode: str
 def summary_fields(question: str, given_: list[Passage], analysis: str | None) -> dict[str, Any]:
     texts = [*(passage.text for passage in given_), analysis or ""]
     told = {"candidate": analysis or "a", "summary": " ".join(texts), "summaries": [*texts, question][:2], "count": 2}
+    told |= {"reasoning": [f"{question}? {text}" for text in texts], "phrase": analysis or "a"}
     return {**told, "sentence": question, "rationale": " ".join(texts), "entities": texts}
 
 

@@ -21,7 +21,7 @@ BOOK = PromptBook()
 STEP = {"thought": "Who?", "action": "Search", "argument": "maker", "passages": []}
 TASKS = (
     "react.act", "react.finish", "toolformer.write", "toolformer.finish", "tot_ir.propose", "tot_ir.value",
-    "plan_solve_ir.plan", "plan_solve_ir.solve",
+    "tot_ir.answer", "plan_solve_ir.plan", "plan_solve_ir.solve",
 )  # fmt: skip
 FIELDS: dict[str, dict[str, Any]] = {
     "react.act": {"question": "Q", "steps": [STEP]},
@@ -30,6 +30,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "toolformer.finish": {"question": "Q", "written": []},
     "tot_ir.propose": {"question": "Q", "history": [], "count": 3},
     "tot_ir.value": {"question": "Q", "history": [], "sub_question": "Who?", "passages": []},
+    "tot_ir.answer": {"question": "Q", "history": [], "passages": []},
     "plan_solve_ir.plan": {"question": "Q"},
     "plan_solve_ir.solve": {"question": "Q", "plan": ["Who?"], "passages": []},
 }
@@ -171,6 +172,7 @@ def test_a_text_that_leads_nowhere_is_refused() -> None:
         ("Value: sure\nFinding: Rome", "Rome", "sure"),
         ("The film is by Ann Lee.\nlikely", None, "likely"),
         ("It is not sure yet, but likely.", None, "likely"),
+        ("Is it sure or impossible? It is likely.", None, "likely"),
         ('{"answer": "Ann", "value": "Likely"}', "Ann", "likely"),
         ('{"answer": "N/A", "value": "impossible"}', None, "impossible"),
     ],
@@ -281,6 +283,7 @@ def calls(text: str) -> list[tuple[str, dict[str, Any]]]:
         ("toolformer.finish", {"question": question, "written": written}),
         ("tot_ir.propose", {"question": question, "history": history, "count": 3}),
         ("tot_ir.value", {"question": question, "history": history, "sub_question": question, "passages": passages}),
+        ("tot_ir.answer", {"question": question, "history": history, "passages": passages}),
         ("plan_solve_ir.plan", {"question": question}),
         ("plan_solve_ir.solve", {"question": question, "plan": [f"a{text}"], "passages": passages}),
     ]

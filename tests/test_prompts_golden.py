@@ -117,7 +117,6 @@ SAMPLES |= {
         {"text": "The bridge crosses", "query": "Which river is under the bridge?", "passages": PASSAGES[:1]},
         {"text": None, "query": "Where does the Tennessee River end?", "passages": []},
     ],
-    "count": 5,
     "plan": ["Which river is under the Walnut Street Bridge?", "Which river does that river flow into?"],
 }
 SAMPLES |= {

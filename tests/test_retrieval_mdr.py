@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import polyhop
+from polyhop.cli import main
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import DataError, MissingExtra, SettingError, UsageError
 from polyhop.retrieval import Index, build_index, mdr_checkpoint, open_retriever, retrievers
@@ -139,7 +141,7 @@ def test_both_hops_and_both_encoders_matter(retriever: MDR, index: Index, tmp_pa
 
 
 @extra
-def test_one_encoder_for_both(index: Index, tmp_path: Path) -> None:
+def test_one_encoder_for_both(index: Index, folder: Path, tmp_path: Path) -> None:
     shared = kit.make(tmp_path / "shared", shared=True)
     retriever, plain = MDR(index, str(shared)), kit.Plain(shared, list(index.passages))
     expected = plain.paths(QUESTIONS[1], 5, np.asarray(retriever._vectors))
@@ -203,6 +205,23 @@ def test_it_is_a_retriever_by_name_and_answers(index: Index, folder: Path) -> No
 
 
 @extra
+def test_the_command_line_shows_how_far_encoding_is(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text("".join(json.dumps(passage.to_dict()) + "\n" for passage in passages(9)))
+    monkeypatch.setattr(
+        sys, "argv", ["polyhop", "search", str(corpus), "who", "--retriever", f"mdr:{folder}", "--json"]
+    )
+    for told in ("9/9 passages encoded, ", ""):
+        with pytest.raises(SystemExit) as ended:
+            main()
+        shown = capsys.readouterr()
+        assert (ended.value.code, len(json.loads(shown.out))) == (0, 5)
+        assert shown.err.startswith(told) if told else shown.err == ""
+
+
+@extra
 def test_a_stopped_encoding_goes_on_to_the_same_vectors(
     folder: Path, retriever: MDR, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,6 +280,11 @@ def test_only_what_changes_passages_encodes_them_again(
     assert not encodes(index)
     changed = [*retriever._index.passages][:-1]
     assert encodes(build_index(open_corpus(changed), tmp_path / "index", overwrite=True))
+
+
+def test_the_guide_says_how_to_convert() -> None:
+    guide = Path(__file__).parents[1] / "docs" / "guide.md"
+    assert f"```python\n{CONVERT.format('q_encoder.pt', 'q_encoder')}\n```" in guide.read_text()
 
 
 def test_it_needs_an_extra(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:

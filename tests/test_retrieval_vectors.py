@@ -196,15 +196,21 @@ def test_who_watches_is_told_how_far_it_is(index: Index) -> None:
             told.append((done, total))
 
     @contextmanager
-    def show(noun: str) -> Iterator[Show]:
-        told.append(noun)
-        yield Show()
-        told.append("end")
+    def show(noun: str, before: int) -> Iterator[Show]:
+        told.append((noun, before))
+        try:
+            yield Show()
+        finally:
+            told.append("end")
 
     with watching(show):
+        with pytest.raises(KeyboardInterrupt):
+            passage_vectors(index, Numbers("p14").encoder())
         passage_vectors(index, Numbers().encoder())
         passage_vectors(index, Numbers().encoder())
-    assert told == ["passages encoded", *((done, 23) for done in (4, 8, 12, 16, 20, 23)), "end"]
+    first = [("passages encoded", 0), *((done, 23) for done in (4, 8, 12)), "end"]
+    second = [("passages encoded", 8), *((done, 23) for done in (12, 16, 20, 23)), "end"]
+    assert told == [*first, *second]
     with watched("passages") as tell:
         tell(1, 2)
     assert told[-1] == "end"

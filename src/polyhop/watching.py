@@ -16,15 +16,15 @@ class Progress(Protocol):
         ...
 
 
-Show: TypeAlias = Callable[[str], AbstractContextManager[Progress]]
-"""Opens a ``Progress`` for work on things of a name, such as ``passages``."""
+Show: TypeAlias = Callable[[str, int], AbstractContextManager[Progress]]
+"""Opens a ``Progress`` for work on things of a name, such as ``passages``, some of which were done before."""
 
 _show: ContextVar[Show | None] = ContextVar("show", default=None)
 
 
 @contextmanager
 def watching(show: Show) -> Iterator[None]:
-    """What is begun within the block is shown by ``show``."""
+    """What is begun within the block is shown by ``show``, called with its noun and how many were done before."""
     token = _show.set(show)
     try:
         yield
@@ -33,14 +33,15 @@ def watching(show: Show) -> Iterator[None]:
 
 
 @contextmanager
-def watched(noun: str) -> Iterator[Callable[[int, int], object]]:
-    """What to call with the number of ``noun`` done and their total, while the block works on them.
+def watched(noun: str, before: int = 0) -> Iterator[Callable[[int, int], object]]:
+    """What to call with the number of ``noun`` done and their total, while the block works on them; ``before``: so many
+    were done already.
 
     >>> with watched("passages") as tell:
     ...     tell(1, 2)
     """
     if show := _show.get():
-        with show(noun) as progress:
+        with show(noun, before) as progress:
             yield progress.update
     else:
         yield lambda done, total: None

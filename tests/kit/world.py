@@ -131,7 +131,7 @@ class World:
             return self._elicited(task, key, fields)
         if task in ("recite.recall", "least_to_most.decompose", "self_ask.chain", "self_ask.turn"):
             return self._asked(task, key, fields)
-        if task in ("react.act", "toolformer.write") or task.startswith("tot_ir.") or task == "plan_solve_ir.plan":
+        if task in ("react.act", "toolformer.write", "tot_ir.propose", "tot_ir.value", "plan_solve_ir.plan"):
             return self._acted(task, key, fields)
         if task.startswith(("sure.", "era_cot.", "verify_edit.", "recomp.")) and not task.endswith(".answer"):
             return self._condensed(task, key, fields)

@@ -26,7 +26,7 @@ def main() -> None:
         sys.exit(130)
 
 
-def _shown(noun: str) -> Watched:
+def _shown(noun: str, before: int) -> Watched:
     from polyhop.cli.progress import Watched  # late, so that help is quick
 
-    return Watched(noun)
+    return Watched(noun, before)

@@ -100,6 +100,7 @@ def run(
     limit: opt.Limit = None,
     concurrency: opt.Concurrency = 16,
     skip_bad: opt.SkipBad = False,
+    metrics: opt.Metrics = None,
     prompts: opt.Prompts = None,
     rendering: opt.Rendering = "text",
     cache: opt.Cache = None,
@@ -118,7 +119,7 @@ def run(
     from polyhop.cli.run import run_run
 
     arguments = opt.pipeline_arguments(locals())
-    run_run(dataset, corpus, method, arguments, out, limit, concurrency, skip_bad, as_json)
+    run_run(dataset, corpus, method, arguments, out, limit, concurrency, skip_bad, metrics, as_json)
 
 
 @app.command()
@@ -128,11 +129,15 @@ def report(
     by: Annotated[
         str | None, typer.Option(help="Group the questions by 'type', 'hops' or a statistic of the first run.")
     ] = None,
+    metrics: opt.Metrics = None,
+    dataset: Annotated[
+        Path | None, typer.Option(help="Score anew by this file's gold, such as one with more aliases.")
+    ] = None,
 ) -> None:
     """Show what runs found and cost; nothing is asked of a model."""
     from polyhop.cli.run import run_report
 
-    run_report(runs, form, by)
+    run_report(runs, form, by, metrics, dataset)
 
 
 @app.command()
@@ -265,7 +270,7 @@ def tune_promptrank(
     objective: Annotated[str, typer.Option(help="What λ is fitted by: f1 or em.")] = "f1",
     settings: opt.Settings = None,
     limit: Annotated[int, typer.Option(min=1, help="Only so many questions: the first.")] = 128,
-    draw: Annotated[int | None, typer.Option(help="Draw the questions at random by this seed instead.")] = None,
+    sample: Annotated[int | None, typer.Option(help="Draw the questions at random by this seed instead.")] = None,
     out: opt.SettingsOut = None,
     work: Annotated[
         Path | None, typer.Option(help="A folder for what is measured; the same command again goes on there.")
@@ -285,7 +290,7 @@ def tune_promptrank(
 
     arguments = opt.pipeline_arguments({name: value for name, value in locals().items() if name != "reader"})
     values = {"temperatures": temperatures, "weights": weights}
-    search = {"demos": demos, "reader": reader, "objective": objective, "limit": limit, "draw": draw, "work": work}
+    search = {"demos": demos, "reader": reader, "objective": objective, "limit": limit, "sample": sample, "work": work}
     search |= {"concurrency": concurrency, "skip_bad": skip_bad}
     run_tune_promptrank(dataset, corpus, instructions, generate, generator, values, arguments, search, out, as_json)
 

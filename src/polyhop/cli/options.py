@@ -21,9 +21,15 @@ Lm = Annotated[str, typer.Option(help="The language model: pocket, openai:MODEL,
 LmFor = Annotated[
     list[str] | None, typer.Option("--lm-for", metavar="ROLE=LM", help="Another model for a role or task; repeatable.")
 ]
-Retriever = Annotated[str, typer.Option(help="bm25, tfidf or, where a model is at hand, promptrank.")]
+Retriever = Annotated[
+    str, typer.Option(help="bm25, tfidf, tfidf-bm25, mdr:FOLDER or, where a model is at hand, promptrank.")
+]
 MethodRetriever = Annotated[
-    str | None, typer.Option("--retriever", help="bm25, tfidf or promptrank; by default the method's own, mostly bm25.")
+    str | None,
+    typer.Option(
+        "--retriever",
+        help="bm25, tfidf, tfidf-bm25, mdr:FOLDER or promptrank; by default the method's own, mostly bm25.",
+    ),
 ]
 Rerank = Annotated[str | None, typer.Option(help="What orders the retriever's hits anew, for any method: promptrank.")]
 Reader = Annotated[
@@ -57,6 +63,10 @@ SettingsOut = Annotated[Path | None, typer.Option("--out", help="The settings fi
 Rpm = Annotated[int | None, typer.Option(help="Most model calls a minute.")]
 Tpm = Annotated[int | None, typer.Option(help="Most tokens a minute.")]
 Timeout = Annotated[float | None, typer.Option(help="Seconds to wait for one reply.")]
+Metrics = Annotated[
+    str | None,
+    typer.Option("--metrics", help="Metric profiles, with commas between; by default ours and the benchmark's."),
+]
 Concurrency = Annotated[int, typer.Option(min=1, help="Questions under way at once.")]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Count malformed lines instead of stopping at the first.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -13,10 +13,11 @@ EVERY = 5.0
 
 
 class Watched:
-    """``with Watched("questions") as progress``: then ``progress.update(done, total)``; total None where unknown."""
+    """``with Watched("questions") as progress``: then ``progress.update(done, total)``; total None where unknown.
+    ``before``: how many were done already, which the rate leaves out."""
 
-    def __init__(self, noun: str) -> None:
-        self.noun = noun
+    def __init__(self, noun: str, before: int = 0) -> None:
+        self.noun, self._before = noun, before
         self._begun = self._told = time.monotonic()
         self._bar: Progress | None = None
         if sys.stderr.isatty():
@@ -33,13 +34,14 @@ class Watched:
     def update(self, done: int, total: int | None = None) -> None:
         """So much is done."""
         seconds = max(time.monotonic() - self._begun, 1e-9)
+        told = pace(done - self._before, None if total is None else total - self._before, seconds)
         if self._bar is not None:
             self._bar.start()  # now, for what comes before may show a bar of its own
-            self._bar.update(self._task, completed=done, total=total, pace=pace(done, total, seconds))
+            self._bar.update(self._task, completed=done, total=total, pace=told)
         elif done == total or time.monotonic() - self._told >= EVERY:
             self._told = time.monotonic()
             count = f"{done:,}" if total is None else f"{done:,}/{total:,}"
-            sys.stderr.write(f"{count} {self.noun}, {pace(done, total, seconds)}\n")
+            sys.stderr.write(f"{count} {self.noun}, {told}\n")
 
     def __enter__(self) -> Watched:
         return self

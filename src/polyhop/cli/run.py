@@ -31,11 +31,19 @@ def run_run(
     limit: int | None,
     concurrency: int,
     skip_bad: bool,
+    metrics: str | None,
     as_json: bool,
 ) -> None:
     """Run a method or several over a dataset, show progress, print the table; exit 1 if a question failed."""
     names = named(method)
-    common = {**arguments, "out": out, "limit": limit, "concurrency": concurrency, "skip_bad": skip_bad}
+    common = {
+        **arguments,
+        "out": out,
+        "limit": limit,
+        "concurrency": concurrency,
+        "skip_bad": skip_bad,
+        "metrics": metrics,
+    }
     if corpus is None and str(dataset) == DEMO:
         corpus = dataset
     with Watched("questions") as progress, _resumable(out):
@@ -81,6 +89,7 @@ def finish(report: Report, out: Path | None, as_json: bool) -> None:
         draw.print_json(report.to_dict())
     else:
         draw.print_report(report, draw.console())
+    _tell_unscored(report)
     if out:
         say(f"run kept in {out}")
     if report.failed:
@@ -90,9 +99,21 @@ def finish(report: Report, out: Path | None, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def run_report(runs: Sequence[Path], form: str, by: str | None) -> None:
-    """Print one run's report, or several side by side; ``by`` a key, one for each of its values in the first run."""
-    reports = {str(run): read_report(run) for run in runs}
+def _tell_unscored(report: Report) -> None:
+    """Why metrics that were wanted are not there, each reason once."""
+    for why in dict.fromkeys(report.unscored.values()):
+        names = [name for name, each in report.unscored.items() if each == why]
+        say(f"not scored: {', '.join(names)}: {why}")
+
+
+def run_report(
+    runs: Sequence[Path], form: str, by: str | None, metrics: str | None = None, dataset: Path | None = None
+) -> None:
+    """Print one run's report, or several side by side; ``by`` a key, one for each of its values in the first run.
+    ``metrics`` and ``dataset`` score them anew."""
+    reports = {str(run): read_report(run, metrics=metrics, dataset=dataset) for run in runs}
+    for report in reports.values():
+        _tell_unscored(report)
     if by is not None:
         reports = _parts(reports, by)
     if form == "json":

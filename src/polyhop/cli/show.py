@@ -265,8 +265,9 @@ _LABELS: Mapping[str, str] = {
 
 
 def _is_shown(metric: str) -> bool:
-    """Passages are scored at more ranks and in more ways than fit a table: it has those with a label, JSON has all."""
-    return "@" not in metric or metric in _LABELS
+    """Passages are scored at more ranks and in more ways than fit a table: it has those with a label and a profile's
+    own, JSON has all."""
+    return "@" not in metric or "." in metric or metric in _LABELS
 
 
 def _mark(estimated: bool) -> str:

@@ -1,165 +1,161 @@
-"""Questions with their gold, from JSON lines: FlashRAG's fields, ours, or no more than a question and its answer."""
+"""Datasets of questions with their gold, in every format of ``FORMATS``: told by the first rows, or named."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import NamedTuple
 
-from polyhop.data.lines import (
-    first_of,
-    id_of,
-    json_type,
-    mapping_of,
-    peek,
-    read_objects,
-    require,
-    strings_of,
-    text_of,
-)
+from polyhop.data import hub
+from polyhop.data.bamboogle import BAMBOOGLE
+from polyhop.data.eli5 import ELI5
+from polyhop.data.fever import FEVER
+from polyhop.data.formats import Format
+from polyhop.data.hotpotqa import HOTPOTQA
+from polyhop.data.kilt import KILT
+from polyhop.data.musique import MUSIQUE
+from polyhop.data.plain import CSV, FLASHRAG, PLAIN
 from polyhop.data.shipped import or_shipped
+from polyhop.data.slot_filling import TREX, ZSRE
+from polyhop.data.sources import Row, Source, open_source
+from polyhop.data.strategyqa import STRATEGYQA
+from polyhop.data.two_wiki import TWO_WIKI
 from polyhop.errors import DataError, SettingError, UnknownName
-from polyhop.types import Kind, Question
+from polyhop.types import Question
 
-KINDS: tuple[str, ...] = get_args(Kind)
-ID_FIELDS = ("id", "_id", "qid")
-ANSWER_FIELDS = ("answers", "golden_answers", "answer")
-GOLD_ID_FIELDS = ("gold_pids", "gold_ids")
-STEP_FIELDS = ("decomposition", "question_decomposition")
-_KEPT = ("type", "level", "split", "context_pids", "evidences")
-"""Fields that pass into ``Question.metadata`` as they are."""
+_IN_ORDER = (ELI5, KILT, ZSRE, TREX, FEVER, MUSIQUE, STRATEGYQA, TWO_WIKI, HOTPOTQA, FLASHRAG, BAMBOOGLE, CSV, PLAIN)
+FORMATS = {format.name: format for format in _IN_ORDER}
+"""By name, in the order in which they are tried: the first that knows a row has it."""
 
-FORMAT = (
-    "JSON lines (.gz too) with question and, as they are known, id, answers|golden_answers|answer, kind, type, "
-    "gold_pids, gold_titles, supporting_facts, evidences, decomposition, metadata"
-)
+_LOOKED_AT = 20
+"""Rows that are looked at to tell the format, where the first are malformed."""
 
 
-def read_questions(path: str | Path, *, limit: int | None = None, skip_bad: bool = False) -> list[Question]:
-    """The questions of a file in order, the first ``limit`` of them; ``demo`` is the set that ships inside.
+class Record(NamedTuple):
+    """A row of a dataset, and the question in it or what is wrong with it; ``row`` is None where it is no object."""
 
-    A line without an id is given one from its number (``q17``). With ``skip_bad`` a malformed line is left out.
+    number: int
+    row: Row | None
+    question: Question | DataError
+
+
+class Dataset:
+    """A dataset of questions. Iterating reads it anew, in constant memory but for the ids.
+
+    Attributes:
+        name: its file's, or the Hub name.
+        format: what its rows are read as; ``reason`` says why.
+        skipped: the bad rows left out by the latest iteration, with ``skip_bad``.
+    """
+
+    def __init__(self, source: Source, format: Format, reason: str, *, skip_bad: bool) -> None:
+        self.source, self.format, self.reason, self.skip_bad = source, format, reason, skip_bad
+        self.name, self.skipped = source.path.name, 0
+
+    def __iter__(self) -> Iterator[Question]:
+        """The questions in order.
+
+        Raises:
+            DataError: a malformed row or an id seen before (the place is named) unless ``skip_bad``; or no question.
+        """
+        for record in self.good():
+            if isinstance(record.question, Question):
+                yield record.question
+
+    def good(self) -> Iterator[Record]:
+        """The records that hold a question; raises as iterating does."""
+        self.skipped = count = 0
+        for record in self.records():
+            if isinstance(record.question, Question):
+                count += 1
+                yield record
+            elif self.skip_bad:
+                self.skipped += 1
+            else:
+                raise record.question
+        if not count:
+            raise DataError(f"no questions in it ({self.skipped} bad rows skipped)", self.source.path)
+
+    def records(self) -> Iterator[Record]:
+        """Every row with its question or its fault."""
+        read = self.format.open(self.source)
+        seen: dict[str, int] = {}
+        for number, row in self.source.rows():
+            if isinstance(row, DataError):
+                yield Record(number, None, row)
+                continue
+            try:
+                found: Question | DataError = read(row, number)
+            except (ValueError, UnknownName, RecursionError) as error:
+                found = self.source.fault(number, str(error))
+            if isinstance(found, Question) and (first := seen.setdefault(found.id, number)) != number:
+                at = self.source.place(first)
+                on = "on" if at.startswith("line") else "in"
+                found = self.source.fault(number, f"duplicate id {found.id!r}; first {on} {at}")
+            yield Record(number, row, found)
+
+
+def open_questions(source: str | Path, *, format: str | None = None, skip_bad: bool = False) -> Dataset:
+    """Open a dataset: a file of any of ``FORMATS``, ``demo`` (the set that ships inside) or ``hf:DATASET[:SPLIT]``.
+    Only its first rows are read.
 
     Raises:
-        DataError: the file is missing, empty or of another format; a line is malformed or repeats an id (the message
-            names file and line).
+        DataError: it is missing, empty or of no known format; the message says what was seen and what is accepted.
+        UnknownName: ``format`` is none of ``FORMATS``.
+    """
+    if format is not None and format not in FORMATS:
+        raise UnknownName("format of questions", format, FORMATS)
+    path = or_shipped(source, "questions")
+    is_hub = str(source).startswith(hub.PREFIX) and not path.exists()
+    opened = hub.open_hub(str(source)) if is_hub else open_source(path)
+    if format is not None:
+        return Dataset(opened, FORMATS[format], "as told", skip_bad=skip_bad)
+    found, reason = _detect(opened, skip_bad)
+    return Dataset(opened, found, reason, skip_bad=skip_bad)
+
+
+def read_questions(
+    path: str | Path, *, limit: int | None = None, skip_bad: bool = False, format: str | None = None
+) -> list[Question]:
+    """The questions of a dataset in order, the first ``limit`` of them.
+
+    A row without an id is given one from its number (``q17``). With ``skip_bad`` a malformed row is left out.
+
+    Raises:
+        DataError: the dataset is missing, empty or of no known format; a row is malformed or repeats an id (the message
+            names file and line, or record of a JSON array, or row of a table).
         SettingError: ``limit`` is negative.
+        UnknownName: ``format`` is none of ``FORMATS``.
     """
     if limit is not None and limit < 0:
         raise SettingError(f"limit is {limit}; it is a number of questions, 0 or more")
-    path = or_shipped(path, "questions")
-    start = peek(path)
-    if start and not start.startswith(b"{"):
-        raise DataError(f"unknown format of questions: begins with {start[:40]!r}. Accepted: {FORMAT}.", path)
-    questions: dict[str, Question] = {}
-    lines: dict[str, int] = {}
-    for number, item in _read(path):
-        if limit is not None and len(questions) >= limit:
-            break
-        if isinstance(item, Question) and item.id in questions:
-            item = DataError(f"duplicate id {item.id!r}; first on line {lines[item.id]}", path, number)
-        if isinstance(item, Question):
-            questions[item.id], lines[item.id] = item, number
-        elif not skip_bad:
-            raise item
-    if not questions and limit != 0:
-        raise DataError("no questions in it", path)
-    return list(questions.values())
+    dataset = open_questions(path, format=format, skip_bad=skip_bad)
+    return list(islice(dataset, limit))
 
 
-def read_question(row: Mapping[str, Any], number: int = 1) -> Question:
-    """One line as a question.
-
-    >>> question = read_question({"question": "Who wrote Emma?", "answer": "Jane Austen"}, number=3)
-    >>> question.id, question.text, question.answers, question.kind
-    ('q3', 'Who wrote Emma?', ('Jane Austen',), 'qa')
-
-    Raises:
-        ValueError: a field is missing or of another type.
-        UnknownName: ``kind`` is none of ``types.Kind``.
-    """
-    given = mapping_of(row, "metadata")
-    text = text_of(row, require(row, ("question",)))
-    id_field = first_of(row, ID_FIELDS)
-    kind = row.get("kind") or given.get("kind") or "qa"
-    if kind not in KINDS:
-        raise UnknownName("kind of question", str(kind), KINDS)
-    supporting = _supporting(_either(row, given, ("supporting_facts",)))
-    titles = strings_of(row, "gold_titles") or tuple(dict.fromkeys(title for title, _ in supporting))
-    return Question(
-        id=id_of(row, id_field) if id_field else f"q{number}",
-        text=text.strip(),
-        answers=_answers(row),
-        kind=cast(Kind, kind),
-        gold_ids=strings_of(row, first_of(row, GOLD_ID_FIELDS) or "gold_pids"),
-        gold_titles=titles,
-        supporting=supporting,
-        steps=_steps(_either(row, given, STEP_FIELDS)),
-        metadata={**given, **{name: row[name] for name in _KEPT if row.get(name) is not None}},
+def _detect(source: Source, skip_bad: bool) -> tuple[Format, str]:
+    """The format of the first row that has one, and why."""
+    strange: tuple[int, Row] | None = None
+    for number, row in islice(source.rows(), _LOOKED_AT):
+        if isinstance(row, DataError):
+            if not skip_bad:
+                raise row
+            continue
+        for format in _IN_ORDER:
+            if reason := _recognised(format, row, source):
+                return format, f"{source.layout}; {reason}"
+        strange = strange or (number, row)
+    if strange is None:
+        raise DataError("no questions in it", source.path)
+    fields = ", ".join(map(repr, strange[1])) or "none"
+    raise source.fault(
+        strange[0], f"unknown format of questions: its fields are {fields}. Known: {', '.join(FORMATS)} (--format)"
     )
 
 
-def _read(path: Path) -> Iterator[tuple[int, Question | DataError]]:
-    for number, row in read_objects(path):
-        if isinstance(row, DataError):
-            yield number, row
-            continue
-        try:
-            yield number, read_question(row, number)
-        except (ValueError, UnknownName) as error:
-            yield number, DataError(str(error), path, number)
-
-
-def _either(row: Mapping[str, Any], metadata: Mapping[str, Any], names: tuple[str, ...]) -> Any:
-    """A field of the line itself or, as FlashRAG has them, of its metadata; None where neither has it."""
-    for place in (row, metadata):
-        if name := first_of(place, names):
-            return place[name]
-    return None
-
-
-def _answers(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """The gold answers, each alias its own; () for a question without gold.
-
-    >>> _answers({"answer": True}), _answers({"golden_answers": ["UDC", "U.D.C."]}), _answers({})
-    (('yes',), ('UDC', 'U.D.C.'), ())
-    """
-    name = first_of(row, ANSWER_FIELDS)
-    if name is None:
-        return ()
-    value = row[name]
-    if isinstance(value, bool):
-        return ("yes" if value else "no",)
-    if isinstance(value, str | int | float):
-        return (str(value),)
-    return strings_of(row, name)
-
-
-def _supporting(value: Any) -> tuple[tuple[str, int], ...]:
-    """(title, sentence number) pairs, from a list of pairs or from parallel lists.
-
-    >>> _supporting([["Emma", 0]]) == _supporting({"title": ["Emma"], "sent_id": [0]})
-    True
-    """
-    if value is None:
-        return ()
-    if isinstance(value, dict) and isinstance(value.get("title"), list) and isinstance(value.get("sent_id"), list):
-        value = [list(pair) for pair in zip(value["title"], value["sent_id"], strict=True)]
-    if not isinstance(value, list):
-        raise ValueError(f"'supporting_facts' is {json_type(value)}, expected an array of [title, sentence] pairs")
-    facts: list[tuple[str, int]] = []
-    for fact in value:
-        match fact:
-            case [str() as title, int() as sentence]:
-                facts.append((title, sentence))
-            case _:
-                raise ValueError(f"'supporting_facts' holds {fact!r}, expected [title, sentence] pairs")
-    return tuple(facts)
-
-
-def _steps(value: Any) -> tuple[Mapping[str, Any], ...]:
-    if value is None:
-        return ()
-    if not isinstance(value, list) or not all(isinstance(step, dict) for step in value):
-        raise ValueError("the decomposition is not an array of objects, one a step")
-    return tuple(value)
+def _recognised(format: Format, row: Row, source: Source) -> str | None:
+    try:
+        return format.recognise(row, source)
+    except ValueError:  # what it goes by is there but malformed
+        return None

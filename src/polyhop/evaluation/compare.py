@@ -12,6 +12,7 @@ from polyhop.errors import UsageError
 from polyhop.evaluation.report import Mean, Report
 
 RESAMPLES = 10_000
+BLOCK = 100  # resamples drawn together
 
 Row: TypeAlias = Mapping[str, Any]
 """A line of a predictions file."""
@@ -102,7 +103,8 @@ def difference(pairs: Sequence[tuple[float, float]], seed: int = 0) -> Differenc
     values = np.asarray(pairs, dtype=np.float64)
     gains = values[:, 1] - values[:, 0]
     random = np.random.default_rng(seed)
-    means = np.array([gains[random.integers(0, len(gains), len(gains))].mean() for _ in range(RESAMPLES)])
+    drawn = (random.integers(0, len(gains), (BLOCK, len(gains))) for _ in range(RESAMPLES // BLOCK))
+    means = np.concatenate([gains[places].mean(axis=1) for places in drawn])
     low, high = np.quantile(means, [0.025, 0.975])
     first, second = values.mean(axis=0)
     return Difference(

@@ -79,10 +79,10 @@ def _filled(template: str, draws: Sequence[Sequence[str]]) -> Iterator[str]:
     """The template's sentence with its gaps filled, for each draw that can be used."""
     sentence = template.removeprefix("Exercise: ").removesuffix(" Question:")
     for spans in draws:
-        first, *others = (" ".join(span.split()) for span in spans)
-        told = [first[:1].upper() + first[1:], *others]
+        told = [" ".join(span.split()) for span in spans]
         if len(told) == len(GAPS) and all(map(_can_be_used, told)):
-            yield sentence.format(*told)
+            first, *others = told
+            yield sentence.format(first[:1].upper() + first[1:], *others)
 
 
 def _can_be_used(span: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from polyhop.errors import UnknownName
@@ -29,7 +29,7 @@ class Mean:
 @dataclass(frozen=True, slots=True)
 class Report:
     """The summary of a run. ``rows`` are its predictions, in dataset order; ``failed`` names questions not answered
-    and why."""
+    and why, ``unscored`` metrics that were wanted and are on no question, and what they would need."""
 
     method: str
     lm: str
@@ -39,10 +39,18 @@ class Report:
     usage: Usage
     rows: Sequence[Mapping[str, Any]]
     failed: Mapping[str, str]
+    unscored: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, rows: Sequence[Mapping[str, Any]], failed: Mapping[str, str], *, method: str, lm: str, dataset: str
+        cls,
+        rows: Sequence[Mapping[str, Any]],
+        failed: Mapping[str, str],
+        *,
+        method: str,
+        lm: str,
+        dataset: str,
+        unscored: Mapping[str, str] | None = None,
     ) -> Report:
         """Summarise the rows of a predictions file."""
         statistics = _means(row["statistics"] for row in rows)
@@ -58,6 +66,7 @@ class Report:
             usage=add_usage(Usage.from_dict(row["usage"]) for row in rows),
             rows=rows,
             failed=failed,
+            unscored=unscored or {},
         )
 
     @property
@@ -98,6 +107,7 @@ class Report:
             "questions": len(self.rows),
             "failed": dict(self.failed),
             "metrics": {name: mean.to_dict() for name, mean in self.metrics.items()},
+            "unscored": dict(self.unscored),
             "statistics": {name: mean.to_dict() for name, mean in self.statistics.items()},
             "parsed_at_first_try": self.parsed_at_first_try,
             "usage": usage,

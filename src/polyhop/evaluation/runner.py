@@ -10,13 +10,14 @@ from typing import Any
 
 from polyhop.data.questions import read_questions
 from polyhop.errors import LMError, PolyhopError, UsageError
-from polyhop.evaluation.gold import gold_statistics
+from polyhop.evaluation.predictions import prediction, scored
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.store import RunFolder
-from polyhop.metrics import score_answer, score_passages
+from polyhop.metrics import Metrics, chosen
+from polyhop.metrics.profiles import DEFAULT
 from polyhop.pipeline import LM, LoopThread, Pipeline, Source
 from polyhop.retrieval.base import AskingRetriever
-from polyhop.types import Answer, Question
+from polyhop.types import Question
 
 CONCURRENCY = 16
 """Questions under way at once, unless told otherwise."""
@@ -39,31 +40,37 @@ def evaluate(
     skip_bad: bool = False,
     progress: Progress | None = None,
     title: str | None = None,
+    metrics: Metrics = None,
     **options: Any,
 ) -> Report:
     """Answer a dataset's questions and report metrics, statistics and cost.
 
     ``out``: the run's folder; predictions are appended there as questions finish, and a run that was stopped goes on
-    where it was. ``title``: the dataset's name, else its file's. ``options``: those of ``Pipeline`` and the method's
+    where it was. ``title``: the dataset's name, else its file's. ``metrics``: names of metric profiles; by default
+    ``default`` and that of the benchmark the questions come from. ``options``: those of ``Pipeline`` and the method's
     settings. A question that fails is named in ``Report.failed`` and tried again by the next run on the folder.
     """
     questions = dataset if not isinstance(dataset, (str, Path)) else read_questions(dataset, skip_bad=skip_bad)
+    profiles = chosen(questions, metrics)
     questions = list(questions)[:limit]
     name = title or (Path(dataset).name if isinstance(dataset, (str, Path)) else "questions")
     if len({question.id for question in questions}) < len(questions):
         raise UsageError("two questions have the same id")
     with Pipeline(corpus, method, lm, **options) as pipeline:
-        settings = run_settings(pipeline, name)
+        settings = {**run_settings(pipeline, name), "metrics": profiles.to_dict()}
         folder = RunFolder(out, settings, questions) if out is not None else None
         thread = LoopThread()
         try:
-            work = run_questions(pipeline, questions, folder, concurrency=concurrency, progress=progress)
-            rows, failed = thread.run(work)
+            work = run_questions(
+                pipeline, questions, folder, concurrency=concurrency, progress=progress, profiles=profiles.names
+            )
+            answered, failed = thread.run(work)
         finally:
             thread.stop()
             if folder is not None:
                 folder.close()
-        report = Report.of(rows, failed, method=method, lm=settings["lm"], dataset=name)
+        rows, unscored = scored(answered, profiles.names)  # all at once: some metrics pair questions
+        report = Report.of(rows, failed, method=method, lm=settings["lm"], dataset=name, unscored=unscored)
         if folder is not None:
             folder.finish(rows, report.to_dict())
         return report
@@ -81,6 +88,7 @@ async def run_questions(
     *,
     concurrency: int,
     progress: Progress | None = None,
+    profiles: Sequence[str] = (DEFAULT,),
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """The prediction rows in dataset order, and the failures by question id."""
     rows: dict[str, dict[str, Any]] = dict(folder.finished) if folder else {}
@@ -102,7 +110,7 @@ async def run_questions(
                     raise PolyhopError(f"every question fails: {error!r}") from error
             else:
                 in_a_row = 0
-                rows[question.id] = prediction(question, answer, position, answers=pipeline.answers)
+                rows[question.id] = prediction(question, answer, position, answers=pipeline.answers, profiles=profiles)
                 if folder:
                     folder.append(rows[question.id], answer)
             if progress:
@@ -115,28 +123,6 @@ async def run_questions(
     except* PolyhopError as errors:
         raise _first(errors) from None
     return [rows[question.id] for question in questions if question.id in rows], failed
-
-
-def prediction(question: Question, answer: Answer, position: int, *, answers: bool = True) -> dict[str, Any]:
-    """One line of ``predictions.jsonl``; without metrics of the answer where the method does not give one."""
-    scores = score_answer(answer.text, question) if answers else {}
-    return {
-        "id": question.id,
-        "question": question.text,
-        "type": question.metadata.get("type"),
-        "hops": len(question.steps) or len(set(question.gold_ids or question.gold_titles)) or None,
-        "answers": list(question.answers),
-        "prediction": answer.text,
-        "supported": answer.supported,
-        "confidence": answer.confidence,
-        "abstained": answer.abstained,
-        "passages": [passage.id for passage in answer.passages],
-        "metrics": {**scores, **score_passages(answer.passages, question)},
-        "statistics": {**answer.statistics, **gold_statistics(question, answer)},
-        "budget": answer.trace.budget,
-        "usage": answer.usage.to_dict(),
-        "trace": f"traces/{position:05d}.json",
-    }
 
 
 def run_settings(pipeline: Pipeline, dataset: str) -> dict[str, Any]:

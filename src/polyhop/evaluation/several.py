@@ -13,6 +13,7 @@ from polyhop.errors import SettingError, UnknownName, UsageError
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import Progress, after, evaluate
 from polyhop.methods.registry import method_named, methods
+from polyhop.metrics import Metrics, chosen
 from polyhop.pipeline import LM, Pipeline, Source
 from polyhop.retrieval.index import Index, index_for
 from polyhop.types import Question
@@ -55,6 +56,7 @@ def evaluate_several(
     limit: int | None = None,
     skip_bad: bool = False,
     progress: Progress | None = None,
+    metrics: Metrics = None,
     **options: Any,
 ) -> Several:
     """``evaluate`` for each method, over one index and one reading of the questions.
@@ -68,6 +70,7 @@ def evaluate_several(
         UsageError: not one of the methods could run.
     """
     asked = read_questions(dataset, skip_bad=skip_bad) if isinstance(dataset, (str, Path)) else dataset
+    profiles = chosen(asked, metrics)
     questions = list(asked)[:limit]
     title = Path(dataset).name if isinstance(dataset, (str, Path)) else None
     index = _index(corpus, skip_bad)
@@ -80,7 +83,7 @@ def evaluate_several(
         folder = Path(out) / name if out is not None else None
         told = after(progress, number * len(questions), len(ready) * len(questions))
         reports[name] = evaluate(
-            questions, index, name, lm, out=folder, progress=told, title=title, **common, **own[name]
+            questions, index, name, lm, out=folder, progress=told, title=title, metrics=profiles, **common, **own[name]
         )
     return Several(reports, left_out)
 

@@ -11,10 +11,14 @@ from typing import Any
 import orjson
 
 from polyhop._version import __version__
+from polyhop.data.questions import read_questions
 from polyhop.errors import DataError, UsageError
+from polyhop.evaluation.predictions import Row, scored, with_gold
 from polyhop.evaluation.report import Report
+from polyhop.metrics import profiles_named
+from polyhop.metrics.profiles import DEFAULT
 from polyhop.places import locked
-from polyhop.types import Answer, Question
+from polyhop.types import Answer, Passage, Question
 
 PREDICTIONS = "predictions.jsonl"
 
@@ -117,8 +121,19 @@ def read_predictions(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def read_report(folder: str | Path) -> Report:
-    """The report of a run's folder, finished or under way, from its predictions. No model is needed."""
+def read_report(
+    folder: str | Path, *, metrics: str | Sequence[str] | None = None, dataset: str | Path | None = None
+) -> Report:
+    """The report of a run's folder, finished or under way, from its predictions. No model is needed.
+
+    ``metrics``: score the predictions anew by these profiles; by default the run's own metrics. ``dataset``: take the
+    gold from there, such as a file with more aliases; metrics are then the run's profiles, unless named. Nothing in the
+    folder is changed.
+
+    Raises:
+        DataError: it is no run's folder.
+        UsageError: the dataset lacks a question of the run, or an older polyhop wrote the predictions.
+    """
     folder = Path(folder)
     try:
         settings = orjson.loads((folder / "run.json").read_bytes())
@@ -127,7 +142,30 @@ def read_report(folder: str | Path) -> Report:
         raise DataError("not a run's folder: it has no run.json or predictions.jsonl", folder) from error
     except ValueError:
         raise DataError("not a run's settings", folder / "run.json") from None
-    return Report.of(rows, {}, method=settings["method"], lm=settings["lm"], dataset=settings["dataset"])
+    own: Mapping[str, Any] = settings.get("metrics") or {}
+    unscored: Mapping[str, str] = {}
+    if dataset is not None:
+        rows = _with_gold(rows, read_questions(dataset), folder)
+    if metrics is not None or dataset is not None:
+        rows, unscored = scored(rows, profiles_named(metrics or own.get("profiles", DEFAULT)))
+    named = {name: settings[name] for name in ("method", "lm", "dataset")}
+    return Report.of(rows, {}, **named, unscored=unscored)
+
+
+def _with_gold(rows: Sequence[Row], questions: Iterable[Question], folder: Path) -> list[dict[str, Any]]:
+    by_id = {question.id: question for question in questions}
+    if lost := next((row["id"] for row in rows if row["id"] not in by_id), None):
+        raise UsageError(f"the dataset has no question {lost!r}, which {folder} answers: is it another one?")
+    return [with_gold(row, by_id[row["id"]], _ranked(folder, row)) for row in rows]
+
+
+def _ranked(folder: Path, row: Row) -> list[Passage] | None:
+    """The passages a line ranks, with their texts, from its trace; None where that is gone."""
+    try:
+        told = orjson.loads((folder / row["trace"]).read_bytes())["passages"]
+        return [Passage(each["id"], each["title"], each["text"]) for each in told]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _lines(rows: Iterable[Mapping[str, Any]]) -> bytes:

@@ -38,7 +38,7 @@ LIMIT = 128
 TEMPERATURES = (0.7, 1.0, 1.2, 1.4, 1.7, 2.0)
 WEIGHTS = (0.5, 0.7, 0.8, 0.9, 0.95, 1.0)
 """Values of λ."""
-DRAWS: tuple[int | None, ...] = (None, 0, 1, 2, 3)
+DEMO_SEEDS: tuple[int | None, ...] = (None, 0, 1, 2, 3)
 """Values of ``demo_seed``: the prompt file's first demonstrations, and four draws of them."""
 
 RECALL, OBJECTIVES = "recall_all@2", ("f1", "em")
@@ -64,13 +64,13 @@ def tune_promptrank(
     instructions: Sequence[str] | None = None,
     temperatures: Sequence[float] = TEMPERATURES,
     demos: int = 0,
-    draws: Sequence[int | None] = DRAWS,
+    demo_seeds: Sequence[int | None] = DEMO_SEEDS,
     reader: str | Reader | AskingReader | Read | None = None,
     weights: Sequence[float] = WEIGHTS,
     objective: str = "f1",
     work: str | Path | None = None,
     limit: int | None = LIMIT,
-    draw: int | None = None,
+    sample: int | None = None,
     concurrency: int = CONCURRENCY,
     skip_bad: bool = False,
     progress: Progress | None = None,
@@ -79,10 +79,10 @@ def tune_promptrank(
     """Search PromptRank's settings one after the other, each with the best of those before.
 
     1. ``instructions`` (ours by default), the prompt file's own and none, at temperature 1; 2. ``temperatures``;
-    3. where ``demos`` are wanted, which (``draws``, values of ``demo_seed``): all by R@2, without answering;
+    3. where ``demos`` are wanted, which (by ``demo_seeds``): all by R@2, without answering;
     4. where a ``reader`` is given, the ``weights`` of the path beside its confidence (λ), by ``objective``.
 
-    ``limit``: so many questions, the first, or drawn at random by the seed ``draw``. ``work``: a folder for what is
+    ``limit``: so many questions, the first, or drawn at random by the seed ``sample``. ``work``: a folder for what is
     measured; the same search goes on there where it was stopped, and only what was measured with the same questions,
     corpus, prompts, model and settings counts. ``options``: those of ``Pipeline`` and the method's other settings.
 
@@ -93,15 +93,15 @@ def tune_promptrank(
     if objective not in OBJECTIVES:
         raise UnknownName("objective", objective, OBJECTIVES)
     questions = read_questions(dataset, skip_bad=skip_bad) if isinstance(dataset, (str, Path)) else list(dataset)
-    if draw is not None:
-        questions = random.Random(draw).sample(questions, len(questions))
+    if sample is not None:
+        questions = random.Random(sample).sample(questions, len(questions))
     questions = questions[:limit]
     _check_gold(questions, answers=reader is not None)
     fixed = _fixed(options)
     tried = read_instructions() if instructions is None else instructions
     heats = _typed("temperature", temperatures)
     steps = [_instructions(tried), Step("temperature", RECALL, [{"temperature": heat} for heat in heats], marks=1)]
-    steps += [_demonstrations(demos, draws)] if demos else []
+    steps += [_demonstrations(demos, demo_seeds)] if demos else []
     steps += [_weights(weights, objective)] if reader is not None else []
     usual = {"answer_by": "none", "instruction": None, "temperature": 1.0 if heats == [1.0] else None}
     title = Path(dataset).name if isinstance(dataset, (str, Path)) else "questions"
@@ -197,9 +197,9 @@ def _instructions(tried: Sequence[str]) -> Step:
     return Step("instruction", RECALL, values, marks=2)
 
 
-def _demonstrations(demos: int, draws: Sequence[int | None]) -> Step:
+def _demonstrations(demos: int, seeds: Sequence[int | None]) -> Step:
     (demos,) = _typed("demos", [demos])
-    return Step("demonstrations", RECALL, [{"demos": demos, "demo_seed": seed} for seed in _typed("demo_seed", draws)])
+    return Step("demonstrations", RECALL, [{"demos": demos, "demo_seed": seed} for seed in _typed("demo_seed", seeds)])
 
 
 def _weights(tried: Sequence[float], objective: str) -> Step:

@@ -18,16 +18,17 @@ second has one: who is his spouse? Its answer leaves no candidate, and the quest
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from annotated_types import Ge, Le
 
 from polyhop.methods.graph import QuestionGraph, Triplet, key, told
 from polyhop.methods.registry import method
+from polyhop.methods.together import together
+from polyhop.methods.voting import majority
 from polyhop.prompts.tasks.answers import Response
 from polyhop.prompts.tasks.ge import StepAnswer, SubQuestion, Triplets
 from polyhop.text import normalise
@@ -36,7 +37,6 @@ from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
 if TYPE_CHECKING:
     from polyhop.engine import Run
 
-T = TypeVar("T")
 Share: TypeAlias = Annotated[float, Ge(0), Le(1)]
 Confidence: TypeAlias = Literal["mean", "min", "agreement", "verbal"]
 
@@ -156,13 +156,14 @@ async def ge_reasoning(
             reply: StepAnswer = await run.ask("ge.subanswer", options=options, **fields, **known, verbal=verbal)
             return reply
 
-        replies = await _together(ask, samples) if confidence == "agreement" else [await ask()]
-        sure = _agreement(replies) if confidence == "agreement" else _sureness(replies[0], confidence)
-        if sure is None:  # a model that gives no log-probabilities
-            replies += await _together(ask, samples - 1)
-            sure = _agreement(replies)
-        best = _commonest(replies)
-        return Step(sub_question, best.sentence, best.answer, sure, hits)
+        agreed = confidence == "agreement"
+        replies = await together(ask() for _ in range(samples)) if agreed else [await ask()]
+        sure = None if agreed else _sureness(replies[0], confidence)
+        if sure is None:  # agreement, or a model that gives no log-probabilities
+            replies += await together(ask() for _ in range(samples - len(replies)))
+        vote = majority(replies)
+        best = (vote.winners or replies)[0]
+        return Step(sub_question, best.sentence, best.answer, vote.share if sure is None else sure, hits)
 
     async def knowledge(hits: Sequence[Passage], sub_question: str) -> dict[str, Any]:
         raw = {"triplets": None, "passages": list(hits)}
@@ -173,9 +174,8 @@ async def ge_reasoning(
             found: Triplets = await run.ask("ge.triplets", options=shown, passage=passage)
             return [triplet.model_dump() for triplet in found.triplets]
 
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(extract(passage)) for passage in hits]
-        extracted = list({key(triplet): triplet for task in tasks for triplet in task.result()}.values())
+        found = await together(map(extract, hits))
+        extracted = list({key(triplet): triplet for triplets in found for triplet in triplets}.values())
         if not extracted:
             return raw
         if triplet_filter:  # line 13
@@ -206,10 +206,8 @@ async def ge_reasoning(
             if len(round_) == 1:
                 conclude(round_[0], await draw(round_[0]))
                 continue
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(draw(triplet)) for triplet in round_]
-            for triplet, task in zip(round_, tasks, strict=True):
-                conclude(triplet, task.result())
+            for triplet, step in zip(round_, await together(map(draw, round_)), strict=True):
+                conclude(triplet, step)
 
     async def ask_freely() -> None:
         while count["draws"] < max_steps:
@@ -245,12 +243,6 @@ async def ge_reasoning(
     )
 
 
-async def _together(ask: Callable[[], Coroutine[Any, Any, T]], times: int) -> list[T]:
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(ask()) for _ in range(times)]
-    return [task.result() for task in tasks]
-
-
 def _sureness(reply: StepAnswer, confidence: Confidence) -> float | None:
     """How sure a model is of its answer, 0 where it gave none; None where its reply does not tell."""
     if confidence == "verbal":
@@ -258,15 +250,3 @@ def _sureness(reply: StepAnswer, confidence: Confidence) -> float | None:
     if not reply.answer:
         return 0.0 if reply.completion.logprobs else None
     return reply.completion.probability(reply.answer, least=confidence == "min")
-
-
-def _commonest(replies: Sequence[StepAnswer]) -> StepAnswer:
-    """The first of the replies whose answer most of them give; one without an answer only where none has one."""
-    votes = Counter(normalise(reply.answer) for reply in replies if reply.answer)
-    return max(replies, key=lambda reply: votes[normalise(reply.answer)] if reply.answer else 0)
-
-
-def _agreement(replies: Sequence[StepAnswer]) -> float:
-    """The share of the replies that give the commonest answer."""
-    best = _commonest(replies)
-    return sum(bool(r.answer) and normalise(r.answer) == normalise(best.answer) for r in replies) / len(replies)

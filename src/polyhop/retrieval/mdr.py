@@ -7,7 +7,7 @@ every search as in the released code. Differs: passages are kept in 16 bits; pat
 passages, each where its best path stands, and after those come the further hits of the first step. What the released
 code does where a passage has no text is left out: an index holds none.
 
-One example: "Who was born where the maker of Dark Mill lived?" finds *Dark Mill*; the question with that page's text
+One example: "Where was the maker of Dark Mill born?" finds *Dark Mill*; the question together with that page's text
 finds its maker's page, which the question alone does not name.
 """
 
@@ -40,9 +40,9 @@ class Path(NamedTuple):
 class MDR(OverIndex):
     """MDR over an index. Safe across threads; ties are broken by passage id.
 
-    Opening it encodes the passages where they are not encoded yet: hours for a million on a CPU, minutes on a GPU; it
-    goes on where it was stopped. ``path``: the folder of ``MdrCheckpoint``. ``beam``: hits followed, and found from
-    each. ``device``: as torch names it; None is CUDA where there is one, else the CPU.
+    Opening it encodes the passages where they are not encoded yet, with roberta-base a third of a second of one core
+    for a passage of 100 words; it goes on where it was stopped. ``path``: the folder of ``MdrCheckpoint``. ``beam``:
+    hits followed, and found from each. ``device``: as torch names it; None is CUDA where there is one, else the CPU.
     """
 
     def __init__(

@@ -32,7 +32,7 @@ Encode: TypeAlias = Callable[[Sequence[Passage]], NDArray[np.float32]]
 KIND, VERSION = "encoding", 1
 
 _FILE = "vectors"
-_SHARD = 256  # passages
+_SHARD = 128  # passages
 
 
 class PassageEncoder(NamedTuple):
@@ -70,7 +70,7 @@ def _make(index: Index, encoder: PassageEncoder, folder: Path) -> None:
     begun = path.stat().st_size // shard_bytes if path.exists() else 0
     done = max(0, begun - 1) * _SHARD  # the last one may have been lost on its way to the disk
     encode = encoder.open()
-    with path.open("ab") as stream, watched("passages encoded") as tell:
+    with path.open("ab") as stream, watched("passages encoded", done) as tell:
         stream.truncate(2 * encoder.size * done)
         passages = islice(index.passages, done, None)
         while shard := list(islice(passages, _SHARD)):

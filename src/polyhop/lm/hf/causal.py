@@ -66,9 +66,8 @@ class CausalScorer:
         ids, _ = padded([row.tokens for row in batch], 0, left=True)
         positions, _ = padded([row.positions for row in batch], 0, left=True)
         sees = np.zeros((len(batch), 1, width, past + width), bool)
-        sees[:, :, range(width), range(past, past + width)] = (
-            True  # padding sees itself, for a mean over nothing is NaN
-        )
+        own = range(width)
+        sees[:, :, own, range(past, past + width)] = True  # padding too, for a mean over nothing is not a number
         for place, row in enumerate(batch):
             mask, pad = row.mask(), width - len(row.tokens)
             sees[place, 0, pad:, : row.past_slots] = mask[:, : row.past_slots]

@@ -15,6 +15,7 @@ import orjson
 
 from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, TokenScores, TokenUsage
 from polyhop.lm.pocket.likelihood import log_likelihood
+from polyhop.lm.pocket.stepping import ASIDE
 from polyhop.lm.pocket.tasks import TASKS, do
 from polyhop.text import estimate_tokens
 
@@ -25,7 +26,7 @@ class Pocket:
     """The embedded language model. It answers from a request's task and typed fields, not from the rendered prompt.
 
     Deterministic: temperature, seed and sample change nothing in ``complete``. Log-probabilities come with the tasks
-    whose output holds a confidence: an answer is then one token, as likely as that.
+    whose output holds a confidence, and with a sentence: its answer is then one token, as likely as that.
     """
 
     name = "pocket"
@@ -37,12 +38,12 @@ class Pocket:
         Raises ``CapabilityError`` for a prompt task it does not know, naming those it does.
         """
         value = do(request.task, request.fields)
+        answer, sure = value.pop(ASIDE, (value.get("answer"), value.get("confidence")))
         text = orjson.dumps(value).decode()
         prompt = sum(estimate_tokens(message["content"]) for message in request.messages)
         await asyncio.sleep(0)  # let others run: a method may ask many things at once
         usage = TokenUsage(prompt_tokens=prompt, completion_tokens=estimate_tokens(text), estimated=True)
-        sure = value.get("confidence") if request.logprobs else None
-        tokens, logprobs = ((value["answer"],), (math.log(sure),)) if sure else (None, None)
+        tokens, logprobs = ((answer,), (math.log(sure),)) if sure and request.logprobs else (None, None)
         return Completion(text=text, value=value, tokens=tokens, logprobs=logprobs, usage=usage)
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:

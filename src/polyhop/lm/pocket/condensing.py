@@ -73,8 +73,8 @@ def _remembered(summary: str) -> memory.Memory:
 
 
 def verifying(fields: Fields) -> Value:
-    """A sentence is searched as it stands."""
-    return {"sub_question": fields["sentence"]}
+    """The question itself: a chain of this model's is a bare answer."""
+    return {"sub_question": fields["question"]}
 
 
 def edited(fields: Fields) -> Value:

@@ -213,6 +213,7 @@ _SKILLS: dict[str, Callable[[Fields], Value]] = {
     "toolformer.finish": acting.end,
     "tot_ir.propose": acting.propose,
     "tot_ir.value": acting.value,
+    "tot_ir.answer": acting.solve,
     "plan_solve_ir.plan": acting.plan,
     "plan_solve_ir.solve": acting.solve,
     "cot.sentence": stepping.sentence,

@@ -135,6 +135,8 @@ def unsure_spans(sentence: str, completion: Any, below: float) -> list[tuple[int
     """Where in a sentence its tokens less likely than ``below`` stand, neighbours as one; none where it is not told."""
     tokens, logprobs = completion.tokens or (), completion.logprobs or ()
     text = "".join(tokens)
+    if sentence not in text and text not in sentence:
+        return []
     shift = -text.rfind(sentence) if sentence in text else sentence.rfind(text)
     spans: list[tuple[int, int]] = []
     for token, logprob, end in zip(tokens, logprobs, accumulate(map(len, tokens)), strict=False):

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from polyhop.methods.lengths import cut_to_fit
+from polyhop.methods.reading import first_retrieved, fitting
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Decomposition, Response
 from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
@@ -55,19 +55,22 @@ async def plan_search_solve(
             for step in plan[:max_searches]:
                 group.create_task(look(step))
 
-    def fits(passages: list[Passage]) -> bool:
-        fields = {"question": question, "plan": plan, "passages": passages}
-        return run.prompt_tokens("plan_solve_ir.solve", options=options, **fields) <= context_tokens
-
-    passages = list(dict.fromkeys(passage for step in plan for passage in found.get(step, ())))
-    read = cut_to_fit(passages, fits, run)
-    response: Response = await run.ask(
-        "plan_solve_ir.solve", options=options, final=True, question=question, plan=plan, passages=read
+    hits = [found[step] for step in plan if step in found]
+    fields = fitting(
+        "plan_solve_ir.solve",
+        first_retrieved(hits, k * max_searches),
+        run,
+        options=options,
+        context_tokens=context_tokens,
+        question=question,
+        plan=plan,
     )
-    evidence = (Evidence(tuple(passages), response.answer),) if passages and response.answer else ()
+    response: Response = await run.ask("plan_solve_ir.solve", options=options, final=True, **fields)
+    passages = first_retrieved(hits, rank_limit)
+    evidence = (Evidence(passages, response.answer),) if passages and response.answer else ()
     return Answer(
         response.answer,
-        passages=tuple(passages[:rank_limit]),
+        passages=passages,
         evidence=evidence,
         supported=bool(evidence),
         statistics={"plan": len(plan), "searches": len(found)},

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from annotated_types import Ge
 
 from polyhop.methods.lengths import cut_oldest
+from polyhop.methods.reading import first_retrieved
 from polyhop.methods.registry import method
 from polyhop.methods.voting import majority, sampled
 from polyhop.prompts.tasks import Move, Response
@@ -39,7 +40,12 @@ if TYPE_CHECKING:
     from polyhop.engine import Run
 
 
-@method("react", paper="ReAct (Yao et al., 2023)", layers=lambda settings: int(settings["max_turns"]) + 1, needs=("retriever",))
+@method(
+    "react",
+    paper="ReAct (Yao et al., 2023)",
+    layers=lambda settings: int(settings["max_turns"]) + 1,
+    needs=("retriever",),
+)
 async def react(
     question: str,
     run: Run,
@@ -144,12 +150,12 @@ class Episode:
 
     def told(self, answer: str, rank_limit: int, **statistics: float) -> Answer:
         """The answer, resting on all that was found."""
-        passages = tuple(dict.fromkeys(passage for hits in self.found for passage in hits))
+        passages = first_retrieved(self.found, rank_limit)
         evidence = (Evidence(passages, answer),) if passages and answer else ()
         turns, searches = len(self.steps), len(self.found)
         return Answer(
             answer,
-            passages=passages[:rank_limit],
+            passages=passages,
             evidence=evidence,
             supported=bool(evidence),
             statistics={"turns": turns, "searches": searches, "lookups": turns - searches, **statistics},

@@ -97,10 +97,8 @@ async def passage_ensemble(
             likelihoods = await together(map(score, read))
 
     weights = softmax(run.similarity(question, [f"{passage.title}\n{passage.text}" for passage in read]))
-    masses = dict.fromkeys(wordings, 0.0)
-    for weight, likelihood in zip(weights, likelihoods, strict=True):
-        for answer, share in likelihood.items():
-            masses[answer] += weight * share
+    under = list(zip(weights, likelihoods, strict=True))
+    masses = {answer: sum(weight * likely.get(answer, 0.0) for weight, likely in under) for answer in wordings}
     best = max(masses, key=lambda answer: masses[answer], default="")
     run.note("ensemble", weights=dict(zip((p.id for p in read), weights, strict=True)), probabilities=masses)
     return Answer(
@@ -108,7 +106,7 @@ async def passage_ensemble(
         passages=tuple(hits[:rank_limit]),
         evidence=tuple(Evidence((passage,), replies[passage][0].answer or None) for passage in read),
         supported=bool(wordings),
-        confidence=masses.get(best, 0.0),
+        confidence=min(1.0, masses.get(best, 0.0)),
         statistics={"candidates": len(wordings)},
     )
 

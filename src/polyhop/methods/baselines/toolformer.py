@@ -21,10 +21,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from polyhop.methods.lengths import cut_oldest
+from polyhop.methods.reading import first_retrieved
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Continuation, Response
 from polyhop.text import normalise
-from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+from polyhop.types import Answer, Evidence, NonNegative, Positive
 
 if TYPE_CHECKING:
     from polyhop.engine import Run
@@ -75,11 +76,11 @@ async def toolformer(
     if not answer:
         response: Response = await write("toolformer.finish", final=True)
         answer = response.answer
-    passages: tuple[Passage, ...] = tuple(dict.fromkeys(passage for piece in written for passage in piece["passages"]))
+    passages = first_retrieved((piece["passages"] for piece in written), rank_limit)
     evidence = (Evidence(passages, answer),) if passages and answer else ()
     return Answer(
         answer,
-        passages=passages[:rank_limit],
+        passages=passages,
         evidence=evidence,
         supported=bool(evidence),
         statistics={"searches": len(written)},

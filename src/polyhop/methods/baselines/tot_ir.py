@@ -8,8 +8,8 @@ each new state is valued by itself as sure, likely or impossible, which count 20
 the best are kept. Of the paper's figures, those of its questions in words (Appendix B.1): 5 thoughts a state, 1 state
 kept. Settled here: a thought is a sub-question with the passages its search finds and the answer the valuation reads in
 them; a state is a path of thoughts. 3 steps, the turns of ToR §4.3; one value a state, greedy (the paper: ``values=3``,
-sampled). A sure state ends the search, and so does a step without a new thought. The best state is answered from by
-evidence fusion (ToR §3.3), as one piece; where the budget ended before any was valued, from all that was found.
+sampled). A sure state ends the search, and so does a step without a new thought. One call more answers from the best
+state's thoughts and passages; where the budget ended before any was valued, from all that was found.
 Passages are ranked the best state's first. Needs nothing beyond completion; more than one value, a model that samples.
 
 Example: "In which town was the leader of the Kon-Tiki expedition born?" Of the thoughts of step 1, "Who led the
@@ -19,15 +19,15 @@ Larvik: sure.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge
 
-from polyhop.methods.fusion import fuse
+from polyhop.methods.reading import fitting
 from polyhop.methods.registry import method
+from polyhop.methods.together import together
 from polyhop.prompts.tasks import Decomposition, Response, Valuation
 from polyhop.text import normalise
 from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from polyhop.calls import Options
     from polyhop.engine import Run
 
-T = TypeVar("T")
 WORTH = {"sure": 20.0, "likely": 1.0, "impossible": 0.001}
 
 
@@ -73,31 +72,32 @@ async def tree_of_thoughts(
     rank_limit: Positive = 15,  # ToR §4.2
 ) -> Answer:
     """Propose thoughts, search them, value the states they lead to, keep the best; answer from it (Algorithm 1)."""
+    options: Options = {"shots": shots}
     kept: list[State] = [()]
     found: list[Thought] = []
     valued = 0
 
+    def fitted(task: str, passages: Sequence[Passage], **fields: Any) -> dict[str, Any]:
+        """The fields of a call, as many of ``passages`` among them as ``context_tokens`` hold."""
+        fields["question"] = question
+        return fitting(task, passages, run, options=options, context_tokens=context_tokens, **fields)
+
     async def propose(state: State) -> list[State]:
         """G: the state with each of its next thoughts, searched."""
-        options: Options = {"shots": shots}
         proposed: Decomposition = await run.ask(
             "tot_ir.propose", options=options, question=question, history=_history(state), count=breadth
         )
         queries = _new(proposed.sub_questions, state)[:breadth]
-        hits = await _together([run.search(query, k) for query in queries])
+        hits = await together(run.search(query, k) for query in queries)
         return [(*state, Thought(query, tuple(of))) for query, of in zip(queries, hits, strict=True)]
 
     async def value(state: State) -> tuple[float, State]:
         """V: what the state is worth, and the state with its last thought's answer."""
         *before, last = state
-        options: Options = {"shots": shots, "temperature": temperature} if values > 1 else {"shots": shots}
-        fields: dict[str, Any] = {
-            "history": _history(before),
-            "sub_question": last.sub_question,
-            "passages": list(last.passages),
-        }
-        drawn: list[Valuation] = await _together(
-            [run.ask("tot_ir.value", options=options, question=question, **fields) for _ in range(values)]
+        fields = fitted("tot_ir.value", last.passages, history=_history(before), sub_question=last.sub_question)
+        drawing: Options = {**options, "temperature": temperature} if values > 1 else options
+        drawn: list[Valuation] = await together(
+            run.ask("tot_ir.value", options=drawing, **fields) for _ in range(values)
         )
         answer = next((each.answer for each in drawn if each.answer), None)
         grown = (*before, Thought(last.sub_question, last.passages, answer))
@@ -106,9 +106,9 @@ async def tree_of_thoughts(
     with run.gathering():
         for step in range(1, steps + 1):
             with run.branch("step", f"step {step}") as branch:
-                grown = [state for states in await _together([propose(state) for state in kept]) for state in states]
+                grown = [state for states in await together(propose(state) for state in kept) for state in states]
                 found += [state[-1] for state in grown]
-                ranked = sorted(await _together([value(state) for state in grown]), key=lambda pair: -pair[0])
+                ranked = sorted(await together(value(state) for state in grown), key=lambda pair: -pair[0])
                 valued += len(ranked)
                 if not ranked:
                     break
@@ -117,22 +117,21 @@ async def tree_of_thoughts(
                 if branch.verdict:
                     break
 
-    read = _passages(kept[0] or found)
-    analysis = " ".join(f"{thought.sub_question} {thought.answer}" for thought in kept[0] if thought.answer)
-    response: Response
-    if read:
-        pool = [Evidence(read, analysis or None)]
-        response = await fuse(question, pool, run, mode="evidence", context_tokens=context_tokens, shots=shots)
-    else:
-        response = await run.ask("answer.cot", options={"shots": shots}, final=True, question=question)
-    answered = [thought for thought in kept[0] if thought.passages and thought.answer]
+    best_state = kept[0]
+    response: Response = await run.ask(
+        "tot_ir.answer",
+        options=options,
+        final=True,
+        **fitted("tot_ir.answer", _passages(best_state or found), history=_history(best_state)),
+    )
+    answered = [thought for thought in best_state if thought.passages and thought.answer]
     evidence = tuple(Evidence(thought.passages, thought.answer) for thought in answered)
     return Answer(
         response.answer,
-        passages=_passages([*kept[0], *found])[:rank_limit],
+        passages=_passages([*best_state, *found])[:rank_limit],
         evidence=evidence,
         supported=bool(evidence and response.answer),
-        statistics={"steps": len(kept[0]), "searches": len(found), "states": valued},
+        statistics={"steps": len(best_state), "searches": len(found), "states": valued},
     )
 
 
@@ -153,10 +152,3 @@ def _passages(thoughts: Sequence[Thought]) -> tuple[Passage, ...]:
 
 def _history(state: Sequence[Thought]) -> list[dict[str, str | None]]:
     return [{"sub_question": thought.sub_question, "answer": thought.answer} for thought in state]
-
-
-async def _together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """All of it at once; the results in order."""
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(each) for each in work]
-    return [task.result() for task in tasks]

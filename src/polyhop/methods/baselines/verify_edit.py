@@ -8,9 +8,9 @@ it is. Else the likeliest chain with the majority's answer is edited: for each o
 passages searched for it, and the sentence that they answer it with; the edited rationale gives the answer anew.
 Settled here: 5 passages a sentence (the paper ranks the sentences of what it finds and keeps 3); the first 3 sentences
 are verified, one search each, and the others stand, as every baseline has at most 3 turns (the paper has no limit:
-raise ``max_turns``); a sentence stands, too, where nothing is found or the passages do not tell; where a sentence gets
-no question it is itself searched and asked; a majority without a rationale has nothing to edit and stands. Sentences
-are verified together, since none waits for another. Needs: a model that samples; log-probabilities choose the chain and
+raise ``max_turns``); a sentence stands, too, where nothing is found or the passages do not tell; one that gets no
+question is itself searched and asked; a chain without a rationale has its answer for its one sentence. Sentences are
+verified together, since none waits for another. Needs: a model that samples; log-probabilities choose the chain and
 settle ties, else the first does.
 
 Example: "In which town was the leader of the Kon-Tiki expedition born?" Five chains give four answers. The first says
@@ -83,11 +83,11 @@ async def verify_and_edit(
         final=False,
     )
     vote = majority(replies)
-    chain = sentences(likeliest(vote.winners).rationale or "") if vote.winners else []
     statistics = {"samples": vote.cast, "agreement": vote.share}
-    if vote.answer and (vote.share >= edit_below or not chain):
+    if vote.answer and vote.share >= edit_below:
         return Answer(vote.answer, confidence=vote.share, statistics={**statistics, "edited": 0})
 
+    chain = sentences(likeliest(vote.winners).rationale or vote.answer) if vote.answer else []
     with run.gathering():
         await together(map(verify, range(min(len(chain), max_turns))))
     response: Response = await run.ask(  # §3.5

@@ -50,7 +50,7 @@ _NUMBERED = re.compile(
     r"[^\w\n]{0,6}(?:relation(?:ship)?[ \t])?(\d{1,3})[ \t*]{0,3}[.):](?!\d)[ \t*]{0,3}", re.IGNORECASE
 )
 _OPENING = re.compile(r"\d{1,3}(?:\.\d{1,3})?(?![\w.])")
-_CLOSING = re.compile(r"(?<![\w.])(\d{1,3}(?:\.\d{1,3})?)(?:[ \t]?/[ \t]?10)?[ \t*.]{0,6}\Z")
+_CLOSING = re.compile(r"(?<![\w.-])(\d{1,3}(?:\.\d{1,3})?)(?:[ \t]?/[ \t]?10)?[ \t*.]{0,6}\Z")
 
 
 def _score(value: Any) -> float:

@@ -1,4 +1,5 @@
-"""The tasks of Tree of Thoughts with retrieval (Yao et al., 2023): to propose thoughts, and to value where they lead.
+"""The tasks of Tree of Thoughts with retrieval (Yao et al., 2023): to propose thoughts, to value where they lead, to
+answer from the best of it.
 
 ``history`` is ``[{"sub_question": str, "answer": str | None}]``, the thoughts of a state so far.
 """
@@ -12,6 +13,7 @@ from pydantic import Field, field_validator
 
 from polyhop.prompts.answers import something
 from polyhop.prompts.parsing import Malformed, after_label
+from polyhop.prompts.tasks.answers import Response, read_reasoned, write_reasoned
 from polyhop.prompts.tasks.base import Fields, Output, Task
 from polyhop.prompts.tasks.closed_book import Decomposition, read_decomposition, show_solved, write_decomposition
 
@@ -70,6 +72,15 @@ TASKS = (
         parse=read_valuation,
         write=write_valuation,
         default={"answer": None, "value": "impossible"},
+        show={"history": show_solved},
+    ),
+    Task(
+        "tot_ir.answer",
+        fields=("question", "history", "passages"),
+        output=Response,
+        parse=read_reasoned,
+        write=write_reasoned,
+        default={"answer": ""},
         show={"history": show_solved},
     ),
 )

@@ -1,0 +1,41 @@
+"""Bamboogle (Press et al., 2023), as its authors' sheet is exported: CSV, with a head of ``Question,Answer`` or none.
+
+    Who is the mother of the father of George Washington?,,,,Mildred Warner,Mildred Gale,
+
+Without a head the first column is the question; every other cell that is not empty is an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from polyhop.data.formats import Format, question_text, unique
+from polyhop.data.sources import Source
+from polyhop.types import Question
+
+_COLUMNS = {"question", "answer"}
+
+
+def read_bamboogle(row: Mapping[str, Any], number: int) -> Question:
+    """One row: the question and its answers.
+
+    >>> read_bamboogle({"1": "Who?", "5": "Ann", "6": "Anne"}, 4).answers
+    ('Ann', 'Anne')
+    """
+    first = "question" if "question" in row else "1"
+    answers = unique(value for name, value in row.items() if name != first and isinstance(value, str))
+    if not answers:
+        raise ValueError(f"no answer beside the question; the row has {len(row)} filled cells")
+    return Question(id=f"q{number}", text=question_text(row, first), answers=answers)
+
+
+def _recognise(row: Mapping[str, Any], source: Source) -> str | None:
+    if source.layout != "CSV":
+        return None
+    if "1" in row:
+        return "a table without a head, a question in its first column"
+    return "a table of 'Question' and 'Answer' alone" if set(row) == _COLUMNS else None
+
+
+BAMBOOGLE = Format("bamboogle", "Bamboogle's CSV", _recognise, lambda _: read_bamboogle)

@@ -1,0 +1,125 @@
+"""What a dataset holds, in numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from polyhop.data.sampling import hops
+from polyhop.text import normalise
+from polyhop.types import Passage, Question
+
+_LEVELS = ("type", "level", "answerable")
+
+
+@dataclass(slots=True)
+class DatasetStatistics:
+    """Counts of questions by kind, hops and what their metadata tells; lengths in words; what gold there is."""
+
+    questions: int = 0
+    by: dict[str, Counter[str]] = field(default_factory=dict)
+    question_words: list[int] = field(default_factory=list)
+    answer_words: list[int] = field(default_factory=list)
+    aliases: int = 0
+    unanswered: int = 0
+    yes_or_no: int = 0
+    with_gold: int = 0
+    with_supporting: int = 0
+    with_steps: int = 0
+    gold: GoldInCorpus | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values; shares of questions are 0 to 1."""
+        n = max(1, self.questions)
+        answered = max(1, self.questions - self.unanswered)
+        return {
+            "questions": self.questions,
+            "by": {name: dict(sorted(counts.items())) for name, counts in self.by.items()},
+            "question_words": _spread(self.question_words),
+            "answer_words": _spread(self.answer_words),
+            "answers": {
+                "without": self.unanswered,
+                "yes_or_no": self.yes_or_no / n,
+                "aliases_per_question": self.aliases / answered,
+            },
+            "with_gold_passages": self.with_gold / n,
+            "with_supporting_facts": self.with_supporting / n,
+            "with_steps": self.with_steps / n,
+            "gold_in_corpus": self.gold.to_dict() if self.gold else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class GoldInCorpus:
+    """Of ``passages`` different gold passages, how many a corpus has; and of how many ``questions`` it has them all."""
+
+    passages: int
+    found: int
+    questions: int
+    whole: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values; shares are 0 to 1."""
+        return {
+            "passages": self.passages,
+            "share_of_passages": self.found / max(1, self.passages),
+            "questions": self.questions,
+            "share_of_questions": self.whole / max(1, self.questions),
+        }
+
+
+def dataset_statistics(questions: Sequence[Question], corpus: Iterable[Passage] | None = None) -> DatasetStatistics:
+    """The numbers of a dataset, beside those of its gold in a corpus if one is given."""
+    found = DatasetStatistics(by={"kind": Counter(), "hops": Counter()})
+    for question in questions:
+        _count(question, found)
+    found.gold = gold_in_corpus(questions, corpus) if corpus is not None else None
+    return found
+
+
+def gold_in_corpus(questions: Iterable[Question], corpus: Iterable[Passage]) -> GoldInCorpus:
+    """The share of gold passages that a corpus has, by id where a question names ids, else by title."""
+    golds = [_gold(question) for question in questions]
+    wanted = {each for gold in golds for each in gold}
+    there = {each for passage in corpus for each in (("id", passage.id), ("title", passage.title)) if each in wanted}
+    asked = [gold for gold in golds if gold]
+    return GoldInCorpus(len(wanted), len(there), len(asked), sum(gold <= there for gold in asked))
+
+
+def _gold(question: Question) -> set[tuple[str, str]]:
+    if question.gold_ids:
+        return {("id", id) for id in question.gold_ids}
+    return {("title", title) for title in question.gold_titles}
+
+
+def _count(question: Question, found: DatasetStatistics) -> None:
+    found.questions += 1
+    found.by["kind"][question.kind] += 1
+    found.by["hops"][str(hops(question) or "unknown")] += 1
+    for name in _LEVELS:
+        if (value := question.metadata.get(name)) is not None:
+            found.by.setdefault(name, Counter())[str(value)] += 1
+    found.question_words.append(len(question.text.split()))
+    if question.answers:
+        found.answer_words.append(len(question.answers[0].split()))
+        found.aliases += len(question.answers) - 1
+        found.yes_or_no += normalise(question.answers[0]) in ("yes", "no")
+    else:
+        found.unanswered += 1
+    found.with_gold += bool(question.gold_ids or question.gold_titles)
+    found.with_supporting += bool(question.supporting)
+    found.with_steps += bool(question.steps)
+
+
+def _spread(lengths: Sequence[int]) -> dict[str, float] | None:
+    """Mean, median and most, in words.
+
+    >>> _spread([1, 2, 6])
+    {'mean': 3.0, 'median': 2, 'most': 6}
+    """
+    if not lengths:
+        return None
+    ordered = sorted(lengths)
+    return {"mean": sum(ordered) / len(ordered), "median": ordered[len(ordered) // 2], "most": ordered[-1]}

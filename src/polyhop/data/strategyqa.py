@@ -1,0 +1,78 @@
+"""StrategyQA's official files (Geva et al., 2021): questions of yes or no whose steps are implicit.
+
+    {"qid": "…", "term": "Mount Fuji", "question": "…?", "answer": true, "facts": ["…"],
+     "decomposition": ["How tall is Mount Fuji?", "Is #1 greater than …?"],
+     "evidence": [[[["Mount Fuji-18"]], ["operation"]]]}
+
+Three people each gave evidence, a paragraph ``Title-number`` where a step has any. The gold titles are those of the
+first who gave some; all of them stand in ``metadata["evidence_sets"]``. Steps have no answers of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from polyhop.data.formats import Format, known, question_id, question_text
+from polyhop.data.lines import json_type, strings_of
+from polyhop.data.sources import Source
+from polyhop.types import Question
+
+_NO_PARAGRAPH = frozenset({"operation", "no_evidence"})
+
+
+def read_strategyqa(row: Mapping[str, Any], number: int) -> Question:
+    """One record."""
+    answer = row.get("answer")
+    if answer is not None and not isinstance(answer, bool):
+        raise ValueError(f"'answer' is {json_type(answer)}, expected true or false")
+    sets = [titles for titles in map(_titles, _annotators(row)) if titles]
+    facts = row.get("facts")
+    return Question(
+        id=question_id(row, number),
+        text=question_text(row, "question"),
+        answers=() if answer is None else ("yes" if answer else "no",),
+        kind="boolean",
+        gold_titles=tuple(sets[0]) if sets else (),
+        steps=tuple({"question": step} for step in strings_of(row, "decomposition")),
+        metadata=known(
+            term=row.get("term"),
+            facts=[facts] if isinstance(facts, str) else list(strings_of(row, "facts")) or None,
+            evidence_sets=sets or None,
+        ),
+    )
+
+
+def _annotators(row: Mapping[str, Any]) -> list[Any]:
+    value = row.get("evidence")
+    if value is not None and not isinstance(value, list):
+        raise ValueError(f"'evidence' is {json_type(value)}, expected an array, one entry a person")
+    return value or []
+
+
+def _titles(evidence: Any) -> list[str]:
+    """The titles of the paragraphs one person named, each once.
+
+    >>> _titles([[["Yeah! (Usher song)-1", "Lil Jon-2"]], ["operation"], [["Lil Jon-7"]]])
+    ['Yeah! (Usher song)', 'Lil Jon']
+    """
+    return list(dict.fromkeys(title for name in _leaves(evidence) if (title := name.rpartition("-")[0])))
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    if isinstance(value, list):
+        for each in value:
+            yield from _leaves(each)
+    elif isinstance(value, str) and value not in _NO_PARAGRAPH:
+        yield value
+    elif not isinstance(value, str):
+        raise ValueError(f"'evidence' holds {json_type(value)}, expected names of paragraphs")
+
+
+def _recognise(row: Mapping[str, Any], _: Source) -> str | None:
+    if "qid" in row and "question" in row and row.keys() & {"facts", "decomposition", "term"}:
+        return "its records have 'qid', 'question' and 'facts', 'decomposition' or 'term'"
+    return None
+
+
+STRATEGYQA = Format("strategyqa", "StrategyQA's JSON", _recognise, lambda _: read_strategyqa)

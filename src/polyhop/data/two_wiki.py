@@ -1,0 +1,77 @@
+"""2WikiMultiHopQA's official files (Ho et al., 2020): HotpotQA's form and evidence triples.
+
+    {"_id": "…", "type": "compositional", "question": "…", "answer": "…", "answer_id": "Q36450",
+     "supporting_facts": [["Title", 0]], "evidences": [["Film", "director", "Person"]], "context": [...]}
+
+Aliases of the answer stand in the release's ``id_aliases.json`` (JSON lines: ``Q_id``, ``aliases``, ``demonyms``);
+where that file lies beside the questions they are gold answers too, as in the official scorer 1.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from polyhop.data.formats import Format, Read, known, triples_of, unique
+from polyhop.data.hotpotqa import read_hotpotqa
+from polyhop.data.lines import id_of, read_objects, require, strings_of
+from polyhop.data.sources import Source
+from polyhop.errors import DataError
+from polyhop.types import Question
+
+ALIASES = "id_aliases.json"
+
+
+def read_two_wiki(
+    row: Mapping[str, Any], number: int, *, aliases: Mapping[str, tuple[str, ...]] | None = None
+) -> Question:
+    """One record; ``aliases`` are those of an entity by its id."""
+    question = read_hotpotqa(row, number)
+    evidences = triples_of(row.get("evidences")) or None
+    more = (aliases or {}).get(str(row.get("answer_id")), ())
+    return replace(
+        question,
+        answers=unique((*question.answers, *more)) if question.answers else (),
+        metadata={
+            **question.metadata,
+            **known(evidences=evidences, evidences_id=row.get("evidences_id") or None, answer_id=row.get("answer_id")),
+        },
+    )
+
+
+def read_aliases(path: Path) -> dict[str, tuple[str, ...]]:
+    """The release's aliases by entity id.
+
+    Raises:
+        DataError: a line is malformed.
+    """
+    found = {}
+    for number, row in read_objects(path):
+        if isinstance(row, DataError):
+            raise row
+        try:
+            name = id_of(row, require(row, ("Q_id",)))
+            found[name] = unique((*strings_of(row, "aliases"), *strings_of(row, "demonyms")))
+        except ValueError as error:
+            raise DataError(str(error), path, number) from None
+    return found
+
+
+def _open(source: Source) -> Read:
+    beside = source.path.with_name(ALIASES)
+    return partial(read_two_wiki, aliases=read_aliases(beside)) if beside.is_file() else read_two_wiki
+
+
+def _recognise(row: Mapping[str, Any], source: Source) -> str | None:
+    if row.keys() & {"answers", "golden_answers"} or not row.keys() & {"_id", "id"}:
+        return None
+    if "evidences" not in row or not row.keys() & {"context", "supporting_facts"}:
+        return None
+    beside = f"; answer aliases from {ALIASES} beside it" if source.path.with_name(ALIASES).is_file() else ""
+    return f"its records have HotpotQA's fields and 'evidences'{beside}"
+
+
+TWO_WIKI = Format("2wiki", f"2WikiMultiHopQA's JSON; aliases from {ALIASES} beside it", _recognise, _open)

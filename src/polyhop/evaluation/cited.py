@@ -1,0 +1,88 @@
+"""What an answer rests on, in the terms that benchmarks score: passages, sentences of them, triples.
+
+No method is asked for supporting facts. Read off its answer instead, by a rule of ours: of each passage it cites, the
+sentence that holds the citation's span; without a span, the sentence that shares most words with question and answer,
+the first of several. A corpus tells where sentences begin in ``Passage.metadata["sentences"]``: the sentences
+themselves, or the places in the text where they begin.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from polyhop.methods.graph import QuestionGraph
+from polyhop.metrics.facts import Fact, Triple
+from polyhop.text import content_words
+from polyhop.trace import Note
+from polyhop.types import Answer, Passage
+
+
+def cited_passages(answer: Answer) -> list[Passage]:
+    """The passages of an answer's citations, in their order, each once."""
+    known = _known(answer)
+    return list(dict.fromkeys(known[each.passage_id] for each in answer.citations if each.passage_id in known))
+
+
+def cited_facts(question: str, answer: Answer) -> list[Fact] | None:
+    """The cited sentences as (title, number); None where the corpus does not tell where sentences begin."""
+    known = _known(answer)
+    starts = {name: found for name, passage in known.items() if (found := sentence_starts(passage))}
+    if not starts:
+        return None
+    facts = []
+    for citation in answer.citations:
+        if begins := starts.get(citation.passage_id):
+            passage = known[citation.passage_id]
+            if citation.start is not None:
+                number = max(0, bisect_right(begins, citation.start) - 1)
+            else:
+                number = _likest(passage.text, begins, f"{question} {answer.text}")
+            facts.append((passage.title, number))
+    return list(dict.fromkeys(facts))
+
+
+def sentence_starts(passage: Passage) -> list[int]:
+    """Where the sentences of a passage begin in its text; [] where it does not say, or says what does not fit.
+
+    >>> sentence_starts(Passage("1", "T", "One. Two.", metadata={"sentences": ["One.", " Two."]}))
+    [0, 5]
+    """
+    told = passage.metadata.get("sentences")
+    if not isinstance(told, Sequence) or isinstance(told, str):
+        return []
+    if all(isinstance(place, int) for place in told):
+        return sorted(told)
+    starts, end = [], 0
+    for sentence in map(str, told):
+        start = passage.text.find(sentence.strip(), end)
+        if start < 0:
+            return []
+        starts.append(start)
+        end = start + len(sentence.strip())
+    return starts
+
+
+def bound_triples(answer: Answer) -> list[Triple] | None:
+    """The triplets of GE-Reasoning's graph whose variables all came to be bound; None of a method without a graph."""
+    graphs = (call.output for call in answer.trace.calls if call.task == "ge.graph" and call.output is not None)
+    if (told := next(graphs, None)) is None:
+        return None
+    notes = (step.data for step in answer.trace.steps if isinstance(step, Note) and step.name == "binding")
+    bindings = {int(str(data["variable"]).removeprefix("#")): str(data["answer"]) for data in notes}
+    graph = replace(QuestionGraph.of(told["triplets"]), bindings=bindings)
+    shown = [graph.shown(triplet) for triplet in graph.triplets if not graph.unbound(triplet)]
+    return [(each["head"], each["relation"], each["tail"]) for each in shown]
+
+
+def _known(answer: Answer) -> dict[str, Passage]:
+    evidence = (passage for piece in answer.evidence for passage in piece.passages)
+    return {passage.id: passage for passage in (*answer.passages, *evidence)}
+
+
+def _likest(text: str, begins: Sequence[int], wanted: str) -> int:
+    words = set(content_words(wanted))
+    shared = [len(words.intersection(content_words(text[start:end]))) for start, end in pairwise([*begins, len(text)])]
+    return max(range(len(shared)), key=lambda number: (shared[number], -number))

@@ -1,0 +1,285 @@
+"""Named profiles of metrics, each as one paper's or benchmark's own script computes them.
+
+Toolkits disagree on what F1 or recall is. A profile's metrics carry its name (``hotpot.f1``, ``squad.f1``); those of
+``default`` and ``recall``, which are ours, carry none. Scores are per question, 0 to 1, and never rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from polyhop.errors import UnknownName
+from polyhop.metrics import official
+from polyhop.metrics.answers import (
+    FEVER_LABELS,
+    contains,
+    cover_em,
+    cover_em_token,
+    exact_match,
+    f1,
+    label_accuracy,
+    squad_f1,
+)
+from polyhop.metrics.predictions import Prediction
+from polyhop.metrics.rankings import RECALL_AT, score_answer_rank, score_gold
+from polyhop.metrics.rouge import best_rouge_l, rouge_l
+from polyhop.types import Question
+
+Scores: TypeAlias = dict[str, float]
+Score: TypeAlias = Callable[[Sequence[Prediction]], list[Scores]]
+
+GOLD_ANSWERS = "questions with gold answers, and a method that gives one"
+GOLD_PASSAGES = "questions with gold passages"
+SPANS = "questions whose gold answer is a span"
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One way to score a run. ``score`` takes all its predictions, since some metrics pair questions, and gives each
+    its scores. ``needs``: for the metrics of one name (or of a name that begins so), what must be there for them.
+    """
+
+    name: str
+    metrics: tuple[str, ...]
+    source: str
+    traps: str
+    score: Score
+    needs: Mapping[str, str] = field(default_factory=lambda: {"": GOLD_ANSWERS})
+    bare: bool = False
+
+    def told(self, metric: str) -> str:
+        """A metric's name in a report."""
+        return metric if self.bare else f"{self.name}.{metric}"
+
+    def lacking(self, metric: str) -> str:
+        """What a metric that no question has would need."""
+        fitting = [start for start in self.needs if metric.startswith(start)]
+        return self.needs[max(fitting, key=len)]
+
+
+def _each(score: Callable[[Prediction], Scores]) -> Score:
+    return lambda predictions: [score(each) for each in predictions]
+
+
+def _answers(*, kinds: Iterable[str] = (), **metrics: Callable[[str, Sequence[str]], float]) -> Score:
+    """Metrics of an answer beside the gold ones; of questions of these kinds alone, where some are given."""
+    only = frozenset(kinds)
+
+    def score(each: Prediction) -> Scores:
+        if not each.is_scored or (only and each.question.kind not in only):
+            return {}
+        return {name: metric(each.text, each.question.answers) for name, metric in metrics.items()}
+
+    return _each(score)
+
+
+def score_answer(prediction: str, question: Question) -> Scores:
+    """``em``, ``f1`` and ``cover_em`` of a prediction, and ``rouge_l`` (F, best over the gold answers) where a long one
+    is asked for; nothing for a question without gold answers."""
+    if not question.answers:
+        return {}
+    golds = question.answers
+    scores = {
+        "em": exact_match(prediction, golds),
+        "f1": f1(prediction, golds),
+        "cover_em": cover_em(prediction, golds),
+    }
+    if question.kind == "long":
+        scores["rouge_l"] = max(rouge_l(prediction, answer) for answer in golds)
+    return scores
+
+
+def _default(each: Prediction) -> Scores:
+    scores = score_answer(each.text, each.question) if each.answers else {}
+    ranked = score_gold(each.passages, each.question) | score_answer_rank(each.answer_rank, each.question)
+    return scores | ranked
+
+
+def _recall(each: Prediction) -> Scores:
+    return score_gold(each.passages, each.question)
+
+
+def _promptrank(each: Prediction) -> Scores:
+    gold = score_gold(each.passages, each.question, PROMPTRANK_AT)
+    found = score_answer_rank(each.answer_rank, each.question, PROMPTRANK_AT)
+    return {name.replace("recall_all", "r"): value for name, value in gold.items() if "_all@" in name} | found
+
+
+def _tor(each: Prediction) -> Scores:
+    scores = score_gold(each.passages, each.question, (15,))
+    return {"recall@15": scores["recall_mean@15"]} if scores else {}
+
+
+def _at(names: Iterable[str], ks: Iterable[int]) -> tuple[str, ...]:
+    return tuple(f"{name}@{k}" for k in ks for name in names)
+
+
+PROMPTRANK_AT = (2, 10, 20)
+_RECALLS = ("recall_mean", "recall_all", "recall_any")
+_RANKED = {"recall": GOLD_PASSAGES, "r@": GOLD_PASSAGES, "ar": SPANS}
+_FACTS = (
+    "supporting facts in the dataset, and a corpus that tells where a passage's sentences begin "
+    "(metadata: sentences), as one made of a dataset's contexts does"
+)
+_TRIPLES = "evidence triples in the dataset, and a method that puts its answer together from triplets (ge)"
+_HOTPOT = ("em", "f1", "prec", "recall")
+_FACT_METRICS = {"": GOLD_ANSWERS, "sp_": _FACTS, "joint_": _FACTS}
+
+PROFILES: dict[str, Profile] = {
+    profile.name: profile
+    for profile in (
+        Profile(
+            "default",
+            ("em", "f1", "cover_em", "rouge_l", *_at(_RECALLS, RECALL_AT), *_at(("ar", "ar_comparison"), RECALL_AT)),
+            "ours: HotpotQA's EM and F1, SearChain's cover-EM, recall of gold passages and of the answer",
+            "rouge_l only for questions of kind long",
+            _each(_default),
+            {"": GOLD_ANSWERS, "rouge_l": "questions of kind long", **_RANKED},
+            bare=True,
+        ),
+        Profile(
+            "hotpot",
+            (*_HOTPOT, *(f"sp_{name}" for name in _HOTPOT), *(f"joint_{name}" for name in _HOTPOT)),
+            "HotpotQA's hotpot_evaluate_v1.py (Yang et al., 2018)",
+            "yes, no and noanswer get no partial credit; two empty texts are equal, but F1 is 0",
+            official.hotpot,
+            _FACT_METRICS,
+        ),
+        Profile(
+            "2wiki",
+            tuple(f"{part}{name}" for part in ("", "sp_", "evi_", "joint_") for name in _HOTPOT),
+            "2WikiMultiHopQA's 2wikimultihop_evaluate_v1.1.py (Ho et al., 2020)",
+            "joint holds evidence too; titles in lower case; triples without punctuation, but with articles",
+            official.two_wiki,
+            {**_FACT_METRICS, "evi_": _TRIPLES, "joint_": f"{_FACTS}; {_TRIPLES}"},
+        ),
+        Profile(
+            "musique",
+            ("answer_em", "answer_f1", "support_f1", "answerability", *official.GROUPED),
+            "MuSiQue's evaluate_v1.0.py (Trivedi et al., 2022)",
+            "no guard for yes and no; answer and support over answerable questions alone; group scores over pairs, "
+            "an answerable question and its twin, both judged right or 0; answerability (ours): the share judged right",
+            official.musique,
+            {
+                "": GOLD_ANSWERS,
+                "support": GOLD_PASSAGES,
+                "answerability": "questions of which some are unanswerable",
+                "group": "answerable questions with their unanswerable twins",
+            },
+        ),
+        Profile(
+            "squad",
+            ("em", "f1"),
+            "SQuAD 2.0's evaluation (Rajpurkar et al., 2018)",
+            "no guard for yes and no; F1 of two texts without a token is 1",
+            _answers(em=exact_match, f1=squad_f1),
+        ),
+        Profile(
+            "cover-em",
+            ("cover_em",),
+            "SearChain (Xu et al., 2024)",
+            "gold within the answer, inside a word too; yes, no and labels as whole words; an empty gold never",
+            _answers(cover_em=cover_em),
+        ),
+        Profile(
+            "cover-em-token",
+            ("cover_em",),
+            "ours",
+            "gold within the answer as whole tokens; an empty gold never",
+            _answers(cover_em=cover_em_token),
+        ),
+        Profile(
+            "flashrag",
+            ("em", "f1", "acc"),
+            "FlashRAG's metrics.py (Jin et al., 2024)",
+            'accuracy is containment: "no" is part of "Norway", an empty gold of everything',
+            _answers(em=exact_match, f1=f1, acc=contains),
+        ),
+        Profile(
+            "promptrank",
+            _at(("r", "ar", "ar_comparison"), PROMPTRANK_AT),
+            "PromptRank (Khalifa et al., 2023)",
+            "R@k wants all gold passages; AR@k leaves out yes, no and comparisons (ar_comparison keeps the latter)",
+            _each(_promptrank),
+            _RANKED,
+        ),
+        Profile(
+            "recall",
+            _at(_RECALLS, RECALL_AT),
+            "ours",
+            "by passage id where the question has ids, else by title; a gold passage named twice is one",
+            _each(_recall),
+            _RANKED,
+            bare=True,
+        ),
+        Profile(
+            "tor",
+            ("recall@15",),
+            "Tree of Reviews (Jiang et al., 2024)",
+            "mean share of gold in the first 15, not whether all are there",
+            _each(_tor),
+            _RANKED,
+        ),
+        Profile(
+            "fever",
+            ("accuracy",),
+            "FEVER's label accuracy (Thorne et al., 2018)",
+            "the label an answer begins with, else the only one it holds, as whole tokens; two labels are none",
+            _answers(kinds=("fact",), accuracy=lambda text, golds: label_accuracy(text, golds, FEVER_LABELS)),
+            {"": "questions of kind fact, with gold labels"},
+        ),
+        Profile(
+            "strategyqa",
+            ("accuracy",),
+            "StrategyQA's accuracy (Geva et al., 2021)",
+            "yes or no as for labels: what the answer begins with, else the only one it holds",
+            _answers(kinds=("boolean",), accuracy=lambda text, golds: label_accuracy(text, golds, ("yes", "no"))),
+            {"": "questions of kind boolean, with gold answers"},
+        ),
+        Profile(
+            "rouge-l",
+            ("f",),
+            "ROUGE-L F (Lin, 2004) as Google's rouge-score computes it, the best over the references (ELI5)",
+            "ASCII letters and digits alone are words; no stemming",
+            _answers(f=best_rouge_l),
+        ),
+    )
+}
+"""Every profile by its name."""
+
+DEFAULT = "default"
+
+
+def profiles_named(names: str | Iterable[str]) -> tuple[str, ...]:
+    """The profiles of ``"hotpot,recall"`` or of names; ``UnknownName`` lists them all.
+
+    >>> profiles_named("hotpot, recall")
+    ('hotpot', 'recall')
+    """
+    given = names.split(",") if isinstance(names, str) else names
+    wanted = tuple(dict.fromkeys(name.strip() for name in given if name.strip()))
+    for name in wanted or ("",):
+        if name not in PROFILES:
+            raise UnknownName("metric profile", name, PROFILES)
+    return wanted
+
+
+def score(predictions: Sequence[Prediction], names: Iterable[str] = (DEFAULT,)) -> tuple[list[Scores], dict[str, str]]:
+    """Every prediction's scores by the profiles, and why a metric of theirs is on no question, by the metric's name
+    (``default`` takes what there is).
+
+    A metric that some questions lack (no gold, another kind) is a mean over the others.
+    """
+    rows: list[Scores] = [{} for _ in predictions]
+    missing: dict[str, str] = {}
+    for profile in (PROFILES[name] for name in names):
+        for row, scores in zip(rows, profile.score(predictions), strict=True):
+            row |= {profile.told(name): value for name, value in scores.items()}
+        if profile.name == DEFAULT:
+            continue
+        found = set().union(*rows)
+        absent = [name for name in profile.metrics if profile.told(name) not in found]
+        missing |= {profile.told(name): f"needs {profile.lacking(name)}" for name in absent}
+    return rows, missing

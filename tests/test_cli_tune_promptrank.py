@@ -1,0 +1,133 @@
+"""``polyhop tune promptrank`` as a person meets it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from polyhop.cli import main
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Cli = Callable[..., Result]
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    def run(*arguments: str | Path) -> Result:
+        monkeypatch.setattr(sys, "argv", ["polyhop", "tune", "promptrank", *map(str, arguments)])
+        monkeypatch.setenv("COLUMNS", "120")
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        return Result(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> tuple[str | Path, ...]:
+    """The shipped passages and questions, three instructions, and few values."""
+    (tmp_path / "mine.txt").write_text("Ask.\nNow the question, in the words of the documents:\n")
+    given = ("--dataset", "demo", "--corpus", "demo", "--limit", "4", "--temperatures", "1,1.4")
+    return (*given, "--instructions", tmp_path / "mine.txt")
+
+
+def test_it_tells_what_was_tried_and_keeps_what_was_found(cli: Cli, demo: Any, tmp_path: Path) -> None:
+    file, work = tmp_path / "tuned.json", tmp_path / "work"
+    more = ("--demos", "2", "--reader", "pocket", "--weights", "0.5,0.9", "-o", "first=20", "--work", work)
+    told = cli(*demo, *more, "--out", file)
+    assert told.code == 0, told.err
+    for line in (
+        "(the prompt file's)",
+        "(none)",
+        "Ask.",
+        "R@2 of 2 candidates: mean",
+        "(the defaults)",
+        "found: first",
+    ):
+        assert line in told.out
+    assert told.out.count("best\n") == 4
+    assert "on the questions it was chosen by; confirm it on others" in told.out
+    assert "56/56 questions" in told.err
+    assert f"--method promptrank --set-from {file}" in told.err
+    kept = json.loads(file.read_text())
+    assert kept["method"] == "promptrank"
+    assert kept["settings"]["first"] == 20
+    assert kept["settings"]["path_weight"] in (0.5, 0.9)
+    assert kept["fitted_on"]["questions"] == 4
+    again = json.loads(cli(*demo, *more, "--json").out)
+    assert again["settings"] == kept["settings"]
+    assert list(again["stages"]) == ["instruction", "temperature", "demonstrations", "path_weight"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-o", "temperature=2"], "temperature is what is tuned"),
+        (["-o", "demos=2"], "demos is what is tuned"),
+        (["--temperatures", "1,hot"], "temperature='hot'"),
+        (["--demos", "3"], "demos=3"),
+        (["--instructions", "nowhere.txt"], "nowhere.txt: the instructions cannot be read"),
+        (["--generate", "20"], "--generate and --generator go together"),
+        (["--generate", "20", "--generator", "hf:t5"], "give one of them"),
+        (["--objective", "bleu"], "unknown objective 'bleu'"),
+        (["--lm", "openia:x"], "unknown language model"),
+    ],
+)
+def test_wrong_use_is_named_and_exits_2(cli: Cli, demo: Any, arguments: list[str], message: str) -> None:
+    told = cli(*demo, *arguments)
+    assert told.code == 2, told
+    assert message in told.err
+    assert not told.out
+
+
+def test_a_generator_is_a_model_that_fills_gaps(cli: Cli, demo: Any) -> None:
+    told = cli(*demo[:-2], "--generate", "3", "--generator", "pocket")
+    assert told.code == 2
+    assert "a T5 that fills gaps writes instructions, as in hf:t5-base" in told.err
+
+
+def test_generated_instructions_are_kept_and_not_made_again(
+    cli: Cli, demo: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+
+    class Filler:
+        def __init__(self, name: str) -> None:
+            opened.append(name)
+
+        def __call__(self, text: str, count: int, seed: int) -> list[list[str]]:
+            return [[f"read {n}", "ask a"] for n in range(count)]
+
+    monkeypatch.setattr("polyhop.lm.hf.filling.SpanFiller", Filler)
+    arguments = (*demo[:-2], "--generate", "3", "--generator", "hf:t5-base", "--work", tmp_path / "work", "--json")
+    found = [json.loads(cli(*arguments).out) for _ in range(2)]
+    assert found[0] == found[1]
+    assert opened == ["t5-base"]
+    tried = [trial["settings"]["instruction"] for trial in found[0]["stages"]["instruction"]["trials"]]
+    assert tried[2] == "after: Read 0 documents above, then ask a question that they answer."
+    assert len(tried) == 5
+
+
+def test_an_interrupt_says_how_to_go_on(cli: Cli, demo: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*given: Any, **more: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("polyhop.cli.tune_promptrank.tune_promptrank", stopped)
+    told = cli(*demo, "--work", tmp_path / "work")
+    assert told.code == 130
+    assert f"the same command goes on where it was: {tmp_path / 'work'}" in told.err
+    assert "no --work" in cli(*demo).err
