@@ -68,7 +68,7 @@ $(ALL): | python-ok
 	test -x .venv-all/bin/python && .venv-all/bin/python -m pip --version >/dev/null 2>&1 || { rm -rf .venv-all; $(PYTHON) -m venv .venv-all; }
 	rm -f .venv-all/.all-*
 	.venv-all/bin/python -m pip install --quiet '$(TORCH)'
-	.venv-all/bin/python -m pip install --quiet --editable '.[all,test]'
+	.venv-all/bin/python -m pip install --quiet --editable '.[all,test,agreement]'
 	touch $@
 
 python-ok:

@@ -106,7 +106,7 @@ def test_gzip_and_limit(tmp_path: Path) -> None:
             "'supporting_facts' holds 'T', expected [title, ",
         ),
         (b'{"question": "Who?", "supporting_facts": 3}', "'supporting_facts' is a number, expected an array"),
-        (b'{"question": "Who?", "decomposition": ["a"]}', "the decomposition is not an array of objects"),
+        (b'{"question": "Who?", "decomposition": [3]}', "the decomposition is not an array of objects"),
         (b'{"question": "Who?", "metadata": "m"}', "'metadata' is a string, expected an object"),
         (b'{"question": "Who?", "id": "a"}', "duplicate id 'a'; first on line 1"),
     ],
@@ -127,9 +127,9 @@ def test_missing_empty_and_foreign_files_say_so(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_bytes(b"")
     with pytest.raises(DataError, match="no questions in it"):
         read_questions(tmp_path / "empty.jsonl")
-    (tmp_path / "array.json").write_text('[{"question": "Who?"}]')
-    with pytest.raises(DataError, match=r"unknown format of questions: begins with b'\[.*JSON lines"):
-        read_questions(tmp_path / "array.json")
+    (tmp_path / "notes.txt").write_text("Who wrote Emma?")
+    with pytest.raises(DataError, match=r"unknown format of questions: begins with b'Who.*Accepted: JSON lines"):
+        read_questions(tmp_path / "notes.txt")
 
 
 @pytest.mark.shared

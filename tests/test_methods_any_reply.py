@@ -42,6 +42,16 @@ CASES: dict[str, tuple[dict[str, Any], int]] = {
     "tot-ir": ({"steps": 2, "breadth": 2, "keep": 2}, (1 + 2) + (2 + 4) + 1),
     # hops; samples
     "dsp": ({"max_turns": 3, "samples": 2}, 3 + 2),
+    # candidates, a summary and a validity for each, both orders of their pairs
+    "sure": ({"candidates": 3}, 1 + 3 + 3 + 6),
+    # the summary; the answer
+    "recomp": ({}, 1 + 1),
+    # an answer a passage
+    "replug": ({"k": 3}, 3),
+    # samples; a question and an edit a sentence; the answer
+    "verify-edit": ({"samples": 3, "edit_below": 2, "max_turns": 2}, 3 + 2 * 2 + 1),
+    # entities, relations stated and inferred, scores; the answer
+    "era-cot": ({}, 4 + 1),
 }
 """A method's settings and its most calls, each of which may be asked once more."""
 

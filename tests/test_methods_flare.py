@@ -62,7 +62,7 @@ async def test_an_unsure_sentence_is_searched_for_and_written_anew() -> None:
     answer, model = await flare(told(MADE), told(OSLO, "Oslo"), told(ROME), told(LAST))
     assert searched(answer) == [("Q", 5), ("Ann is from.", 5)]
     assert [seen(call) for call in model.calls] == [
-        "a b c d e |",  # q1 = x: the first sentence from the question's passages
+        "a b c d e |",  # the first sentence from the question's passages
         f"| {MADE}",  # tried without any passage
         f"g a | {MADE}",  # written anew from the newest passages alone
         f"| {MADE} {ROME}",
@@ -82,8 +82,14 @@ async def test_a_sure_sentence_stands_without_a_search() -> None:
     assert answer.text == "Rome"
 
 
-async def test_the_first_sentence_is_not_tried() -> None:
-    answer, model = await flare(told(LAST, "Rome"))
+async def test_the_first_sentence_is_tried_from_the_questions_passages() -> None:
+    answer, model = await flare(told(OSLO, "Oslo"), told(ROME), told(LAST))
+    assert searched(answer) == [("Q", 5), ("Ann is from.", 5)]
+    assert [seen(call) for call in model.calls] == ["a b c d e |", "g a |", f"| {ROME}"]
+
+
+async def test_an_unsure_answer_stands_where_no_search_is_left() -> None:
+    answer, model = await flare(told(LAST, "Rome"), max_turns=1)
     assert (len(model.calls), searched(answer), answer.text) == (1, [("Q", 5)], "Rome")
     assert answer.confidence == pytest.approx(0.1)
 

@@ -71,7 +71,8 @@ async def test_each_action_is_observed_until_the_model_finishes() -> None:
     assert names(answer.passages) == "a b c d e g"  # in the order first retrieved
     assert evidence(answer) == [("a b c d e g", "Rome")]
     assert answer.statistics == {"turns": 2, "searches": 2, "lookups": 0}
-    assert [step.label for step in answer.trace.steps if isinstance(step, Branch)] == ["Search[maker]", "Search[Ann]"]
+    branches = [(step.label, step.verdict) for step in answer.trace.steps if isinstance(step, Branch)]
+    assert branches == [("Search[maker]", "observed"), ("Search[Ann]", "observed")]
 
 
 async def test_observations_stand_after_their_actions() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from polyhop.errors import UsageError
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.types import Passage
+from tests.kit import tiny
 from tests.kit.play import play
 from tests.kit.scene import evidence, names
 
@@ -152,3 +154,39 @@ async def test_pocket_reads_its_own_summary(compress: str) -> None:
     async with Pipeline(corpus, "recomp", lm="pocket", compress=compress) as qa:
         answer = await qa.aask("Who directed Alien?")
     assert (answer.text, answer.supported) == ("Ridley Scott", True)
+
+
+OWN = """+++
+role = "compressor"
+max_tokens = 12
+shots = 0
++++
+
+# Output
+
+# Input
+Question: {question} Document: {passages} Summary:
+"""
+"""A prompt of the form that a sequence-to-sequence compressor was trained on."""
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize("seed", [0, 4])  # with random weights, one writes nothing, the other the same over and over
+async def test_a_sequence_to_sequence_checkpoint_compresses(tmp_path: Path, seed: int) -> None:
+    pytest.importorskip("torch").set_num_threads(1)
+    pytest.importorskip("transformers")
+    checkpoint, prompts = tiny.make(tmp_path / "t5", "t5", seed=seed), tmp_path / "prompts"
+    prompts.mkdir()
+    (prompts / "recomp.compress.md").write_text(OWN)
+    reader = ScriptedLM(script())
+    lm: dict[str, Any] = {"default": reader, "compressor": f"hf:{checkpoint}"}
+    given: dict[str, Any] = {"retriever": lambda query, k: CORPUS[:k], "cache": False}
+    async with Pipeline(method="recomp", lm=lm, prompts=prompts, **given) as qa:
+        answer = await qa.aask(QUESTION)
+    *wrote, read = answer.trace.calls
+    assert {(call.task, call.model) for call in wrote} == {("recomp.compress", f"hf:{checkpoint}")}
+    if summary := wrote[0].text.strip():
+        assert (read.task, len(wrote), answer.text) == ("recomp.answer", 1, "Larvik")
+        assert read.fields["summary"] in summary  # without quotes and marks around it
+    else:
+        assert (read.task, len(wrote), answer.text) == ("answer.direct", 2, "known")

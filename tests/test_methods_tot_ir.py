@@ -77,7 +77,7 @@ async def test_thoughts_are_proposed_searched_and_valued_and_the_best_is_carried
         "answer P=Ann S=Rome: a b d",
     ]
     assert searched(answer) == ["P", "R", "S", "T"]
-    assert steps(answer) == [None, "sure"]  # a sure state ends the search
+    assert steps(answer) == ["go on", "sure"]  # a sure state ends the search
     assert (answer.text, answer.supported, answer.usage.layers) == ("Rome", True, 5)
     assert evidence(answer) == [("a b", "Ann"), ("d a", "Rome")]
     assert names(answer.passages) == "a b d c e"  # the best state's first
@@ -145,7 +145,7 @@ async def test_values_are_added_up() -> None:
     tree = Tree({"": "P R"}, {"P": "likely likely likely", "R": "impossible sure impossible"}, {"R": "b"})
     answer, model = await play("tot-ir", tree, hits=HITS, values=3, steps=1, temperature=0.4)
     assert evidence(answer) == [("c", "b")]
-    assert steps(answer) == [None]  # sure only where every value says so
+    assert steps(answer) == ["go on"]  # sure only where every value says so
     drawn = [call for call in model.calls if call.task == "tot_ir.value"]
     assert [(call.temperature, call.sample) for call in drawn] == [(0.4, n) for n in range(3)] * 2
     assert answer.usage.layers == 3
@@ -188,6 +188,7 @@ async def test_a_step_without_a_new_thought_ends_the_search() -> None:
     answer, _ = await play("tot-ir", tree, hits=HITS)
     assert tree.transcript == ["propose 5:", "value P: a b", "propose 5: P=x", "answer P=x: a b"]
     assert answer.statistics == {"steps": 1, "searches": 1, "states": 1}
+    assert steps(answer) == ["go on", "no thought"]
 
 
 async def test_without_a_thought_the_model_answers_alone() -> None:

@@ -32,7 +32,8 @@ def fields(question: str, given_: list[Passage], analysis: str | None, mode: str
     resp = {"sub_question": question, "asked": [question], "rejected": analysis, "memory": memory}
     given = {"question": question, "passages": given_, "thoughts": True, "evidence": evidence, "mode": mode}
     graph, condensed = ge_fields(question, given_, analysis), summary_fields(question, given_, analysis)
-    return given | chat | resp | graph | condensed | {"conclude": mode == "paragraph"}
+    acted = acting_fields(question, given_, analysis)
+    return given | chat | resp | graph | condensed | acted | {"conclude": mode == "paragraph"}
 
 
 def summary_fields(question: str, given_: list[Passage], analysis: str | None) -> dict[str, Any]:
@@ -40,6 +41,12 @@ def summary_fields(question: str, given_: list[Passage], analysis: str | None) -
     told = {"candidate": analysis or "a", "summary": " ".join(texts), "summaries": [*texts, question][:2], "count": 2}
     told |= {"reasoning": [f"{question}? {text}" for text in texts], "phrase": analysis or "a"}
     return {**told, "sentence": question, "rationale": " ".join(texts), "entities": texts}
+
+
+def acting_fields(question: str, given_: list[Passage], analysis: str | None) -> dict[str, Any]:
+    step = {"thought": analysis, "action": "Search", "argument": question, "text": analysis, "query": question}
+    steps = [{**step, "passages": given_[:number]} for number in range(len(given_))]
+    return {"steps": steps, "written": steps, "plan": [question, analysis or "a"]}
 
 
 def ge_fields(question: str, given_: list[Passage], analysis: str | None) -> dict[str, Any]:

@@ -6,28 +6,40 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from polyhop.errors import BudgetSpent, SettingError
+from polyhop.prices import Prices
 
 T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
 
+LIMITS = ("max_calls", "max_tokens", "max_seconds", "max_cost")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """Limits on one question, None for none. One call of ``max_calls`` is kept for the method's final one;
-    ``max_tokens`` and ``max_seconds`` stop the gathering, the final call may go past them."""
+    """Limits on one question, None for none. One call of ``max_calls`` is kept for the method's final one; the others
+    stop the gathering, and the final call may go past them. ``max_cost`` is in the currency of ``prices``."""
 
     max_calls: int | None = None
     max_tokens: int | None = None
     max_seconds: float | None = None
+    max_cost: float | None = None
+    prices: Prices | None = None
 
     def __post_init__(self) -> None:
-        for name in ("max_calls", "max_tokens", "max_seconds"):
+        for name in LIMITS:
             value = getattr(self, name)
-            if value is not None and value <= 0:
+            if value is not None and not value > 0:
                 raise SettingError(f"{name}={value}: must be above 0")
+        if self.max_cost is not None and self.prices is None:
+            raise SettingError(f"max_cost={self.max_cost}: give the prices of tokens too (prices=, --price)")
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values: the limits, and the prices where they decide."""
+        limits: dict[str, Any] = {name: getattr(self, name) for name in LIMITS}
+        return limits if self.max_cost is None or self.prices is None else {**limits, "prices": self.prices.to_dict()}
 
 
 class Meter:
@@ -36,6 +48,13 @@ class Meter:
     def __init__(self, budget: Budget, clock: Callable[[], float]) -> None:
         self.budget, self.clock = budget, clock
         self.calls = self.tokens = 0
+        self.cost = 0.0
+
+    def pay(self, model: str, prompt_tokens: int, completion_tokens: int) -> None:
+        """Count a call's tokens and, where there is a limit on it, its cost."""
+        self.tokens += prompt_tokens + completion_tokens
+        if self.budget.max_cost is not None and self.budget.prices is not None:
+            self.cost += self.budget.prices.cost(model, prompt_tokens, completion_tokens)
 
     def room(self, reserve: int) -> bool:
         """Whether another call is left besides ``reserve`` ones."""
@@ -50,6 +69,8 @@ class Meter:
             raise BudgetSpent("max_calls")
         if budget.max_tokens is not None and self.tokens >= budget.max_tokens:
             raise BudgetSpent("max_tokens")
+        if budget.max_cost is not None and self.cost >= budget.max_cost:
+            raise BudgetSpent("max_cost")
         if budget.max_seconds is not None and self.clock() >= budget.max_seconds:
             raise BudgetSpent("max_seconds")
 

@@ -223,9 +223,9 @@ class Run:
     @asynccontextmanager
     async def looking_ahead(self, calls: int) -> AsyncIterator[Scouts]:
         """Let scouts make up to ``calls`` calls at once ahead of the method, which takes the replies it comes to need.
-        No scout is sent when ``calls`` is 0, nor under a budget of calls or tokens, which must hold exactly."""
+        No scout is sent when ``calls`` is 0, nor under a budget of calls, tokens or cost, which must hold exactly."""
         budget = self._engine.budget
-        if calls == 0 or budget.max_calls is not None or budget.max_tokens is not None:
+        if calls == 0 or any(most is not None for most in (budget.max_calls, budget.max_tokens, budget.max_cost)):
             yield Scouts(None, self)
             return
         self._ahead = Ahead(calls)
@@ -267,7 +267,7 @@ class Run:
         reply: Completion = await self._meter.within(made, final=call.final)
         output, complaint = call.read(reply)
         record = call.record(request, reply, output, complaint)
-        self._meter.tokens += record["prompt_tokens"] + record["completion_tokens"]
+        self._meter.pay(record["model"], record["prompt_tokens"], record["completion_tokens"])
         step.close(Ask, **record, depth=self._ahead.depth() if self._ahead else None)
         return output, complaint, reply
 

@@ -75,7 +75,7 @@ class LMError(PolyhopError):
 
 
 class BudgetSpent(PolyhopError):
-    """``max_calls``, ``max_tokens`` or ``max_seconds`` is used up; ``Run.gathering`` catches it."""
+    """``max_calls``, ``max_tokens``, ``max_seconds`` or ``max_cost`` is used up; ``Run.gathering`` catches it."""
 
     def __init__(self, limit: str) -> None:
         super().__init__(f"budget spent: {limit}")

@@ -12,6 +12,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "hf": ("torch", "transformers"),
     "onnx": ("onnxruntime", "tokenizers"),
     "dense": ("faiss", "sentence_transformers"),
+    "datasets": ("datasets",),
     "docs": ("markitdown",),
     "serve": ("fastapi", "uvicorn"),
     "mcp": ("mcp",),

@@ -20,6 +20,7 @@ from polyhop.lm.cache import CachedLM, CompletionCache
 from polyhop.lm.names import open_lm
 from polyhop.methods.registry import Method, method_named
 from polyhop.places import cache_folder
+from polyhop.prices import Prices
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.readers import AskingReader, Reader, open_reader
 from polyhop.readers.base import span_reader
@@ -46,6 +47,8 @@ class Pipeline:
     ``retriever``: a name, an object, or any ``(query, k) -> passages`` callable; by default the method's own start.
     ``rerank``: a name or a ``Reranker``, which chooses from the retriever's first hits, for any method.
     ``reader``: a name, a ``Reader``, or any ``(question, passages) -> spans`` callable; used by methods that read.
+    ``max_calls``, ``max_tokens``, ``max_seconds``, ``max_cost``: limits on a question; ``prices`` (``prices.Prices``), a
+    million tokens, are what ``max_cost`` is told in.
     ``cache``: True or a path switches the call cache on, False off; by default on for named models, off for objects.
     ``abstain_below``: an answer less confident than this, or of unknown confidence, is withheld (``abstained``).
     ``settings``: the method's own. Raises a ``UsageError`` before any call when something does not fit.
@@ -66,6 +69,8 @@ class Pipeline:
         max_calls: int | None = None,
         max_tokens: int | None = None,
         max_seconds: float | None = None,
+        max_cost: float | None = None,
+        prices: str | Path | Mapping[str, Any] | Prices | None = None,
         abstain_below: float | None = None,
         seed: int | None = None,
         lm_options: Mapping[str, Any] | None = None,
@@ -88,10 +93,17 @@ class Pipeline:
             retriever=Reranked(opened, self.reranker) if opened and self.reranker else opened,
             reader=open_reader(reader) if isinstance(reader, str) else reader,
             rendering=rendering,
-            budget=Budget(max_calls=max_calls, max_tokens=max_tokens, max_seconds=max_seconds),
+            budget=Budget(
+                max_calls=max_calls,
+                max_tokens=max_tokens,
+                max_seconds=max_seconds,
+                max_cost=max_cost,
+                prices=None if prices is None else Prices.of(prices),
+            ),
             seed=seed,
         )
         _check_needs(self.method.name, needs, self.settings, self.engine)
+        _check_prices(self.engine)
         if abstain_below is not None and not 0 < abstain_below <= 1:
             raise SettingError(f"abstain_below={abstain_below}: must be above 0 and at most 1")
         self.abstain_below = abstain_below
@@ -246,6 +258,14 @@ def _open_retriever(
     else:
         index = index_for(corpus if isinstance(corpus, Corpus) else open_corpus(corpus))
     return index, open_retriever(retriever, index)
+
+
+def _check_prices(engine: Engine) -> None:
+    """Every model has a price where the cost is bounded."""
+    budget = engine.budget
+    if budget.max_cost is not None and budget.prices is not None:
+        for model in engine.models.by_name.values():
+            budget.prices[model.name]
 
 
 def _check_needs(method: str, needs: frozenset[str], settings: Mapping[str, Any], engine: Engine) -> None:

@@ -208,6 +208,8 @@ class Usage:
     calls_by_task: Mapping[str, int] = field(default_factory=dict)
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    prompt_tokens_by_model: Mapping[str, int] = field(default_factory=dict)
+    completion_tokens_by_model: Mapping[str, int] = field(default_factory=dict)
     prompt_words: int = 0
     completion_words: int = 0
     tokens_estimated: bool = False
@@ -230,11 +232,17 @@ class Usage:
         first = [call for call in calls if call.attempt == 1]
         scored = Counter(step.task for step in trace.steps if isinstance(step, Score))
         by_task = Counter(call.task for call in calls) + scored
+        prompted, completed = Counter[str](), Counter[str]()
+        for call in calls:
+            prompted[call.model] += call.prompt_tokens
+            completed[call.model] += call.completion_tokens
         return cls(
             calls=by_task.total(),
             calls_by_task=dict(by_task),
-            prompt_tokens=sum(call.prompt_tokens for call in calls),
-            completion_tokens=sum(call.completion_tokens for call in calls),
+            prompt_tokens=prompted.total(),
+            completion_tokens=completed.total(),
+            prompt_tokens_by_model=dict(prompted),
+            completion_tokens_by_model=dict(completed),
             prompt_words=sum(call.prompt_words for call in calls),
             completion_words=sum(call.completion_words for call in calls),
             tokens_estimated=any(call.estimated for call in calls),

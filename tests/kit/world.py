@@ -138,7 +138,7 @@ class World:
         if task in ("cot.sentence", "flare.question", "dsp.hop"):
             return self._stepped(task, key, fields)
         direct = task in ("answer.direct", "recite.answer", "recomp.answer", "verify_edit.answer")
-        told = None if direct else self._pick(["Because it was so", None], "rationale", *key)
+        told = None if direct else self._pick(["Because it was so.", None], "rationale", *key)
         return {"rationale": told, "answer": self._pick(ANSWERS, "answer", *key)}
 
     def script(self, task: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | str:
@@ -242,13 +242,15 @@ class World:
         drawn = [self._pick(QUERIES, str(n), *key) for n in range(count)]
         return {"sub_questions": drawn} if drawn else None
 
-    def _stepped(self, task: str, key: tuple[str, ...], fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _stepped(self, task: str, key: tuple[str, ...], fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """A sentence that concludes, says what another said, or names something new; a question or none; a query."""
         answer, query = self._pick(ANSWERS, "answer", *key), self._pick(QUERIES, "next", *key)
         ends = self._happens("supported", *key)
         if task == "cot.sentence":
             said = self._pick([f"The {query} it is.", f"So {query} is it.", f"It is {answer}."], "sentence", *key)
-            return {"sentence": f"So the answer is {answer}." if ends else said}
+            sentence = f"So the answer is {answer}." if ends else said
+            again = self.speaks == "text" and sentence in fields["reasoning"]  # such a text cannot be read
+            return None if again else {"sentence": sentence}
         if task == "flare.question":
             return {"sub_question": None if self._happens("barren", *key) else f"Is it {query}?"}
         summary = self._pick([*SUMMARIES, None], "summary", *key) if fields["passages"] else None

@@ -20,9 +20,11 @@ app = typer.Typer(
 )
 index_app = typer.Typer(help="Build an index folder of a corpus, or look into one.", no_args_is_help=True)
 prompts_app = typer.Typer(help="See the prompts: every one is a text file.", no_args_is_help=True)
+data_app = typer.Typer(help="Convert, check, count and sample datasets; hand in predictions.", no_args_is_help=True)
 tune_app = typer.Typer(help="Fit what papers leave open on labelled questions.", no_args_is_help=True)
 app.add_typer(index_app, name="index")
 app.add_typer(prompts_app, name="prompts")
+app.add_typer(data_app, name="data")
 app.add_typer(tune_app, name="tune")
 
 
@@ -85,7 +87,7 @@ def ask(
 @app.command()
 def run(
     dataset: Annotated[
-        Path, typer.Option(help="Questions, JSON lines: question and answers, id, gold passages; or 'demo'.")
+        Path, typer.Option(help="Questions in any known format, hf:DATASET[:SPLIT], or 'demo'; 'polyhop data' tells.")
     ],
     corpus: opt.CorpusPath = None,
     method: opt.Methods = "tor",
@@ -100,6 +102,7 @@ def run(
     limit: opt.Limit = None,
     concurrency: opt.Concurrency = 16,
     skip_bad: opt.SkipBad = False,
+    form: opt.DatasetFormat = None,
     metrics: opt.Metrics = None,
     prompts: opt.Prompts = None,
     rendering: opt.Rendering = "text",
@@ -119,7 +122,7 @@ def run(
     from polyhop.cli.run import run_run
 
     arguments = opt.pipeline_arguments(locals())
-    run_run(dataset, corpus, method, arguments, out, limit, concurrency, skip_bad, metrics, as_json)
+    run_run(dataset, corpus, method, arguments, out, limit, concurrency, skip_bad, metrics, form, as_json)
 
 
 @app.command()
@@ -197,6 +200,96 @@ def index_info(
     from polyhop.cli.corpora import run_info
 
     run_info(index, as_json)
+
+
+@data_app.command("convert")
+def data_convert(
+    dataset: opt.DatasetPath,
+    to: Annotated[str, typer.Option(help="flashrag, jsonl (plain lines) or trec-qrels (its gold passages).")],
+    out: opt.WrittenTo = None,
+    form: opt.DatasetFormat = None,
+    corpus: Annotated[
+        Path | None, typer.Option(help="Where trec-qrels finds the ids of gold passages that are known by title.")
+    ] = None,
+    limit: opt.Limit = None,
+    skip_bad: opt.SkipBad = False,
+) -> None:
+    """Write a dataset in another form."""
+    from polyhop.cli.data import run_convert
+
+    run_convert(dataset, to, out, form, corpus, limit, skip_bad)
+
+
+@data_app.command("validate")
+def data_validate(dataset: opt.DatasetPath, form: opt.DatasetFormat = None, as_json: opt.Json = False) -> None:
+    """Name every fault of a dataset with its place; exit 1 if there is one."""
+    from polyhop.cli.data import run_validate
+
+    run_validate(dataset, form, as_json)
+
+
+@data_app.command("stats")
+def data_stats(
+    dataset: opt.DatasetPath,
+    corpus: Annotated[Path | None, typer.Option(help="Tell how much of the gold this corpus has.")] = None,
+    form: opt.DatasetFormat = None,
+    skip_bad: opt.SkipBad = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Count what a dataset holds."""
+    from polyhop.cli.data import run_stats
+
+    run_stats(dataset, corpus, form, skip_bad, as_json)
+
+
+@data_app.command("sample")
+def data_sample(
+    dataset: opt.DatasetPath,
+    n: Annotated[int, typer.Option("-n", min=1, help="How many questions.")] = 500,
+    seed: Annotated[int, typer.Option(help="Another seed draws others.")] = 0,
+    stratify: Annotated[
+        str | None, typer.Option(help="Keep the shares of type, kind, hops or a field of the metadata.")
+    ] = None,
+    out: opt.WrittenTo = None,
+    form: opt.DatasetFormat = None,
+    skip_bad: opt.SkipBad = False,
+) -> None:
+    """Draw questions of a dataset, the same ones on every machine."""
+    from polyhop.cli.data import run_sample
+
+    run_sample(dataset, n, seed, stratify, out, form, skip_bad)
+
+
+@data_app.command("corpus-from-contexts")
+def data_corpus_from_contexts(
+    datasets: Annotated[list[Path], typer.Argument(help="Files of HotpotQA, 2WikiMultiHopQA or MuSiQue.")],
+    out: Annotated[Path, typer.Option(help="The corpus to write, JSON lines.")],
+    questions: Annotated[
+        Path | None, typer.Option(help="Also write the questions, their gold passages by id.")
+    ] = None,
+    form: opt.DatasetFormat = None,
+    skip_bad: opt.SkipBad = False,
+) -> None:
+    """Make one corpus of the passages that datasets bring along."""
+    from polyhop.cli.data import run_corpus_from_contexts
+
+    run_corpus_from_contexts(datasets, out, questions, form, skip_bad)
+
+
+@data_app.command("predictions")
+def data_predictions(
+    run: Annotated[Path, typer.Argument(help="A run's folder.")],
+    to: Annotated[str, typer.Option(help="hotpotqa, 2wiki, musique, kilt or trec-run.")],
+    out: opt.WrittenTo = None,
+    dataset: Annotated[
+        Path | None, typer.Option(help="The dataset that was run: its order, and for musique its paragraphs' numbers.")
+    ] = None,
+    form: opt.DatasetFormat = None,
+) -> None:
+    """Write a run's predictions in the form of a benchmark's own scorer."""
+    from polyhop.cli.data import run_predictions
+
+    run_predictions(run, to, out, dataset, form)
 
 
 @tune_app.command("reader")

@@ -17,7 +17,9 @@ CORPUS_HELP = (
 CorpusPath = Annotated[Path | None, typer.Option("--corpus", help=CORPUS_HELP)]
 Method = Annotated[str, typer.Option(help="The method; 'polyhop methods' lists them.")]
 Methods = Annotated[str, typer.Option("--method", help="A method, several with commas between, or 'all'.")]
-Lm = Annotated[str, typer.Option(help="The language model: pocket, openai:MODEL, openai:MODEL@URL or scripted:FILE.")]
+Lm = Annotated[
+    str, typer.Option(help="The model: pocket, openai:MODEL, openai:MODEL@URL, hf:PATH, scripted:FILE or replay:DIR.")
+]
 LmFor = Annotated[
     list[str] | None, typer.Option("--lm-for", metavar="ROLE=LM", help="Another model for a role or task; repeatable.")
 ]
@@ -53,6 +55,11 @@ Cache = Annotated[
 MaxCalls = Annotated[int | None, typer.Option(help="Most model calls a question.")]
 MaxTokens = Annotated[int | None, typer.Option(help="Stop gathering after so many tokens a question.")]
 MaxSeconds = Annotated[float | None, typer.Option(help="Stop gathering after so many seconds a question.")]
+MaxCost = Annotated[float | None, typer.Option(help="Stop gathering after so much money a question; needs --price.")]
+Price = Annotated[
+    str | None,
+    typer.Option("--price", help="PROMPT:COMPLETION a million tokens, as 0.15:0.6, or a JSON or TOML table by model."),
+]
 Abstain = Annotated[float | None, typer.Option(help="Withhold answers less confident than this, 0 to 1.")]
 Seed = Annotated[int | None, typer.Option(help="Passed to models that take a seed.")]
 MaxConcurrency = Annotated[int | None, typer.Option(help="Most model calls at once.")]
@@ -68,6 +75,13 @@ Metrics = Annotated[
     typer.Option("--metrics", help="Metric profiles, with commas between; by default ours and the benchmark's."),
 ]
 Concurrency = Annotated[int, typer.Option(min=1, help="Questions under way at once.")]
+DatasetPath = Annotated[
+    Path, typer.Argument(metavar="DATASET", help="Questions in any known format, hf:DATASET[:SPLIT], or 'demo'.")
+]
+DatasetFormat = Annotated[
+    str | None, typer.Option("--format", help="What the dataset is read as; by default told by its first rows.")
+]
+WrittenTo = Annotated[Path | None, typer.Option("--out", help="The file to write; by default stdout.")]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Count malformed lines instead of stopping at the first.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -81,6 +95,7 @@ _SAME_NAME = (
     "max_calls",
     "max_tokens",
     "max_seconds",
+    "max_cost",
     "seed",
     "abstain_below",
 )
@@ -96,6 +111,7 @@ def pipeline_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
         "lm": {"default": given["lm"], **others} if others else given["lm"],
         "lm_options": lm_options,
         **{name: given[name] for name in _SAME_NAME if name in given},
+        **({"prices": given["price"]} if given.get("price") else {}),
         **_from_file(given),
         **pairs(given["settings"], "-o", "KEY=VALUE"),
     }

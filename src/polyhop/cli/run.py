@@ -12,6 +12,7 @@ import typer
 
 from polyhop.cli import show as draw
 from polyhop.cli.ask import say
+from polyhop.cli.data import read
 from polyhop.cli.progress import Watched
 from polyhop.data.shipped import NAME as DEMO
 from polyhop.errors import UnknownName
@@ -32,6 +33,7 @@ def run_run(
     concurrency: int,
     skip_bad: bool,
     metrics: str | None,
+    form: str | None,
     as_json: bool,
 ) -> None:
     """Run a method or several over a dataset, show progress, print the table; exit 1 if a question failed."""
@@ -43,14 +45,16 @@ def run_run(
         "concurrency": concurrency,
         "skip_bad": skip_bad,
         "metrics": metrics,
+        "title": dataset.name,
     }
+    questions = read(dataset, form, skip_bad=skip_bad)
     if corpus is None and str(dataset) == DEMO:
         corpus = dataset
     with Watched("questions") as progress, _resumable(out):
         if len(names) > 1:
-            several = evaluate_several(names, dataset, corpus, progress=progress.update, **common)
+            several = evaluate_several(names, questions, corpus, progress=progress.update, **common)
         else:
-            report = evaluate(dataset, corpus, names[0], progress=progress.update, **common)
+            report = evaluate(questions, corpus, names[0], progress=progress.update, **common)
     if len(names) > 1:
         finish_several(several, out, as_json)
     else:

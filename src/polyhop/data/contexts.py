@@ -19,17 +19,33 @@ from polyhop.types import Passage, Question
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A passage of a record: its number there, its sentences as given, and whether it is marked as gold (MuSiQue)."""
+    """A passage of a record: its number there, its sentences as given (``in_sentences``) or its text as one, and
+    whether it is marked as gold (MuSiQue)."""
 
     number: int
     title: str
     sentences: tuple[str, ...]
     gold: bool = False
+    in_sentences: bool = True
 
     @property
     def text(self) -> str:
         """The sentences as one text, single spaces between words."""
         return " ".join(" ".join(self.sentences).split())
+
+    @property
+    def starts(self) -> list[int]:
+        """Where each sentence begins in the text: what supporting facts are numbered by. An empty one begins where the
+        next does.
+
+        >>> Context(0, "Emma", ("Emma is a novel.", " ", " It is by Jane Austen.")).starts
+        [0, 17, 17]
+        """
+        starts, place = [], 0
+        for sentence in self.sentences:
+            starts.append(min(place, len(self.text)))
+            place += len(plain) + 1 if (plain := " ".join(sentence.split())) else 0
+        return starts
 
     @property
     def id(self) -> str:
@@ -38,8 +54,9 @@ class Context:
 
     @property
     def passage(self) -> Passage:
-        """The context as a passage of a corpus."""
-        return Passage(self.id, self.title, self.text)
+        """The context as a passage of a corpus; its metadata tell where sentences begin, where the record does."""
+        metadata = {"sentences": self.starts} if self.in_sentences else {}
+        return Passage(self.id, self.title, self.text, metadata=metadata)
 
 
 def passage_id(title: str, text: str) -> str:
@@ -152,5 +169,5 @@ def _paragraphs(row: Mapping[str, Any]) -> list[Context]:
         number = each.get("idx", place)
         text = text_of(each, require(each, ("paragraph_text",)))
         title = text_of(each, require(each, ("title",)))
-        found.append(Context(number, title, (text,), gold=each.get("is_supporting") is True))
+        found.append(Context(number, title, (text,), each.get("is_supporting") is True, in_sentences=False))
     return found

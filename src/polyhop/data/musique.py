@@ -5,8 +5,8 @@
      "question_decomposition": [{"id": 1, "question": "…", "answer": "…", "paragraph_support_idx": 0}]}
 
 The full set has each question a second time with a paragraph taken away, under the same id. Such a question has no
-gold: it is read without answers, so that no answer to it is scored, with ``answerable`` false in its metadata and
-``~unanswerable`` after its id.
+gold: it is read without answers, so that no answer to it is scored, with ``~unanswerable`` after its id and
+``answerable`` false in its metadata; ``pair`` there is the id that the twins share.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ def read_musique(row: Mapping[str, Any], number: int) -> Question:
     """One record. Gold titles are in the order of the hops; a step names its paragraph's title."""
     id = question_id(row, number)
     kind = id.partition("__")[0]
-    metadata = known(type=kind if "hop" in kind else None, answerable=_answerable(row))
+    answerable = _answerable(row)
+    pair = None if answerable is None else id
+    metadata = known(type=kind if "hop" in kind else None, answerable=answerable, pair=pair)
     text = question_text(row, "question")
-    if metadata["answerable"] is False:
+    if answerable is False:
         return Question(id=id + UNANSWERABLE, text=text, metadata=metadata)
     titles = paragraph_titles(row)
     steps = tuple(_step(step, titles) for step in objects_of(row, "question_decomposition"))

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from polyhop.data.formats import Format, Read, known, triples_of, unique
 from polyhop.data.hotpotqa import read_hotpotqa
@@ -24,25 +24,40 @@ from polyhop.types import Question
 
 ALIASES = "id_aliases.json"
 
+Aliases: TypeAlias = Mapping[str, tuple[str, ...]]
+"""Other names of an entity by its id."""
 
-def read_two_wiki(
-    row: Mapping[str, Any], number: int, *, aliases: Mapping[str, tuple[str, ...]] | None = None
-) -> Question:
-    """One record; ``aliases`` are those of an entity by its id."""
+
+def read_two_wiki(row: Mapping[str, Any], number: int, *, aliases: Aliases | None = None) -> Question:
+    """One record; ``aliases`` are those of an entity by its id. Those of the evidence's entities, by name, stand in
+    ``metadata["entity_aliases"]``."""
     question = read_hotpotqa(row, number)
-    evidences = triples_of(row.get("evidences")) or None
-    more = (aliases or {}).get(str(row.get("answer_id")), ())
+    evidences = triples_of(row.get("evidences"))
+    aliases = aliases or {}
+    more = aliases.get(str(row.get("answer_id")), ())
     return replace(
         question,
         answers=unique((*question.answers, *more)) if question.answers else (),
         metadata={
             **question.metadata,
-            **known(evidences=evidences, evidences_id=row.get("evidences_id") or None, answer_id=row.get("answer_id")),
+            **known(
+                evidences=evidences or None,
+                entity_aliases=_entity_aliases(evidences, triples_of(row.get("evidences_id")), aliases) or None,
+            ),
         },
     )
 
 
-def read_aliases(path: Path) -> dict[str, tuple[str, ...]]:
+def _entity_aliases(names: list[list[str]], ids: list[list[str]], aliases: Aliases) -> dict[str, list[str]]:
+    """The aliases of the entities of triples by their names there; ``ids`` are the same triples' entity ids, or []."""
+    pairs = zip(names, ids, strict=False)
+    entities = {
+        name: id for named, known_as in pairs for name, id in ((named[0], known_as[0]), (named[2], known_as[2]))
+    }
+    return {name: list(aliases[id]) for name, id in entities.items() if aliases.get(id)}
+
+
+def read_aliases(path: Path) -> Aliases:
     """The release's aliases by entity id.
 
     Raises:

@@ -103,7 +103,8 @@ def difference(pairs: Sequence[tuple[float, float]], seed: int = 0) -> Differenc
     values = np.asarray(pairs, dtype=np.float64)
     gains = values[:, 1] - values[:, 0]
     random = np.random.default_rng(seed)
-    drawn = (random.integers(0, len(gains), (BLOCK, len(gains))) for _ in range(RESAMPLES // BLOCK))
+    sizes = (min(BLOCK, RESAMPLES - before) for before in range(0, RESAMPLES, BLOCK))
+    drawn = (random.integers(0, len(gains), (size, len(gains))) for size in sizes)
     means = np.concatenate([gains[places].mean(axis=1) for places in drawn])
     low, high = np.quantile(means, [0.025, 0.975])
     first, second = values.mean(axis=0)

@@ -131,7 +131,6 @@ def run_settings(pipeline: Pipeline, dataset: str) -> dict[str, Any]:
     scores = any(need.startswith("score") for need in needs)
     asks = pipeline.answers or scores or isinstance(pipeline.engine.retriever, AskingRetriever)
     models = pipeline.engine.models.by_name if asks else {}
-    budget = pipeline.engine.budget
     reads = "reader" in needs
     return {
         "method": pipeline.method.name,
@@ -147,7 +146,7 @@ def run_settings(pipeline: Pipeline, dataset: str) -> dict[str, Any]:
         "rendering": pipeline.engine.rendering,
         "seed": pipeline.engine.seed,
         "abstain_below": pipeline.abstain_below,
-        "budget": {name: getattr(budget, name) for name in ("max_calls", "max_tokens", "max_seconds")},
+        "budget": pipeline.engine.budget.to_dict(),
         "prompts": pipeline.engine.prompts.hashes(),
         "dataset": dataset,
     }

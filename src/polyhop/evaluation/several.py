@@ -56,6 +56,7 @@ def evaluate_several(
     limit: int | None = None,
     skip_bad: bool = False,
     progress: Progress | None = None,
+    title: str | None = None,
     metrics: Metrics = None,
     **options: Any,
 ) -> Several:
@@ -72,7 +73,7 @@ def evaluate_several(
     asked = read_questions(dataset, skip_bad=skip_bad) if isinstance(dataset, (str, Path)) else dataset
     profiles = chosen(asked, metrics)
     questions = list(asked)[:limit]
-    title = Path(dataset).name if isinstance(dataset, (str, Path)) else None
+    title = title or (Path(dataset).name if isinstance(dataset, (str, Path)) else None)
     index = _index(corpus, skip_bad)
     own, common = _divided(names, options)
     ready, left_out = _ready(names, index, lm, own, common)

@@ -93,9 +93,7 @@ def tune_promptrank(
     if objective not in OBJECTIVES:
         raise UnknownName("objective", objective, OBJECTIVES)
     questions = read_questions(dataset, skip_bad=skip_bad) if isinstance(dataset, (str, Path)) else list(dataset)
-    if sample is not None:
-        questions = random.Random(sample).sample(questions, len(questions))
-    questions = questions[:limit]
+    questions = list(_chosen(questions, limit, sample))
     _check_gold(questions, answers=reader is not None)
     fixed = _fixed(options)
     tried = read_instructions() if instructions is None else instructions
@@ -240,6 +238,14 @@ def _opened(
         pipeline.close()
         raise SettingError(f"demos={wanted}: the prompt file has {there}")
     return pipeline
+
+
+def _chosen(questions: Sequence[Question], limit: int | None, sample: int | None) -> Sequence[Question]:
+    if len({question.id for question in questions}) < len(questions):
+        raise UsageError("two questions have the same id")
+    if sample is not None:
+        questions = random.Random(sample).sample(questions, len(questions))
+    return questions[:limit]
 
 
 def _check_gold(questions: Sequence[Question], *, answers: bool) -> None:

@@ -98,8 +98,10 @@ def _openai(rest: str, **options: Any) -> LanguageModel:
 def _hf(rest: str, **options: Any) -> LanguageModel:
     from polyhop.lm.hf import TransformersLM
 
+    path, told = _query(rest)
+    options = {**told, **options}
     _check_options("hf", TransformersLM, options)
-    return TransformersLM(rest, **options)
+    return TransformersLM(path, **options)
 
 
 @register_lm("scripted")
@@ -118,6 +120,19 @@ def _replay(rest: str) -> LanguageModel:
     from polyhop.lm.replay import ReplayLM
 
     return ReplayLM(rest)
+
+
+def _query(rest: str) -> tuple[str, dict[str, Any]]:
+    """A name and the options behind its question mark, whole numbers as such.
+
+    >>> _query("gpt2?dtype=bfloat16&cache_mib=0")
+    ('gpt2', {'dtype': 'bfloat16', 'cache_mib': 0})
+    """
+    path, _, query = rest.partition("?")
+    pairs = [pair.partition("=") for pair in query.split("&")] if query else []
+    if any(not (name and equals and value) for name, equals, value in pairs):
+        raise SettingError(f"hf:{rest}: {query!r} names no options: write hf:{path}?dtype=bfloat16&device=cuda")
+    return path, {name: int(value) if value.isdecimal() else value for name, _, value in pairs}
 
 
 def _opener(prefix: str) -> Opener:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from polyhop.text import words
 
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
+_words = lru_cache(maxsize=256)(words)  # an answer is compared with each of its references
 
 
 def rouge_l(told: str, other: str, kind: Literal["f", "precision", "recall"] = "f") -> float:
@@ -20,7 +22,7 @@ def rouge_l(told: str, other: str, kind: Literal["f", "precision", "recall"] = "
     >>> rouge_l("police killed the gunman", "the gunman killed the police", "precision")
     0.5
     """
-    return _of(words(told), words(other))[kind]
+    return _of(_words(told), _words(other))[kind]
 
 
 def best_rouge_l(prediction: str, references: Iterable[str]) -> float:
@@ -50,6 +52,7 @@ def _longest_common_subsequence(one: Sequence[str], other: Sequence[str]) -> int
     whole = (1 << len(one)) - 1
     row = whole
     for word in other:
-        hit = row & places.get(word, 0)
-        row = (row + hit | row - hit) & whole
+        if word in places:
+            hit = row & places[word]
+            row = (row + hit | row - hit) & whole
     return len(one) - row.bit_count()

@@ -75,10 +75,9 @@ async def entity_relationship_analysis(
             entities = [entity for entity in extracted.entities if entity]
             stated = distinct(await ask("relations", entities=entities))  # §3.2
         if stated and implicit:
-            inferred = distinct(
-                await ask("infer", entities=entities, triplets=stated, count=per_pair), but=stated
-            )  # §3.3
-            kept = inferred if not discriminate else []
+            implied: Triplets = await ask("infer", entities=entities, triplets=stated, count=per_pair)  # §3.3
+            inferred = distinct(implied, but=stated)
+            kept = [] if discriminate else inferred
         if inferred and discriminate:
             scored: Scores = await ask("score", triplets=inferred)  # §3.4
             kept = [each for each, score in zip(inferred, scored.scores, strict=False) if score >= keep_from]

@@ -3,15 +3,16 @@
 Jiang, Xu, Gao, Sun, Liu, Dwivedi-Yu, Yang, Callan, Neubig: "Active Retrieval Augmented Generation", 2023, in its direct
 form (FLARE-direct, §3.2).
 
-Followed: the question is searched, and the first sentence written from what is found (q1 = x, §2); every later sentence
-is tried first, 64 tokens ahead, without any passage; if all its tokens are at least as likely as θ (``retrieve_below``)
-it stands, else it is the next query, its tokens less likely than β (``mask_below``) masked, or each phrase of them
-asked about by a question of its own, whose hits are interleaved; the sentence is written again from the newest passages
-alone. It ends with the sentence that names the answer.
-Settled here: θ = β = 0.2, as its common re-implementation has them (the paper: 0.8 and 0.4 for 2Wiki); 5 passages a
-query and 3 searches, after which sentences are written from the last passages; at most 3 questions for one sentence; a
-query of which nothing is left is the question; a sentence whose probabilities a reply does not tell is unsure; a chain
-without an answer in 10 sentences is closed by a reader call over all passages. Needs token log-probabilities.
+Followed: the question is searched; a sentence is tried, 64 tokens ahead, the first from the question's passages
+(Figure 1), every later one without any; if all its tokens are at least as likely as θ (``retrieve_below``) it stands,
+else it is the next query, its tokens less likely than β (``mask_below``) masked, or each phrase of them asked about by
+a question of its own, whose hits are interleaved; the sentence is written again from the newest passages alone. It ends
+with the sentence that names the answer.
+Settled here: θ = β = 0.2, as its common re-implementation has them (the paper's own for 2Wiki: 0.8 and 0.4, with 2
+passages a query); 5 passages a query and 3 searches, after which sentences are written from the last passages; at most
+3 questions for one sentence; a query of which nothing is left is the question; a sentence whose probabilities a reply
+does not tell is unsure; a chain without an answer in 10 sentences is closed by a reader call over all passages. Needs
+token log-probabilities.
 
 Example: "In which town was the leader of the Kon-Tiki expedition born?" The first sentence names Thor Heyerdahl; the
 second would be "Thor Heyerdahl was born in Oslo.", Oslo at 0.1: "Thor Heyerdahl was born in ." is searched, and the
@@ -41,10 +42,10 @@ Share: TypeAlias = Annotated[float, Ge(0), Le(1)]
 
 
 def _layers(settings: Mapping[str, Any]) -> int:
-    """Every sentence; where searches are left a later one is tried, perhaps asked about, and written; then a reader."""
+    """Every sentence; where searches are left it is tried, perhaps asked about, and written anew; then a reader."""
     sentences: int = settings["max_sentences"]
     again: int = (1 + (settings["query"] == "question")) * (settings["retrieve_below"] > 0)
-    searched: int = min(settings["max_turns"], sentences) - 1
+    searched: int = min(settings["max_turns"] - 1, sentences)
     return sentences + searched * again + 1
 
 
@@ -53,7 +54,7 @@ async def active_retrieval(
     question: str,
     run: Run,
     *,
-    k: Positive = 5,  # ToR §4.3; the paper: 2
+    k: Positive = 5,  # ToR §4.3; its repository: 2
     max_turns: Positive = 3,  # ToR §4.3: searches, the question's among them
     max_sentences: Positive = 10,
     retrieve_below: Share = 0.2,  # θ, §3.2
@@ -69,7 +70,8 @@ async def active_retrieval(
     options: Options = {"shots": shots}
     reasoning: list[str] = []
     found: list[list[Passage]] = []
-    step: Sentence | None = None
+    answer = ""
+    confidence: float | None = None
 
     async def sentence(passages: Sequence[Passage]) -> Sentence | None:
         trying: Options = {**options, "max_tokens": look_ahead, "logprobs": True}
@@ -95,21 +97,20 @@ async def active_retrieval(
             found.append(interleaved([await run.search(each, k) for each in wanted])[:k])
 
     with run.gathering():
-        await search([question])
-        step = await sentence(found[-1])
-        while step is not None:
-            reasoning.append(step.sentence)
-            if step.answer or len(reasoning) == max_sentences:
-                break
+        await search([question])  # Figure 1
+        while not answer and len(reasoning) < max_sentences:
             active = len(found) < max_turns
-            tried = await sentence([] if active else found[-1])
-            if active and tried is not None and not sure(tried, retrieve_below):
-                await search(await queries(tried))
-                tried = await sentence(found[-1])
-            step = tried  # only now: the budget may be spent before it is written anew
+            step = await sentence([] if active and reasoning else found[-1])
+            if active and step is not None and not sure(step, retrieve_below):
+                await search(await queries(step))
+                step = await sentence(found[-1])
+            if step is None:
+                break
+            reasoning.append(step.sentence)
+            if step.answer:
+                answer, confidence = step.answer, step.completion.probability(step.answer)
 
     passages = first_retrieved(found, rank_limit)
-    answer, confidence = (step.answer, step.completion.probability(step.answer)) if step and step.answer else ("", None)
     if not answer:
         task, fields = reading(question, passages, run, style="cot", options=options, context_tokens=context_tokens)
         response: Response = await run.ask(task, options=options, final=True, **fields)

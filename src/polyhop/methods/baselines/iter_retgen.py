@@ -7,8 +7,8 @@ Followed: the first round searches the question, each later one the question wit
 reasoning and answer; every round reads the passages of its own search alone, by chain of thought; the rounds are a
 fixed number, and the last answer is the answer (§3). The paper reads 5 passages and goes up to 7 rounds, most of the
 gain coming with the second; ours are the 3 of Tree of Reviews' comparison. Not followed: the retriever is not adapted
-to the task (§3.4). Settled here: an output that cannot be read adds nothing to the next query. Needs nothing beyond
-completion.
+to what the model wrote, as a last step of theirs does. Settled here: an output that cannot be read adds nothing to the
+next query. Needs nothing beyond completion.
 
 Example: "In which town was the leader of the Kon-Tiki expedition born?" The question finds the expedition; the answer
 "It was led by Thor Heyerdahl. Oslo", a guess, finds his page in the second round, and that answers: Larvik.

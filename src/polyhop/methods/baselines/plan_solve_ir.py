@@ -16,11 +16,11 @@ then Larvik.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from polyhop.methods.reading import first_retrieved, fitting
 from polyhop.methods.registry import method
+from polyhop.methods.together import together
 from polyhop.prompts.tasks import Decomposition, Response
 from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
 
@@ -43,19 +43,12 @@ async def plan_search_solve(
     """Plan everything, search every step of the plan, then carry it out in one reply (§2.1)."""
     options: Options = {"shots": shots}
     plan = [question]
-    found: dict[str, list[Passage]] = {}
-
-    async def look(step: str) -> None:
-        found[step] = await run.search(step, k)
-
+    hits: list[list[Passage]] = []
     with run.gathering():
         planned: Decomposition = await run.ask("plan_solve_ir.plan", options=options, question=question)
         plan = list(dict.fromkeys(filter(None, planned.sub_questions))) or plan
-        async with asyncio.TaskGroup() as group:
-            for step in plan[:max_searches]:
-                group.create_task(look(step))
+        hits = await together(run.search(step, k) for step in plan[:max_searches])
 
-    hits = [found[step] for step in plan if step in found]
     fields = fitting(
         "plan_solve_ir.solve",
         first_retrieved(hits, k * max_searches),
@@ -73,5 +66,5 @@ async def plan_search_solve(
         passages=passages,
         evidence=evidence,
         supported=bool(evidence),
-        statistics={"plan": len(plan), "searches": len(found)},
+        statistics={"plan": len(plan), "searches": len(hits)},
     )

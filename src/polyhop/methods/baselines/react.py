@@ -129,13 +129,14 @@ class Episode:
     async def observe(self, move: Move) -> None:
         """Carry out a search or a lookup; what it brings stands after it."""
         step = {"thought": move.thought, "action": move.action, "argument": move.argument}
-        with self.run.branch("action", f"{move.action}[{move.argument}]"):
+        with self.run.branch("action", f"{move.action}[{move.argument}]") as action:
             if move.action == "Search":
                 self.found.append(await self.run.search(move.argument, self.k))
                 shown = [_opening(passage, self.sentences_shown) for passage in self.found[-1]]
             else:
                 shown = looked_up(move.argument, self.found, self.steps)
                 self.run.note("lookup", keyword=move.argument, found=[passage.text for passage in shown])
+            action.verdict = "observed" if shown else "nothing found"
         self.steps.append({**step, "passages": shown})
 
     async def ask(self, task: str, *, final: bool = False) -> Any:

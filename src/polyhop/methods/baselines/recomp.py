@@ -6,9 +6,10 @@ Followed: two compressors. The abstractive one writes a summary of all passages 
 keeps the sentences most similar to the question. An empty summary means that retrieval does not help, and the question
 is answered closed-book (selective augmentation).
 Not followed: compressors trained for the task. The abstractive one is prompted, in the role ``compressor``; a
-sequence-to-sequence checkpoint takes its place by ``--lm-for compressor=hf:PATH`` with a prompt file of the form it was
-trained on (``--prompts``, ``recomp.compress.md``, ``shots = 0``): all it writes is the summary, nothing is an empty
-one. The extractive one ranks by the run's similarity, TF-IDF cosine unless there is an embedder.
+sequence-to-sequence checkpoint takes its place by ``--lm-for compressor=hf:PATH`` and a prompt file of the form it was
+trained on (``--prompts``: ``recomp.compress.md`` with ``shots = 0``). All it writes is the summary; where it writes
+nothing it is asked once more, then the summary is empty. The extractive one ranks by the run's similarity, TF-IDF
+cosine unless there is an embedder.
 Settled here: a sentence is shown with its passage's title, which says who "he" is; those kept stand in the order of the
 passages; one that shares no word with the question is not kept. Needs nothing beyond completion.
 

@@ -8,8 +8,8 @@ Settled here: the ensemble is one of whole answers, as a model behind a server t
 token. Its candidates are the answers that the passages gave, compared after normalisation. ``probability`` says where
 their probabilities come from: ``told``, each passage's own answer has the mean probability of its words, or 1 where the
 model tells none, every other answer 0; ``sampled``, the share of several samples that give it; ``scored``, every
-candidate is scored after every passage, which is the paper's sum for a whole answer and needs a model that scores given
-text. The similarity is the run's (TF-IDF cosine unless there is an embedder): a cosine, as the paper's; a retriever's
+candidate is scored after every passage, as the ``text`` rendering words it: the paper's sum for a whole answer, which
+needs a model that scores given text. The similarity is the run's (TF-IDF cosine unless there is an embedder): a cosine, as the paper's; a retriever's
 own scores come on any scale, and the softmax of BM25's would be all for the first passage. 5 passages (the paper: 10).
 Only probabilities are averaged, never logits.
 

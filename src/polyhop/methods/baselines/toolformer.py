@@ -69,8 +69,9 @@ async def toolformer(
             called = {normalise(earlier["query"]) for earlier in written}
             if not piece.query or normalise(piece.query) in called:
                 break
-            with run.branch("call", piece.query):
+            with run.branch("call", piece.query) as call:
                 hits = await run.search(piece.query, k)
+                call.verdict = "inserted" if hits else "nothing found"
             written.append({"text": piece.text, "query": piece.query, "passages": hits})
 
     if not answer:

@@ -111,10 +111,11 @@ async def tree_of_thoughts(
                 ranked = sorted(await together(value(state) for state in grown), key=lambda pair: -pair[0])
                 valued += len(ranked)
                 if not ranked:
+                    branch.verdict = "no thought"
                     break
                 best, kept = ranked[0][0], [state for _, state in ranked[:keep]]
-                branch.verdict = "sure" if best == WORTH["sure"] * values else None
-                if branch.verdict:
+                branch.verdict = "sure" if best == WORTH["sure"] * values else "go on"
+                if branch.verdict == "sure":
                     break
 
     best_state = kept[0]

@@ -26,7 +26,7 @@ class Sentence(Output):
     sentence: str = Field(description='the next sentence; the last one is "So the answer is …"')
 
     def missing(self) -> str | None:
-        return None if normalise(self.sentence) else "the next sentence must not be empty"
+        return None if self.sentence else 'the "sentence" must not be empty'
 
     @property
     def answer(self) -> str | None:

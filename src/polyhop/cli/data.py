@@ -1,0 +1,292 @@
+"""``polyhop data``: datasets converted, checked, counted, sampled; corpora from contexts; predictions to hand in."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import typer
+from rich.text import Text
+
+from polyhop.cli import show as draw
+from polyhop.cli.ask import say
+from polyhop.data.contexts import Context, contexts_of, grounded_questions, unique_passages
+from polyhop.data.corpora import open_corpus
+from polyhop.data.formats import ID_FIELDS
+from polyhop.data.lines import first_of
+from polyhop.data.plain import flashrag_row, plain_row
+from polyhop.data.questions import Dataset, open_questions, read_questions
+from polyhop.data.sampling import sample
+from polyhop.data.shipped import NAME as DEMO
+from polyhop.data.statistics import DatasetStatistics, dataset_statistics
+from polyhop.data.submissions import (
+    Row,
+    hotpotqa_submission,
+    kilt_submission,
+    musique_submission,
+    trec_qrels,
+    trec_run,
+    two_wiki_submission,
+)
+from polyhop.data.writing import replacing, write_objects
+from polyhop.errors import DataError, UnknownName, UsageError
+from polyhop.evaluation.store import PREDICTIONS, read_predictions
+from polyhop.types import Question
+
+_ROWS: Mapping[str, Callable[[Question], dict[str, Any]]] = {"flashrag": flashrag_row, "jsonl": plain_row}
+_QRELS = "trec-qrels"
+CONVERTED = (*_ROWS, _QRELS)
+OWN_IDS = (*ID_FIELDS, "q_id")
+"""A sample keeps records as they are where they have an id; others are known by their place, which changes."""
+HANDED_IN = ("hotpotqa", "2wiki", "musique", "kilt", "trec-run")
+
+
+def opened(dataset: str | Path, form: str | None = None, *, skip_bad: bool = False) -> Dataset:
+    """Open a dataset and say what it is taken for, and why."""
+    found = open_questions(dataset, format=form, skip_bad=skip_bad)
+    say(f"{found.name} is read as {found.format.name}: {found.reason}")
+    return found
+
+
+def read(dataset: Path, form: str | None, *, skip_bad: bool) -> list[Question]:
+    """All questions of a dataset, for a verb that asks them; of all but the demo's own it is said what they are."""
+    if str(dataset) == DEMO and form is None:
+        return read_questions(dataset)
+    source = opened(dataset, form, skip_bad=skip_bad)
+    questions = list(source)
+    _say_skipped(source)
+    return questions
+
+
+def run_convert(
+    dataset: Path, to: str, out: Path | None, form: str | None, corpus: Path | None, limit: int | None, skip_bad: bool
+) -> None:
+    """Write a dataset in another form."""
+    if to not in CONVERTED:
+        raise UnknownName("form to convert to", to, CONVERTED)
+    source = opened(dataset, form, skip_bad=skip_bad)
+    questions = islice(source, limit)
+    if to == _QRELS:
+        held = list(questions)
+        lines = list(trec_qrels(held, _ids_of_titles(held, corpus)))
+        if not lines:
+            raise UsageError("no gold passage has an id: where they are known by title, --corpus finds their ids")
+        _write(out, lambda stream: _write_text(lines, stream))
+        _done(f"{len(lines)} gold passages of {len(held)} questions", out)
+    else:
+        count = _write(out, lambda stream: write_objects(map(_ROWS[to], questions), stream))
+        _done(f"{count} questions", out)
+    _say_skipped(source)
+
+
+def run_validate(dataset: Path, form: str | None, as_json: bool) -> None:
+    """Name every fault of a dataset with its place; exit 1 if there is one."""
+    source = opened(dataset, form, skip_bad=True)
+    questions, problems = [], []
+    for record in source.records():
+        if isinstance(record.question, Question):
+            questions.append(record.question)
+        else:
+            problems.append(str(record.question))
+    told: dict[str, Any] = {
+        "format": source.format.name,
+        "reason": source.reason,
+        "questions": len(questions),
+        "without_answers": sum(not question.answers for question in questions),
+        "without_gold_passages": sum(not (question.gold_ids or question.gold_titles) for question in questions),
+        "problems": problems,
+    }
+    if as_json:
+        draw.print_json(told)
+    else:
+        for problem in problems:
+            typer.echo(problem)
+        typer.echo(
+            f"{told['questions']} questions ({told['without_answers']} without answers, "
+            f"{told['without_gold_passages']} without gold passages), {len(problems)} problems"
+        )
+    if problems or not questions:
+        raise typer.Exit(1)
+
+
+def run_stats(dataset: Path, corpus: Path | None, form: str | None, skip_bad: bool, as_json: bool) -> None:
+    """Print what a dataset holds, in numbers."""
+    source = opened(dataset, form, skip_bad=skip_bad)
+    passages = open_corpus(corpus, skip_bad=skip_bad) if corpus is not None else None
+    found = dataset_statistics(list(source), passages)
+    if as_json:
+        draw.print_json({"format": source.format.name, **found.to_dict()})
+    else:
+        _print_statistics(found)
+    _say_skipped(source)
+
+
+def run_sample(
+    dataset: Path, n: int, seed: int, stratify: str | None, out: Path | None, form: str | None, skip_bad: bool
+) -> None:
+    """Write a seeded sample of a dataset: its own records as JSON lines, a table's as plain ones."""
+    source = opened(dataset, form, skip_bad=skip_bad)
+    chosen = sample(source, n, seed=seed, stratify=stratify)
+    own = source.source.layout != "CSV" and all(record.row and first_of(record.row, OWN_IDS) for record in chosen)
+    rows = [
+        record.row if own and record.row else plain_row(record.question)
+        for record in chosen
+        if isinstance(record.question, Question)
+    ]
+    count = _write(out, lambda stream: write_objects(rows, stream))
+    _done(f"{count} questions" + ("" if own else " (plain JSON lines)"), out)
+    _say_skipped(source)
+
+
+def run_corpus_from_contexts(
+    datasets: Sequence[Path], out: Path, questions: Path | None, form: str | None, skip_bad: bool
+) -> None:
+    """Write the passages that datasets bring along as one corpus, each once; the questions too, with gold ids."""
+    sources = [opened(dataset, form, skip_bad=skip_bad) for dataset in datasets]
+    count = _write(out, lambda to: write_objects((each.to_dict() for each in unique_passages(sources)), to))
+    _done(f"{count} passages", out)
+    if questions is not None:
+        grounded = (question for source in sources for question in grounded_questions(source))
+        count = _write(questions, lambda to: write_objects(map(plain_row, grounded), to))
+        _done(f"{count} questions with ids of gold passages", questions)
+    else:
+        say("the dataset's gold passages are known by title; --questions FILE writes them with ids, which are exact")
+    for source in sources:
+        _say_skipped(source)
+
+
+def run_predictions(run: Path, to: str, out: Path | None, dataset: Path | None, form: str | None) -> None:
+    """Write a run's predictions in a benchmark's official form."""
+    if to not in HANDED_IN:
+        raise UnknownName("form of predictions", to, HANDED_IN)
+    if to == "musique" and dataset is None:
+        raise UsageError("--to musique needs --dataset: support is told by each paragraph's number in MuSiQue's file")
+    if not (run / PREDICTIONS).is_file():
+        raise DataError(f"not a run's folder: it has no {PREDICTIONS}", run)
+    rows: list[Row] = list(read_predictions(run / PREDICTIONS))
+    contexts = _contexts(opened(dataset, form)) if dataset is not None else {}
+    if dataset is not None:
+        rows = _in_order(rows, list(contexts))
+    _write(out, lambda stream: _write_submission(to, rows, contexts, f"polyhop-{run.resolve().name}", stream))
+    _done(f"predictions of {len(rows)} questions", out)
+    if missing := len(contexts) - len(rows) if contexts else 0:
+        say(f"{missing} questions of the dataset have no prediction; an official scorer wants all of them")
+    if to in ("hotpotqa", "2wiki") and rows and not any(row.get("facts") for row in rows):
+        say("no supporting facts: the corpus does not tell where sentences begin, as one from contexts does")
+
+
+def _write_submission(
+    to: str, rows: Sequence[Row], contexts: Mapping[str, Sequence[Context]], tag: str, stream: BinaryIO
+) -> int:
+    match to:
+        case "hotpotqa":
+            return write_objects([hotpotqa_submission(rows)], stream)
+        case "2wiki":
+            return write_objects([two_wiki_submission(rows)], stream)
+        case "musique":
+            return write_objects(musique_submission(rows, contexts), stream)
+        case "kilt":
+            return write_objects(kilt_submission(rows), stream)
+        case _:
+            return _write_text(trec_run(rows, tag), stream)
+
+
+def _contexts(dataset: Dataset) -> dict[str, list[Context]]:
+    """The contexts of each question of a dataset, in its order."""
+    found: dict[str, list[Context]] = {}
+    for number, row, question in dataset.good():
+        try:
+            contexts = contexts_of(row or {})
+        except ValueError as error:
+            raise dataset.source.fault(number, str(error)) from None
+        if isinstance(question, Question):
+            found[question.id] = contexts
+    return found
+
+
+def _in_order(rows: Iterable[Row], order: Sequence[str]) -> list[Row]:
+    """A run's lines in a dataset's order."""
+    by_id = {row["id"]: row for row in rows}
+    if strange := by_id.keys() - set(order):
+        raise UsageError(f"the dataset has no question {min(strange)!r}, which the run answers: is it another one?")
+    return [by_id[id] for id in order if id in by_id]
+
+
+def _ids_of_titles(questions: Sequence[Question], corpus: Path | None) -> Mapping[str, list[str]]:
+    """The ids of the passages of each gold title, where questions name titles alone and a corpus is given."""
+    titles = {title for question in questions if not question.gold_ids for title in question.gold_titles}
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    if titles and corpus is not None:
+        for passage in open_corpus(corpus):
+            if passage.title in titles:
+                found[passage.title].append(passage.id)
+    return found
+
+
+@contextmanager
+def _target(out: Path | None) -> Iterator[BinaryIO]:
+    """Where to write: a file, replaced when all is written, or stdout."""
+    if out is not None:
+        with replacing(out) as stream:
+            yield stream
+        return
+    sys.stdout.flush()
+    yield sys.stdout.buffer
+    sys.stdout.buffer.flush()
+
+
+def _write(out: Path | None, write: Callable[[BinaryIO], int]) -> int:
+    with _target(out) as stream:
+        return write(stream)
+
+
+def _write_text(lines: Iterable[str], to: BinaryIO) -> int:
+    count = 0
+    for count, line in enumerate(lines, 1):  # noqa: B007
+        to.write(line.encode() + b"\n")
+    return count
+
+
+def _done(what: str, out: Path | None) -> None:
+    if out is not None:
+        say(f"{what} written to {out}")
+
+
+def _say_skipped(dataset: Dataset) -> None:
+    if dataset.skipped:
+        say(f"{dataset.skipped} malformed rows of {dataset.name} were skipped")
+
+
+def _print_statistics(found: DatasetStatistics) -> None:
+    told = found.to_dict()
+    to = draw.console()
+    to.print(Text(f"{told['questions']} questions", style="bold"))
+    for name, counts in told["by"].items():
+        rows = [[name, "questions", "%"]]
+        rows += [[value, str(n), f"{100 * n / max(1, found.questions):.1f}"] for value, n in counts.items()]
+        draw.print_rows(rows, to, names=1)
+    for name in ("question_words", "answer_words"):
+        if (spread := told[name]) is not None:
+            middle = f"mean {spread['mean']:.1f}, median {spread['median']}, most {spread['most']}"
+            to.print(Text(f"{name.replace('_', ' ')}: {middle}"))
+    answers = told["answers"]
+    to.print(
+        Text(
+            f"answers: {100 * answers['yes_or_no']:.1f} % yes or no, {answers['without']} questions without, "
+            f"{answers['aliases_per_question']:.2f} aliases a question"
+        )
+    )
+    for name in ("with_gold_passages", "with_supporting_facts", "with_steps"):
+        to.print(Text(f"{name.replace('_', ' ')}: {100 * told[name]:.1f} %"))
+    if gold := told["gold_in_corpus"]:
+        to.print(
+            Text(
+                f"gold in the corpus: {100 * gold['share_of_passages']:.1f} % of {gold['passages']} passages; "
+                f"all of it for {100 * gold['share_of_questions']:.1f} % of {gold['questions']} questions"
+            )
+        )

@@ -1,0 +1,174 @@
+"""Recipes: the papers' tables and figures as data, each with what it takes to run its rows here.
+
+A recipe is a file of ``recipes/``: the paper's numbers by row and column (percent unless the measure says otherwise),
+the datasets with their sizes, and for each row the method and settings that are the paper's system here. Nothing is
+computed in it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from random import Random
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+
+import tomllib
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from polyhop.errors import DataError, UnknownName
+
+ALL = "all"
+"""A column's dataset where its number is over all datasets of the recipe together."""
+
+Figure = Annotated[float | None, BeforeValidator(lambda value: None if value == "–" else value)]
+"""A number of the paper; ``"–"`` where it prints none."""
+
+T = TypeVar("T")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Sample(_Part):
+    """Which questions of a dataset: the ``first`` so many, or so many drawn at random by a fixed seed from those
+    ``after`` the first; all by default. ``repeat``: runs with other seeds."""
+
+    split: Literal["dev", "train", "test"] = "dev"
+    first: int | None = None
+    draw: int | None = None
+    after: int = 0
+    repeat: int = 1
+
+    @property
+    def name(self) -> str:
+        """In a word, as a folder's name has it."""
+        size = f"-first{self.first}" if self.first else f"-draw{self.draw}" if self.draw else ""
+        return f"{self.split}{size}"
+
+    def __str__(self) -> str:
+        rest = f" after the first {self.after}" if self.after else ""
+        size = f"first {self.first} of " if self.first else f"{self.draw} drawn{rest} of " if self.draw else "all of "
+        return f"{size}{self.split}"
+
+    def of(self, questions: list[T]) -> list[T]:
+        """These questions in the order they are run. Of a dataset that ends before ``after``, any may be drawn.
+
+        >>> Sample(first=2).of([1, 2, 3]), Sample(draw=2, after=3).of([1, 2, 3, 4])
+        ([1, 2], [4])
+        """
+        if self.draw is None:
+            return questions[: self.first]
+        rest = questions[self.after :] or questions
+        return Random(0).sample(rest, len(rest))[: self.draw]
+
+
+class Column(NamedTuple):
+    """One column of numbers: a measure on a dataset, where the paper has several models under one of them."""
+
+    dataset: str
+    metric: str
+    lm: str | None
+
+
+class Block(_Part):
+    """Columns: every metric on every dataset, in the paper's order."""
+
+    datasets: tuple[str, ...]
+    metrics: tuple[str, ...]
+    lm: str | None = None
+
+
+class Run(_Part):
+    """A method with the settings that differ from its set-up's."""
+
+    method: str
+    settings: dict[str, Any] = {}
+
+
+class Row(_Part):
+    """A row of a table, or a point of a figure.
+
+    ``method``: None where polyhop has none for it; ``why`` then says why. ``lm``: the paper's model, where rows differ
+    in it; ``roles``: by role. ``checkpoint``: a trained retriever that can be given. ``instructions``: PromptRank's,
+    from the user's file or ours: the ``best``, the ``first 5``, or a run with ``each``. ``metric``: in place of the
+    column's. ``beside``: another run that the number is about: the one without search (misled), or, with ``subset``,
+    the one whose questions changed by search are looked at. ``statistics``: what the method calls a measure's
+    statistic, or its constant value. ``applies``: methods that the row of a table of settings is about.
+    """
+
+    name: str
+    method: str | None = None
+    settings: dict[str, Any] = {}
+    why: str | None = None
+    trained: bool = False
+    checkpoint: bool = False
+    lm: str | None = None
+    roles: dict[str, str] = {}
+    repeat: int = 1
+    instructions: Literal["best", "first 5", "each"] | None = None
+    metric: str | None = None
+    beside: Run | None = None
+    subset: bool = False
+    statistics: dict[str, str | int] = {}
+    applies: tuple[str, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    std: tuple[Figure, ...] = ()
+
+
+class Shape(_Part):
+    """What a figure shows where its values are not known: on ``metric``, the first of each pair of rows is lower."""
+
+    says: str
+    metric: str
+    lower: tuple[tuple[str, str], ...] = ()
+
+
+class Recipe(_Part):
+    """A table or figure. ``lms``: the paper's models, the first the one that ``--lm`` stands for where rows differ in
+    it. ``also``: measures of ours beside the paper's. ``notes``: what is wrong, unknown or settled by us."""
+
+    key: str
+    title: str
+    source: str
+    setup: Literal["tor", "resp", "ge", "promptrank", "searchain"]
+    lms: tuple[str, ...]
+    datasets: dict[str, Sample]
+    columns: tuple[Block, ...]
+    rows: tuple[Row, ...]
+    also: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    shape: tuple[Shape, ...] = ()
+    one_at_a_time: bool = Field(default=False, description="whether seconds are measured")
+    is_result: bool = Field(default=True, description="false: a table of settings, nothing is run for it")
+
+    @property
+    def cells(self) -> tuple[Column, ...]:
+        """The columns one by one, in the order of every row's figures."""
+        return tuple(
+            Column(dataset, metric, block.lm)
+            for block in self.columns
+            for dataset in block.datasets
+            for metric in block.metrics
+        )
+
+
+@cache
+def keys() -> tuple[str, ...]:
+    """Every recipe's key, paper by paper."""
+    order = ("tor", "resp", "ge", "promptrank", "searchain")
+    files = (file.name for file in resources.files("polyhop.evaluation.recipes").iterdir())
+    found = [name.removesuffix(".toml").replace("-", "/", 1) for name in files if name.endswith(".toml")]
+    return tuple(sorted(found, key=lambda key: (order.index(key.partition("/")[0]), "/figure" in key, key)))
+
+
+@cache
+def recipe(key: str) -> Recipe:
+    """The recipe of a key such as ``tor/table2``; an unknown one is an error that lists them."""
+    if key not in keys():
+        raise UnknownName("recipe", key, keys())
+    file = resources.files("polyhop.evaluation.recipes") / f"{key.replace('/', '-')}.toml"
+    try:
+        return Recipe(key=key, **tomllib.loads(file.read_text("utf-8")))
+    except (ValidationError, tomllib.TOMLDecodeError) as error:
+        raise DataError(f"not a recipe: {error}", file.name) from None

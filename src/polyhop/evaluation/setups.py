@@ -1,0 +1,148 @@
+"""Set-ups: the budgets of the five papers' comparisons, each common to every method of a run.
+
+A budget has one name here and each method's own there: a turn is ReSP's iteration, SearChain's round, GE's step. A
+set-up's turn cap wins over a method's own. Tree of Reviews takes it as its depth and the passages a query as its
+widest layer. What a set-up leaves open stays as the method has it.
+
+>>> SETUPS["tor"].settings("resp")
+{'k': 5, 'max_iterations': 3, 'shots': 3, 'input_tokens': 4096}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from polyhop.errors import UnknownName
+from polyhop.evaluation.recipe import recipe
+from polyhop.methods.registry import method_named
+
+BUDGETS: Mapping[str, tuple[str, ...]] = {
+    "k": ("k",),
+    "turns": ("max_turns", "max_iterations", "max_rounds", "max_steps", "max_searches", "steps"),
+    "rank_limit": ("rank_limit",),
+    "shots": ("shots",),
+    "prompt_tokens": ("context_tokens", "input_tokens"),
+}
+"""What a budget is called among the methods' settings."""
+
+DEMONSTRATIONS = "searchain/table8"
+"""The recipe that tells how many demonstrations SearChain's comparison gives whom, by dataset."""
+
+_LIKE_KIND = {"qa": "musique", "boolean": "strategyqa", "slot": "zsre", "fact": "fever", "long": "eli5"}
+"""The dataset whose demonstrations questions of a kind get, where the dataset is none of the paper's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """A paper's set-up. ``k`` passages a query, ``turns`` (searches, rounds, iterations) at most, ``rank_limit``
+    passages ranked, ``shots`` demonstrations, ``prompt_tokens`` at most; None leaves it to the method. The texts say
+    what else the paper used."""
+
+    name: str
+    k: int | None = None
+    turns: int | None = None
+    rank_limit: int | None = None
+    shots: int | None = None
+    prompt_tokens: int | None = None
+    by_dataset: bool = False
+    """Whether the demonstrations are those of ``DEMONSTRATIONS``."""
+    lm: str
+    retriever: str
+    decoding: str
+
+    def settings(
+        self, method: str, given: Mapping[str, Any] | None = None, *, kind: str = "qa", dataset: str | None = None
+    ) -> dict[str, Any]:
+        """A method's settings under this set-up. ``given``, the settings that are set anyway, win and are not in it.
+        ``kind`` and ``dataset`` are the questions'."""
+        given = given or {}
+        known = method_named(method).settings
+        found = {
+            name: value
+            for budget, names in BUDGETS.items()
+            if (value := getattr(self, budget)) is not None
+            for name in names
+            if name in known
+        }
+        if "widths" in known:
+            widths = known["widths"].default[: self.turns]
+            found["widths"] = tuple(min(width, self.k or width) for width in widths)
+        if self.by_dataset and "shots" in known and known["shots"].default is not None:  # None: the method knows
+            found["shots"] = demonstrations(method, given, dataset or _LIKE_KIND[kind])
+        return {name: value for name, value in found.items() if name not in given}
+
+
+def demonstrations(method: str, given: Mapping[str, Any], dataset: str) -> int:
+    """How many demonstrations SearChain's Table 8 gives a method; one that is not in it gets what most get."""
+    table = recipe(DEMONSTRATIONS)
+    columns = {column.dataset: place for place, column in enumerate(table.cells)}
+    place = columns.get(dataset, columns[_LIKE_KIND["qa"]])
+    fitting = (
+        row for row in table.rows if method in row.applies and row.settings.items() <= dict(given).items()
+    )
+    usual = next(row for row in table.rows if "cot" in row.applies)
+    row = max(fitting, key=lambda row: len(row.settings), default=usual)
+    return int(row.figures[place] or 0)
+
+
+SETUPS: Mapping[str, Setup] = {
+    setup.name: setup
+    for setup in (
+        Setup(
+            name="tor",
+            k=5,
+            turns=3,
+            rank_limit=15,
+            shots=3,
+            prompt_tokens=4096,
+            lm="gpt-3.5-turbo-0125, gpt-4-1106-preview",
+            retriever="Contriever (cosine); Wikipedia of December 2018 (HotpotQA, 2Wiki) and December 2021 (MuSiQue)",
+            decoding="greedy",
+        ),
+        Setup(
+            name="resp",
+            k=5,
+            turns=3,
+            shots=0,
+            prompt_tokens=12_000,
+            lm="Llama-3-8B-Instruct",
+            retriever="E5-base-v2; FlashRAG's Wikipedia of December 2018",
+            decoding="not told; greedy here",
+        ),
+        Setup(
+            name="ge",
+            k=2,
+            turns=10,
+            shots=6,
+            lm="Llama-3-8B, Llama-3-70B, GPT-3.5 Turbo",
+            retriever="BM25 (Elasticsearch); the datasets' own context paragraphs; Bamboogle: Google search",
+            decoding="sub-answers at temperature 0.6; cot-sc 5 samples at 0.7; else greedy",
+        ),
+        Setup(
+            name="promptrank",
+            rank_limit=20,
+            lm="T5-XL, T5-Large, T5-Base (LM-adapted), GPT2-XL, OPT-30B",
+            retriever="TF-IDF's first 100 of Wikipedia with hyperlinks; 5 paths extended by 3 links, 2 hops",
+            decoding="none: paths are scored",
+        ),
+        Setup(
+            name="searchain",
+            k=1,
+            turns=5,
+            by_dataset=True,
+            lm="gpt-3.5-turbo",
+            retriever="ColBERTv2; Wikipedia abstracts of 2017 (HotpotQA), else DPR's Wikipedia passages",
+            decoding="not told; greedy here",
+        ),
+    )
+}
+"""The set-ups by name."""
+
+
+def setup_named(name: str) -> Setup:
+    """The set-up of that name; an unknown one is an error that lists them."""
+    if name not in SETUPS:
+        raise UnknownName("set-up", name, SETUPS)
+    return SETUPS[name]

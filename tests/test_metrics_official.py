@@ -1,0 +1,177 @@
+"""HotpotQA's, 2WikiMultiHopQA's and MuSiQue's scores beyond the answer, as their official scripts have them.
+
+The values of ``SCRIPTED`` are what hotpot_evaluate_v1.py and 2wikimultihop_evaluate_v1.1.py give for these predictions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polyhop.metrics import Prediction, score
+from polyhop.metrics.facts import Fact, Triple, fact_scores, joint, triple_scores
+from polyhop.types import Passage, Question
+
+GOLD_FACTS = (("Alien (film)", 0), ("Ridley Scott", 2))
+GOLD_TRIPLES = [["Alien", "director", "Ridley Scott"], ["Ridley Scott", "place of birth", "South Shields"]]
+
+
+def predicted(
+    text: str = "South Shields",
+    facts: Sequence[Fact] | None = None,
+    triples: Sequence[Triple] | None = None,
+    **gold: Any,
+) -> Prediction:
+    given = {"answers": ("South Shields",), "supporting": GOLD_FACTS, "metadata": {"evidences": GOLD_TRIPLES}, **gold}
+    return Prediction(
+        Question("q", "Where was the director of Alien born?", **given), text, facts=facts, triples=triples
+    )
+
+
+def told(profile: str, *predictions: Prediction) -> list[dict[str, float]]:
+    rows, _ = score(predictions, [profile])
+    return [{name.removeprefix(f"{profile}."): value for name, value in row.items()} for row in rows]
+
+
+SCRIPTED = [
+    # answer, facts, then EM, F1, precision, recall of answer, facts, both
+    ("South Shields", GOLD_FACTS, (1, 1, 1, 1), (1, 1, 1, 1), (1, 1, 1, 1)),
+    ("the South Shields.", GOLD_FACTS[::-1], (1, 1, 1, 1), (1, 1, 1, 1), (1, 1, 1, 1)),
+    ("Shields", GOLD_FACTS[:1], (0, 2 / 3, 1, 0.5), (0, 2 / 3, 1, 0.5), (0, 0.4, 1, 0.25)),
+    ("South Shields", (), (1, 1, 1, 1), (0, 0, 0, 0), (0, 0, 0, 0)),
+    ("South Shields", [*GOLD_FACTS, ("Jaws", 0)], (1, 1, 1, 1), (0, 0.8, 2 / 3, 1), (0, 0.8, 2 / 3, 1)),
+    ("South Shields", [("Alien (film)", 0)] * 3, (1, 1, 1, 1), (0, 2 / 3, 1, 0.5), (0, 2 / 3, 1, 0.5)),  # once
+    ("London", GOLD_FACTS, (0, 0, 0, 0), (1, 1, 1, 1), (0, 0, 0, 0)),
+    ("in South Shields, England", [("Ridley Scott", 1)], (0, 2 / 3, 0.5, 1), (0, 0, 0, 0), (0, 0, 0, 0)),
+]
+NAMES = ("em", "f1", "prec", "recall")
+
+
+@pytest.mark.parametrize(("text", "facts", "answer", "support", "both"), SCRIPTED)
+def test_hotpotqa_scores(
+    text: str, facts: Sequence[Fact], answer: Sequence[float], support: Sequence[float], both: Sequence[float]
+) -> None:
+    (row,) = told("hotpot", predicted(text, facts))
+    parts = {"": answer, "sp_": support, "joint_": both}
+    assert row == pytest.approx(
+        {f"{part}{name}": value for part, values in parts.items() for name, value in zip(NAMES, values, strict=True)}
+    )
+    (wiki,) = told("2wiki", predicted(text, facts, [("Alien", "director", "Ridley Scott")]))
+    assert {name: wiki[name] for name in row if not name.startswith("joint_")} == pytest.approx(
+        {name: value for name, value in row.items() if not name.startswith("joint_")}
+    )
+    assert [wiki["evi_prec"], wiki["evi_recall"]] == [1, 0.5]
+    assert wiki["joint_recall"] == pytest.approx(both[3] * 0.5)
+
+
+def test_titles_are_compared_in_lower_case_for_2wiki_alone() -> None:
+    small = [(title.lower(), number) for title, number in GOLD_FACTS]
+    assert told("hotpot", predicted(facts=small))[0]["sp_em"] == 0
+    assert told("2wiki", predicted(facts=small))[0]["sp_em"] == 1
+
+
+def test_where_any_prediction_tells_facts_one_without_has_none_right() -> None:
+    first, second = told("hotpot", predicted(facts=GOLD_FACTS), predicted(facts=None))
+    assert (first["joint_f1"], second["joint_f1"], second["em"]) == (1, 0, 1)
+    (alone,) = told("hotpot", predicted(facts=None))
+    assert set(alone) == set(NAMES)  # a corpus without sentences: no score, not a score of 0
+
+
+@pytest.mark.parametrize(
+    ("triples", "em", "f1"),
+    [
+        ([("Alien", "director", "Ridley Scott"), ("ridley scott.", "Place of  Birth", "SOUTH SHIELDS")], 1, 1),
+        ([("Alien", "director", "Ridley Scott")], 0, 2 / 3),
+        ([("The Alien", "director", "Ridley Scott")], 0, 0),  # an article counts here
+        ([("Ridley Scott", "director", "Alien")], 0, 0),  # so does the direction
+        ([], 0, 0),
+    ],
+)
+def test_evidence_triples(triples: list[Triple], em: float, f1: float) -> None:
+    (row,) = told("2wiki", predicted(triples=triples, facts=GOLD_FACTS))
+    assert [row["evi_em"], row["evi_f1"]] == pytest.approx([em, f1])
+    assert row["joint_f1"] == pytest.approx(row["evi_f1"])
+
+
+def test_entities_of_triples_go_by_their_aliases() -> None:
+    gold = [("Alien", "director", "Ridley Scott")]
+    named: list[Triple] = [("ALIEN", "director", "Sir Ridley")]
+    assert triple_scores(named, gold).em == 0
+    assert triple_scores(named, gold, {"Ridley Scott": ["R. Scott", "Sir Ridley"]}).em == 1
+    aliases = {"evidences": gold, "entity_aliases": {"Ridley Scott": ["Sir Ridley"]}}
+    assert told("2wiki", predicted(triples=named, metadata=aliases))[0]["evi_em"] == 1
+
+
+def test_the_best_alias_counts_for_each_measure_of_the_answer() -> None:
+    (row,) = told("hotpot", predicted("South", answers=("South Shields", "South of Alien town")))
+    assert [row["prec"], row["recall"], row["f1"]] == pytest.approx([1, 0.5, 2 / 3])
+
+
+FACTS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 2)), max_size=5)
+
+
+@given(FACTS, FACTS)
+def test_fact_scores_are_what_counting_says(told_facts: list[Fact], gold: list[Fact]) -> None:
+    right = [fact for fact in set(told_facts) if fact in gold]
+    parts = fact_scores(told_facts, gold)
+    assert parts.precision == (len(right) / len(set(told_facts)) if told_facts else 0)
+    assert parts.recall == (len(right) / len(set(gold)) if gold else 0)
+    assert parts.em == (set(told_facts) == set(gold))
+    assert joint(parts, parts).em == parts.em
+    assert joint(parts).f1 == pytest.approx(parts.f1)
+
+
+# --- MuSiQue -----------------------------------------------------------------------------------------------------
+
+
+def musique(id: str, text: str, cited: str = "", *, answerable: bool = True, pair: str | None = "1") -> Prediction:
+    metadata: dict[str, Any] = {"answerable": answerable, "pair": pair}
+    gold = ("a", "b") if answerable else ()
+    question = Question(id, "?", ("Rome", "Roma") if answerable else (), gold_ids=gold, metadata=metadata)
+    return Prediction(question, text, cited=[Passage(name, "T", "") for name in cited])
+
+
+def test_musique_answerable() -> None:
+    rows, missing = score([musique("1", "Roma", "ab"), musique("2", "in Rome", "bx", pair="2")], ["musique"])
+    assert rows[0] == {"musique.answer_em": 1, "musique.answer_f1": 1, "musique.support_f1": 1}
+    assert rows[1] == {
+        "musique.answer_em": 0, "musique.answer_f1": pytest.approx(2 / 3), "musique.support_f1": 0.5,
+    }  # fmt: skip
+    assert set(missing) == {
+        "musique.answerability", "musique.group_answer_sufficiency_f1", "musique.group_support_sufficiency_f1",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("answer", "twin", "group"),
+    [
+        ("in Rome", "", 2 / 3),
+        ("in Rome", "Unanswerable", 2 / 3),
+        ("in Rome", "Milan", 0),
+        ("", "", 0),
+        ("", "Milan", 0),
+    ],
+)
+def test_musique_full_scores_pairs(answer: str, twin: str, group: float) -> None:
+    first, second = told("musique", musique("1", answer, "ab"), musique("1~", twin, answerable=False))
+    assert first["group_answer_sufficiency_f1"] == pytest.approx(group)
+    assert first["group_support_sufficiency_f1"] == float(group > 0)
+    assert second == {"answerability": float(twin != "Milan")}
+    assert first["answerability"] == float(answer != "")
+    assert first["answer_f1"] == pytest.approx(2 / 3 if answer else 0)
+
+
+def test_a_question_without_its_twin_has_no_group_score() -> None:
+    first, second = told("musique", musique("1", "Rome"), musique("2~", "", answerable=False, pair="2"))
+    assert "answerability" in first
+    assert not any(name.startswith("group") for name in (*first, *second))
+
+
+def test_musique_support_is_by_title_where_gold_has_no_ids() -> None:
+    question = Question("1", "?", ("Rome",), gold_titles=("Rome", "Italy"))
+    cited = [Passage("1", "Rome", ""), Passage("2", "Rome", "")]  # two paragraphs of one title are one
+    assert told("musique", Prediction(question, "Rome", cited=cited))[0]["support_f1"] == pytest.approx(2 / 3)
