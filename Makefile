@@ -44,6 +44,7 @@ check: $(DEV)
 bench: $(DEV)
 	.venv/bin/python -m benchmarks.lm_client --check
 	.venv/bin/python -m benchmarks.speculation --check
+	.venv/bin/python -m benchmarks.evaluation --check
 	.venv/bin/python -m benchmarks.bm25 --check
 
 docs: $(DEV)

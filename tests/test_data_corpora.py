@@ -167,8 +167,8 @@ def test_a_corpus_of_bad_lines_only_is_empty(tmp_path: Path) -> None:
 def test_what_is_missing_or_of_no_known_format_says_so(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere\.jsonl: no such file"):
         open_corpus(tmp_path / "nowhere.jsonl")
-    (tmp_path / "wiki.tsv").write_text("id\ttext\ttitle\n")
-    with pytest.raises(DataError, match=r"unknown corpus format: begins with b'id\\ttext\\ttitle\\n'.*BEIR"):
+    (tmp_path / "wiki.tsv").write_text("id\twords\ttitle\n")
+    with pytest.raises(DataError, match=r"unknown corpus format: begins with b'id\\twords\\ttitle\\n'.*BEIR"):
         open_corpus(tmp_path / "wiki.tsv")
     (tmp_path / "array.json").write_text('[{"id": 1}]')
     with pytest.raises(DataError, match=r"begins with b'\[.*JSON lines"):

@@ -140,7 +140,7 @@ def test_a_format_is_told_by_its_rows_as_lines_and_as_an_array(tmp_path: Path, n
 
 
 def test_every_format_is_tried_here_or_is_a_table() -> None:
-    assert set(ROWS) | {"csv", "bamboogle"} == set(FORMATS)
+    assert set(ROWS) | {"csv", "bamboogle", "dpr", "beir"} == set(FORMATS)
 
 
 def test_a_format_can_be_forced_and_a_wrong_name_lists_them(tmp_path: Path) -> None:
@@ -314,7 +314,8 @@ def test_bamboogle_with_and_without_a_head(tmp_path: Path) -> None:
     assert (dataset.format.name, [q.answers for q in dataset]) == ("bamboogle", [("Ann", "Anne"), ("Bob",)])
     assert [q.id for q in dataset] == ["q1", "q2"]
     headed = open_questions(table(tmp_path / "h.csv", ["Question", "Answer"], ["Who is it?", "Ann"]))
-    assert (headed.format.name, [(q.text, q.answers) for q in headed]) == ("bamboogle", [("Who is it?", ("Ann",))])
+    assert (headed.format.name, [(q.text, q.answers) for q in headed]) == ("csv", [("Who is it?", ("Ann",))])
+    assert read_questions(tmp_path / "h.csv", format="bamboogle") == list(headed)
 
 
 def test_a_table_with_a_head(tmp_path: Path) -> None:
@@ -353,7 +354,7 @@ def test_a_table_with_a_head(tmp_path: Path) -> None:
         ("strategyqa", {"evidence": [[[3]]]}, "'evidence' holds a number, expected names of paragraphs"),
         ("strategyqa", {"decomposition": "one"}, "'decomposition' is a string"),
         ("fever", {"label": "MAYBE"}, "'label' is 'MAYBE', expected one of SUPPORTS, REFUTES, NOT ENOUGH INFO"),
-        ("fever", {"evidence": [[["a", "b"]]]}, "expected [annotator, id, page, sentence]"),
+        ("fever", {"evidence": [[["a", "b"]]]}, "expected [annotation, id, page, sentence]"),
         ("fever", {"evidence": {}}, "'evidence' is an object, expected an array of sets"),
         ("zsre", {"input": "Mapo Bridge"}, "expected 'head [SEP] relation'"),
         ("zsre", {"alias": "Han"}, "'alias' is a string, expected an array of strings"),
@@ -362,7 +363,7 @@ def test_a_table_with_a_head(tmp_path: Path) -> None:
         ("kilt", {"output": [{"answer": ["x"]}]}, "'answer' is an array, expected a string"),
         ("kilt", {"output": [{"provenance": "p"}]}, "'provenance' is a string, expected an array of objects"),
         ("eli5", {"answers": {"text": "x"}}, "'text' is a string, expected an array of strings"),
-        ("eli5", {"q_id": None}, "missing field one of 'q_id', 'id'"),
+        ("eli5", {"q_id": None, "id": None}, "missing field one of 'q_id', 'id'"),
         ("flashrag", {"golden_answers": "x", "metadata": 3}, "'metadata' is a number, expected an object"),
     ],
 )
@@ -395,3 +396,9 @@ def test_gold_titles_of_any_format_are_scored(tmp_path: Path) -> None:
         question = one(tmp_path, row)
         ranked = [Passage(str(n), title, "") for n, title in enumerate(question.gold_titles)]
         assert score_passages(ranked, question)["recall_all@5"] == 1.0
+
+
+def test_the_guide_tells_of_every_format() -> None:
+    guide = (Path(__file__).parents[1] / "docs" / "guide.md").read_text()
+    for name in FORMATS:
+        assert f"`{name}`" in guide

@@ -76,7 +76,7 @@ def test_help_speaks_of_every_verb(capsys: pytest.CaptureFixture[str], monkeypat
     with pytest.raises(SystemExit):
         main()
     told = capsys.readouterr().out
-    for verb in ("demo", "ask", "index", "search", "run", "methods", "prompts", "tune", "doctor"):
+    for verb in ("demo", "ask", "index", "search", "run", "data", "methods", "prompts", "tune", "doctor"):
         assert verb in told
 
 

@@ -15,7 +15,8 @@ from polyhop import Passage, Question, ScriptedLM, evaluate
 from polyhop.cli import main
 from polyhop.errors import UnknownName
 from polyhop.evaluation.compare import compare
-from polyhop.evaluation.report import Mean, Report
+from polyhop.evaluation.report import Report
+from polyhop.evaluation.statistics import Mean
 from polyhop.types import Span
 
 TRUTH = {"q0": "zero", "q1": "one", "q2": "two", "q3": "three", "q4": "four"}
@@ -38,7 +39,8 @@ QUESTIONS = [
 @pytest.fixture(autouse=True)
 def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals are not what is tested here."""
-    monkeypatch.setattr("polyhop.evaluation.compare.RESAMPLES", 20)
+    monkeypatch.setattr("polyhop.evaluation.compare.COMPARED", 20)
+    monkeypatch.setattr("polyhop.evaluation.statistics.RESAMPLES", 20)
 
 
 def script(task: str, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,9 +69,11 @@ def run(out: Path | None = None, **settings: Any) -> Report:
 def test_misled_are_those_right_closed_book_and_wrong_with_search(monkeypatch: pytest.MonkeyPatch) -> None:
     closed, searching = run(open_book=False), run()
     assert (closed.metrics["cover_em"].value, searching.metrics["cover_em"].value) == (3 / 5, 4 / 5)
-    assert compare(closed, searching).misled == compare(searching, closed).misled == Mean(0.0, 3)  # "two and a half"
+    assert compare(closed, searching).misled == compare(searching, closed).misled == Mean(0.0, 3, 0.0, 0.0)  # "two and a half"
     monkeypatch.setitem(CORRECTED_TO, "q2", "2.5")
-    assert compare(closed, run()).misled == Mean(1 / 3, 3)
+    misled = compare(closed, run()).misled
+    assert misled is not None
+    assert (misled.value, misled.n) == (1 / 3, 3)
 
 
 def test_misled_is_told_only_of_a_closed_book_run_and_one_that_searches() -> None:
@@ -96,7 +100,8 @@ def test_the_questions_that_search_changed() -> None:
         "0": ["q0", "q1", "q4"],
         "1": ["q2", "q3"],
     }
-    assert parts["0"].metrics["cover_em"] == Mean(2 / 3, 3)
+    assert parts["0"].metrics["cover_em"].value == 2 / 3
+    assert parts["0"].metrics["cover_em"].n == 3
     assert parts["1"].usage.calls == sum(row["usage"]["calls"] for row in parts["1"].rows)
 
 
@@ -127,7 +132,8 @@ def test_report_by_on_the_command_line(
         f"{closed_book}, changed by search 1": 0.5,
     }
     lines = told("report", closed_book, "--by", "hops").splitlines()
-    assert [line.split()[-2:] for line in lines if line.startswith("steps")] == [["1.00", "2.00"]]
+    assert [line.split()[1::2] for line in lines if line.startswith("steps")] == [["1.00", "2.00"]]
     assert "| steps |" in told("report", closed_book, "--by", "type", "--format", "markdown")
     assert "misled: 0.0 % of 3 questions right without search" in told("compare", closed_book, open_book)
-    assert json.loads(told("compare", closed_book, open_book, "--json"))["misled"] == {"value": 0.0, "n": 3}
+    (comparison,) = json.loads(told("compare", closed_book, open_book, "--json"))["comparisons"]
+    assert comparison["misled"] == {"value": 0.0, "low": 0.0, "high": 0.0, "n": 3}

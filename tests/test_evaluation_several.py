@@ -113,3 +113,17 @@ def test_demo_is_a_name_unless_something_is_called_so(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     (tmp_path / "demo").write_text('{"question": "Mine?", "answers": ["yes"]}\n')
     assert [question.text for question in read_questions("demo")] == ["Mine?"]
+
+
+def test_the_typical_calls_of_methods_are_those_of_the_demo() -> None:
+    reports = evaluate_several(named("all"), "demo", "demo", limit=12).reports
+    for name, report in reports.items():
+        measured, told = report.usage.calls / len(report.rows), methods()[name].calls
+        assert told is not None, name
+        assert told * 0.5 <= measured <= told * 2, (name, measured, told)
+
+
+def test_every_method_that_ships_is_of_a_family() -> None:
+    shipped = [known for known in methods().values() if known.function.__module__.startswith("polyhop.")]
+    assert len(shipped) > 30
+    assert not [known.name for known in shipped if known.family == "other"]

@@ -12,7 +12,7 @@ from rich.console import Console
 
 import polyhop
 from polyhop import Passage, Pipeline, Question, ScriptedLM
-from polyhop.cli.show import print_report, side_by_side
+from polyhop.cli.tables import print_report, side_by_side
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import SettingError, UsageError
 from polyhop.evaluation.compare import compare

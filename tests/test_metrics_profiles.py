@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -261,3 +262,8 @@ def test_an_unknown_profile_is_named_with_the_nearest() -> None:
     for nothing in ("", " , "):
         with pytest.raises(UnknownName, match="metric profile"):
             profiles_named(nothing)
+
+
+def test_the_guide_tells_of_every_profile() -> None:
+    guide = (Path(__file__).parents[1] / "docs" / "guide.md").read_text("utf-8")
+    assert [name for name in PROFILES if f"`{name}`" not in guide] == []

@@ -53,6 +53,8 @@ def fields_of(task: str, passages: list[Passage], question: str = QUESTION) -> d
         "conclude": False,
         "reasoning": ["What is the director of Dark Mill? Rolf Anders."],
         "phrase": "Bremen",
+        "answers": ["Bremen"],
+        "prediction": "It was Bremen.",
     }
 
 

@@ -33,7 +33,8 @@ def fields(question: str, given_: list[Passage], analysis: str | None, mode: str
     given = {"question": question, "passages": given_, "thoughts": True, "evidence": evidence, "mode": mode}
     graph, condensed = ge_fields(question, given_, analysis), summary_fields(question, given_, analysis)
     acted = acting_fields(question, given_, analysis)
-    return given | chat | resp | graph | condensed | acted | {"conclude": mode == "paragraph"}
+    judged = {"answers": [analysis or "a", question], "prediction": question}
+    return given | chat | resp | graph | condensed | acted | judged | {"conclude": mode == "paragraph"}
 
 
 def summary_fields(question: str, given_: list[Passage], analysis: str | None) -> dict[str, Any]:
@@ -107,3 +108,9 @@ def test_far_too_much_text_is_cut_not_choked_on(piece: str) -> None:
 def test_many_passages_are_read_within_bounds() -> None:
     many = [Passage(str(n), f"Page {n}", f"Page {n} was written by Ann Lee in 19{n % 90 + 10}.") for n in range(300)]
     assert do("answer.read", {"question": "Who wrote Page 7?", "passages": many})["answer"] == "Ann Lee"
+
+
+@pytest.mark.parametrize("question", ["Who is the spouse of COUNTY OF #3?", "COUNTY OF #0", "the director of #1#2"])
+@pytest.mark.parametrize("task", ["ge.graph", "searchain.chain", "resp.plan", "answer.read"])
+def test_a_number_sign_of_the_questions_own_is_a_name(task: str, question: str) -> None:
+    assert isinstance(do(task, fields(question, [Passage("p", "County", "A county.")], None, "evidence")), dict)

@@ -132,6 +132,7 @@ SAMPLES |= {
     "entities": ["Walnut Street Bridge (bridge)", "Tennessee River (river)", "Ohio River (river)"],
     "count": 2,
 }
+SAMPLES |= {"answers": ["Ohio River", "the Ohio"], "prediction": "It flows into the Ohio River."}
 OTHERS: dict[str, Any] = {
     "question": "Who wrote Emma?",
     "sub_question": "Who wrote Emma?",

@@ -26,8 +26,9 @@ from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.tasks import SCORED, Output
 from polyhop.readers.base import AskingReader, Reader, spans_of, threshold_of
 from polyhop.recorder import OpenStep, Recorder
-from polyhop.retrieval.base import AskingRetriever, Retriever, links_of
+from polyhop.retrieval.base import AskingRetriever, Retriever, encoder_of, links_of
 from polyhop.retrieval.tfidf import similarities
+from polyhop.text import estimate_tokens
 from polyhop.trace import Ask, Note, Readout, Score, Searched, Step, Usage
 from polyhop.types import Answer, Kind, Passage, Read, Search, Span, SpanChoice
 
@@ -142,10 +143,20 @@ class Run:
             for target in targets
         ]
         scores: list[TokenScores] = await self._meter.within(self._made(same, partial(scorer, requests)))
-        totals = tuple(sum(score.logprobs) for score in scores)
-        made = {"targets": tuple(targets), "logprobs": totals, "tokens": tuple(score.logprobs for score in scores)}
-        prompt = requests[0].digest() if requests else ""
-        step.close(Score, task=task, model=model.name, prompt=prompt, temperature=temperature, **made)
+        tokens = sum(estimate_tokens(text) + len(score.logprobs) for score in scores)
+        self._meter.pay(model.name, tokens, 0)
+        step.close(
+            Score,
+            task=task,
+            model=model.name,
+            targets=tuple(targets),
+            logprobs=tuple(sum(score.logprobs) for score in scores),
+            tokens=tuple(score.logprobs for score in scores),
+            prompt=requests[0].digest() if requests else "",
+            temperature=temperature,
+            prompt_tokens=tokens,
+            prompt_words=sum(len(text.split()) + len(target.split()) for target in targets),
+        )
         return scores
 
     # --- passages ------------------------------------------------------------------------------------------------
@@ -181,7 +192,12 @@ class Run:
         return links_of(self._retriever, passage)
 
     def similarity(self, text: str, texts: Sequence[str]) -> list[float]:
-        """How alike ``text`` is to each of ``texts``, 0 to 1: TF-IDF cosine fitted on them."""
+        """How alike ``text`` is to each of ``texts``, 0 to 1: the cosine of their vectors by the retriever's encoder;
+        where it has none, TF-IDF cosine fitted on them."""
+        if encoder := encoder_of(self._engine.retriever):
+            from polyhop.retrieval.encoders.base import similarities as cosines  # numpy, which most never need
+
+            return cosines(encoder, text, texts)
         return similarities(text, texts)
 
     # --- lengths -------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from polyhop.errors import UnknownName
+from polyhop.errors import SettingError, UnknownName
 
 T = TypeVar("T")
 AnyFactory = TypeVar("AnyFactory", bound=Callable[..., Any])
@@ -49,3 +49,18 @@ class Named(Generic[T]):
             made: T = entry.load()(*arguments)
             return made
         raise UnknownName(self.what, name, self.names())
+
+
+def path_and_options(prefix: str, rest: str) -> tuple[str, dict[str, Any]]:
+    """What follows a name's prefix: a path and the options behind its question mark, whole numbers as such.
+
+    >>> path_and_options("hf", "gpt2?dtype=bfloat16&cache_mib=0")
+    ('gpt2', {'dtype': 'bfloat16', 'cache_mib': 0})
+    """
+    path, _, query = rest.partition("?")
+    pairs = [pair.partition("=") for pair in query.split("&")] if query else []
+    if any(not (name and equals and value) for name, equals, value in pairs):
+        raise SettingError(
+            f"{prefix}:{rest}: {query!r} names no options: write {prefix}:{path}?dtype=bfloat16&device=cuda"
+        )
+    return path, {name: int(value) if value.isdecimal() else value for name, _, value in pairs}

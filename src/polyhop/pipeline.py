@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from polyhop.errors import CapabilityError, SettingError, UsageError
 from polyhop.lm.base import LanguageModel
 from polyhop.lm.cache import CachedLM, CompletionCache
 from polyhop.lm.names import open_lm
+from polyhop.loops import LoopThread as LoopThread
 from polyhop.methods.registry import Method, method_named
 from polyhop.places import cache_folder
 from polyhop.prices import Prices
@@ -211,44 +211,11 @@ def ask(
         return pipeline.ask(question)
 
 
-class LoopThread:
-    """An event loop on a thread of its own, so that ordinary code can wait for coroutines anywhere."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="polyhop", daemon=True)
-        self._thread.start()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for ``work``; an interrupt cancels it."""
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def stop(self) -> None:
-        """Cancel what still runs and end the thread."""
-        self.run(_cancel_others())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-
-async def _cancel_others() -> None:
-    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-    await asyncio.get_running_loop().shutdown_default_executor()
-
-
 def _open_retriever(
     corpus: Source | None, retriever: str | Searcher, method: str, needs: frozenset[str]
 ) -> tuple[Index | None, Searcher | None]:
     if not isinstance(retriever, str):
-        return None, retriever
+        return (corpus if isinstance(corpus, Index) else None), retriever
     if corpus is None:
         if "retriever" in needs:
             raise UsageError(f"{method} searches: give it a corpus (corpus=, --corpus) or a retriever of your own")

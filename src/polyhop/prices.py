@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from polyhop.errors import DataError, SettingError, UsageError
+from polyhop.errors import DataError, SettingError
 from polyhop.trace import Usage
 
 EVERY = "*"
@@ -59,7 +59,9 @@ class Prices:
             if name in self.by_model:
                 return self.by_model[name]
         known = ", ".join(self.by_model) or "none"
-        raise UsageError(f"no price is given for {model} (prices are for: {known}); give it one, or one for '{EVERY}'")
+        raise SettingError(
+            f"no price is given for {model} (prices are for: {known}); give it one, or one for '{EVERY}'"
+        )
 
     def cost(self, model: str, prompt_tokens: int, completion_tokens: int) -> float:
         """What a call costs."""
@@ -68,7 +70,7 @@ class Prices:
 
     def total(self, usage: Usage) -> float:
         """What a question or a run cost, replies out of the cache as if they were asked for anew."""
-        names = usage.prompt_tokens_by_model | usage.completion_tokens_by_model
+        names = dict.fromkeys((*usage.prompt_tokens_by_model, *usage.completion_tokens_by_model))
         asked, told = usage.prompt_tokens_by_model, usage.completion_tokens_by_model
         return sum(self.cost(name, asked.get(name, 0), told.get(name, 0)) for name in names)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from polyhop.methods.paths import PathScores
 from polyhop.methods.promptrank import likelihood, promptrank, ranked
 from polyhop.methods.registry import method_named
-from polyhop.methods.settings import read_settings
+from polyhop.methods.settings import read_retriever, read_settings
 from polyhop.retrieval import open_retriever
 from polyhop.retrieval.base import AskingRetriever, Retriever, links_of
 from polyhop.retrieval.index import Index
@@ -62,9 +62,9 @@ class LikelihoodReranker:
 
 
 def path_retriever(index: Index, path: str = "") -> PathRetriever:
-    """The retriever ``promptrank`` over an index: from its TF-IDF, with the settings of a file where one is named."""
-    start = open_retriever(method_named(NAME).retriever, index)
-    return PathRetriever(start, _name(path), **_settings(path))
+    """The retriever ``promptrank`` over an index, from its TF-IDF; with a file's settings, from what the file names."""
+    start = (read_retriever(path) if path else None) or method_named(NAME).retriever
+    return PathRetriever(open_retriever(start, index), _name(path), **_settings(path))
 
 
 def likelihood_reranker(path: str = "") -> LikelihoodReranker:

@@ -74,7 +74,7 @@ class Ask(Step):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score(Step):
     """One batch of scored targets: the summed log-probability of each, and those of its ``tokens``. ``prompt`` is a
-    hash of the prompt that they follow."""
+    hash of the prompt that they follow. ``prompt_tokens``, estimated: of the prompt and a target, for each target."""
 
     kind: ClassVar[str] = "score"
 
@@ -85,6 +85,8 @@ class Score(Step):
     tokens: tuple[tuple[float, ...], ...] = ()
     prompt: str = ""
     temperature: float = 1.0
+    prompt_tokens: int = 0
+    prompt_words: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +194,7 @@ class Trace:
             "method": self.method,
             "budget": self.budget,
             "steps": [step.to_dict() for step in self.steps],
-            "passages": {p.id: p.to_dict() for p in _passages(self.steps)},
+            "passages": {p.id: p.to_dict() for p in passages_in(self.steps)},
         }
 
 
@@ -230,11 +232,13 @@ class Usage:
         """The usage of one question from its trace, its wall-clock ``seconds`` and the calls ``wasted`` ahead."""
         calls = trace.calls
         first = [call for call in calls if call.attempt == 1]
-        scored = Counter(step.task for step in trace.steps if isinstance(step, Score))
-        by_task = Counter(call.task for call in calls) + scored
+        scores = [step for step in trace.steps if isinstance(step, Score)]
+        made: tuple[Ask | Score, ...] = (*calls, *scores)
+        by_task = Counter(call.task for call in made)
         prompted, completed = Counter[str](), Counter[str]()
+        for each in made:
+            prompted[each.model] += each.prompt_tokens
         for call in calls:
-            prompted[call.model] += call.prompt_tokens
             completed[call.model] += call.completion_tokens
         return cls(
             calls=by_task.total(),
@@ -243,9 +247,9 @@ class Usage:
             completion_tokens=completed.total(),
             prompt_tokens_by_model=dict(prompted),
             completion_tokens_by_model=dict(completed),
-            prompt_words=sum(call.prompt_words for call in calls),
+            prompt_words=sum(each.prompt_words for each in made),
             completion_words=sum(call.completion_words for call in calls),
-            tokens_estimated=any(call.estimated for call in calls),
+            tokens_estimated=bool(scores) or any(call.estimated for call in calls),
             searches=len(trace.searches),
             layers=trace.layers,
             malformed_by_task=dict(Counter(call.task for call in calls if call.problem)),
@@ -304,21 +308,22 @@ def plain(value: Any) -> Any:
             return str(value)
 
 
-def _passages(value: Any) -> Iterator[Passage]:
+def passages_in(value: Any) -> Iterator[Passage]:
+    """Every passage in a step, or in the values of its fields, as often as it is there."""
     match value:
         case Passage():
             yield value
         case Step():
             for item in fields(value):
-                yield from _passages(getattr(value, item.name))
+                yield from passages_in(getattr(value, item.name))
         case str():
             return
         case Mapping():
             for item in value.values():
-                yield from _passages(item)
+                yield from passages_in(item)
         case Sequence():
             for item in value:
-                yield from _passages(item)
+                yield from passages_in(item)
 
 
 def add_usage(usages: Iterable[Usage]) -> Usage:

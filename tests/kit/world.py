@@ -125,6 +125,8 @@ class World:
                 content = content or "So."
                 answer = unmarked(content)
             return {"content": content, "answer": answer}
+        if task == "judge.answer":
+            return {"correct": self._roll("correct", *key) < 0.5}
         if task == "reader.extract":
             return self._extraction(key, fields)
         if task.startswith("ge.") and task != "ge.answer":

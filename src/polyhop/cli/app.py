@@ -69,6 +69,8 @@ def ask(
     max_calls: opt.MaxCalls = None,
     max_tokens: opt.MaxTokens = None,
     max_seconds: opt.MaxSeconds = None,
+    max_cost: opt.MaxCost = None,
+    price: opt.Price = None,
     abstain_below: opt.Abstain = None,
     seed: opt.Seed = None,
     max_concurrency: opt.MaxConcurrency = None,
@@ -98,18 +100,24 @@ def run(
     reader: opt.Reader = "pocket",
     settings: opt.Settings = None,
     set_from: opt.SetFrom = None,
+    setup: opt.Setup = None,
     out: Annotated[Path | None, typer.Option(help="The run's folder; the same command again goes on there.")] = None,
     limit: opt.Limit = None,
     concurrency: opt.Concurrency = 16,
     skip_bad: opt.SkipBad = False,
     form: opt.DatasetFormat = None,
     metrics: opt.Metrics = None,
+    repeat: Annotated[
+        int, typer.Option(min=1, help="Run so often, with the seeds SEED, SEED + 1, …; OUT/seed-K holds each.")
+    ] = 1,
     prompts: opt.Prompts = None,
     rendering: opt.Rendering = "text",
     cache: opt.Cache = None,
     max_calls: opt.MaxCalls = None,
     max_tokens: opt.MaxTokens = None,
     max_seconds: opt.MaxSeconds = None,
+    max_cost: opt.MaxCost = None,
+    price: opt.Price = None,
     abstain_below: opt.Abstain = None,
     seed: opt.Seed = None,
     max_concurrency: opt.MaxConcurrency = None,
@@ -122,13 +130,22 @@ def run(
     from polyhop.cli.run import run_run
 
     arguments = opt.pipeline_arguments(locals())
-    run_run(dataset, corpus, method, arguments, out, limit, concurrency, skip_bad, metrics, form, as_json)
+    run_run(
+        dataset, corpus, method, arguments, out, limit, concurrency, skip_bad, metrics, form, repeat, setup, as_json
+    )
 
 
 @app.command()
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Folders of runs, finished or under way.")],
-    form: Annotated[str, typer.Option("--format", help="table, markdown or json.")] = "table",
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="table, markdown, latex, csv, json or html; by default --out's, else table."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write it to this file: .md, .tex, .csv, .json or .html.")] = None,
+    traces: Annotated[
+        int, typer.Option(min=0, help="Of how many questions a page (html) holds the traces, wrong answers first.")
+    ] = 100,
     by: Annotated[
         str | None, typer.Option(help="Group the questions by 'type', 'hops' or a statistic of the first run.")
     ] = None,
@@ -136,23 +153,62 @@ def report(
     dataset: Annotated[
         Path | None, typer.Option(help="Score anew by this file's gold, such as one with more aliases.")
     ] = None,
+    judge: Annotated[
+        str | None, typer.Option(metavar="LM", help="Also let this model judge the answers; verdicts are kept.")
+    ] = None,
+    concurrency: opt.Concurrency = 16,
+    prompts: opt.Prompts = None,
+    rendering: opt.Rendering = "text",
+    cache: opt.Cache = None,
+    conditions: opt.Where = None,
+    price: opt.Price = None,
+    frontier: Annotated[
+        str | None, typer.Option(help="Which runs no other beats at no more calls, tokens, money or seconds.")
+    ] = None,
+    metric: Annotated[str, typer.Option(help="What --frontier weighs against the cost.")] = "f1",
 ) -> None:
-    """Show what runs found and cost; nothing is asked of a model."""
-    from polyhop.cli.run import run_report
+    """Show what runs found and cost; nothing is asked of a model but a judge."""
+    from polyhop.cli.report import run_report
 
-    run_report(runs, form, by, metrics, dataset)
+    options = {"concurrency": concurrency, "prompts": prompts, "rendering": rendering, "cache": cache}
+    judging = {"lm": judge, **options} if judge else None
+    scoring = {"metrics": metrics, "dataset": dataset}
+    run_report(runs, form, by, conditions or [], price, frontier, metric, scoring, judging, out, traces)
 
 
 @app.command()
 def compare(
-    first: Annotated[Path, typer.Argument(help="A run's folder.")],
-    second: Annotated[Path, typer.Argument(help="Another run's folder, over the same questions.")],
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs over the same questions, the baseline first.")],
+    conditions: opt.Where = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(help="Metrics to compare, with commas between: p is corrected for these; by default all shown."),
+    ] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Compare two runs question by question."""
-    from polyhop.cli.run import run_compare
+    """Compare runs with the first one, question by question, and tell how far they agree."""
+    from polyhop.cli.report import run_compare
 
-    run_compare(first, second, as_json)
+    run_compare(runs, conditions or [], metric, as_json)
+
+
+@app.command()
+def sweep(
+    file: Annotated[Path, typer.Argument(help="The sweep, a TOML file: [run], [[grid]] and [[point]].")],
+    out: Annotated[
+        Path | None, typer.Option(help="A folder with a run's folder for each point; the same command goes on there.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate calls, tokens and money; ask nothing.")] = False,
+    sample: Annotated[
+        int, typer.Option(min=1, help="Questions that pocket answers for the estimate of --dry-run.")
+    ] = 5,
+    price: opt.Price = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Run methods at many settings, asking only what differs, and show one table."""
+    from polyhop.cli.sweep import run_sweep
+
+    run_sweep(file, out, dry_run, sample, price, as_json)
 
 
 @app.command()
@@ -181,6 +237,10 @@ def index_build(
     links: Annotated[
         str, typer.Option(help="titles (the corpus' hyperlinks, else title mentions), own or none.")
     ] = "titles",
+    dense: Annotated[
+        str | None,
+        typer.Option(help="Encode it too, for the retriever dense:NAME; after a stop the same command goes on."),
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an index that is there.")] = False,
     skip_bad: opt.SkipBad = False,
     as_json: opt.Json = False,
@@ -188,7 +248,7 @@ def index_build(
     """Build an index folder of a corpus."""
     from polyhop.cli.corpora import run_build
 
-    run_build(corpus, out, stem, keep_stop_words, links, overwrite, skip_bad, as_json)
+    run_build(corpus, out, stem, keep_stop_words, links, dense, overwrite, skip_bad, as_json)
 
 
 @index_app.command("info")
@@ -264,9 +324,7 @@ def data_sample(
 def data_corpus_from_contexts(
     datasets: Annotated[list[Path], typer.Argument(help="Files of HotpotQA, 2WikiMultiHopQA or MuSiQue.")],
     out: Annotated[Path, typer.Option(help="The corpus to write, JSON lines.")],
-    questions: Annotated[
-        Path | None, typer.Option(help="Also write the questions, their gold passages by id.")
-    ] = None,
+    questions: Annotated[Path | None, typer.Option(help="Also write the questions, their gold passages by id.")] = None,
     form: opt.DatasetFormat = None,
     skip_bad: opt.SkipBad = False,
 ) -> None:
@@ -388,12 +446,77 @@ def tune_promptrank(
     run_tune_promptrank(dataset, corpus, instructions, generate, generator, values, arguments, search, out, as_json)
 
 
+@app.command("reproduce")
+def reproduce_(
+    key: Annotated[
+        str, typer.Argument(metavar="list|KEY", help="'list' shows every recipe; a key, as tor/table2, runs it.")
+    ],
+    data: Annotated[
+        Path | None,
+        typer.Option(help="A folder with one for each benchmark: hotpotqa/dev.jsonl, hotpotqa/corpus.jsonl."),
+    ] = None,
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=FILE", help="A benchmark's questions, NAME/train=FILE too; repeatable."),
+    ] = None,
+    corpus: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=FILE", help="A benchmark's corpus or index folder; repeatable.")
+    ] = None,
+    lm: opt.Lm = "pocket",
+    lm_for: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--lm-for", metavar="NAME=LM", help="Another model for one the paper names, as GPT-4; repeatable."
+        ),
+    ] = None,
+    retriever: opt.MethodRetriever = None,
+    reader: opt.Reader = "pocket",
+    checkpoint: Annotated[
+        list[str] | None, typer.Option(metavar="ROW=RETRIEVER", help="What runs a trained row, as MDR=mdr:FOLDER.")
+    ] = None,
+    instructions: Annotated[
+        Path | None, typer.Option(help="PromptRank's instructions, one a line, the best first; by default ours.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A folder for runs and table; the same command again goes on there.")
+    ] = None,
+    limit: opt.Limit = None,
+    repeat: Annotated[
+        int | None, typer.Option(min=1, help="Runs where the paper has several; by default as many as it has.")
+    ] = None,
+    concurrency: opt.Concurrency = 16,
+    skip_bad: opt.SkipBad = False,
+    prompts: opt.Prompts = None,
+    rendering: opt.Rendering = "text",
+    cache: opt.Cache = None,
+    max_calls: opt.MaxCalls = None,
+    max_concurrency: opt.MaxConcurrency = None,
+    requests_per_minute: opt.Rpm = None,
+    tokens_per_minute: opt.Tpm = None,
+    timeout: opt.Timeout = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Run a table of the five papers on the data at hand, the paper's numbers beside ours; 'list' shows all of them."""
+    from polyhop.cli.reproduce import LIST, run_list, run_reproduce
+
+    if key == LIST:
+        run_list(as_json)
+        return
+    arguments = opt.pipeline_arguments({**locals(), "lm_for": None, "settings": None})
+    limits = {"limit": limit, "repeat": repeat, "concurrency": concurrency, "skip_bad": skip_bad}
+    arguments |= {**limits, "instructions": instructions}
+    run_reproduce(key, data, dataset, corpus, lm_for, checkpoint, arguments, out, as_json)
+
+
 @app.command()
-def methods(as_json: opt.Json = False) -> None:
-    """List the methods with their papers and settings."""
+def methods(
+    name: Annotated[str | None, typer.Argument(help="One method, to tell all of it.")] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """List the methods with their families, papers, needs, typical calls and settings."""
     from polyhop.cli.info import run_methods
 
-    run_methods(as_json)
+    run_methods(name, as_json)
 
 
 @prompts_app.command("list")

@@ -11,12 +11,15 @@ from rich.text import Text
 from polyhop.cli import show as draw
 from polyhop.cli.ask import say
 from polyhop.cli.progress import Watched
-from polyhop.data.corpora import open_corpus
+from polyhop.data.corpora import INDEX_MANIFEST, Corpus, open_corpus
 from polyhop.errors import UnknownName
 from polyhop.pipeline import Pipeline
+from polyhop.retrieval import open_retriever
 from polyhop.retrieval.base import links_of
+from polyhop.retrieval.bm25 import Stemmer
 from polyhop.retrieval.index import Index, build_index, open_index
 from polyhop.retrieval.links import LinkMode
+from polyhop.retrieval.vectors import encodings
 
 
 def run_build(
@@ -25,22 +28,28 @@ def run_build(
     stem: bool,
     keep_stop_words: bool,
     links: str,
+    dense: str | None,
     overwrite: bool,
     skip_bad: bool,
     as_json: bool,
 ) -> None:
-    """Build an index folder, with progress."""
-    opened = open_corpus(corpus, skip_bad=skip_bad)
-    with Watched("passages") as progress:
-        index = build_index(
-            opened,
-            out,
-            stemmer="english" if stem else None,
-            stop_words=not keep_stop_words,
-            links=_link_mode(links),
-            overwrite=overwrite,
-            progress=progress.update,
-        )
+    """Build an index folder, with progress; ``dense``: an encoder, whose vectors it gets too."""
+    opened, mode = open_corpus(corpus, skip_bad=skip_bad), _link_mode(links)
+    stemmer: Stemmer = "english" if stem else None
+    index = _standing(opened, out, stemmer, not keep_stop_words, mode) if dense and not overwrite else None
+    if index is None:
+        with Watched("passages") as progress:
+            index = build_index(
+                opened,
+                out,
+                stemmer=stemmer,
+                stop_words=not keep_stop_words,
+                links=mode,
+                overwrite=overwrite,
+                progress=progress.update,
+            )
+    if dense:
+        open_retriever(f"dense:{dense}", index)
     _say_index(index, as_json)
     if opened.skipped:
         say(f"{opened.skipped} malformed lines were skipped")
@@ -71,6 +80,15 @@ def run_search(index: Path, query: str, k: int, arguments: Mapping[str, Any], li
         say("nothing found")
 
 
+def _standing(corpus: Corpus, out: Path, stemmer: Stemmer, stop_words: bool, links: LinkMode) -> Index | None:
+    """The index that stands at ``out``, where it is of this corpus and these settings: its encoding goes on."""
+    if not (out / INDEX_MANIFEST).is_file():
+        return None
+    index = open_index(out, corpus=corpus)
+    same = (index.stemmer, index.stop_words, bool(index.link_mode)) == (stemmer, stop_words, bool(links))
+    return index if same else None
+
+
 def _link_mode(name: str) -> LinkMode:
     modes: dict[str, LinkMode] = {"titles": "titles", "own": "own", "none": False}
     if name not in modes:
@@ -79,8 +97,11 @@ def _link_mode(name: str) -> LinkMode:
 
 
 def _say_index(index: Index, as_json: bool) -> None:
+    encoded = encodings(index)
     if as_json:
-        draw.print_json(dict(index.facts))
+        draw.print_json({**index.facts, "dense": encoded})
         return
     for name in ("name", "passages", "mentions", "links", "stemmer", "stop_words", "fingerprint"):
         draw.console().print(Text(f"{name}: {index.facts[name]}"))
+    for facts in encoded:
+        draw.console().print(Text(f"vectors: {facts['passages']} of {facts['size']} numbers by {facts['encoder']}"))

@@ -87,12 +87,16 @@ def run_convert(
 def run_validate(dataset: Path, form: str | None, as_json: bool) -> None:
     """Name every fault of a dataset with its place; exit 1 if there is one."""
     source = opened(dataset, form, skip_bad=True)
-    questions, problems = [], []
-    for record in source.records():
-        if isinstance(record.question, Question):
-            questions.append(record.question)
-        else:
-            problems.append(str(record.question))
+    questions: list[Question] = []
+    problems: list[str] = []
+    try:
+        for record in source.records():
+            if isinstance(record.question, Question):
+                questions.append(record.question)
+            else:
+                problems.append(str(record.question))
+    except DataError as error:  # nothing after it can be read
+        problems.append(str(error))
     told: dict[str, Any] = {
         "format": source.format.name,
         "reason": source.reason,

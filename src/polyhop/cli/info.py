@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import platform
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from polyhop.errors import UsageError
 from polyhop.extras import EXTRAS, installed
 from polyhop.lm.base import Request
 from polyhop.lm.names import open_lm
-from polyhop.methods.registry import methods
+from polyhop.methods.registry import FAMILIES, Method, method_named, methods
 from polyhop.places import cache_folder
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.tasks import SCORED, TASKS
@@ -27,31 +29,56 @@ from polyhop.prompts.tasks import SCORED, TASKS
 CORE = ("aiohttp", "orjson", "pydantic", "numpy", "tantivy", "typer", "rich")
 
 
-def run_methods(as_json: bool) -> None:
-    """List the methods."""
-    rows: list[dict[str, Any]] = [
-        {
-            "name": method.name,
-            "summary": method.summary,
-            "paper": method.paper,
-            "needs": sorted(method.needs(method.resolve({}))),
-            "layers": method.layers(method.resolve({})),
-            "settings": {name: setting.default for name, setting in method.settings.items()},
-        }
-        for method in methods().values()
-    ]
+def run_methods(name: str | None, as_json: bool) -> None:
+    """List the methods in one table, by family; or tell all of one."""
+    if name is not None:
+        _tell_method(_method(method_named(name)), as_json)
+        return
+    rows = sorted(map(_method, methods().values()), key=lambda row: FAMILIES.index(row["family"]))
     if as_json:
         draw.print_json(rows)
         return
+    table = Table(box=None, pad_edge=False, collapse_padding=True)
+    table.add_column("method", no_wrap=True)
+    for name in ("paper", "needs", "calls", "settings"):
+        table.add_column(name, justify="right" if name == "calls" else "left", overflow="fold")
+    for family, members in groupby(rows, key=lambda row: str(row["family"])):
+        table.add_row(Text(f"\n{family}", style="bold magenta"))
+        for row in members:
+            needs = dict.fromkeys(need.partition(":")[0].replace("_", " ") for need in row["needs"])
+            calls = "–" if row["calls"] is None else str(row["calls"])
+            told = (row["paper"], ", ".join(needs), calls, ", ".join(row["settings"]))
+            table.add_row(Text(row["name"], style="bold"), *map(Text, told))
     to = draw.console()
-    for row in rows:
-        bare = dict.fromkeys(need.partition(":")[0] for need in row["needs"])
-        needs = f", needs {', '.join(bare)}" if bare else ""
-        head = f"  {row['paper']}{needs}, at most {row['layers']} calls in a row"
-        settings = "  ".join(f"{name}={_shown(value)}" for name, value in row["settings"].items())
-        to.print(Text.assemble((row["name"], "bold"), (head, "dim")))
-        to.print(Padding(Text(row["summary"]), (0, 0, 0, 2)))
-        to.print(Padding(Text(settings, style="cyan"), (0, 0, 1, 2)))
+    to.print(table)
+    to.print(Text("\ncalls: model calls a question, typically; 'polyhop methods NAME' tells more of one", style="dim"))
+
+
+def _method(method: Method) -> dict[str, Any]:
+    settings = method.resolve({})
+    return {
+        "name": method.name,
+        "family": method.family,
+        "summary": method.summary,
+        "paper": method.paper,
+        "needs": sorted(method.needs(settings)),
+        "calls": method.calls,
+        "layers": method.layers(settings),
+        "settings": {name: setting.default for name, setting in method.settings.items()},
+    }
+
+
+def _tell_method(row: Mapping[str, Any], as_json: bool) -> None:
+    if as_json:
+        draw.print_json(row)
+        return
+    to = draw.console()
+    needs = "".join(f", needs {need.partition(':')[0].replace('_', ' ')}" for need in row["needs"])
+    head = f"  {row['paper']}; {row['family']}{needs}, at most {row['layers']} calls in a row"
+    to.print(Text.assemble((row["name"], "bold"), (head, "dim")))
+    to.print(Padding(Text(row["summary"]), (0, 0, 0, 2)))
+    for name, value in row["settings"].items():
+        to.print(Padding(Text.assemble((f"{name}=", "cyan"), _shown(value)), (0, 0, 0, 4)))
 
 
 def run_prompts_list(prompts: Path | None, as_json: bool) -> None:

@@ -47,6 +47,12 @@ Settings = Annotated[
 SetFrom = Annotated[
     Path | None, typer.Option("--set-from", help="A settings file, as 'polyhop tune' writes them; -o wins over it.")
 ]
+Setup = Annotated[
+    str | None,
+    typer.Option(
+        help="A paper's budgets for every method of the run, -o wins over them: tor, resp, ge, promptrank, searchain."
+    ),
+]
 Prompts = Annotated[Path | None, typer.Option(help="A folder of your own prompt files, used file by file.")]
 Rendering = Annotated[str, typer.Option(help="How prompts ask for output: text (markers) or json.")]
 Cache = Annotated[
@@ -64,7 +70,7 @@ Abstain = Annotated[float | None, typer.Option(help="Withhold answers less confi
 Seed = Annotated[int | None, typer.Option(help="Passed to models that take a seed.")]
 MaxConcurrency = Annotated[int | None, typer.Option(help="Most model calls at once.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only the first so many questions.")]
-Labelled = Annotated[Path, typer.Option("--dataset", help="Questions with gold answers, JSON lines.")]
+Labelled = Annotated[Path, typer.Option("--dataset", help="Questions with gold answers, in any known format.")]
 TunedCorpus = Annotated[Path, typer.Option("--corpus", help=CORPUS_HELP)]
 SettingsOut = Annotated[Path | None, typer.Option("--out", help="The settings file to write, for --set-from.")]
 Rpm = Annotated[int | None, typer.Option(help="Most model calls a minute.")]
@@ -73,6 +79,14 @@ Timeout = Annotated[float | None, typer.Option(help="Seconds to wait for one rep
 Metrics = Annotated[
     str | None,
     typer.Option("--metrics", help="Metric profiles, with commas between; by default ours and the benchmark's."),
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="CONDITION",
+        help="Only questions for which it holds in the first run, as 'corrected > 0' or 'gold in reach'; repeatable.",
+    ),
 ]
 Concurrency = Annotated[int, typer.Option(min=1, help="Questions under way at once.")]
 DatasetPath = Annotated[

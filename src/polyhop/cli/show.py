@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
@@ -13,8 +12,6 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from polyhop.evaluation.compare import Comparison
-from polyhop.evaluation.report import Report
 from polyhop.text import find_folded
 from polyhop.trace import Ask, Branch, Note, Readout, Score, Searched, Step, Trace
 from polyhop.types import Answer, Passage
@@ -27,9 +24,14 @@ def console() -> Console:
     return Console(file=sys.stdout, highlight=False)
 
 
+def as_json(value: Any) -> str:
+    """``value`` as indented JSON."""
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n"
+
+
 def print_json(value: Any) -> None:
     """``value`` as indented JSON on stdout."""
-    sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n")
+    sys.stdout.write(as_json(value))
 
 
 def print_answer(answer: Answer, *, show_trace: bool, to: Console) -> None:
@@ -132,67 +134,6 @@ def clean(text: str, longest: int = 400) -> str:
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
-def print_report(report: Report, to: Console) -> None:
-    """A run's metrics and cost, as two small tables."""
-    n = max(1, len(report.rows))
-    title = f"{report.method} · {report.lm} · {report.dataset} · {len(report.rows)} questions"
-    to.print(Text(title, style="bold"))
-    metrics = Table(box=None, pad_edge=False)
-    for name in ("metric", "percent", "n"):
-        metrics.add_column(name, justify="left" if name == "metric" else "right")
-    for name in filter(_is_shown, report.metrics):
-        mean = report.metrics[name]
-        metrics.add_row(_LABELS.get(name, name), f"{100 * mean.value:.1f}", str(mean.n))
-    to.print(metrics)
-    usage = report.usage
-    rows: dict[str, str] = {
-        **{_LABELS.get(name, name): f"{mean.value:.1f}" for name, mean in report.statistics.items()},
-        "model calls": f"{usage.calls / n:.1f}",
-        "calls in a row": f"{usage.layers / n:.1f}",
-        "searches": f"{usage.searches / n:.1f}",
-        "prompt tokens": f"{usage.prompt_tokens / n:,.0f}" + _mark(usage.tokens_estimated),
-        "completion tokens": f"{usage.completion_tokens / n:,.0f}" + _mark(usage.tokens_estimated),
-        "seconds": f"{usage.seconds / n:.2f}",
-    }
-    cost = Table(box=None, pad_edge=False)
-    cost.add_column("per question")
-    cost.add_column("mean", justify="right")
-    for name, value in rows.items():
-        cost.add_row(name, value)
-    to.print(cost)
-    if report.parsed_at_first_try is not None:
-        defaulted = sum(usage.defaulted_by_task.values())
-        to.print(f"replies parsed at first try: {100 * report.parsed_at_first_try:.1f} %; safe defaults: {defaulted}")
-
-
-def side_by_side(reports: Mapping[str, Report], *, statistics: bool = False) -> list[list[str]]:
-    """Runs as rows, metrics and costs as columns, the methods' ``statistics`` too; the first row is the head."""
-    names = list(dict.fromkeys(name for report in reports.values() for name in filter(_is_shown, report.metrics)))
-    own = list(dict.fromkeys(name for report in reports.values() for name in report.statistics if statistics))
-    labels = [_LABELS.get(name, name) for name in (*names, *own)]
-    rows = [["run", "method", "lm", "n", *labels, "calls", "tokens"]]
-    for run, report in reports.items():
-        n = max(1, len(report.rows))
-        usage = report.usage
-        scores = [f"{100 * report.metrics[name].value:.1f}" if name in report.metrics else "–" for name in names]
-        scores += [f"{report.statistics[name].value:.2f}" if name in report.statistics else "–" for name in own]
-        tokens = f"{(usage.prompt_tokens + usage.completion_tokens) / n:,.0f}"
-        rows.append([run, report.method, report.lm, str(len(report.rows)), *scores, f"{usage.calls / n:.1f}", tokens])
-    return rows
-
-
-def by_method(reports: Mapping[str, Report]) -> list[list[str]]:
-    """Methods over the same questions as rows, the surest metrics and the cost as columns: fits a terminal."""
-    rows = [["method", *_BRIEF.values(), "calls", "in a row", "searches", "seconds"]]
-    for name, report in reports.items():
-        n, usage = max(1, len(report.rows)), report.usage
-        told = [one for one in report.metrics if usage.searches or "@" not in one]  # nothing ranked is no recall of 0
-        scores = [f"{100 * report.metrics[one].value:.1f}" if one in told else "–" for one in _BRIEF]
-        costs = [f"{count / n:.1f}" for count in (usage.calls, usage.layers, usage.searches)]
-        rows.append([name, *scores, *costs, f"{usage.seconds / n:.2f}"])
-    return rows
-
-
 def turned(rows: list[list[str]]) -> list[list[str]]:
     """Rows as columns.
 
@@ -200,18 +141,6 @@ def turned(rows: list[list[str]]) -> list[list[str]]:
     [['run', 'a'], ['EM', '41.0']]
     """
     return [list(column) for column in zip(*rows, strict=True)]
-
-
-def markdown(rows: list[list[str]]) -> str:
-    """Rows as a Markdown table.
-
-    >>> print(markdown([["a", "b"], ["1", "2|3"]]), end="")
-    | a | b |
-    |---|---|
-    | 1 | 2\\|3 |
-    """
-    lines = ["| " + " | ".join(clean(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]
-    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]]) + "\n"
 
 
 def print_rows(rows: list[list[str]], to: Console, *, names: int = 3) -> None:
@@ -223,52 +152,3 @@ def print_rows(rows: list[list[str]], to: Console, *, names: int = 3) -> None:
     for row in rows[1:]:
         table.add_row(*(Text(clean(cell)) for cell in row))
     to.print(table)
-
-
-def print_comparison(comparison: Comparison, to: Console) -> None:
-    """Two runs' metrics, their difference with its interval, and the questions that flipped."""
-    first, second = comparison.first, comparison.second
-    rows = [["metric", first.method, second.method, "difference", "95 %", "better", "worse", "n"]]
-    for name in filter(_is_shown, comparison.metrics):
-        d = comparison.metrics[name]
-        values = (f"{100 * d.first:.1f}", f"{100 * d.second:.1f}", f"{100 * (d.second - d.first):+.1f}")
-        interval = f"{100 * d.low:+.1f} … {100 * d.high:+.1f}"
-        rows.append([_LABELS.get(name, name), *values, interval, str(d.better), str(d.worse), str(d.n)])
-    print_rows(rows, to)
-    if (misled := comparison.misled) is not None:
-        to.print(f"misled: {100 * misled.value:.1f} % of {misled.n} questions right without search are wrong with it")
-    if comparison.flipped:
-        to.print(Text(f"\n{len(comparison.flipped)} questions are right in one run only:", style="bold"))
-        print_rows([["question", first.method, second.method], *map(list, comparison.flipped)], to)
-
-
-_BRIEF: Mapping[str, str] = {
-    "em": "EM",
-    "f1": "F1",
-    "cover_em": "cover-EM",
-    "recall_mean@5": "R@5",
-    "recall_all@5": "all@5",
-}
-
-_LABELS: Mapping[str, str] = {
-    "em": "EM",
-    "f1": "F1",
-    "cover_em": "cover-EM",
-    "reviews": "#API (reviews)",
-    "documents": "#Doc",
-    "rate": "Rate (#Doc/#API, %)",
-    "evidence": "#Evidence",
-    **{f"recall_mean@{k}": f"recall@{k} mean" for k in (2, 5, 15)},
-    **{f"recall_all@{k}": f"R@{k} (all gold)" for k in (2, 5, 10, 20)},
-    **{f"ar@{k}": f"AR@{k} (answer)" for k in (2, 10, 20)},
-}
-
-
-def _is_shown(metric: str) -> bool:
-    """Passages are scored at more ranks and in more ways than fit a table: it has those with a label and a profile's
-    own, JSON has all."""
-    return "@" not in metric or "." in metric or metric in _LABELS
-
-
-def _mark(estimated: bool) -> str:
-    return " (estimated)" if estimated else ""

@@ -1,8 +1,9 @@
-"""Bamboogle (Press et al., 2023), as its authors' sheet is exported: CSV, with a head of ``Question,Answer`` or none.
+"""Bamboogle (Press et al., 2023), as its authors' sheet is exported: CSV without a head.
 
     Who is the mother of the father of George Washington?,,,,Mildred Warner,Mildred Gale,
 
-Without a head the first column is the question; every other cell that is not empty is an answer.
+The first column is the question; every other cell that is not empty is an answer. With a head of ``Question,Answer``
+it is a table as any (``csv``).
 """
 
 from __future__ import annotations
@@ -11,10 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from polyhop.data.formats import Format, question_text, unique
+from polyhop.data.lines import require
 from polyhop.data.sources import Source
 from polyhop.types import Question
-
-_COLUMNS = {"question", "answer"}
 
 
 def read_bamboogle(row: Mapping[str, Any], number: int) -> Question:
@@ -23,7 +23,7 @@ def read_bamboogle(row: Mapping[str, Any], number: int) -> Question:
     >>> read_bamboogle({"1": "Who?", "5": "Ann", "6": "Anne"}, 4).answers
     ('Ann', 'Anne')
     """
-    first = "question" if "question" in row else "1"
+    first = require(row, ("1", "question"))
     answers = unique(value for name, value in row.items() if name != first and isinstance(value, str))
     if not answers:
         raise ValueError(f"no answer beside the question; the row has {len(row)} filled cells")
@@ -31,11 +31,8 @@ def read_bamboogle(row: Mapping[str, Any], number: int) -> Question:
 
 
 def _recognise(row: Mapping[str, Any], source: Source) -> str | None:
-    if source.layout != "CSV":
-        return None
-    if "1" in row:
-        return "a table without a head, a question in its first column"
-    return "a table of 'Question' and 'Answer' alone" if set(row) == _COLUMNS else None
+    asks = source.layout == "CSV" and str(row.get("1")).rstrip("\"'”").endswith("?")
+    return "a table without a head, a question in its first column" if asks else None
 
 
 BAMBOOGLE = Format("bamboogle", "Bamboogle's CSV", _recognise, lambda _: read_bamboogle)

@@ -114,11 +114,10 @@ def _grounded(question: Question, contexts: Sequence[Context]) -> Question:
     marked = [context for context in contexts if context.gold]
     gold = marked or [context for context in contexts if context.title in question.gold_titles]
     by_number = {context.number: context.id for context in contexts}
+    places = [(step, step.get("paragraph_support_idx")) for step in question.steps]
     steps = tuple(
-        {**step, "pid": by_number[step["paragraph_support_idx"]]}
-        if step.get("paragraph_support_idx") in by_number
-        else step
-        for step in question.steps
+        {**step, "pid": by_number[place]} if isinstance(place, int) and place in by_number else step
+        for step, place in places
     )
     whole = set(question.gold_titles) <= {context.title for context in gold} and question.gold_titles
     return replace(
@@ -166,7 +165,7 @@ def _pairs(value: Any) -> list[Context]:
 def _paragraphs(row: Mapping[str, Any]) -> list[Context]:
     found = []
     for place, each in enumerate(objects_of(row, "paragraphs")):
-        number = each.get("idx", place)
+        number = each["idx"] if isinstance(each.get("idx"), int) else place
         text = text_of(each, require(each, ("paragraph_text",)))
         title = text_of(each, require(each, ("title",)))
         found.append(Context(number, title, (text,), each.get("is_supporting") is True, in_sentences=False))

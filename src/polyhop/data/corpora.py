@@ -14,6 +14,7 @@ import orjson
 from polyhop.data.documents import SUFFIXES, document_files, read_document
 from polyhop.data.lines import id_of, json_type, mapping_of, peek, read_objects, require, strings_of, text_of
 from polyhop.data.shipped import or_shipped
+from polyhop.data.sources import read_csv
 from polyhop.data.wiki_database import MAGIC, open_database, read_database
 from polyhop.data.wiki_dump import dump_files, is_archive, read_archive, read_page
 from polyhop.errors import DataError
@@ -27,10 +28,12 @@ INDEX_MANIFEST, INDEX_PASSAGES = "manifest.json", "passages.jsonl"
 
 FORMATS = (
     "JSON lines (.gz and .bz2 too) of id|_id|pid|passage_id, title and text, or of id and contents with the title on "
-    "its first line (FlashRAG); a folder with corpus.jsonl (BEIR); HotpotQA's processed Wikipedia (its folder, its "
-    ".tar.bz2 or one of its files); PathRetriever's sqlite database; a folder of .txt and .md documents; an index "
-    "folder; a list of Passage"
+    "its first line (FlashRAG); a folder with corpus.jsonl (BEIR); DPR's id, text and title, tab-separated; HotpotQA's "
+    "processed Wikipedia (its folder, its .tar.bz2 or one of its files); PathRetriever's sqlite database; a folder of "
+    ".txt and .md documents; an index folder; a list of Passage"
 )
+
+_DPR_HEAD, _HEAD = b"id\ttext\ttitle", frozenset({"text"})
 
 Place: TypeAlias = tuple[Path | None, int | None]
 """Where a passage stands: its file and 1-based line or row, as far as there are such."""
@@ -181,6 +184,8 @@ def _from_lines(path: Path, skip_bad: bool) -> Corpus:
     if start.startswith(MAGIC):
         with open_database(path):  # whatever is wrong with it is told now
             return _of_file(path, lambda: _in_rows(path), skip_bad)
+    if start.lower().startswith(_DPR_HEAD):
+        return _of_file(path, lambda: _in_objects((path, n, row) for n, row in read_csv(path, "\t", _HEAD)), skip_bad)
     raise DataError(f"unknown corpus format: begins with {start[:40]!r}. Accepted: {FORMATS}.", path)
 
 

@@ -73,7 +73,7 @@ def _step(step: Mapping[str, Any], titles: Mapping[int, str]) -> dict[str, Any]:
     place = step.get("paragraph_support_idx")
     if place is None or not titles:
         return found
-    if place not in titles:
+    if not isinstance(place, int) or place not in titles:
         raise ValueError(f"a step's 'paragraph_support_idx' is {place!r}; the paragraphs have {sorted(titles)}")
     return {**found, "paragraph_support_idx": place, "title": titles[place]}
 

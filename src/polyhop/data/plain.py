@@ -136,7 +136,9 @@ def _of_cells(row: Mapping[str, Any], number: int) -> Question:
     return read_question({name: _cell(name, text) for name, text in row.items()}, number)
 
 
-def _cell(name: str, text: str) -> Any:
+def _cell(name: str, text: Any) -> Any:
+    if not isinstance(text, str):  # a row that is no table's, read as one's all the same
+        return text
     if name in ("question", "id") or not text.startswith(("[", "{")):
         return [text] if name in ("answers", "golden_answers", "gold_titles", *GOLD_ID_FIELDS) else text
     try:

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from polyhop.data import hub
 from polyhop.data.bamboogle import BAMBOOGLE
+from polyhop.data.beir import BEIR, is_beir, open_beir
+from polyhop.data.dpr import DPR
 from polyhop.data.eli5 import ELI5
 from polyhop.data.fever import FEVER
 from polyhop.data.formats import Format
@@ -24,7 +26,23 @@ from polyhop.data.two_wiki import TWO_WIKI
 from polyhop.errors import DataError, SettingError, UnknownName
 from polyhop.types import Question
 
-_IN_ORDER = (ELI5, KILT, ZSRE, TREX, FEVER, MUSIQUE, STRATEGYQA, TWO_WIKI, HOTPOTQA, FLASHRAG, BAMBOOGLE, CSV, PLAIN)
+_IN_ORDER = (
+    BEIR,
+    ELI5,
+    KILT,
+    ZSRE,
+    TREX,
+    FEVER,
+    MUSIQUE,
+    STRATEGYQA,
+    TWO_WIKI,
+    HOTPOTQA,
+    FLASHRAG,
+    DPR,
+    BAMBOOGLE,
+    CSV,
+    PLAIN,
+)
 FORMATS = {format.name: format for format in _IN_ORDER}
 """By name, in the order in which they are tried: the first that knows a row has it."""
 
@@ -97,8 +115,8 @@ class Dataset:
 
 
 def open_questions(source: str | Path, *, format: str | None = None, skip_bad: bool = False) -> Dataset:
-    """Open a dataset: a file of any of ``FORMATS``, ``demo`` (the set that ships inside) or ``hf:DATASET[:SPLIT]``.
-    Only its first rows are read.
+    """Open a dataset: a file or folder of any of ``FORMATS``, ``demo`` (the set that ships inside) or
+    ``hf:DATASET[:SPLIT]``. Only its first rows are read.
 
     Raises:
         DataError: it is missing, empty or of no known format; the message says what was seen and what is accepted.
@@ -107,8 +125,7 @@ def open_questions(source: str | Path, *, format: str | None = None, skip_bad: b
     if format is not None and format not in FORMATS:
         raise UnknownName("format of questions", format, FORMATS)
     path = or_shipped(source, "questions")
-    is_hub = str(source).startswith(hub.PREFIX) and not path.exists()
-    opened = hub.open_hub(str(source)) if is_hub else open_source(path)
+    opened = _source(path)
     if format is not None:
         return Dataset(opened, FORMATS[format], "as told", skip_bad=skip_bad)
     found, reason = _detect(opened, skip_bad)
@@ -134,9 +151,16 @@ def read_questions(
     return list(islice(dataset, limit))
 
 
+def _source(path: Path) -> Source:
+    if str(path).startswith(hub.PREFIX) and not path.exists():
+        return hub.open_hub(str(path))
+    return open_beir(path) if is_beir(path) else open_source(path)
+
+
 def _detect(source: Source, skip_bad: bool) -> tuple[Format, str]:
     """The format of the first row that has one, and why."""
     strange: tuple[int, Row] | None = None
+    number = 0
     for number, row in islice(source.rows(), _LOOKED_AT):
         if isinstance(row, DataError):
             if not skip_bad:
@@ -146,6 +170,8 @@ def _detect(source: Source, skip_bad: bool) -> tuple[Format, str]:
             if reason := _recognised(format, row, source):
                 return format, f"{source.layout}; {reason}"
         strange = strange or (number, row)
+    if strange is None and number:
+        return PLAIN, f"{source.layout}; not one of its first {number} rows can be read"
     if strange is None:
         raise DataError("no questions in it", source.path)
     fields = ", ".join(map(repr, strange[1])) or "none"

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping
 
 from polyhop.data.questions import Dataset, Record
+from polyhop.data.statistics import hops
 from polyhop.errors import SettingError, UnknownName, UsageError
 from polyhop.types import Question
 
@@ -53,11 +54,6 @@ def shares(sizes: Mapping[str, int], n: int) -> dict[str, int]:
     for name in by_remainder[: n - sum(found.values())]:
         found[name] += 1
     return found
-
-
-def hops(question: Question) -> int | None:
-    """How many steps a question takes: those written, else its gold passages; None where neither is known."""
-    return len(question.steps) or len(set(question.gold_ids or question.gold_titles)) or None
 
 
 def _value(question: Question, field: str | None) -> object:

@@ -137,7 +137,9 @@ class _Window:
             except json.JSONDecodeError as error:
                 cut = "Unterminated" in error.msg or error.pos > len(self._text) - 8  # of a longer word: fals, \u00
                 if not cut or not self._more():
-                    raise self._broken(number, f"not valid JSON: {error.msg}" + " (cut short?)" * cut) from None
+                    raise self._broken(number, f"not valid JSON: {error.msg}") from None
+            except ValueError:  # Python's bound on the digits of a number
+                raise self._broken(number, "a number of thousands of digits") from None
             else:
                 if end < len(self._text) or not self._more():
                     found, self._at = self._text[self._at : end], end
@@ -168,8 +170,9 @@ def _object(text: str, path: Path, number: int) -> Row | DataError:
     return value
 
 
-def read_csv(path: Path, delimiter: str) -> Rows:
-    """The rows of a CSV file by column name (lower case); empty cells are left out. The head is row 1.
+def read_csv(path: Path, delimiter: str, head: frozenset[str] = _QUESTION_COLUMNS) -> Rows:
+    """The rows of a CSV file by column name (lower case); empty cells are left out. The first row is the head where it
+    has a name of ``head``.
 
     Raises:
         DataError: the file is not UTF-8 or is damaged by its compression.
@@ -189,9 +192,9 @@ def read_csv(path: Path, delimiter: str) -> Rows:
                 return
             if not any(cell.strip() for cell in cells):
                 continue
-            head = [cell.strip().lower() for cell in cells]
-            if not names and _QUESTION_COLUMNS & set(head):
-                names = head
+            titles = [cell.strip().lower() for cell in cells]
+            if not names and head & set(titles):
+                names = titles
                 continue
             names = names or [str(place) for place in range(1, len(cells) + 1)]
             if len(cells) > len(names):

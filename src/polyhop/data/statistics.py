@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from polyhop.data.sampling import hops
 from polyhop.text import normalise
 from polyhop.types import Passage, Question
 
@@ -86,6 +85,11 @@ def gold_in_corpus(questions: Iterable[Question], corpus: Iterable[Passage]) -> 
     there = {each for passage in corpus for each in (("id", passage.id), ("title", passage.title)) if each in wanted}
     asked = [gold for gold in golds if gold]
     return GoldInCorpus(len(wanted), len(there), len(asked), sum(gold <= there for gold in asked))
+
+
+def hops(question: Question) -> int | None:
+    """How many steps a question takes: those written, else its gold passages; None where neither is known."""
+    return len(question.steps) or len(set(question.gold_ids or question.gold_titles)) or None
 
 
 def _gold(question: Question) -> set[tuple[str, str]]:

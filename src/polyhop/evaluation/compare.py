@@ -1,18 +1,26 @@
-"""Two runs over the same questions, side by side."""
+"""Runs over the same questions, question by question: what differs between them, and whether by more than chance."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from polyhop.errors import UsageError
-from polyhop.evaluation.report import Mean, Report
-
-RESAMPLES = 10_000
-BLOCK = 100  # resamples drawn together
+from polyhop.evaluation.report import Report
+from polyhop.evaluation.statistics import (
+    COMPARED,
+    Array,
+    Mean,
+    holm,
+    interval,
+    resampled,
+    same_length,
+    shifted,
+    sign_flip,
+)
 
 Row: TypeAlias = Mapping[str, Any]
 """A line of a predictions file."""
@@ -22,7 +30,9 @@ Row: TypeAlias = Mapping[str, Any]
 class Difference:
     """A metric of two runs over their common questions: ``second - first`` with its 95 % interval by paired bootstrap.
 
-    ``better`` and ``worse`` count the questions on which the second run scores higher and lower.
+    ``better`` and ``worse`` count the questions on which the second run scores higher and lower. ``p``: two-sided, by
+    the paired permutation test; ``p_bootstrap``: by the paired bootstrap; ``corrected``: ``p`` by Holm for all that was
+    compared with it, None where it was not counted among them.
     """
 
     first: float
@@ -32,10 +42,14 @@ class Difference:
     better: int
     worse: int
     n: int
+    p: float
+    p_bootstrap: float
+    corrected: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
-        return {name: round(getattr(self, name), 6) for name in self.__slots__}
+        told = {name: getattr(self, name) for name in self.__slots__}
+        return {name: value if value is None else round(value, 6) for name, value in told.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,51 +77,100 @@ class Comparison:
         }
 
 
-def compare(first: Report, second: Report, *, seed: int = 0) -> Comparison:
-    """Compare two runs on the questions both answered. ``UsageError`` when they have none in common."""
+def compare(first: Report, second: Report, *, family: Iterable[str] | None = None, seed: int = 0) -> Comparison:
+    """Compare two runs on the questions both answered; ``family`` as in ``compare_all``. ``UsageError`` when they have
+    none in common."""
+    return compare_all(first, [second], family=family, seed=seed)[0]
+
+
+def compare_all(
+    baseline: Report, others: Sequence[Report], *, family: Iterable[str] | None = None, seed: int = 0
+) -> list[Comparison]:
+    """Compare each run with the baseline, on the questions both answered.
+
+    ``family``: the metrics whose p is corrected, together over all runs; by default all there are. Name few, before you
+    look: the more there are, the less of a difference is sure. ``UsageError`` when two runs have no question in common.
+    """
+    found = [_compared(baseline, other, seed) for other in others]
+    counted = None if family is None else set(family)
+    p = {
+        (at, name): each.p
+        for at, comparison in enumerate(found)
+        for name, each in comparison.metrics.items()
+        if counted is None or name in counted
+    }
+    corrected = holm(p)
+    return [
+        replace(
+            comparison,
+            metrics={
+                name: replace(each, corrected=corrected.get((at, name))) for name, each in comparison.metrics.items()
+            },
+        )
+        for at, comparison in enumerate(found)
+    ]
+
+
+def _compared(first: Report, second: Report, seed: int) -> Comparison:
     ours = {row["id"]: row for row in first.rows}
     theirs = {row["id"]: row for row in second.rows}
-    common = [name for name in ours if name in theirs]
-    if not common:
+    pairs = [(ours[name], theirs[name]) for name in ours if name in theirs]
+    if not pairs:
         raise UsageError("the two runs have no question in common")
-    pairs = [(ours[name], theirs[name]) for name in common]
     scores = [(a["metrics"], b["metrics"]) for a, b in pairs]
     names = dict.fromkeys(name for one, other in scores for name in one if name in other)
-    return Comparison(
-        first,
-        second,
-        {name: difference([(a[name], b[name]) for a, b in scores if name in a and name in b], seed) for name in names},
-        [
-            (a["id"], a["prediction"], b["prediction"])
-            for a, b in pairs
-            if {a["metrics"].get("em"), b["metrics"].get("em")} == {0, 1}
-        ],
-        _misled(pairs),
-    )
+    columns = {name: [(a[name], b[name]) for a, b in scores if name in a and name in b] for name in names}
+    flipped = [
+        (a["id"], a["prediction"], b["prediction"])
+        for a, b in pairs
+        if {a["metrics"].get("em"), b["metrics"].get("em")} == {0, 1}
+    ]
+    return Comparison(first, second, differences(columns, seed), flipped, _misled(pairs))
 
 
 def _misled(pairs: Sequence[tuple[Row, Row]]) -> Mean | None:
     searched = [any(row["usage"]["searches"] for row in rows) for rows in zip(*pairs, strict=True)]
     if searched[0] == searched[1]:
         return None
-    closed, searching = (0, 1) if searched[1] else (1, 0)
-    both = [pair for pair in pairs if all("cover_em" in row["metrics"] for row in pair)]
-    right = [pair for pair in both if pair[closed]["metrics"]["cover_em"] == 1]
-    if not right:
-        return None
-    return Mean(sum(pair[searching]["metrics"]["cover_em"] != 1 for pair in right) / len(right), len(right))
+    closed = 0 if searched[1] else 1
+    return misled([(pair[closed], pair[1 - closed]) for pair in pairs])
+
+
+def misled(pairs: Iterable[tuple[Row, Row]]) -> Mean | None:
+    """Of the questions right (cover-EM) without search, the share that is wrong with it; ``pairs``: a question's line
+    without search and with it. None where none is right without."""
+    both = [(one["metrics"], other["metrics"]) for one, other in pairs]
+    scored = [(one["cover_em"], other["cover_em"]) for one, other in both if "cover_em" in one and "cover_em" in other]
+    right = [float(found != 1) for known, found in scored if known == 1]
+    return Mean.of(right) if right else None
+
+
+def differences(columns: Mapping[str, Sequence[tuple[float, float]]], seed: int = 0) -> dict[str, Difference]:
+    """The mean difference of each column of pairs, one a question. The same seed gives the same figures, whatever the
+    order of the questions."""
+    values: dict[str, Array] = {name: np.array(sorted(pairs), dtype=np.float64) for name, pairs in columns.items()}
+    gains = {name: np.sort(pairs[:, 1] - pairs[:, 0]) for name, pairs in values.items()}
+    found: dict[str, Difference] = {}
+    for names, table in same_length(gains):
+        drawn = resampled(table, COMPARED, seed)
+        low, high = interval(drawn)
+        p, p_bootstrap = sign_flip(table, COMPARED, seed), shifted(drawn, table.mean(axis=0))
+        for at, name in enumerate(names):
+            first, second = values[name].mean(axis=0)
+            found[name] = Difference(
+                first=float(first),
+                second=float(second),
+                low=float(low[at]),
+                high=float(high[at]),
+                better=int((table[:, at] > 0).sum()),
+                worse=int((table[:, at] < 0).sum()),
+                n=len(table),
+                p=float(p[at]),
+                p_bootstrap=float(p_bootstrap[at]),
+            )
+    return {name: found[name] for name in columns}
 
 
 def difference(pairs: Sequence[tuple[float, float]], seed: int = 0) -> Difference:
-    """The mean difference of pairs, one a question, with its interval. The same seed gives the same interval."""
-    values = np.asarray(pairs, dtype=np.float64)
-    gains = values[:, 1] - values[:, 0]
-    random = np.random.default_rng(seed)
-    sizes = (min(BLOCK, RESAMPLES - before) for before in range(0, RESAMPLES, BLOCK))
-    drawn = (random.integers(0, len(gains), (size, len(gains))) for size in sizes)
-    means = np.concatenate([gains[places].mean(axis=1) for places in drawn])
-    low, high = np.quantile(means, [0.025, 0.975])
-    first, second = values.mean(axis=0)
-    return Difference(
-        float(first), float(second), float(low), float(high), int((gains > 0).sum()), int((gains < 0).sum()), len(gains)
-    )
+    """The mean difference of at least one pair, one a question."""
+    return differences({"": pairs}, seed)[""]

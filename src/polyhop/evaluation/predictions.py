@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from polyhop.data.statistics import hops
 from polyhop.errors import UsageError
 from polyhop.evaluation.cited import bound_triples, cited_facts, cited_passages
+from polyhop.evaluation.errors import path_of
 from polyhop.evaluation.gold import gold_statistics
 from polyhop.metrics import Prediction, score, span_rank
 from polyhop.metrics.predictions import SCORED_METADATA
@@ -32,7 +34,7 @@ def prediction(
         "question": question.text,
         "kind": question.kind,
         "type": question.metadata.get("type"),
-        "hops": len(question.steps) or len(set(question.gold_ids or question.gold_titles)) or None,
+        "hops": hops(question),
         "answers": list(question.answers),
         "gold": gold_of(question),
         "prediction": answer.text,
@@ -49,6 +51,7 @@ def prediction(
         "metrics": {},
         "statistics": {**answer.statistics, **gold_statistics(question, answer)},
         "budget": answer.trace.budget,
+        **path_of(answer),
         "usage": answer.usage.to_dict(),
         "trace": f"traces/{position:05d}.json",
     }

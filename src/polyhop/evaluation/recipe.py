@@ -7,12 +7,12 @@ computed in it.
 
 from __future__ import annotations
 
+import tomllib
 from functools import cache
 from importlib import resources
 from random import Random
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
-import tomllib
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from polyhop.errors import DataError, UnknownName

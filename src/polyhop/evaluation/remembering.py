@@ -1,10 +1,10 @@
-"""A retriever and a reader that do nothing twice, for settings compared on the same questions. They keep all they gave:
-for some hundred questions, not for a service."""
+"""A retriever and a reader that do nothing twice, for settings compared on the same questions. They keep what they
+gave: for some hundred questions or, with a limit, for a sweep; not for a service."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 
 from polyhop.readers import Reader
 from polyhop.readers.base import spans_of
@@ -13,11 +13,11 @@ from polyhop.types import Passage, Span
 
 
 class RememberingRetriever:
-    """As the retriever it stands before, each query and passage looked up once."""
+    """As the retriever it stands before, each query and passage looked up once; ``most`` are kept, those used last."""
 
-    def __init__(self, start: Retriever) -> None:
+    def __init__(self, start: Retriever, most: int | None = None) -> None:
         self.name, self.search_many = start.name, start.search_many
-        self._search, self._links = cache(start.search), cache(start.links)
+        self._search, self._links = lru_cache(most)(start.search), lru_cache(most)(start.links)
 
     def search(self, query: str, k: int) -> list[Passage]:
         """As the retriever's own."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from polyhop.errors import UnknownName
+from polyhop.evaluation.errors import errors_in
+from polyhop.evaluation.statistics import Mean, means, ratio
 from polyhop.trace import Usage, add_usage
 
 OF_THE_QUESTION = ("type", "hops")
@@ -15,21 +16,10 @@ OF_THE_QUESTION = ("type", "hops")
 
 
 @dataclass(frozen=True, slots=True)
-class Mean:
-    """A mean over the ``n`` questions that have a value."""
-
-    value: float
-    n: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values."""
-        return {"value": round(self.value, 6), "n": self.n}
-
-
-@dataclass(frozen=True, slots=True)
 class Report:
     """The summary of a run. ``rows`` are its predictions, in dataset order; ``failed`` names questions not answered
-    and why, ``unscored`` metrics that were wanted and are on no question, and what they would need."""
+    and why, ``unscored`` metrics that were wanted and are on no question, and what they would need. ``judge``: which
+    model judged the answers, where one did (``judging.judged``)."""
 
     method: str
     lm: str
@@ -40,6 +30,7 @@ class Report:
     rows: Sequence[Mapping[str, Any]]
     failed: Mapping[str, str]
     unscored: Mapping[str, str] = field(default_factory=dict)
+    judge: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -53,15 +44,16 @@ class Report:
         unscored: Mapping[str, str] | None = None,
     ) -> Report:
         """Summarise the rows of a predictions file."""
-        statistics = _means(row["statistics"] for row in rows)
+        statistics = means(row["statistics"] for row in rows)
         if "reviews" in statistics and statistics["reviews"].value:  # ToR Table 5: #Doc / #API, in percent
-            rate = 100 * statistics["documents"].value / statistics["reviews"].value
-            statistics["rate"] = Mean(rate, statistics["reviews"].n)
+            both = [row["statistics"] for row in rows if "reviews" in row["statistics"]]
+            documents = [100 * told["documents"] for told in both]
+            statistics["rate"] = ratio(documents, [told["reviews"] for told in both])
         return cls(
             method=method,
             lm=lm,
             dataset=dataset,
-            metrics=_means(row["metrics"] for row in rows),
+            metrics=means(row["metrics"] for row in rows),
             statistics=statistics,
             usage=add_usage(Usage.from_dict(row["usage"]) for row in rows),
             rows=rows,
@@ -108,16 +100,10 @@ class Report:
             "failed": dict(self.failed),
             "metrics": {name: mean.to_dict() for name, mean in self.metrics.items()},
             "unscored": dict(self.unscored),
+            **({"judge": dict(self.judge)} if self.judge else {}),
             "statistics": {name: mean.to_dict() for name, mean in self.statistics.items()},
+            "errors": errors_in(self.rows),
             "parsed_at_first_try": self.parsed_at_first_try,
             "usage": usage,
             "volatile": volatile,
         }
-
-
-def _means(rows: Iterable[Mapping[str, float]]) -> dict[str, Mean]:
-    values: defaultdict[str, list[float]] = defaultdict(list)
-    for row in rows:
-        for name, value in row.items():
-            values[name].append(value)
-    return {name: Mean(sum(found) / len(found), len(found)) for name, found in values.items()}

@@ -10,13 +10,14 @@ widest layer. What a set-up leaves open stays as the method has it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from polyhop.errors import UnknownName
 from polyhop.evaluation.recipe import recipe
 from polyhop.methods.registry import method_named
+from polyhop.types import Question
 
 BUDGETS: Mapping[str, tuple[str, ...]] = {
     "k": ("k",),
@@ -79,9 +80,7 @@ def demonstrations(method: str, given: Mapping[str, Any], dataset: str) -> int:
     table = recipe(DEMONSTRATIONS)
     columns = {column.dataset: place for place, column in enumerate(table.cells)}
     place = columns.get(dataset, columns[_LIKE_KIND["qa"]])
-    fitting = (
-        row for row in table.rows if method in row.applies and row.settings.items() <= dict(given).items()
-    )
+    fitting = (row for row in table.rows if method in row.applies and row.settings.items() <= dict(given).items())
     usual = next(row for row in table.rows if "cot" in row.applies)
     row = max(fitting, key=lambda row: len(row.settings), default=usual)
     return int(row.figures[place] or 0)
@@ -146,3 +145,9 @@ def setup_named(name: str) -> Setup:
     if name not in SETUPS:
         raise UnknownName("set-up", name, SETUPS)
     return SETUPS[name]
+
+
+def settings_under(name: str, method: str, given: Mapping[str, Any], questions: Sequence[Question]) -> dict[str, Any]:
+    """A method's settings under the set-up of that name, but for those ``given``, for these questions."""
+    kinds = {question.kind for question in questions}
+    return setup_named(name).settings(method, given, kind=kinds.pop() if len(kinds) == 1 else "qa")

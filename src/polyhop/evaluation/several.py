@@ -12,6 +12,7 @@ from polyhop.data.questions import read_questions
 from polyhop.errors import SettingError, UnknownName, UsageError
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import Progress, after, evaluate
+from polyhop.evaluation.setups import settings_under
 from polyhop.methods.registry import method_named, methods
 from polyhop.metrics import Metrics, chosen
 from polyhop.pipeline import LM, Pipeline, Source
@@ -58,13 +59,14 @@ def evaluate_several(
     progress: Progress | None = None,
     title: str | None = None,
     metrics: Metrics = None,
+    setup: str | None = None,
     **options: Any,
 ) -> Several:
     """``evaluate`` for each method, over one index and one reading of the questions.
 
     ``out``: a folder with a run's folder for each method; the same command goes on there where it was stopped. A
-    method's setting among ``options`` goes to every method that has it. A method that needs what model, corpus or
-    reader lack is left out, with the reason.
+    method's setting among ``options`` goes to every method that has it. ``setup``: the budgets of a paper's comparison,
+    in each method's own settings. A method that needs what model, corpus or reader lack is left out, with the reason.
 
     Raises:
         UnknownName: no method has a setting of that name.
@@ -74,8 +76,10 @@ def evaluate_several(
     profiles = chosen(asked, metrics)
     questions = list(asked)[:limit]
     title = title or (Path(dataset).name if isinstance(dataset, (str, Path)) else None)
-    index = _index(corpus, skip_bad)
+    index = one_index(corpus, skip_bad)
     own, common = _divided(names, options)
+    if setup is not None:
+        own = {name: {**settings_under(setup, name, given, questions), **given} for name, given in own.items()}
     ready, left_out = _ready(names, index, lm, own, common)
     if not ready:
         raise UsageError(f"not one of these methods can run; {next(iter(left_out))}: {next(iter(left_out.values()))}")
@@ -89,7 +93,8 @@ def evaluate_several(
     return Several(reports, left_out)
 
 
-def _index(corpus: Source | None, skip_bad: bool) -> Index | None:
+def one_index(corpus: Source | None, skip_bad: bool = False) -> Index | None:
+    """The corpus opened, for several runs to share."""
     if corpus is None or isinstance(corpus, Index):
         return corpus
     return index_for(corpus if isinstance(corpus, Corpus) else open_corpus(corpus, skip_bad=skip_bad))

@@ -76,12 +76,14 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A method's stages in order. ``fixed``: the settings that were given; ``usual``: the method's defaults, on the
-    same questions; ``gain``: over them, measured where it was chosen, so that it flatters: confirm it on others."""
+    """A method's stages in order. ``retriever``: the one it started from, if it goes by a name. ``fixed``: the settings
+    that were given; ``usual``: the method's defaults, on the same questions; ``gain``: over them, measured where it was
+    chosen, so that it flatters: confirm it on others."""
 
     method: str
     dataset: str
     lm: str
+    retriever: str | None
     reader: str | None
     fixed: Mapping[str, Any]
     usual: Trial
@@ -100,6 +102,7 @@ class Staged:
         return {
             "method": self.method,
             "settings": self.settings,
+            **({"retriever": self.retriever} if self.retriever else {}),
             "fitted_on": {**told, "reader": self.reader} if self.reader else told,
             "scores": self.stages[-1].best.to_dict()["scores"],
         }

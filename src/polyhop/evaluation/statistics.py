@@ -121,7 +121,9 @@ def sign_flip(gains: Array, flips: int, seed: int = 0) -> Array:
     array([0.25])
     """
     few = np.count_nonzero(gains, axis=0) <= EXACT
-    found = np.array([_exact(column[column != 0]) if small else 0.0 for column, small in zip(gains.T, few, strict=True)])
+    found = np.array(
+        [_exact(column[column != 0]) if small else 0.0 for column, small in zip(gains.T, few, strict=True)]
+    )
     if not few.all():
         found[~few] = _sampled(gains[:, ~few], flips, seed)
     return found
@@ -135,7 +137,7 @@ def _exact(gains: Array) -> float:
 @lru_cache(maxsize=EXACT + 1)
 def _signs(n: int) -> Array:
     """All 2ⁿ rows of n signs."""
-    return 1.0 - 2.0 * (np.arange(2**n)[:, None] >> np.arange(n) & 1)
+    return np.asarray(1.0 - 2.0 * (np.arange(2**n)[:, None] >> np.arange(n) & 1), dtype=np.float64)
 
 
 def _sampled(gains: Array, flips: int, seed: int) -> Array:

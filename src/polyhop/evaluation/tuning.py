@@ -6,14 +6,14 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 from polyhop.data.questions import read_questions
-from polyhop.errors import PolyhopError, SettingError, UnknownName, UsageError
+from polyhop.errors import PolyhopError, UnknownName, UsageError
 from polyhop.evaluation.calibration import Threshold, auroc, best_threshold, threshold
 from polyhop.evaluation.compare import Difference, compare
+from polyhop.evaluation.grid import combinations, folder_name
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import CONCURRENCY, Progress, after, evaluate
 from polyhop.methods.registry import method_named
@@ -216,7 +216,7 @@ def tune(
     common: dict[str, Any] = {**options, "limit": limit, "concurrency": concurrency, "skip_bad": skip_bad}
     reports = []
     for number, point in enumerate(points):
-        out = Path(work) / _folder(point) if work is not None else None
+        out = Path(work) / folder_name(point) if work is not None else None
         told = after(progress, number * len(questions), len(points) * len(questions))
         reports.append(evaluate(dataset, corpus, method, lm, out=out, progress=told, **{**common, **point}))
     measured = [Point(point, report) for point, report in zip(points, reports, strict=True)]
@@ -269,26 +269,14 @@ def _checked(
     known = method_named(method)
     if both := sorted(grid.keys() & options.keys()):
         raise UsageError(f"{both[0]} is what is tuned: it cannot be given a value of its own")
-    if empty := next((name for name, values in grid.items() if not values), None):
-        raise SettingError(f"{empty}: no value to try")
     given = {name: value for name, value in options.items() if name in known.settings}
     fixed = {name: value for name, value in known.resolve(given).items() if name in given}
     points = []
-    for values in product(*grid.values()):
-        chosen = dict(zip(grid, values, strict=True))
+    for chosen in combinations(grid):
         typed = known.resolve({**given, **chosen})
         if (point := {name: typed[name] for name in chosen}) not in points:
             points.append(point)
     return fixed, points
-
-
-def _folder(point: Mapping[str, Any]) -> str:
-    """The name of a point's folder.
-
-    >>> _folder({"retrieve_below": 0.8, "keep_above": 0.4})
-    'retrieve_below=0.8,keep_above=0.4'
-    """
-    return ",".join(f"{name}={value}" for name, value in point.items())
 
 
 def _best(points: Sequence[Point], objective: str) -> Point:

@@ -30,6 +30,7 @@ from polyhop.methods.paths import NO_INSTRUCTION, TASK
 from polyhop.methods.registry import method_named
 from polyhop.pipeline import LM, LoopThread, Pipeline, Source
 from polyhop.readers import AskingReader, Reader
+from polyhop.retrieval import retrievers
 from polyhop.retrieval.base import Retriever
 from polyhop.types import Question, Read
 
@@ -120,8 +121,9 @@ def tune_promptrank(
         finally:
             bench.close()
     bare = [replace(stage, trials=[_without_answering(trial) for trial in stage.trials]) for stage in stages]
+    start = told["retriever"] if told["retriever"] in retrievers() else None
     reads = told["reader"] if reader is not None else None
-    return Staged(METHOD, title, told["lm"], reads, fixed, _without_answering(first), bare, _gain(first, bare))
+    return Staged(METHOD, title, told["lm"], start, reads, fixed, _without_answering(first), bare, _gain(first, bare))
 
 
 class _Bench:

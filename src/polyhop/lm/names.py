@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from polyhop.errors import SettingError, UnknownName, UsageError
 from polyhop.lm.base import LanguageModel
+from polyhop.named import path_and_options
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -83,22 +84,32 @@ def _openai(rest: str, **options: Any) -> LanguageModel:
     from polyhop.lm.openai import OpenAICompatible
 
     _check_options("openai", OpenAICompatible, options)
+    model, url = model_and_url("openai", rest)
+    if url and options.get("url"):
+        raise SettingError(f"openai:{rest} names a server, and url={options['url']!r} another: give one of them")
+    return OpenAICompatible(model, **{**options, **({"url": url} if url else {})})
+
+
+def model_and_url(prefix: str, rest: str) -> tuple[str, str | None]:
+    """``MODEL@URL`` taken apart; without an address the second is None.
+
+    >>> model_and_url("openai", "tiny@http://localhost:8000/v1")
+    ('tiny', 'http://localhost:8000/v1')
+    """
     if found := _AT_URL.match(rest):
-        if options.get("url"):
-            raise SettingError(f"openai:{rest} names a server, and url={options['url']!r} another: give one of them")
-        return OpenAICompatible(found["model"], **{**options, "url": found["url"]})
+        return found["model"], found["url"]
     if found := _AT_HOST.match(rest):
         raise SettingError(
-            f"openai:{rest}: a server's address begins with http:// or https://, as in @http://{found['host']}/v1"
+            f"{prefix}:{rest}: a server's address begins with http:// or https://, as in @http://{found['host']}/v1"
         )
-    return OpenAICompatible(rest, **options)
+    return rest, None
 
 
 @register_lm("hf")
 def _hf(rest: str, **options: Any) -> LanguageModel:
     from polyhop.lm.hf import TransformersLM
 
-    path, told = _query(rest)
+    path, told = path_and_options("hf", rest)
     options = {**told, **options}
     _check_options("hf", TransformersLM, options)
     return TransformersLM(path, **options)
@@ -120,19 +131,6 @@ def _replay(rest: str) -> LanguageModel:
     from polyhop.lm.replay import ReplayLM
 
     return ReplayLM(rest)
-
-
-def _query(rest: str) -> tuple[str, dict[str, Any]]:
-    """A name and the options behind its question mark, whole numbers as such.
-
-    >>> _query("gpt2?dtype=bfloat16&cache_mib=0")
-    ('gpt2', {'dtype': 'bfloat16', 'cache_mib': 0})
-    """
-    path, _, query = rest.partition("?")
-    pairs = [pair.partition("=") for pair in query.split("&")] if query else []
-    if any(not (name and equals and value) for name, equals, value in pairs):
-        raise SettingError(f"hf:{rest}: {query!r} names no options: write hf:{path}?dtype=bfloat16&device=cuda")
-    return path, {name: int(value) if value.isdecimal() else value for name, _, value in pairs}
 
 
 def _opener(prefix: str) -> Opener:

@@ -73,7 +73,7 @@ class OpenAICompatible:
         if timeout <= 0 or retries < 0:
             raise SettingError(f"timeout={timeout}, retries={retries}: must be above 0, and at least 0")
         address = Address(url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_URL)
-        key = _checked_key(api_key or os.environ.get("OPENAI_API_KEY"))
+        key = checked_key(api_key or os.environ.get("OPENAI_API_KEY"))
         official = address.shown == DEFAULT_URL
         if official and key is None:
             raise SettingError(
@@ -208,7 +208,8 @@ def _estimate(payload: Mapping[str, Any]) -> int:
     return len(prompt) // 4 + int(payload.get("max_tokens") or payload.get("max_completion_tokens") or 0)
 
 
-def _checked_key(key: str | None) -> str | None:
+def checked_key(key: str | None) -> str | None:
+    """An API key without the space around it; None for none. ``SettingError`` for what no header can hold."""
     key = (key or "").strip()
     if not (key.isascii() and key.isprintable()):
         raise SettingError("the API key has characters that no HTTP header can hold; is it pasted whole and alone?")

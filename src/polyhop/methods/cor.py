@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 @method(
     "cor",
+    family="iterative",
+    calls=3,
     paper="Tree of Reviews (Li et al., 2024), §4.4",
     layers=lambda settings: int(settings["max_turns"]) + 1,
     needs=("retriever",),

@@ -68,6 +68,8 @@ def _layers(settings: Mapping[str, Any]) -> int:
 
 @method(
     "ge",
+    family="system",
+    calls=11,
     paper="GE-Reasoning (Park et al., 2024)",
     layers=_layers,
     needs=("retriever",),

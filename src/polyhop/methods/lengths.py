@@ -38,7 +38,10 @@ def cut_oldest(
 
     def holding(newest_first: Sequence[Passage]) -> list[Mapping[str, Any]]:
         left = iter(newest_first)
-        return [{**step, "passages": list(islice(left, len(step["passages"])))} for step in reversed(steps)][::-1]
+        held: list[Mapping[str, Any]] = [
+            {**step, "passages": list(islice(left, len(step["passages"])))} for step in reversed(steps)
+        ]
+        return held[::-1]
 
     passages = [passage for step in reversed(steps) for passage in step["passages"]]
     return holding(cut_to_fit(passages, lambda few: fits(holding(few)), run))

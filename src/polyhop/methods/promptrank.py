@@ -69,6 +69,8 @@ def _needs(settings: Mapping[str, Any]) -> tuple[str, ...]:
 
 @method(
     "promptrank",
+    family="system",
+    calls=103,
     paper="PromptRank (Khalifa et al., 2023)",
     layers=lambda settings: int(settings["hops"]) + (settings["answer_by"] == "lm"),
     needs=_needs,

@@ -8,7 +8,7 @@ import typing
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -57,6 +57,11 @@ NEEDS = frozenset({"retriever", "links", "reader", "span_choice", "token_logprob
 
 USUAL_RETRIEVER = "bm25"
 
+Family: TypeAlias = Literal["system", "iterative", "one retrieval", "closed book", "retrieval only", "other"]
+"""What a method is: one of the five systems polyhop is for, or a baseline by how it comes to its passages."""
+
+FAMILIES: tuple[Family, ...] = get_args(Family)
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -82,7 +87,8 @@ class Setting:
 class Method:
     """A registered method. ``layers(settings)``: the longest chain of calls, each waiting for the one before, that it
     can come to (corrective retries aside). ``retriever``: the one it starts from where none is named.
-    ``answers(settings)``: whether it answers, or only ranks passages."""
+    ``answers(settings)``: whether it answers, or only ranks passages. ``calls``: a question's calls at the defaults,
+    typically: those of ``pocket`` on the demo set."""
 
     name: str
     function: Callable[..., Awaitable[Answer]]
@@ -91,6 +97,8 @@ class Method:
     needs: Needs
     retriever: str = USUAL_RETRIEVER
     answers: Callable[[Mapping[str, Any]], bool] = lambda settings: True
+    family: Family = "other"
+    calls: int | None = None
 
     @property
     def summary(self) -> str:
@@ -131,6 +139,8 @@ def method(
     needs: tuple[str, ...] | Needs = (),
     retriever: str = USUAL_RETRIEVER,
     answers: Callable[[Mapping[str, Any]], bool] = lambda settings: True,
+    family: Family = "other",
+    calls: int | None = None,
 ) -> Callable[[Callable[..., Awaitable[Answer]]], Callable[..., Awaitable[Answer]]]:
     """Register an async function ``(question, run, *, settings…) -> Answer`` as the method ``name``."""
     if not callable(needs) and (strange := {need.partition(":")[0] for need in needs} - NEEDS):
@@ -140,7 +150,7 @@ def method(
     def register(function: Callable[..., Awaitable[Answer]]) -> Callable[..., Awaitable[Answer]]:
         if (there := _registered.get(name)) and there.function.__module__ != function.__module__:
             raise UsageError(f"a method named {name!r} is already registered by {there.function.__module__}")
-        _registered[name] = Method(name, function, paper, layers, needed, retriever, answers)
+        _registered[name] = Method(name, function, paper, layers, needed, retriever, answers, family, calls)
         return function
 
     return register

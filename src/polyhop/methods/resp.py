@@ -44,7 +44,14 @@ def _layers(settings: Mapping[str, Any]) -> int:
     return 3 * iterations - 1 + waiting
 
 
-@method("resp", paper="Retrieve, Summarize, Plan (Jiang et al., 2024)", layers=_layers, needs=("retriever",))
+@method(
+    "resp",
+    family="system",
+    calls=5,
+    paper="Retrieve, Summarize, Plan (Jiang et al., 2024)",
+    layers=_layers,
+    needs=("retriever",),
+)
 async def retrieve_summarize_plan(
     question: str,
     run: Run,

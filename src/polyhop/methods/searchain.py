@@ -49,6 +49,8 @@ def _needs(settings: Mapping[str, Any]) -> tuple[str, ...]:
 
 @method(
     "searchain",
+    family="system",
+    calls=5,
     paper="Search-in-the-Chain (Xu et al., 2024)",
     layers=lambda settings: (int(settings["max_rounds"]) if settings["open_book"] else 1) + 1,
     needs=_needs,

@@ -27,14 +27,7 @@ def read_settings(path: str | Path, method: str) -> dict[str, Any]:
         DataError: the file is missing or not a settings file.
         UsageError: it is another method's, or has a setting that the method does not have.
     """
-    try:
-        held = orjson.loads(Path(path).read_bytes())
-    except OSError as error:
-        raise DataError(f"the settings cannot be read: {error.strerror}", path) from None
-    except ValueError:
-        raise DataError("not a settings file: not JSON", path) from None
-    if not (isinstance(held, dict) and isinstance(held.get("method"), str) and isinstance(held.get("settings"), dict)):
-        raise DataError('not a settings file: it must be {"method": name, "settings": {name: value}}', path)
+    held = _held(path)
     if held["method"] != method:
         raise UsageError(f"{path} holds settings of {held['method']}, not of {method}: give --method {held['method']}")
     known = method_named(method).settings
@@ -43,3 +36,21 @@ def read_settings(path: str | Path, method: str) -> dict[str, Any]:
             raise UnknownName(f"setting of {method} in {path}", name, known)
         known[name].parse(value, f"{path}: {method}")
     return dict(held["settings"])
+
+
+def read_retriever(path: str | Path) -> str | None:
+    """The name of the retriever that a settings file's settings were fitted with, where it tells."""
+    told = _held(path).get("retriever")
+    return told if isinstance(told, str) else None
+
+
+def _held(path: str | Path) -> dict[str, Any]:
+    try:
+        held = orjson.loads(Path(path).read_bytes())
+    except OSError as error:
+        raise DataError(f"the settings cannot be read: {error.strerror}", path) from None
+    except ValueError:
+        raise DataError("not a settings file: not JSON", path) from None
+    if not (isinstance(held, dict) and isinstance(held.get("method"), str) and isinstance(held.get("settings"), dict)):
+        raise DataError('not a settings file: it must be {"method": name, "settings": {name: value}}', path)
+    return held

@@ -49,6 +49,8 @@ def _layers(settings: Mapping[str, Any]) -> int:
 
 @method(
     "tor",
+    family="system",
+    calls=19,
     paper="Tree of Reviews (Li et al., 2024)",
     layers=_layers,
     needs=("retriever",),

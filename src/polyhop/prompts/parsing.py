@@ -41,6 +41,7 @@ _ALTERNATIVES = (
     "SUFFICIENT INSUFFICIENT",
     "ANSWER QUERY",
     "ANSWER INFO",
+    "CORRECT INCORRECT",
 )
 _ECHO = re.compile(
     "|".join(r"\[{}\][^\[\]\n]{{0,40}}?(?:\bor\b|/|\|)[ \t*]*\[{}\]".format(*pair.split()) for pair in _ALTERNATIVES),

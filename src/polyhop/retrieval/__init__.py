@@ -120,6 +120,22 @@ def _mdr(index: Index, folder: str) -> Retriever:
     return MDR(index, folder)
 
 
+@register_retriever("dense:")
+def _dense(index: Index, spec: str) -> Retriever:
+    from polyhop.retrieval.dense import open_dense
+
+    return open_dense(index, spec)
+
+
+@register_retriever("hybrid:")
+def _hybrid(index: Index, spec: str) -> Retriever:
+    from polyhop.retrieval.hybrid import Hybrid, parts_of
+
+    fusion, parts = parts_of(spec, retrievers())
+    opened = [(open_plain_retriever(name, index), weight) for name, weight in parts]
+    return Hybrid(index, opened, fusion=fusion, name=f"hybrid:{spec}")
+
+
 def _above(name: str) -> Callable[..., Any]:
     """A factory of ``polyhop.ranking``, a floor higher: PromptRank is a method first. Loaded when it is used."""
 

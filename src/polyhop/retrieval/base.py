@@ -13,6 +13,7 @@ from polyhop.types import Passage, Search
 
 if TYPE_CHECKING:
     from polyhop.engine import Run
+    from polyhop.retrieval.encoders.base import Encoder
     from polyhop.retrieval.index import Index
 
 
@@ -98,6 +99,13 @@ class Reranked:
         return links_of(self.start, passage)
 
 
+def encoder_of(retriever: object) -> Encoder | None:
+    """The encoder of a retriever, or of the one it starts from, where that has one: a dense one's, a hybrid's."""
+    while isinstance(retriever, AskingRetriever):
+        retriever = retriever.start
+    return getattr(retriever, "encoder", None)
+
+
 def links_of(retriever: object, passage: Passage) -> list[Passage]:
     """The passages that ``passage`` links to; none where the retriever knows no links."""
     return retriever.links(passage) if isinstance(retriever, Retriever | AskingRetriever) else []
@@ -118,17 +126,18 @@ class OverIndex(ABC):
 
     def search_many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
         """``search`` for each query, in order."""
-        return [[passage for passage, _ in found] for found in self._checked(queries, k)]
+        return [[passage for passage, _ in found] for found in self.search_many_scored(queries, k)]
 
     def search_scored(self, query: str, k: int) -> list[tuple[Passage, float]]:
         """``search``, each passage with its score."""
-        return self._checked([query], k)[0]
+        return self.search_many_scored([query], k)[0]
 
     def links(self, passage: Passage) -> list[Passage]:
         """The passages this one links to: its corpus' hyperlinks, else the titles its text mentions."""
         return self._index.links(passage)
 
-    def _checked(self, queries: Sequence[str], k: int) -> list[list[tuple[Passage, float]]]:
+    def search_many_scored(self, queries: Sequence[str], k: int) -> list[list[tuple[Passage, float]]]:
+        """``search_many``, each passage with its score."""
         if k < 1:
             raise UsageError(f"k is {k}; a search returns at least 1 passage")
         return self._scored_many(queries, k)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from polyhop.types import Passage
+
+if TYPE_CHECKING:
+    from polyhop.retrieval.index import Index
 
 Hit: TypeAlias = tuple[float, int]
 """An inner product and the row it is with."""
@@ -45,6 +50,17 @@ def nearest(
     kept = approximate >= (best.min(1) - rounding * longest)[owners]
     owners, rows = owners[kept], rows[kept]
     return [_first(vectors, query, rows[owners == number], k) for number, query in enumerate(queries)]
+
+
+def nearest_passages(
+    index: Index, vectors: NDArray[np.float16] | NDArray[np.float32], queries: NDArray[np.float32], k: int
+) -> list[list[tuple[Passage, float]]]:
+    """``nearest``, the rows being those of an index: ``k`` passages each, tied ones in the order of their ids."""
+    get = index.passages.get
+    return [
+        sorted(((get(row), score) for score, row in hits), key=lambda hit: (-hit[1], hit[0].id))[:k]
+        for hits in nearest(vectors, queries, k)
+    ]
 
 
 def _first(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from polyhop.errors import SettingError
 from polyhop.retrieval.base import OverIndex
-from polyhop.retrieval.exact import nearest
+from polyhop.retrieval.exact import nearest_passages
 from polyhop.retrieval.mdr_checkpoint import Dtype, MdrCheckpoint, asked
 from polyhop.retrieval.vectors import PassageEncoder, passage_vectors
 from polyhop.types import Passage
@@ -90,12 +90,7 @@ class MDR(OverIndex):
         return [(_paths(begins, seconds), hits) for begins, hits in zip(begun, firsts, strict=True)]
 
     def _nearest(self, vectors: NDArray[np.float32], k: int) -> list[list[tuple[Passage, float]]]:
-        """The ``k`` passages nearest each vector, with their inner products; tied ones in the order of their ids."""
-        get = self._index.passages.get
-        return [
-            sorted(((get(row), score) for score, row in hits), key=lambda hit: (-hit[1], hit[0].id))[:k]
-            for hits in nearest(self._vectors, vectors, k)
-        ]
+        return nearest_passages(self._index, self._vectors, vectors, k)
 
 
 def _paths(begins: Sequence[tuple[Passage, float]], seconds: Iterator[list[tuple[Passage, float]]]) -> list[Path]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,17 @@ def passage_vectors(index: Index, encoder: PassageEncoder) -> NDArray[np.float16
                 _make(index, encoder, folder)
     check(folder, kind=KIND, version=VERSION)
     return np.memmap(folder / _FILE, np.float16, "r", shape=(len(index), encoder.size))
+
+
+def encodings(index: Index) -> list[dict[str, Any]]:
+    """What vectors stand in an index's folder: the ``encoder`` of each, their ``size`` and ``passages``.
+
+    Raises:
+        IndexFolderError: a folder of them is damaged.
+    """
+    folders = (folder for folder in sorted(index.folder.glob("vectors-*")) if folder.is_dir())
+    told = [check(folder, kind=KIND, version=VERSION) for folder in folders]
+    return [{key: facts[key] for key in ("encoder", "size", "passages")} for facts in told]
 
 
 def _make(index: Index, encoder: PassageEncoder, folder: Path) -> None:

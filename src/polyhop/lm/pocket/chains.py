@@ -66,8 +66,8 @@ def follow(steps: Sequence[Step], pages: Sequence[Page]) -> list[Hop]:
     hops: list[Hop] = []
     for step in steps:
         subject: str | None = step.subject
-        if step.subject.startswith("#"):
-            value = hops[int(step.subject[1:]) - 1].value if len(hops) >= int(step.subject[1:]) else None
+        if source := step.source(len(hops)):
+            value = hops[source - 1].value
             subject = value.text if value else None
         page = link(subject, pages) if subject else None
         values = facts(page, step.relation) if page and step.relation else []

@@ -89,6 +89,7 @@ _WHERE_END = re.compile(
 )  # fmt: skip
 _POSSESSIVE = re.compile(rf"['’]s? (?:\w+ )??(?P<noun>{_NOUN})\b")
 _SLOT = re.compile(r"#\d+")
+_REFERENCE = re.compile(r"#[0-9]{1,3}")
 _WHEN = "(?:when|(?:in |on )?(?:what|which) (?:year|date|day))"
 _SITES = "city|place|town|county|village|island|archipelago|country|state"
 _WHERE_ASKED = rf"(?:where|(?:in |on )?(?:what|which) (?:[\w-]+ )?(?:{_SITES}))"
@@ -122,6 +123,16 @@ class Step:
     subject: str
     relation: str | None
     question: str
+
+    def source(self, before: int) -> int | None:
+        """The step, from 1, whose value is the subject, of the ``before`` steps that come first; None for a name, as
+        a "#3" of the question's own is.
+
+        >>> Step("#1", "spouse", "").source(1), Step("#3", "spouse", "").source(1), Step("Ann", "spouse", "").source(1)
+        (1, None, None)
+        """
+        number = int(self.subject[1:]) if _REFERENCE.fullmatch(self.subject) else 0
+        return number if 1 <= number <= before else None
 
 
 @lru_cache(maxsize=512)

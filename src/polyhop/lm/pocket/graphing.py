@@ -6,7 +6,6 @@ every sentence as it stands, ``(Dark Mill; states; …)``, so that what no rule 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -50,7 +49,6 @@ _WORDED = {
 }
 _TYPES = {"birth date": "date", "death date": "date", "release": "date", "start": "date", "country": "country",
           "birth place": "place", "death place": "place"}  # fmt: skip
-_SLOT = re.compile(r"#\d+")
 
 
 def graph(question: str) -> list[dict[str, str]]:
@@ -81,8 +79,8 @@ def _chained(steps: Sequence[Step], before: int) -> list[dict[str, str]]:
     triplets = []
     types = [_TYPES.get(step.relation or "", "name" if step.relation in _PERSONS else "thing") for step in steps]
     for number, step in enumerate(steps, 1):
-        slot = _SLOT.fullmatch(step.subject)
-        head = f"{types[int(step.subject[1:]) - 1]}: #{int(step.subject[1:]) + before}" if slot else step.subject
+        source = step.source(number - 1)
+        head = f"{types[source - 1]}: #{source + before}" if source else step.subject
         relation = step.relation or step.question.replace(step.subject, "#")
         triplets.append({"head": head, "relation": relation, "tail": f"{types[number - 1]}: #{number + before}"})
     return triplets

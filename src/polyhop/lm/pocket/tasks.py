@@ -15,6 +15,7 @@ from polyhop.lm.pocket.planning import plan, trace
 from polyhop.lm.pocket.queries import bridge, next_query
 from polyhop.lm.pocket.solving import NOTHING_KNOWN, Solution
 from polyhop.lm.pocket.study import Study, study
+from polyhop.metrics import cover_em_token
 from polyhop.text import normalise
 from polyhop.types import Passage
 
@@ -174,6 +175,11 @@ def _extract(fields: Fields) -> Value:
     return {"answer": span.text, "passage": number, "confidence": max(0.001, round(span.confidence, 3))}
 
 
+def _grade(fields: Fields) -> Value:
+    """No understanding: whether a gold answer's words stand in the prediction, in a row."""
+    return {"correct": cover_em_token(fields["prediction"], fields["answers"]) == 1.0}
+
+
 _SKILLS: dict[str, Callable[[Fields], Value]] = {
     "tor.review": _review,
     "cor.review": _review,
@@ -222,6 +228,7 @@ _SKILLS: dict[str, Callable[[Fields], Value]] = {
     **condensing.SKILLS,
     "era_cot.answer": _read,
     "reader.extract": _extract,
+    "judge.answer": _grade,
     "answer.read": _read,
     "answer.read_cot": _read,
 }

@@ -35,7 +35,13 @@ TRIED = 3
 """Questions of a cluster that are tried, nearest to its centre first."""
 
 
-@method("auto-cot", paper="Zhang et al., 2022", layers=lambda settings: 1 + TRIED * (settings["shots"] > 0))
+@method(
+    "auto-cot",
+    family="closed book",
+    calls=4,
+    paper="Zhang et al., 2022",
+    layers=lambda settings: 1 + TRIED * (settings["shots"] > 0),
+)
 async def automatic_chain_of_thought(
     question: str,
     run: Run,

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from polyhop.engine import Run
 
 
-@method("zero-few-cot", paper="Kojima et al., 2022", layers=lambda settings: 1)
+@method("zero-few-cot", family="closed book", calls=1, paper="Kojima et al., 2022", layers=lambda settings: 1)
 async def zero_plus_few_shot(question: str, run: Run, *, shots: NonNegative = 3) -> Answer:
     """Answer from the model's own knowledge, told to think step by step, beside demonstrations that do."""
     response: Response = await run.ask("zero_shot.cot", options={"shots": shots}, final=True, question=question)
     return Answer(response.answer)
 
 
-@method("cot-sc", paper="Wang et al., 2022", layers=lambda settings: 1)
+@method("cot-sc", family="closed book", calls=5, paper="Wang et al., 2022", layers=lambda settings: 1)
 async def self_consistency(
     question: str,
     run: Run,

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 @method(
     "dsp",
+    family="iterative",
+    calls=7,
     paper="Khattab et al., 2022",
     layers=lambda settings: int(settings["max_turns"]) + 1,
     needs=("retriever",),

@@ -40,6 +40,8 @@ Relation: TypeAlias = dict[str, str]
 
 @method(
     "era-cot",
+    family="one retrieval",
+    calls=5,
     paper="Liu et al., 2024",
     layers=lambda settings: 3 + settings["implicit"] + (settings["implicit"] and settings["discriminate"]),
     needs=("retriever",),

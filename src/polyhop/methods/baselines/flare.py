@@ -49,7 +49,14 @@ def _layers(settings: Mapping[str, Any]) -> int:
     return sentences + searched * again + 1
 
 
-@method("flare", paper="Jiang et al., 2023", layers=_layers, needs=("retriever", "token_logprobs:cot.sentence"))
+@method(
+    "flare",
+    family="iterative",
+    calls=2,
+    paper="Jiang et al., 2023",
+    layers=_layers,
+    needs=("retriever", "token_logprobs:cot.sentence"),
+)
 async def active_retrieval(
     question: str,
     run: Run,

@@ -40,6 +40,8 @@ _WH_WORD = re.compile(r"\b(?:who|whom|whose|what|when|where|why|which|how)\b", r
 
 @method(
     "ircot",
+    family="iterative",
+    calls=2,
     paper="Trivedi et al., 2023",
     layers=lambda settings: int(settings["max_sentences"]) * (settings["max_turns"] > 1) + 1,
     needs=("retriever",),

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 @method(
     "iter-retgen",
+    family="iterative",
+    calls=3,
     paper="Shao et al., 2023",
     layers=lambda settings: int(settings["max_turns"]),
     needs=("retriever",),

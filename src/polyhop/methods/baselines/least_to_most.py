@@ -25,7 +25,13 @@ if TYPE_CHECKING:
     from polyhop.engine import Run
 
 
-@method("least-to-most", paper="Zhou et al., 2022", layers=lambda settings: 2 + int(settings["max_questions"]))
+@method(
+    "least-to-most",
+    family="closed book",
+    calls=3,
+    paper="Zhou et al., 2022",
+    layers=lambda settings: 2 + int(settings["max_questions"]),
+)
 async def least_to_most(
     question: str,
     run: Run,

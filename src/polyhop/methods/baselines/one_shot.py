@@ -14,27 +14,35 @@ from typing import TYPE_CHECKING, Literal
 
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Response
+from polyhop.text import sentences
 from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
     from polyhop.engine import Run
 
 
-@method("direct", paper="Brown et al., 2020", layers=lambda settings: 1)
+@method("direct", family="closed book", calls=1, paper="Brown et al., 2020", layers=lambda settings: 1)
 async def direct(question: str, run: Run, *, shots: NonNegative = 3) -> Answer:
     """Answer from the model's own knowledge, without a word of reasoning."""
     response: Response = await run.ask("answer.direct", options={"shots": shots}, final=True, question=question)
     return Answer(response.answer)
 
 
-@method("cot", paper="Wei et al., 2022", layers=lambda settings: 1)
+@method("cot", family="closed book", calls=1, paper="Wei et al., 2022", layers=lambda settings: 1)
 async def chain_of_thought(question: str, run: Run, *, shots: NonNegative = 3) -> Answer:
     """Answer from the model's own knowledge, reasoning step by step first."""
     response: Response = await run.ask("answer.cot", options={"shots": shots}, final=True, question=question)
-    return Answer(response.answer)
+    return Answer(response.answer, statistics={"sentences": len(sentences(response.rationale or ""))})
 
 
-@method("one-r", paper="Tree of Reviews (Li et al., 2024), §4.3", layers=lambda settings: 1, needs=("retriever",))
+@method(
+    "one-r",
+    family="one retrieval",
+    calls=1,
+    paper="Tree of Reviews (Li et al., 2024), §4.3",
+    layers=lambda settings: 1,
+    needs=("retriever",),
+)
 async def one_retrieval(
     question: str,
     run: Run,

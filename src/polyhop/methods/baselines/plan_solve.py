@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from polyhop.engine import Run
 
 
-@method("plan-solve", paper="Wang et al., 2023", layers=lambda settings: 1)
+@method("plan-solve", family="closed book", calls=1, paper="Wang et al., 2023", layers=lambda settings: 1)
 async def plan_and_solve(question: str, run: Run, *, shots: NonNegative = 3) -> Answer:
     """Devise a plan for the question and carry it out, all in one reply (§2)."""
     response: PlannedResponse = await run.ask(

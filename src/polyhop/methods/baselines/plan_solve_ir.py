@@ -29,7 +29,14 @@ if TYPE_CHECKING:
     from polyhop.engine import Run
 
 
-@method("plan-solve-ir", paper="Wang et al., 2023", layers=lambda settings: 2, needs=("retriever",))
+@method(
+    "plan-solve-ir",
+    family="iterative",
+    calls=2,
+    paper="Wang et al., 2023",
+    layers=lambda settings: 2,
+    needs=("retriever",),
+)
 async def plan_search_solve(
     question: str,
     run: Run,

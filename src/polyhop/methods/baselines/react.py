@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 @method(
     "react",
+    family="iterative",
+    calls=2,
     paper="ReAct (Yao et al., 2023)",
     layers=lambda settings: int(settings["max_turns"]) + 1,
     needs=("retriever",),
@@ -70,6 +72,8 @@ async def react(
 
 @method(
     "react-cot-sc",
+    family="iterative",
+    calls=2,
     paper="ReAct (Yao et al., 2023)",
     layers=lambda settings: int(settings["max_turns"]) + 2,
     needs=("retriever",),

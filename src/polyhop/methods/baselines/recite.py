@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from polyhop.engine import Run
 
 
-@method("recite", paper="Sun et al., 2022", layers=lambda settings: 2)
+@method("recite", family="closed book", calls=10, paper="Sun et al., 2022", layers=lambda settings: 2)
 async def recite_and_answer(
     question: str,
     run: Run,

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 @method(
     "recomp",
+    family="one retrieval",
+    calls=2,
     paper="Xu et al., 2023",
     layers=lambda settings: 1 + (settings["compress"] == "abstractive"),
     needs=("retriever",),

@@ -9,9 +9,9 @@ token. Its candidates are the answers that the passages gave, compared after nor
 their probabilities come from: ``told``, each passage's own answer has the mean probability of its words, or 1 where the
 model tells none, every other answer 0; ``sampled``, the share of several samples that give it; ``scored``, every
 candidate is scored after every passage, as the ``text`` rendering words it: the paper's sum for a whole answer, which
-needs a model that scores given text. The similarity is the run's (TF-IDF cosine unless there is an embedder): a cosine, as the paper's; a retriever's
-own scores come on any scale, and the softmax of BM25's would be all for the first passage. 5 passages (the paper: 10).
-Only probabilities are averaged, never logits.
+needs a model that scores given text. Only probabilities are averaged, never logits. The similarity is the run's (TF-IDF
+cosine unless there is an embedder): a cosine, as the paper's; a retriever's own scores come on any scale, and the
+softmax of BM25's would be all for the first passage. 5 passages (the paper: 10).
 
 Example: "In which town was the leader of the Kon-Tiki expedition born?" Three of five passages give Larvik with
 probabilities of 0.9, 0.5 and 0.4, two give Oslo with 0.3 each. At weights of about 0.2 Larvik has 0.36, Oslo 0.12.
@@ -42,6 +42,8 @@ TASK = "answer.read"
 
 @method(
     "replug",
+    family="one retrieval",
+    calls=5,
     paper="Shi et al., 2023",
     layers=lambda settings: 1 + (settings["probability"] == "scored"),
     needs=lambda settings: ("retriever", *([f"score:{TASK}"] if settings["probability"] == "scored" else [])),

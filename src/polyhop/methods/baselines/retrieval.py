@@ -28,7 +28,14 @@ PROMPTRANK = "PromptRank (Khalifa et al., 2023), Table 1"
 def ranking(name: str, paper: str) -> Callable[[Callable[..., Awaitable[Answer]]], Callable[..., Awaitable[Answer]]]:
     """Register a function as the method that ranks by the retriever of its name, and gives no answer."""
     return method(
-        name, paper=paper, layers=lambda _: 0, needs=("retriever",), retriever=name, answers=lambda settings: False
+        name,
+        family="retrieval only",
+        calls=0,
+        paper=paper,
+        layers=lambda _: 0,
+        needs=("retriever",),
+        retriever=name,
+        answers=lambda settings: False,
     )
 
 

@@ -18,9 +18,9 @@ of both: Larvik, and so the final answer is Larvik.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from polyhop.methods.lengths import cut_to_fit
+from polyhop.methods.reading import first_retrieved, fitting
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import FollowUp, FollowUps
 from polyhop.text import normalise
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 @method(
     "self-ask",
+    family="iterative",
+    calls=2,
     paper="Press et al., 2022",
     layers=lambda settings: int(settings["max_turns"]) + 1 if settings["open_book"] else 1,
     needs=lambda settings: ("retriever",) if settings["open_book"] else (),
@@ -59,19 +61,17 @@ async def self_ask(
 
     async def turn(*, conclude: bool) -> FollowUp:
         """Answer the last follow-up from the passages; then the next follow-up, or the final answer."""
-        fields: dict[str, Any] = {
-            "question": question,
-            "history": [dict(pair) for pair in history],
-            "conclude": conclude,
-        }
-
-        def fits(passages: list[Passage]) -> bool:
-            length = run.prompt_tokens("self_ask.turn", options=options, passages=passages, **fields)
-            return length <= context_tokens
-
-        newest_first = dict.fromkeys(passage for hits in reversed(found) for passage in hits)
-        passages = cut_to_fit(list(newest_first), fits, run)
-        step: FollowUp = await run.ask("self_ask.turn", options=options, final=conclude, passages=passages, **fields)
+        fields = fitting(
+            "self_ask.turn",
+            first_retrieved(reversed(found), k * max_turns),
+            run,
+            options=options,
+            context_tokens=context_tokens,
+            question=question,
+            history=[dict(pair) for pair in history],
+            conclude=conclude,
+        )
+        step: FollowUp = await run.ask("self_ask.turn", options=options, final=conclude, **fields)
         if history and history[-1]["answer"] is None:
             history[-1]["answer"] = step.intermediate
         return step
@@ -84,8 +84,9 @@ async def self_ask(
             if answer or not query or normalise(query) in [normalise(pair["sub_question"] or "") for pair in history]:
                 break
             history.append({"sub_question": query, "answer": None})
-            with run.branch("follow up", query):
+            with run.branch("follow up", query) as place:
                 found.append(await run.search(query, k))
+                place.verdict = "searched" if found[-1] else "nothing found"
 
     if not answer:
         answer = (await turn(conclude=True)).answer or ""
@@ -96,7 +97,7 @@ async def self_ask(
     )
     return Answer(
         answer,
-        passages=tuple(dict.fromkeys(passage for hits in found for passage in hits))[:rank_limit],
+        passages=first_retrieved(found, rank_limit),
         evidence=evidence,
         supported=bool(evidence),
         statistics={"follow_ups": len(history), "searches": len(found)},

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 @method(
     "sure",
+    family="one retrieval",
+    calls=5,
     paper="Kim et al., 2024",
     layers=lambda settings: 2 + bool(settings["validity"] or settings["ranking"]),
     needs=("retriever",),

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 @method(
     "toolformer",
+    family="iterative",
+    calls=2,
     paper="Schick et al., 2023",
     layers=lambda settings: int(settings["max_turns"]) + 1,
     needs=("retriever",),

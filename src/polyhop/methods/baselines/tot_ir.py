@@ -53,6 +53,8 @@ State = tuple[Thought, ...]
 
 @method(
     "tot-ir",
+    family="iterative",
+    calls=5,
     paper="Tree of Thoughts (Yao et al., 2023)",
     layers=lambda settings: 2 * int(settings["steps"]) + 1,
     needs=("retriever",),

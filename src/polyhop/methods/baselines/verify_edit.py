@@ -38,7 +38,14 @@ if TYPE_CHECKING:
     from polyhop.engine import Run
 
 
-@method("verify-edit", paper="Zhao et al., 2023", layers=lambda settings: 4, needs=("retriever",))
+@method(
+    "verify-edit",
+    family="iterative",
+    calls=5,
+    paper="Zhao et al., 2023",
+    layers=lambda settings: 4,
+    needs=("retriever",),
+)
 async def verify_and_edit(
     question: str,
     run: Run,

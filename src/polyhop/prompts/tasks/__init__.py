@@ -13,6 +13,7 @@ from polyhop.prompts.tasks import (
     era_cot,
     ge,
     iterative,
+    judge,
     plan_solve_ir,
     promptrank,
     react,
@@ -31,6 +32,7 @@ from polyhop.prompts.tasks.base import Output, ScoredTask, Task
 from polyhop.prompts.tasks.closed_book import Decomposition, PlannedResponse, Recitation
 from polyhop.prompts.tasks.ge import SubQuestion
 from polyhop.prompts.tasks.iterative import Hop, Sentence
+from polyhop.prompts.tasks.judge import Verdict
 from polyhop.prompts.tasks.react import Move
 from polyhop.prompts.tasks.resp import Plan, SubAnswer, Summary
 from polyhop.prompts.tasks.searchain import ChainOfQuery, QueryNode, TracedContent
@@ -67,6 +69,7 @@ __all__ = [
     "Task",
     "TracedContent",
     "Valuation",
+    "Verdict",
     "task_named",
 ]
 
@@ -89,6 +92,7 @@ TASKS: dict[str, Task] = {
         summaries,
         verify_edit,
         era_cot,
+        judge,
     )
     for task in family.TASKS
 }

@@ -1,0 +1,119 @@
+"""The forms of a table beside the terminal's: Markdown, LaTeX, CSV; on stdout or in a file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from polyhop.cli.ask import say
+from polyhop.cli.show import clean
+from polyhop.errors import DataError, UnknownName, UsageError
+
+Rows = list[list[str]]
+
+FORMS = ("table", "markdown", "latex", "csv", "json", "html")
+_ENDINGS: Mapping[str, str] = {".md": "markdown", ".tex": "latex", ".csv": "csv", ".json": "json", ".html": "html"}
+
+
+def form_of(form: str | None, out: Path | None) -> str:
+    """The form asked for; where none is, that of the file's ending, else ``table``, which is for the terminal alone.
+
+    >>> form_of(None, Path("runs.tex"))
+    'latex'
+    """
+    found = form or (_ENDINGS.get(out.suffix.lower(), "table") if out else "table")
+    if found not in FORMS:
+        raise UnknownName("format", found, FORMS)
+    if found == "table" and out is not None:
+        raise UsageError(
+            f"--out {out}: a table is for the terminal. Give the file one of the endings {', '.join(_ENDINGS)}, or "
+            "--format markdown, latex, csv, json or html"
+        )
+    return found
+
+
+def put(text: str, out: Path | None) -> None:
+    """Write to a file, and say so, or to stdout."""
+    if out is None:
+        sys.stdout.write(text)
+        return
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(text, "utf-8", newline="\n")
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror}", out) from None
+    say(f"written: {out}")
+
+
+def markdown(rows: Rows) -> str:
+    """Rows as a Markdown table.
+
+    >>> print(markdown([["a", "b"], ["1", "2|3"]]), end="")
+    | a | b |
+    |---|---|
+    | 1 | 2\\|3 |
+    """
+    lines = ["| " + " | ".join(clean(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]]) + "\n"
+
+
+def latex(rows: Rows) -> str:
+    """Rows as a LaTeX table of the booktabs package; columns of numbers mostly stand to the right.
+
+    >>> print(latex([["run", "EM %"], ["my_run", "41.0 ±2.5"]]), end="")
+    % \\usepackage{booktabs}
+    \\begin{tabular}{lr}
+    \\toprule
+    run & EM \\% \\\\
+    \\midrule
+    my\\_run & 41.0 $\\pm$2.5 \\\\
+    \\bottomrule
+    \\end{tabular}
+    """
+    head, *body = (" & ".join(map(_escaped, row)) + r" \\" for row in rows)
+    columns = "".join(
+        "r" if 2 * sum(map(_is_number, cells)) > len(cells) else "l" for cells in zip(*rows[1:], strict=True)
+    )
+    parts = [rf"\begin{{tabular}}{{{columns or 'l' * len(rows[0])}}}", r"\toprule", head, r"\midrule", *body]
+    return "\n".join([r"% \usepackage{booktabs}", *parts, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+
+def comma_separated(rows: Iterable[Iterable[object]]) -> str:
+    """Rows as CSV (RFC 4180's quotes, lines that end in a line feed).
+
+    >>> print(comma_separated([["a", 'say "b"'], [0.5, None]]), end="")
+    a,"say ""b""\"
+    0.5,
+    """
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+WRITERS: Mapping[str, Callable[[Rows], str]] = {"markdown": markdown, "latex": latex, "csv": comma_separated}
+
+
+_LATEX: Mapping[str, str] = {
+    **{character: "\\" + character for character in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "±": r"$\pm$",
+    "–": "--",
+    "…": r"\ldots{}",
+    "·": r"$\cdot$",
+}
+
+
+def _escaped(cell: str) -> str:
+    return clean(cell).translate(str.maketrans(dict(_LATEX)))
+
+
+def _is_number(cell: str) -> bool:
+    return not re.search(r"[^\W\d_]{2}", cell)

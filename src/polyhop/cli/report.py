@@ -1,0 +1,197 @@
+"""``polyhop report`` and ``polyhop compare``: what runs found; nothing is asked of a model but a judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from polyhop.cli import show as draw
+from polyhop.cli import tables
+from polyhop.cli.ask import say
+from polyhop.cli.forms import WRITERS, form_of, put
+from polyhop.cli.progress import Watched
+from polyhop.errors import UnknownName, UsageError
+from polyhop.evaluation.agreement import common, together
+from polyhop.evaluation.compare import compare_all
+from polyhop.evaluation.figures import is_shown, numbers
+from polyhop.evaluation.frontier import frontier
+from polyhop.evaluation.judging import judged
+from polyhop.evaluation.pages.page import page
+from polyhop.evaluation.repeats import Repeated, is_repeated, read_repeated
+from polyhop.evaluation.report import Report
+from polyhop.evaluation.store import read_report
+from polyhop.evaluation.subsets import where
+from polyhop.prices import Prices
+
+
+def run_report(
+    runs: Sequence[Path],
+    form: str | None,
+    by: str | None,
+    conditions: Sequence[str],
+    price: str | None,
+    cost: str | None,
+    metric: str,
+    scoring: Mapping[str, Any],
+    judge: Mapping[str, Any] | None,
+    out: Path | None,
+    traces: int,
+) -> None:
+    """Print one run's report, or several side by side, or write it to ``out``. ``by`` a key: one for each of its values
+    in the first run;
+    ``conditions``: on the questions for which they hold in the first run; ``cost``: the frontier of ``metric`` and it.
+    ``scoring``: as ``read_report`` takes it; ``judge``: the model that judges answers, and its options.
+    ``traces``: of how many questions a page holds them."""
+    form = form_of(form, out)
+    prices = None if price is None else Prices.of(price)
+    whole = len(runs) == 1 and by is None and not conditions and cost is None and judge is None and form != "html"
+    if whole and is_repeated(runs[0]):
+        tell_repeated(read_repeated(runs[0], **scoring), form, out)
+        return
+    reports = _read(runs, scoring)
+    if judge is not None:
+        reports = {run: _judged(report, run, judge) for run, report in reports.items()}
+    for report in reports.values():
+        tell_unscored(report)
+    if conditions:
+        reports = where(reports, conditions)
+    if form == "html":
+        parts = {}
+        if by is not None:
+            rows = tables.side_by_side(_parts(reports, by), statistics=True, prices=prices)
+            parts[f"By {by}"] = draw.turned(rows)
+        put(page(reports, parts=parts, prices=prices, traces=traces), out)
+        return
+    if by is not None:
+        reports = _parts(reports, by)
+    if cost is not None:
+        _tell_frontier(reports, form, cost, metric, prices, out)
+    elif form == "table" and len(reports) == 1 and by is None:
+        tables.print_report(next(iter(reports.values())), draw.console(), prices)
+    elif form == "csv":
+        put(WRITERS[form](numbers(reports, prices)), out)
+    else:
+        rows = tables.side_by_side(reports, statistics=by is not None, prices=prices)
+        _tell(form, _jsonable(reports, prices), rows if form == "markdown" else draw.turned(rows), out)
+
+
+def _tell_frontier(
+    reports: Mapping[str, Report], form: str, cost: str, metric: str, prices: Prices | None, out: Path | None
+) -> None:
+    points = frontier(reports, cost, metric, prices)
+    told = {name: point.to_dict() for name, point in points.items()}
+    _tell(form, {"cost": cost, "metric": metric, "runs": told}, tables.frontier(points, cost, metric), out)
+
+
+def tell_repeated(runs: Repeated, form: str, out: Path | None = None) -> None:
+    """Print mean and standard deviation over runs."""
+    _tell(form, runs.to_dict(), tables.repeated(runs), out)
+    if runs.identical:
+        say(
+            "every repeat gave the same: method and model draw nothing, or the replies came from the cache (--no-cache)"
+        )
+
+
+def tell_unscored(report: Report) -> None:
+    """Why metrics that were wanted are not there, each reason once."""
+    for why in dict.fromkeys(report.unscored.values()):
+        names = [name for name, each in report.unscored.items() if each == why]
+        say(f"not scored: {', '.join(names)}: {why}")
+
+
+def run_compare(runs: Sequence[Path], conditions: Sequence[str], metrics: str | None, as_json: bool) -> None:
+    """Print the differences between the first run, the baseline, and the others, and how far all agree. ``metrics``:
+    those whose p is corrected together, with commas between; by default all that are shown."""
+    reports = _read(runs, {})
+    if len(reports) < 2:
+        raise UsageError("two runs or more are compared: name another folder")
+    if conditions:
+        reports = where(reports, conditions)
+    baseline, *others = reports
+    family = _family(reports, metrics)
+    found = compare_all(reports[baseline], [reports[name] for name in others], family=family)
+    comparisons = dict(zip(others, found, strict=True))
+    whole = together(reports)
+    if as_json:
+        told = [{"run": name, **each.to_dict()} for name, each in comparisons.items()]
+        draw.print_json({"baseline": baseline, "comparisons": told, "together": whole.to_dict()})
+        return
+    to = draw.console()
+    labels = _labels(reports)
+    for name, each in comparisons.items():
+        tables.print_comparison((labels[baseline], labels[name]), each, family, to)
+        to.print()
+    shared = {labels[name]: report for name, report in common(reports).items()}
+    tables.print_together(whole, labels, shared, family, to)
+
+
+def _read(runs: Sequence[Path], scoring: Mapping[str, Any]) -> dict[str, Report]:
+    """The runs by their folders; of a repeated run, each repeat."""
+    reports: dict[str, Report] = {}
+    for run in runs:
+        if is_repeated(run):
+            repeats = read_repeated(run, **scoring).reports
+            reports |= {f"{run}/seed-{seed}": report for seed, report in repeats.items()}
+        else:
+            reports[str(run)] = read_report(run, **scoring)
+    return reports
+
+
+def _family(reports: Mapping[str, Report], metrics: str | None) -> list[str]:
+    known = dict.fromkeys(name for report in reports.values() for name in report.metrics)
+    if metrics is None:
+        return list(filter(is_shown, known))
+    wanted = [name.strip() for name in metrics.split(",") if name.strip()]
+    for name in wanted or [""]:
+        if name not in known:
+            raise UnknownName("metric of these runs", name, known)
+    return wanted
+
+
+def _labels(reports: Mapping[str, Report]) -> dict[str, str]:
+    """How runs are called in a table: by their method where that tells them apart, else by their folder."""
+    methods = [report.method for report in reports.values()]
+    return {name: each.method if methods.count(each.method) == 1 else name for name, each in reports.items()}
+
+
+def _parts(reports: Mapping[str, Report], by: str) -> dict[str, Report]:
+    """Every run on the questions of each value that the first run has for ``by``."""
+    parts: dict[str, Report] = {}
+    for value, part in next(iter(reports.values())).by(by).items():
+        ids = {row["id"] for row in part.rows}
+        for run, report in reports.items():
+            name = f"{by} {value}" if len(reports) == 1 else f"{run}, {by} {value}"
+            parts[name] = _among(ids, report)
+    return parts
+
+
+def _among(ids: set[str], report: Report) -> Report:
+    return report.only(lambda row: row["id"] in ids)
+
+
+def _jsonable(reports: Mapping[str, Report], prices: Prices | None) -> dict[str, Any]:
+    money = {name: {"money": prices.total(report.usage)} if prices else {} for name, report in reports.items()}
+    return {name: {**report.to_dict(), **money[name]} for name, report in reports.items()}
+
+
+def _tell(form: str, value: Any, rows: list[list[str]], out: Path | None) -> None:
+    """The same as JSON, as a table in another form, or as one for the terminal."""
+    if form == "json":
+        put(draw.as_json(value), out)
+    elif form in WRITERS:
+        put(WRITERS[form](rows), out)
+    else:
+        draw.print_rows(rows, draw.console(), names=1)
+
+
+def _judged(report: Report, run: str, judge: Mapping[str, Any]) -> Report:
+    """The report with the judge's verdicts; says who judged and how."""
+    with Watched("verdicts") as progress:
+        report = judged(report, run, progress=progress.update, **judge)
+    told = report.judge
+    say(
+        f"judged by {told['lm']}, prompt {told['task']} {told['prompt']} ({told['rendering']}): "
+        f"{told['verdicts']} verdicts, {told['asked_now']} asked for now; {told['unread']} replies could not be read"
+    )
+    return report

@@ -1,0 +1,204 @@
+"""``polyhop reproduce``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from polyhop.cli import show as draw
+from polyhop.cli.ask import POCKET_IS, say
+from polyhop.cli.options import pairs
+from polyhop.cli.progress import Watched
+from polyhop.cli.run import resumable
+from polyhop.evaluation.benchmarks import BENCHMARKS, benchmarks_of
+from polyhop.evaluation.jobs import runnable
+from polyhop.evaluation.measures import MEASURES
+from polyhop.evaluation.recipe import ALL, Row, keys, recipe
+from polyhop.evaluation.reproduce import reproduce
+from polyhop.evaluation.reproduction import Reproduction
+from polyhop.evaluation.setups import SETUPS
+
+LIST = "list"
+ABSENT = "–"
+_HEAD = 4
+_LONG = 12
+_NAME = 26
+
+
+def run_list(as_json: bool) -> None:
+    """List the recipes."""
+    rows = [
+        {
+            "key": key,
+            "title": (one := recipe(key)).title,
+            "source": one.source,
+            "datasets": list(one.datasets),
+            "rows": len(one.rows),
+            "runnable": len(runnable(one)),
+        }
+        for key in keys()
+    ]
+    if as_json:
+        draw.print_json(rows)
+        return
+    head = ["recipe", "rows that can run", "what"]
+    told = [[row["key"], f"{row['runnable']} of {row['rows']}", row["title"]] for row in rows]
+    table = Table(box=None, pad_edge=False)
+    for name, justify in zip(head, ("left", "right", "left"), strict=True):
+        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    for cells in told:
+        table.add_row(*map(str, cells))
+    draw.console().print(table)
+
+
+def run_reproduce(
+    key: str,
+    data: Path | None,
+    dataset: list[str] | None,
+    corpus: list[str] | None,
+    lm_for: list[str] | None,
+    checkpoint: list[str] | None,
+    arguments: Mapping[str, Any],
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Run a recipe and print the paper's numbers beside ours; exit 1 if a question failed."""
+    named = pairs(dataset, "--dataset", "NAME=FILE"), pairs(corpus, "--corpus", "NAME=FILE")
+    benchmarks = benchmarks_of(data, *named)
+    lms, checkpoints = pairs(lm_for, "--lm-for", "NAME=LM"), pairs(checkpoint, "--checkpoint", "ROW=RETRIEVER")
+    with Watched("questions") as progress, resumable(out):
+        found = reproduce(
+            key, benchmarks, lms=lms, checkpoints=checkpoints, out=out, progress=progress.update, **arguments
+        )
+    if as_json:
+        draw.print_json(found.to_dict())
+    else:
+        print_reproduction(found, draw.console())
+    if arguments["lm"] == "pocket":
+        say(POCKET_IS)
+    if out:
+        say(f"runs and table kept in {out}")
+    if found.failed:
+        say(f"{found.failed} questions failed" + ("; the same command tries them again" if out else ""))
+        raise typer.Exit(1)
+
+
+def print_reproduction(found: Reproduction, to: Console) -> None:
+    """What was run, the tables, what was not run and why, and what is known of the paper's numbers."""
+    table, setup = found.recipe, SETUPS[found.recipe.setup]
+    to.print(Text.assemble((table.key, "bold"), f"  {table.title}. {table.source}"))
+    sizes = "; ".join(f"{BENCHMARKS[name]}: {sample}" for name, sample in table.datasets.items())
+    to.print(_line("the paper", f"{', '.join(table.lms)}; {setup.retriever}; {sizes}"))
+    if found.used:
+        used = "; ".join(f"{BENCHMARKS[name]}: {told}" for name, told in found.used.items())
+        to.print(_line("ours", f"{found.lm}; retriever: {found.retriever}; {used}"))
+    if found.stands_in and found.used:
+        warning = "No dataset given (--data, --dataset): the demonstration set stands in for each, so ours is no match."
+        to.print(Text(warning, style="yellow"))
+    to.print(Text(f"Cells: paper · ours ({found.lm}), in percent where a share; (deviation over runs)", style="dim"))
+    for places in _tables(found, to.width):
+        to.print(_table(found, places))
+    _told("not run", [f"{', '.join(rows)}: {why}" for why, rows in found.not_run.items()], to)
+    verdicts = {True: "holds", False: "does not hold", None: "not told by these rows"}
+    _told("shape", [f"{shape.says}: {verdicts[holds]}" for shape, holds in found.shape], to)
+    _told("notes", table.notes, to)
+
+
+def _line(head: str, text: str) -> Text:
+    return Text.assemble((f"{head}: ", "bold"), draw.clean(text, 2000))
+
+
+def _told(head: str, lines: Sequence[str], to: Console) -> None:
+    if lines:
+        to.print(Text(head, style="bold"))
+        for line in lines:
+            to.print(Padding(Text(draw.clean(line, 1000)), (0, 0, 0, 2)))
+
+
+def _tables(found: Reproduction, width: int) -> Iterator[list[int]]:
+    """The columns of each table that fits the terminal: a dataset's stand together where they can, and in them what a
+    measure has under several models."""
+    room = width - min(_NAME, max(len(_row_name(row)) for row in found.recipe.rows))
+    wide = [2 + max(map(len, _column(found, at))) for at in range(len(found.columns))]
+    held: list[int] = []
+    for dataset in [*found.recipe.datasets, ALL]:
+        mine = [at for at, column in enumerate(found.columns) if column.dataset == dataset]
+        measures = list(dict.fromkeys(found.columns[at].metric for at in mine))
+        own = sorted(mine, key=lambda at: measures.index(found.columns[at].metric))
+        if held and sum(wide[at] for at in [*held, *own]) > room:
+            yield held
+            held = []
+        for at in own:
+            if held and sum(wide[each] for each in [*held, at]) > room:
+                yield held
+                held = []
+            held.append(at)
+    if held:
+        yield held
+
+
+def _table(found: Reproduction, places: Sequence[int]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    columns = [_column(found, at) for at in places]
+    table.add_column("row", max_width=_NAME)
+    for head in (cells[:_HEAD] for cells in columns):
+        table.add_column("\n".join(filter(None, head)), justify="right", no_wrap=True)
+    for row, *cells in zip(map(_row_name, found.recipe.rows), *(cells[_HEAD:] for cells in columns), strict=True):
+        table.add_row(row, *cells)
+    return table
+
+
+def _row_name(row: Row) -> str:
+    return row.name + " †" * row.trained
+
+
+def _column(found: Reproduction, at: int) -> list[str]:
+    """A column's head, ``_HEAD`` lines, and its cells: both numbers, ours with as many decimals as the paper has."""
+    column, table = found.columns[at], found.recipe
+    name = "all" if column.dataset == ALL else BENCHMARKS[column.dataset]
+    model = column.lm if column.lm and len(table.lms) > 1 else ""
+    rows = range(len(table.rows))
+    figures = [value for row in rows if (value := found.paper(row, at)[0]) is not None]
+    decimals = max((len(f"{value:g}".partition(".")[2]) for value in figures), default=1)
+    mine = [_number(cells[at].value, cells[at].std, decimals) for cells in found.cells]
+    if at < len(table.cells):
+        papers = [_number(*found.paper(row, at), decimals) for row in rows]
+        comes_again = _comes_again(found, at)
+        mine = papers if comes_again else [" · ".join(both) for both in zip(papers, mine, strict=True)]
+        model += " · ours" if model and not comes_again else ""
+    return [name, *_two_lines(MEASURES[column.metric].label), model, *mine]
+
+
+def _comes_again(found: Reproduction, at: int) -> bool:
+    """Whether a later column, of another model of the paper, has the same numbers of ours."""
+    here = found.columns[at]
+    later = [
+        other
+        for other in range(at + 1, len(found.recipe.cells))
+        if (found.columns[other].dataset, found.columns[other].metric) == (here.dataset, here.metric)
+    ]
+    return bool(later) and all(cells[at] == cells[later[0]] for cells in found.cells)
+
+
+def _two_lines(label: str) -> tuple[str, str]:
+    """A long label broken at its middle blank.
+
+    >>> _two_lines("parsed at first try"), _two_lines("EM")
+    (('parsed at', 'first try'), ('EM', ''))
+    """
+    words = label.split()
+    middle = (len(words) + 1) // 2 if len(label) > _LONG else len(words)
+    return " ".join(words[:middle]), " ".join(words[middle:])
+
+
+def _number(value: float | None, std: float | None, decimals: int) -> str:
+    if value is None:
+        return ABSENT
+    return f"{value:.{decimals}f}" + (f" ({std:.1f})" if std is not None else "")

@@ -1,0 +1,118 @@
+"""``polyhop sweep``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from polyhop.cli import show as draw
+from polyhop.cli import tables
+from polyhop.cli.ask import say
+from polyhop.cli.data import read
+from polyhop.cli.progress import Watched
+from polyhop.cli.report import tell_unscored
+from polyhop.cli.tune import resumable
+from polyhop.errors import UsageError
+from polyhop.evaluation.sweep import Swept, calls_of, sweep
+from polyhop.evaluation.sweep_estimate import Cost, Estimate, estimate
+from polyhop.evaluation.sweep_plan import read_plan
+
+_LEFT_OUT = ("in a row", "searches", "seconds")
+"""Costs that depend on what was there already; a run's own report tells them."""
+
+
+def run_sweep(file: Path, out: Path | None, dry_run: bool, sample: int, price: str | None, as_json: bool) -> None:
+    """Run a sweep's points and print one table, or tell what they would ask; exit 1 if a question failed."""
+    plan = read_plan(file)
+    if price is not None:
+        plan = replace(plan, price=price)
+    if not dry_run and out is None:
+        raise UsageError("a sweep needs a folder for its runs: --out DIR (or --dry-run, which asks nothing)")
+    questions = read(Path(plan.dataset), plan.format, skip_bad=plan.skip_bad)
+    if out is None or dry_run:
+        with Watched("answers by pocket") as progress:
+            found = estimate(plan, sample=sample, questions=questions, progress=progress.update)
+        tell_estimate(found, as_json)
+        return
+    with Watched("answers") as progress, resumable(out):
+        swept = sweep(plan, out, questions=questions, progress=progress.update)
+    finish(swept, out, as_json)
+
+
+def finish(swept: Swept, out: Path, as_json: bool) -> None:
+    """Print a sweep's table and what sharing saved; exit 1 if a question failed."""
+    if as_json:
+        draw.print_json(swept.to_dict())
+    else:
+        _print_swept(swept)
+    for report in list(swept.reports.values())[:1]:
+        tell_unscored(report)
+    say(f"runs kept in {out}; polyhop report {out}/*/ tells more of them")
+    if failed := {name: len(report.failed) for name, report in swept.reports.items() if report.failed}:
+        told = ", ".join(f"{count} of {name}" for name, count in failed.items())
+        say(f"questions failed: {told}; the same command tries them again")
+        raise typer.Exit(1)
+
+
+def _print_swept(swept: Swept) -> None:
+    to = draw.console()
+    reports = swept.reports
+    first = next(iter(reports.values()))
+    to.print(Text(f"{first.dataset} · {len(first.rows)} questions · {len(reports)} points", style="bold"))
+    head, *rows = tables.by_method(reports)
+    kept = [place for place, name in enumerate(head) if name not in _LEFT_OUT]
+    lines = [["point", *(head[place] for place in kept[1:]), "asked", "shared"]]
+    for row, report in zip(rows, reports.values(), strict=True):
+        counts, n = calls_of([report]), max(1, len(report.rows))
+        lines.append([*(row[place] for place in kept), f"{counts['asked'] / n:.1f}", f"{counts['shared'] / n:.1f}"])
+    _print_points(lines, to)
+    counts = calls_of(reports.values())
+    to.print(
+        f"{counts['asked']:,} of {counts['calls']:,} calls asked ({_share(counts['asked'], counts['calls'])}); "
+        f"{counts['shared']:,} replies were there already"
+    )
+
+
+def _print_points(rows: list[list[str]], to: Console) -> None:
+    """Rows by point; a name of several settings takes a line for each, so that a terminal is wide enough."""
+    lines = []
+    for row in rows:
+        first, *others = row[0].split(",")
+        lines.append([first, *row[1:]])
+        lines += [[f"+ {other}", *[""] * len(row[1:])] for other in others]
+    draw.print_rows(lines, to, names=1)
+
+
+def tell_estimate(found: Estimate, as_json: bool) -> None:
+    """Print what a sweep would ask."""
+    if as_json:
+        draw.print_json(found.to_dict())
+        return
+    to = draw.console()
+    alone, asked = found.totals()
+    money = ["money"] if alone.money is not None else []
+    rows = [["point", "calls alone", "asked", "tokens in", "tokens out", *money]]
+    rows += [[name, f"{cost.calls:,.0f}", *_told(found.asked[name])] for name, cost in found.alone.items()]
+    rows.append(["all points", f"{alone.calls:,.0f}", *_told(asked)])
+    rows.append(["without sharing", f"{alone.calls:,.0f}", *_told(alone)])
+    _print_points(rows, to)
+    to.print(f"{_share(asked.calls, alone.calls)} of the calls that separate runs would ask")
+    say(
+        f"estimated from {found.sample} of {found.questions:,} questions, answered by pocket in place of the models: "
+        "another model takes other turns and writes other lengths; nothing was asked of it"
+    )
+
+
+def _told(cost: Cost) -> Iterable[str]:
+    yield from (f"{value:,.0f}" for value in (cost.calls, cost.prompt_tokens, cost.completion_tokens))
+    if cost.money is not None:
+        yield f"{cost.money:,.4g}"
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "none"

@@ -1,0 +1,164 @@
+"""Draws what runs found, cost and differ by, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from polyhop.cli.show import print_rows
+from polyhop.evaluation.agreement import Together
+from polyhop.evaluation.compare import Comparison
+from polyhop.evaluation.errors import errors_in
+from polyhop.evaluation.figures import costs, is_shown, label, money
+from polyhop.evaluation.frontier import Point
+from polyhop.evaluation.repeats import Repeated, Spread
+from polyhop.evaluation.report import Report
+from polyhop.evaluation.statistics import Mean
+from polyhop.prices import Prices
+
+Rows = list[list[str]]
+
+NOTHING = "–"
+
+
+def print_report(report: Report, to: Console, prices: Prices | None = None) -> None:
+    """A run's metrics, its cost and its errors, as small tables."""
+    title = f"{report.method} · {report.lm} · {report.dataset} · {len(report.rows)} questions"
+    to.print(Text(title, style="bold"))
+    rows = [["metric", "percent", "95 %", "n"]]
+    for name in filter(is_shown, report.metrics):
+        mean = report.metrics[name]
+        rows.append([label(name), f"{100 * mean.value:.1f}", _interval(mean, 100, 1), str(mean.n)])
+    print_rows(rows, to, names=1)
+    rows = [["per question", "mean", "95 %"]]
+    for name, mean in report.statistics.items():
+        rows.append([label(name), f"{mean.value:.2f}", _interval(mean, 1, 2)])
+    rows += [[name, value, ""] for name, value in costs(report, prices).items()]
+    print_rows(rows, to, names=1)
+    if errors := errors_in(report.rows):
+        n = len(report.rows)
+        wrong = [[name, str(count), f"{100 * count / n:.1f}"] for name, count in errors.items()]
+        print_rows([["errors", "questions", "percent"], *wrong], to, names=1)
+    if report.parsed_at_first_try is not None:
+        defaulted = sum(report.usage.defaulted_by_task.values())
+        to.print(f"replies parsed at first try: {100 * report.parsed_at_first_try:.1f} %; safe defaults: {defaulted}")
+
+
+def side_by_side(
+    reports: Mapping[str, Report], *, statistics: bool = False, prices: Prices | None = None
+) -> list[list[str]]:
+    """Runs as rows, metrics and costs as columns, the methods' ``statistics`` too; the first row is the head."""
+    names = list(dict.fromkeys(name for report in reports.values() for name in filter(is_shown, report.metrics)))
+    own = list(dict.fromkeys(name for report in reports.values() for name in report.statistics if statistics))
+    beside = ["words in", "words out", "parsed at first try"] if statistics else []
+    paid = ["money"] if prices is not None else []
+    rows = [["run", "method", "lm", "n", *map(label, (*names, *own)), *beside, *paid, "calls", "tokens"]]
+    for run, report in reports.items():
+        n, usage = max(1, len(report.rows)), report.usage
+        scores = [_spread(report.metrics.get(name), 100, 1) for name in names]
+        scores += [_spread(report.statistics.get(name), 1, 2) for name in own]
+        if statistics:
+            parsed = report.parsed_at_first_try
+            scores += [f"{words / n:,.0f}" for words in (usage.prompt_words, usage.completion_words)]
+            scores.append(NOTHING if parsed is None else f"{100 * parsed:.1f} %")
+        costs = [money(prices.total(usage) / n)] if prices is not None else []
+        costs += [f"{usage.calls / n:.1f}", f"{(usage.prompt_tokens + usage.completion_tokens) / n:,.0f}"]
+        rows.append([run, report.method, report.lm, str(len(report.rows)), *scores, *costs])
+    return rows
+
+
+def by_method(reports: Mapping[str, Report]) -> Rows:
+    """Methods over the same questions as rows, the surest metrics (else those there are) and the cost as columns: fits
+    a terminal."""
+    found = dict.fromkeys(one for report in reports.values() for one in report.metrics)
+    brief = _BRIEF if found.keys() & _BRIEF.keys() else {one: label(one) for one in filter(is_shown, found)}
+    rows = [["method", *brief.values(), "calls", "in a row", "searches", "seconds"]]
+    for name, report in reports.items():
+        n, usage = max(1, len(report.rows)), report.usage
+        told = [one for one in report.metrics if usage.searches or "@" not in one]  # nothing ranked is no recall of 0
+        scores = [f"{100 * report.metrics[one].value:.1f}" if one in told else NOTHING for one in brief]
+        costs = [f"{count / n:.1f}" for count in (usage.calls, usage.layers, usage.searches)]
+        rows.append([name, *scores, *costs, f"{usage.seconds / n:.2f}"])
+    return rows
+
+
+def repeated(runs: Repeated) -> Rows:
+    """Metrics and statistics as rows: the mean over the runs, its standard deviation, and the questions' interval."""
+    rows = [["over seeds " + ", ".join(map(str, runs.reports)), "mean", "std", "95 %", "n"]]
+    parts = ((runs.metrics(), 100, 1), (runs.statistics(), 1, 2))
+    for spreads, scale, digits in parts:
+        for name in filter(is_shown, spreads):
+            each = spreads[name]
+            values = (f"{scale * value:.{digits}f}" for value in (each.mean, each.std))
+            rows.append([label(name), *values, _interval(each, scale, digits), str(each.n)])
+    return rows
+
+
+def frontier(points: Mapping[str, Point], cost: str, metric: str) -> Rows:
+    """Runs as rows, the cheapest first, and whether another is better and cheaper."""
+    rows = [["run", label(metric), f"{cost} a question", "frontier"]]
+    for name, point in points.items():
+        told = money(point.cost) if cost == "money" else f"{point.cost:,.2f}"
+        rows.append(
+            [name, _spread(point.score, 100, 1), told, "yes" if point.behind is None else f"no: {point.behind}"]
+        )
+    return rows
+
+
+def print_comparison(names: tuple[str, str], comparison: Comparison, shown: Iterable[str], to: Console) -> None:
+    """Two runs' metrics, their difference with its interval and p, and the questions that flipped."""
+    rows = [["metric", *names, "difference", "95 %", "p", "Holm's p", "better", "worse", "n"]]
+    for name in shown:
+        if (d := comparison.metrics.get(name)) is None:
+            continue
+        values = (f"{100 * d.first:.1f}", f"{100 * d.second:.1f}", f"{100 * (d.second - d.first):+.1f}")
+        sure = (f"{100 * d.low:+.1f} … {100 * d.high:+.1f}", f"{d.p:.4f}", _p(d.corrected))
+        rows.append([label(name), *values, *sure, str(d.better), str(d.worse), str(d.n)])
+    print_rows(rows, to, names=1)
+    if (misled := comparison.misled) is not None:
+        to.print(f"misled: {100 * misled.value:.1f} % of {misled.n} questions right without search are wrong with it")
+    if comparison.flipped:
+        to.print(Text(f"\n{len(comparison.flipped)} questions are right in one run only:", style="bold"))
+        print_rows([["question", *names], *map(list, comparison.flipped)], to)
+
+
+def print_together(
+    found: Together, labels: Mapping[str, str], reports: Mapping[str, Report], shown: Sequence[str], to: Console
+) -> None:
+    """How far runs agree, and what a vote or a perfect choice among them would score."""
+    to.print(Text(f"\nOn the {found.n} questions that all runs answered:", style="bold"))
+    rows = [["metric", *reports, "majority", "oracle"]]
+    for name in (each for each in shown if each in found.oracle):
+        each = [report.metrics.get(name) for report in reports.values()]
+        rows.append([label(name), *(_spread(m, 100, 1) for m in (*each, found.majority.get(name), found.oracle[name]))])
+    print_rows(rows, to, names=1)
+    rows = [["agreement", "same answer %", "kappa of right and wrong"]]
+    for pair, agreement in found.pairs.items():
+        kappa = NOTHING if agreement.kappa is None else f"{agreement.kappa:.2f}"
+        rows.append([" · ".join(labels[name] for name in pair), _spread(agreement.same, 100, 1), kappa])
+    to.print()
+    print_rows(rows, to, names=1)
+
+
+_BRIEF: Mapping[str, str] = {
+    "em": "EM",
+    "f1": "F1",
+    "cover_em": "cover-EM",
+    "recall_mean@5": "R@5",
+    "recall_all@5": "all@5",
+}
+
+
+def _spread(mean: Mean | None, scale: float, digits: int) -> str:
+    """A mean and half of its interval's width."""
+    return NOTHING if mean is None else f"{scale * mean.value:.{digits}f} ±{scale * mean.half_width:.{digits}f}"
+
+
+def _interval(mean: Mean | Spread, scale: float, digits: int) -> str:
+    return f"{scale * mean.low:.{digits}f} … {scale * mean.high:.{digits}f}"
+
+
+def _p(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.4f}"

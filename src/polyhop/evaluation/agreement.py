@@ -1,0 +1,107 @@
+"""Several runs taken together: how far they agree, and what could be had by choosing among them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from polyhop.errors import UsageError
+from polyhop.evaluation.report import Report
+from polyhop.evaluation.statistics import Mean, kappa, means
+from polyhop.text import normalise
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Of two runs: the share of questions with the same answer, normalised, and Cohen's kappa of what is right (EM);
+    None where there is no answer to compare, or chance alone would have them agree."""
+
+    same: Mean | None
+    kappa: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        return {"same": self.same.to_dict() if self.same else None, "kappa": self.kappa}
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Runs over the ``n`` questions that all of them answered.
+
+    ``oracle``: each question's best score of any run, what a perfect choice among the runs would have. ``majority``:
+    the score of the answer that most runs give, normalised; of equally frequent ones, the earliest run's.
+    """
+
+    n: int
+    pairs: Mapping[tuple[str, str], Agreement]
+    oracle: Mapping[str, Mean]
+    majority: Mapping[str, Mean]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        return {
+            "questions": self.n,
+            "agreement": [{"runs": list(pair), **each.to_dict()} for pair, each in self.pairs.items()],
+            "oracle": {name: mean.to_dict() for name, mean in self.oracle.items()},
+            "majority": {name: mean.to_dict() for name, mean in self.majority.items()},
+        }
+
+
+def common(reports: Mapping[str, Report]) -> dict[str, Report]:
+    """The runs on the questions that all of them answered, in the first run's order. ``UsageError`` where there is
+    none."""
+    shared = set.intersection(*({row["id"] for row in report.rows} for report in reports.values()))
+    if not shared:
+        raise UsageError(f"these runs have no question in common: {', '.join(reports)}")
+    if all(len(report.rows) == len(shared) for report in reports.values()):
+        return dict(reports)
+    return {name: report.only(lambda row: row["id"] in shared) for name, report in reports.items()}
+
+
+def together(reports: Mapping[str, Report]) -> Together:
+    """Runs over their common questions. ``UsageError`` where they have none."""
+    by_id = {name: {row["id"]: row for row in report.rows} for name, report in common(reports).items()}
+    ids = list(next(iter(by_id.values())))
+    rows = {name: [found[each] for each in ids] for name, found in by_id.items()}
+    questions = list(zip(*rows.values(), strict=True))
+    return Together(
+        len(ids),
+        {(one, other): _agreement(rows[one], rows[other]) for one, other in combinations(rows, 2)},
+        means(_best(each) for each in questions),
+        means(_majority(each) for each in questions),
+    )
+
+
+def _agreement(ours: Sequence[Row], theirs: Sequence[Row]) -> Agreement:
+    pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if _answers(a) and _answers(b)]
+    same = [float(normalise(a["prediction"]) == normalise(b["prediction"])) for a, b in pairs]
+    judged = [(a["metrics"]["em"] == 1, b["metrics"]["em"] == 1) for a, b in pairs if _judged(a) and _judged(b)]
+    return Agreement(Mean.of(same) if same else None, kappa([a for a, _ in judged], [b for _, b in judged]))
+
+
+def _best(rows: Sequence[Row]) -> dict[str, float]:
+    shared = [name for name in rows[0]["metrics"] if all(name in row["metrics"] for row in rows)]
+    return {name: max(row["metrics"][name] for row in rows) for name in shared}
+
+
+def _majority(rows: Sequence[Row]) -> dict[str, float]:
+    told = [normalise(row["prediction"]) for row in rows if _answers(row)]
+    if len(told) < len(rows):
+        return {}
+    most = Counter(told).most_common(1)[0][0]  # of equally frequent ones the first met
+    metrics: dict[str, float] = rows[told.index(most)]["metrics"]
+    return {name: value for name, value in metrics.items() if "@" not in name}  # a vote ranks no passages
+
+
+def _answers(row: Row) -> bool:
+    """Whether the run gave answers at all, not a ranking alone."""
+    return bool(row.get("answering", True))
+
+
+def _judged(row: Row) -> bool:
+    return "em" in row["metrics"]

@@ -1,0 +1,170 @@
+"""The runs that a recipe's rows take here, and why a row cannot be run."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from polyhop.errors import UsageError
+from polyhop.evaluation.benchmarks import BENCHMARKS, Benchmarks
+from polyhop.evaluation.instructions import read_instructions
+from polyhop.evaluation.recipe import Recipe, Row, Run, Sample
+from polyhop.evaluation.setups import SETUPS
+from polyhop.methods.registry import method_named, methods
+from polyhop.pipeline import LM, Searcher
+
+ENSEMBLE = 5
+"""Instructions of PromptRank's ensemble (Table 1)."""
+
+
+class CannotRun(UsageError):
+    """A row that does not run here; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the user has. ``lm`` stands for every model of the paper but those that ``lms`` names; ``checkpoints``: a
+    retriever for each trained row; ``instructions``: PromptRank's, None for ours; ``repeat``: in place of the paper's
+    number of runs."""
+
+    benchmarks: Benchmarks
+    lm: LM = "pocket"
+    lms: Mapping[str, LM] = field(default_factory=dict)
+    retriever: str | Searcher | None = None
+    checkpoints: Mapping[str, str] = field(default_factory=dict)
+    instructions: Sequence[str] | None = None
+    repeat: int | None = None
+
+    def model(self, names: Sequence[tuple[str, str]]) -> LM:
+        """The model, or models by role, under the paper's names; "" is ``lm``."""
+        by_role = {role: self.lms[name] if name else self.lm for role, name in names}
+        return by_role["default"] if len(by_role) == 1 else by_role  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run: a method with its settings over a sample of a dataset. Equal ones are run once.
+
+    ``home`` is the dataset's name in folders; ``lms`` are the paper's names of the models by role, "" for the user's.
+    """
+
+    home: str
+    sample: Sample
+    method: str
+    settings: tuple[tuple[str, Any], ...]
+    lms: tuple[tuple[str, str], ...]
+    retriever: str | Searcher | None
+    seed: int | None
+    dataset: str = field(compare=False)
+
+    def folder(self, given: Given) -> str:
+        """Where its run is kept; another model, retriever, setting or seed is another folder."""
+        told = [dict(self.settings), told_lm(given.model(self.lms)), str(_name(self.retriever)), self.seed]
+        digest = hashlib.blake2b(orjson.dumps(told, default=list, option=orjson.OPT_SORT_KEYS), digest_size=5)
+        return f"{self.home}-{self.sample.name}/{self.method}-{digest.hexdigest()}"
+
+
+def jobs(recipe: Recipe, row: Row, dataset: str, lm: str | None, given: Given) -> list[Job]:
+    """A row's runs on a dataset: one, or as many as the paper repeats it. ``lm``: the column's model in the paper.
+
+    Raises:
+        CannotRun: the row is the paper's alone, or what it needs is not given.
+    """
+    check(row, recipe, given)
+    assert row.method is not None
+    sample = recipe.datasets[dataset]
+    if given.benchmarks.source(dataset, sample.split) is None:
+        option = dataset if sample.split == "dev" else f"{dataset}/{sample.split}"
+        raise CannotRun(f"{BENCHMARKS[dataset]} ({sample.split}) is not given: --dataset {option}=FILE, or --data")
+    names = {"default": lm or row.lm or recipe.lms[0], **row.roles}
+    home = "demo" if given.benchmarks.stands_in else dataset
+    setup = SETUPS[recipe.setup].settings(row.method, row.settings, dataset=dataset)
+    method = method_named(row.method)
+    starts_itself = method.retriever == method.name
+    retriever = given.checkpoints.get(row.name) or (None if starts_itself else given.retriever)
+    return [
+        Job(
+            home,
+            sample,
+            row.method,
+            tuple((name, _hashable(value)) for name, value in sorted({**setup, **row.settings, **settings}.items())),
+            tuple((role, name if name in given.lms else "") for role, name in names.items()),
+            retriever,
+            seed,
+            dataset,
+        )
+        for settings, seed in _variants(row, sample, given)
+    ]
+
+
+def beside(row: Row, run: Run) -> Row:
+    """The row of the run that a row is set beside."""
+    changed = {"method": run.method, "settings": run.settings, "beside": None, "subset": False, "repeat": 1}
+    return row.model_copy(update=changed)
+
+
+def check(row: Row, recipe: Recipe, given: Given) -> None:
+    """Raise ``CannotRun`` when a row cannot be run whatever the dataset."""
+    if row.method is None:
+        raise CannotRun(row.why or "the paper's number alone")
+    if row.checkpoint and row.name not in given.checkpoints:
+        raise CannotRun(f"a trained system: --checkpoint {row.name}=NAME gives its retriever, as mdr:FOLDER")
+    if row.method not in methods():
+        raise CannotRun(f"there is no method {row.method}")
+    another = row.lm if row.lm != recipe.lms[0] else None
+    for name in filter(None, (another, *row.roles.values())):
+        if name not in given.lms:
+            raise CannotRun(f"about {name}: --lm-for '{name}=LM' names a model for it")
+    if row.instructions == "first 5" and given.instructions is not None and len(given.instructions) < ENSEMBLE:
+        raise CannotRun(f"{ENSEMBLE} instructions are needed; the file has {len(given.instructions)}")
+
+
+def runnable(recipe: Recipe) -> list[Row]:
+    """The rows that can be run with one model and no checkpoint."""
+    return [row for row in recipe.rows if _runs(row, recipe)]
+
+
+def _runs(row: Row, recipe: Recipe) -> bool:
+    try:
+        check(row, recipe, Given(Benchmarks()))
+    except CannotRun:
+        return False
+    return recipe.is_result
+
+
+def _variants(row: Row, sample: Sample, given: Given) -> Iterator[tuple[dict[str, Any], int | None]]:
+    """The settings and seed of each of a row's runs."""
+    times = max(row.repeat, sample.repeat)
+    if row.instructions == "each":
+        for one in (given.instructions or read_instructions())[: given.repeat]:
+            yield {"instructions": (one,)}, None
+        return
+    told: dict[str, Any] = {}
+    if row.instructions == "first 5":
+        told["instructions"] = tuple((given.instructions or read_instructions())[:ENSEMBLE])
+    elif row.instructions == "best" and given.instructions:
+        told["instructions"] = (given.instructions[0],)
+    if times == 1:
+        yield told, None
+        return
+    for seed in range(given.repeat or times):
+        yield {**told, **({"demo_seed": seed} if row.settings.get("demos") else {})}, seed
+
+
+def told_lm(lm: LM) -> str:
+    """A model's name, or those by role."""
+    if isinstance(lm, Mapping):
+        return ", ".join(f"{role}={_name(model)}" for role, model in sorted(lm.items()))
+    return str(_name(lm))
+
+
+def _name(thing: Any) -> Any:
+    return thing if isinstance(thing, str) or thing is None else getattr(thing, "name", type(thing).__name__)
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

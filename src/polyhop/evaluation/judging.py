@@ -1,0 +1,176 @@
+"""Accuracy by a language model's judgement, for a run that is finished or under way.
+
+A judge is no official metric: who judged, and by which prompt, stands in the metric's name and in the report. Verdicts
+are kept beside the run, in ``judged.jsonl``, and asked for once; the run's own metrics and usage stay as they are. An
+empty prediction is wrong without being asked about; a reply that cannot be read twice is counted, and no verdict.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from polyhop.errors import DataError, PolyhopError, UsageError
+from polyhop.evaluation.predictions import Row
+from polyhop.evaluation.report import Report
+from polyhop.evaluation.runner import CONCURRENCY, Progress
+from polyhop.pipeline import LM, LoopThread, Pipeline
+from polyhop.places import locked
+from polyhop.trace import Usage, add_usage
+from polyhop.types import Answer
+
+if TYPE_CHECKING:
+    from polyhop.engine import Run
+
+JUDGED = "judged.jsonl"
+TASK = "judge.answer"
+
+Verdict = Mapping[str, Any]
+"""A line of ``judged.jsonl``: judge, question, gold answers and prediction, whether it is ``correct`` (None: the reply
+could not be read), what it cost."""
+
+
+def judged(
+    report: Report,
+    folder: str | Path,
+    lm: LM,
+    *,
+    concurrency: int = CONCURRENCY,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Report:
+    """The report of the run in ``folder`` with one metric more, ``judge(LM).accuracy``, and ``Report.judge``, which
+    says who judged, by which prompt, and at what cost.
+
+    ``options``: those of ``Pipeline`` that a model's calls have (prompts, rendering, cache, lm_options).
+
+    Raises:
+        LMError: the judge cannot be reached; verdicts given before are kept.
+        UsageError: another process is judging here.
+        DataError: the verdicts cannot be read or written.
+    """
+    with Pipeline(None, "direct", lm, **options) as pipeline:
+        engine = pipeline.engine
+        judge = {
+            "lm": engine.model_of(TASK).name,
+            "task": TASK,
+            "prompt": engine.prompts.hashes()[TASK],
+            "rendering": engine.rendering,
+        }
+        rows = [row for row in report.rows if row["answers"] and row.get("answering", True)]
+        with _Verdicts(Path(folder), judge) as verdicts:
+            before = len(verdicts.held)
+            thread = LoopThread()
+            try:
+                thread.run(_all(pipeline, rows, verdicts, concurrency, progress))
+            finally:
+                thread.stop()
+            return _with(report, rows, verdicts, asked=len(verdicts.held) - before)
+
+
+async def _all(
+    pipeline: Pipeline, rows: Sequence[Row], verdicts: _Verdicts, concurrency: int, progress: Progress | None
+) -> None:
+    todo = [row for row in rows if row["prediction"].strip() and verdicts.of(row) is None]
+    waiting: Iterator[Row] = iter(todo)
+    done = len(rows) - len(todo)
+
+    async def work() -> None:
+        nonlocal done
+        for row in waiting:
+            asked = {"answers": row["answers"], "prediction": row["prediction"]}
+            found = await pipeline.engine.answer(_judge, "judge", row["question"], row.get("kind", "qa"), asked)
+            unread = found.usage.defaulted_by_task.get(TASK, 0)
+            verdicts.add(row, None if unread else found.text == "correct", found.usage)
+            done += 1
+            if progress:
+                progress(done, len(rows))
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(max(1, concurrency)):
+                group.create_task(work())
+    except* PolyhopError as errors:
+        raise errors.exceptions[0] from None
+
+
+async def _judge(question: str, run: Run, *, answers: Sequence[str], prediction: str) -> Answer:
+    verdict = await run.ask(TASK, final=True, question=question, answers=list(answers), prediction=prediction)
+    return Answer("correct" if verdict.correct else "incorrect")
+
+
+def _with(report: Report, rows: Sequence[Row], verdicts: _Verdicts, *, asked: int) -> Report:
+    name = f"judge({verdicts.judge['lm']}).accuracy"
+    given = {row["id"]: verdicts.of(row) for row in rows}
+    correct = {id: verdict["correct"] if verdict else False for id, verdict in given.items()}
+    told = [
+        {**row, "metrics": {**row["metrics"], name: float(correct[row["id"]])}}
+        if correct.get(row["id"]) is not None
+        else row
+        for row in report.rows
+    ]
+    usages = [Usage.from_dict(verdict["usage"]) for verdict in given.values() if verdict]
+    statement = {
+        **verdicts.judge,
+        "metric": name,
+        "verdicts": sum(value is not None for value in correct.values()),
+        "unread": sum(value is None for value in correct.values()),
+        "asked_now": asked,
+        "usage": add_usage(usages).to_dict(),
+    }
+    anew = Report.of(told, report.failed, method=report.method, lm=report.lm, dataset=report.dataset)
+    return replace(anew, unscored=report.unscored, judge=statement)
+
+
+class _Verdicts:
+    """One judge's verdicts in a run's folder: those given before, and new ones, each written as it is given."""
+
+    def __init__(self, folder: Path, judge: Mapping[str, str]) -> None:
+        self.judge = judge
+        self.held: dict[bytes, Verdict] = {}
+        self._path = folder / JUDGED
+        self._lock = locked(folder / "judge.lock", wait=False)
+
+    def __enter__(self) -> _Verdicts:
+        if not self._lock.__enter__():
+            raise UsageError(f"{self._path.parent}: another process is judging here; wait for it")
+        held = self._path.read_bytes() if self._path.exists() else b""
+        whole = held[: held.rfind(b"\n") + 1]
+        if len(whole) < len(held):  # cut short by a kill
+            os.truncate(self._path, len(whole))
+        for number, line in enumerate(whole.splitlines(), 1):
+            try:
+                row = orjson.loads(line)
+                if row["judge"] == self.judge:
+                    self.held[_key(row)] = row
+            except (ValueError, TypeError, KeyError):
+                raise DataError("not a verdict; remove the line to have it given anew", self._path, number) from None
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.__exit__(None, None, None)
+
+    def of(self, row: Row) -> Verdict | None:
+        """The verdict on a line's prediction; None where there is none, or gold or prediction were others."""
+        return self.held.get(_key(row))
+
+    def add(self, row: Row, correct: bool | None, usage: Usage) -> None:
+        """Write a verdict down."""
+        named = {name: row[name] for name in ("id", "question", "answers", "prediction")}
+        verdict = {"judge": self.judge, **named, "correct": correct, "usage": usage.to_dict()}
+        try:
+            with self._path.open("ab") as file:
+                file.write(orjson.dumps(verdict) + b"\n")
+        except OSError as error:
+            raise DataError(f"the verdicts cannot be kept: {error.strerror}", self._path) from None
+        self.held[_key(row)] = verdict
+
+
+def _key(row: Row) -> bytes:
+    return orjson.dumps([row[name] for name in ("id", "question", "answers", "prediction")])

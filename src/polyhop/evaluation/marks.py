@@ -1,0 +1,81 @@
+"""A sheet for people to judge references on: whether each mark of an answer stands at the right place (AMP).
+
+Xu et al., 2024 (SearChain, §4.3.4) have three people judge. The sheet is ``marks.csv`` in a run's folder: a line for
+each mark, with its fragment and passage, and a column for each judge, to be filled with yes or no. Verdicts are kept
+when the sheet is written anew; a mark without one does not count.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from polyhop.errors import DataError
+from polyhop.evaluation.statistics import Mean
+
+SHEET = "marks.csv"
+JUDGES = ("judge 1", "judge 2", "judge 3")
+_HEAD = ("question id", "mark", "question", "fragment", "passage title", "passage", *JUDGES)
+_VERDICTS = {"yes": 1.0, "1": 1.0, "no": 0.0, "0": 0.0}
+
+
+def write_sheet(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write the sheet of a run's predictions; those without a reference have no line."""
+    path = folder / SHEET
+    before = {_key(line): [line[judge] for judge in JUDGES] for line in _lines(path)}
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        sheet = csv.writer(stream)
+        sheet.writerow(_HEAD)
+        for row in rows:
+            for mark in _marks(folder, row):
+                told = [_text(cell) for cell in mark]
+                sheet.writerow([*told, *before.get((told[0], told[1]), [""] * len(JUDGES))])
+
+
+def judged(folders: Iterable[Path]) -> Mean | None:
+    """The share of verdicts that say a mark is right; None where there is none yet. ``DataError`` names a line with
+    another word than yes or no."""
+    verdicts = []
+    for path in (folder / SHEET for folder in folders):
+        for number, line in enumerate(_lines(path), 2):
+            for told in filter(None, (line[judge].strip().lower() for judge in JUDGES)):
+                if told not in _VERDICTS:
+                    raise DataError(f"a verdict is yes or no, not {told!r}", path, number)
+                verdicts.append(_VERDICTS[told])
+    return Mean.of(verdicts) if verdicts else None
+
+
+def _marks(folder: Path, row: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+    trace = orjson.loads((folder / row["trace"]).read_bytes())["trace"]
+    notes = (step["data"] for step in trace["steps"] if step["kind"] == "note" and step["name"] == "final content")
+    references = [reference for note in notes for reference in note["references"]]
+    for number, reference in enumerate(references, 1):
+        passage = trace["passages"][reference["passage"]]
+        yield row["id"], str(number), row["question"], reference["fragment"], passage["title"], passage["text"]
+
+
+def _lines(path: Path) -> list[dict[str, str]]:
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        sheet = csv.DictReader(stream, restval="")
+        if lacking := [name for name in (*_HEAD[:2], *JUDGES) if name not in (sheet.fieldnames or ())]:
+            raise DataError(f"not a sheet of marks: it has no column {lacking[0]!r}", path)
+        return list(sheet)
+
+
+def _key(line: Mapping[str, str]) -> tuple[str, str]:
+    return line["question id"], line["mark"]
+
+
+def _text(cell: str) -> str:
+    """A cell that a spreadsheet takes for text, never for a formula.
+
+    >>> _text("=1+1"), _text("Oslo")
+    (' =1+1', 'Oslo')
+    """
+    return f" {cell}" if cell[:1] in ("=", "+", "-", "@") else cell

@@ -1,0 +1,104 @@
+"""What a page's script reads: the questions of all runs, and the traces of some, as JSON inside the page.
+
+Each trace is an element of its own, so that the browser reads it only when its question is opened. JSON inside HTML
+must not end its element: every ``<``, ``>`` and ``&`` of a string is written as an escape that JSON reads back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from polyhop.evaluation.errors import error_of, is_judged
+from polyhop.evaluation.report import Report
+
+Row = Mapping[str, Any]
+
+_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+_LEFT_OUT = frozenset({"volatile", "after", "tokens", "logprobs", "prompt", "sample"})
+"""What a page shows nothing of: times, and numbers for each token."""
+
+
+def element(name: str, value: Any) -> str:
+    """``value`` as a ``<script type="application/json">`` of that id.
+
+    >>> element("a", ["</script><b>"])
+    '<script type="application/json" id="a">["\\\\u003c/script\\\\u003e\\\\u003cb\\\\u003e"]</script>'
+    """
+    told = orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
+    return f'<script type="application/json" id="{name}">{told.translate(str.maketrans(_ESCAPES))}</script>'
+
+
+def questions(reports: Mapping[str, Report]) -> list[dict[str, Any]]:
+    """Every question that a run answered, in the first run's order, with its gold and, by run, what came of it."""
+    answered = [{row["id"]: row for row in report.rows} for report in reports.values()]
+    known: dict[str, Row] = {}
+    for rows in answered:
+        for name, row in rows.items():
+            known.setdefault(name, row)
+    return [
+        {
+            "id": name,
+            "text": row["question"],
+            "type": row.get("type"),
+            "hops": row.get("hops"),
+            "answers": row["answers"],
+            "gold": row.get("gold") or {},
+            "runs": [_cell(rows[name]) if name in rows else None for rows in answered],
+        }
+        for name, row in known.items()
+    ]
+
+
+def _cell(row: Row) -> dict[str, Any]:
+    """What one run made of a question."""
+    usage, error = row["usage"], error_of(row)
+    scored = {name: round(value, 4) for name, value in row["metrics"].items() if "@" not in name}
+    return {
+        "answer": row["prediction"],
+        "right": error is None if is_judged(row) else None,
+        "error": error,
+        "metrics": scored,
+        "confidence": row.get("confidence"),
+        "supported": row.get("supported"),
+        "budget": row.get("budget"),
+        "calls": usage["calls"],
+        "searches": usage["searches"],
+        "tokens": usage["prompt_tokens"] + usage["completion_tokens"],
+        "trace": row.get("trace"),
+    }
+
+
+def chosen(rows: Sequence[Mapping[str, Any]], most: int) -> list[int]:
+    """The places of the questions whose traces a page holds: those that a run got wrong first."""
+    wrong = [number for number, row in enumerate(rows) if any(cell and cell["error"] for cell in row["runs"])]
+    return sorted(list(dict.fromkeys([*wrong, *range(len(rows))]))[: max(0, most)])
+
+
+def traces(rows: Sequence[Mapping[str, Any]], places: Iterable[int], folders: Sequence[Path]) -> Iterator[str]:
+    """The traces of the questions at ``places`` as elements ``t-QUESTION-RUN``; one that is gone is left out."""
+    for place in places:
+        for run, (folder, cell) in enumerate(zip(folders, rows[place]["runs"], strict=True)):
+            if cell and cell["trace"] and (told := _trace(folder / cell["trace"])) is not None:
+                yield element(f"t-{place}-{run}", told)
+
+
+def _trace(path: Path) -> dict[str, Any] | None:
+    try:
+        told = orjson.loads(path.read_bytes())
+        trace = told["trace"]
+        passages = {each["id"]: each for each in told["passages"]} | trace["passages"]
+        return {
+            "ranked": [each["id"] for each in told["passages"]],
+            "evidence": told["evidence"],
+            "citations": told["citations"],
+            "passages": {name: {"title": each["title"], "text": each["text"]} for name, each in passages.items()},
+            "steps": [
+                {name: value for name, value in step.items() if name not in _LEFT_OUT} for step in trace["steps"]
+            ],
+        }
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,99 @@
+"""Puts a page together: ``page.html`` with the style, the script, the summary and the data in it.
+
+Nothing of a dataset, a corpus or a model is ever code: the summary's text is escaped, the script writes text alone
+(``textContent``), and the page's own policy runs no script but that one, by its hash, and loads nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from importlib import resources
+from pathlib import Path
+from string import Template
+
+from polyhop._version import __version__
+from polyhop.evaluation.errors import MEANINGS
+from polyhop.evaluation.pages import embedded, summary
+from polyhop.evaluation.report import Report
+from polyhop.prices import Prices
+
+TRACES = 100
+"""Questions whose traces a page holds, unless told otherwise."""
+
+
+def page(
+    reports: Mapping[str, Report],
+    *,
+    parts: Mapping[str, Sequence[Sequence[str]]] | None = None,
+    prices: Prices | None = None,
+    traces: int = TRACES,
+) -> str:
+    """Runs as one HTML file. ``reports`` by the runs' folders, where their traces are; ``parts``: more tables by their
+    captions, as rows. ``traces``: of so many questions at most the traces are inside, those with a wrong answer first.
+    """
+    folders = [Path(folder) for folder in reports]
+    named = dict(zip(_names(reports), reports.values(), strict=True))
+    rows = embedded.questions(reports)
+    places = embedded.chosen(rows, traces)
+    data = {"runs": list(named), "errors": MEANINGS, "questions": rows}
+    script = _file("page.js")
+    return Template(_file("page.html")).substitute(
+        title=escape(_title(reports.values())),
+        about=escape(_about(named)),
+        summary="\n".join(
+            [summary.tables(named, prices), *_parts(parts or {}), "<h2>Plots</h2>", summary.plots(named)]
+        ),
+        traces=escape(_told(len(places), len(rows))),
+        made_by=f"polyhop {__version__}",
+        data="\n".join([embedded.element("data", data), *embedded.traces(rows, places, folders)]),
+        style=_file("page.css"),
+        script=script,
+        script_hash=_hash(script),
+    )
+
+
+def _parts(parts: Mapping[str, Sequence[Sequence[str]]]) -> Iterable[str]:
+    return (summary.rows_table(rows, caption) for caption, rows in parts.items())
+
+
+def _names(reports: Mapping[str, Report]) -> list[str]:
+    """The shortest of method, folder's name and folder that tells the runs apart."""
+    whole = list(reports)
+    methods = [report.method for report in reports.values()]
+    for names in (methods, [Path(folder).name for folder in whole]):
+        if len(set(names)) == len(names) and all(names):
+            return names
+    return whole
+
+
+def _title(reports: Iterable[Report]) -> str:
+    runs = list(reports)
+    methods, datasets = (list(dict.fromkeys(told)) for told in ([r.method for r in runs], [r.dataset for r in runs]))
+    return f"{', '.join(methods)} on {', '.join(datasets)}"
+
+
+def _about(named: Mapping[str, Report]) -> str:
+    lms = {name: report.lm for name, report in named.items()}
+    if len(set(lms.values())) == 1:
+        return f"language model: {next(iter(lms.values()))}"
+    return "language models: " + "; ".join(f"{name}: {lm}" for name, lm in lms.items())
+
+
+def _told(held: int, total: int) -> str:
+    if held == total:
+        return f"All {total:,} questions, with their traces."
+    return (
+        f"All {total:,} questions; the traces of {held:,} are inside, those with a wrong answer first. "
+        "polyhop report --traces N takes more."
+    )
+
+
+def _hash(script: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _file(name: str) -> str:
+    return (resources.files("polyhop.evaluation.pages") / name).read_text("utf-8")

@@ -1,0 +1,182 @@
+"""A page's tables and plots: written when the page is, so that they need no script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+
+from polyhop.errors import UsageError
+from polyhop.evaluation.errors import MEANINGS, errors_in
+from polyhop.evaluation.figures import costs, is_shown, label
+from polyhop.evaluation.frontier import frontier
+from polyhop.evaluation.plots import Bar, Dot, bars, scatter
+from polyhop.evaluation.report import Report
+from polyhop.evaluation.statistics import Mean
+from polyhop.prices import Prices
+
+Reports = Mapping[str, Report]
+
+PLOTTED = ("em", "f1", "cover_em", "recall_mean@5", "recall_all@5")
+"""The metrics that are drawn, where a run has them; of a run without any, its first four."""
+
+NOTHING = "–"
+
+
+def tables(reports: Reports, prices: Prices | None = None) -> str:
+    """The runs' figures, a column each: metrics with their intervals, errors, the methods' statistics, cost."""
+    runs = list(reports.values())
+    paid = [costs(report, prices) for report in runs]
+    errors = [errors_in(report.rows) for report in runs]
+    parts = [
+        _row("questions", [str(len(report.rows)) for report in runs]),
+        _group("percent, with the 95 % interval", runs),
+        *(_row(label(name), [_mean(_metric(r, name), 100, 1) for r in runs]) for name in _metrics(runs)),
+    ]
+    if any(errors):
+        parts.append(_group("wrong answers (EM 0) by error", runs))
+        for name, meaning in MEANINGS.items():
+            if any(name in each for each in errors):
+                parts.append(_row(name, [str(each.get(name, 0)) for each in errors], meaning))
+    parts.append(_group("cost per question", runs))
+    parts += [_row(name, [escape(each[name]) for each in paid]) for name in paid[0]]
+    parts.append(_row("replies parsed at first try", [_percent(report.parsed_at_first_try) for report in runs]))
+    return _table(reports, parts) + _own(reports)
+
+
+def _own(reports: Reports) -> str:
+    """The methods' own counts, folded: each method has others."""
+    runs = reports.values()
+    names = dict.fromkeys(name for report in runs for name in report.statistics)
+    rows = [_row(label(name), [_mean(report.statistics.get(name), 1, 2) for report in runs]) for name in names]
+    if not rows:
+        return ""
+    return f"<details><summary>The methods' own counts, per question</summary>{_table(reports, rows)}</details>"
+
+
+def _table(reports: Reports, rows: Iterable[str]) -> str:
+    head = "".join(f'<th scope="col" class="number">{escape(name)}</th>' for name in reports)
+    return (
+        f'<div class="scroll"><table><thead><tr><th scope="col">run</th>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def rows_table(rows: Sequence[Sequence[str]], caption: str) -> str:
+    """Rows of text, the first of them the head, as a table."""
+    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in rows[0])
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows[1:])
+    return (
+        f'<div class="scroll"><table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def plots(reports: Reports) -> str:
+    """Accuracy with intervals, accuracy against cost, calls by task, errors by class; those that there is data for."""
+    drawn = [
+        _figure("Accuracy", "percent, with 95 % intervals", _accuracy(reports)),
+        *(
+            _figure(f"Accuracy by {cost}", "the dashed line: no run does better for less", _cost(reports, cost))
+            for cost in ("calls", "tokens")
+        ),
+        _figure("Model calls by task", "per question", _calls(reports)),
+        _figure("Errors", "wrong answers (EM 0), percent of all questions", _errors(reports)),
+    ]
+    return f'<div class="plots">{"".join(drawn)}</div>'
+
+
+def _accuracy(reports: Reports) -> str:
+    names = _plotted(reports)
+    groups = {
+        label(metric): [
+            Bar(run, 100 * mean.value, 100 * mean.low, 100 * mean.high, number)
+            for number, (run, report) in enumerate(reports.items())
+            if (mean := _metric(report, metric)) is not None
+        ]
+        for metric in names
+    }
+    return bars("Accuracy", groups, most=100) if names else ""
+
+
+def _cost(reports: Reports, cost: str) -> str:
+    """Empty for a single run, and where runs share no question or no metric."""
+    metric = next(
+        (name for name in ("f1", *_plotted(reports)) if all(name in r.metrics for r in reports.values())), None
+    )
+    if len(reports) < 2 or metric is None:
+        return ""
+    try:
+        points = frontier(reports, cost, metric)
+    except UsageError:
+        return ""
+    series = {run: number for number, run in enumerate(reports)}
+    dots = [
+        Dot(run, p.cost, 100 * p.score.value, 100 * p.score.low, 100 * p.score.high, p.behind is None, series[run])
+        for run, p in points.items()
+    ]
+    return scatter(
+        f"{label(metric)} by {cost}", dots, x_label=f"{cost} a question", y_label=f"{label(metric)}, percent"
+    )
+
+
+def _calls(reports: Reports) -> str:
+    groups = {}
+    for number, (run, report) in enumerate(reports.items()):
+        n = max(1, len(report.rows))
+        tasks = sorted(report.usage.calls_by_task.items(), key=lambda item: -item[1])
+        if tasks:
+            groups[run] = [Bar(task, count / n, series=number, told=f"{count / n:.2f}") for task, count in tasks]
+    return bars("Model calls by task", groups) if groups else ""
+
+
+def _errors(reports: Reports) -> str:
+    groups = {}
+    for number, (run, report) in enumerate(reports.items()):
+        if found := errors_in(report.rows):
+            n = len(report.rows)
+            groups[run] = [
+                Bar(name, 100 * count / n, series=number, told=f"{100 * count / n:.1f}")
+                for name, count in found.items()
+            ]
+    return bars("Errors", groups) if groups else ""
+
+
+def _figure(title: str, about: str, drawing: str) -> str:
+    if not drawing:
+        return ""
+    return f'<figure><figcaption>{escape(title)}<span class="dim">{escape(about)}</span></figcaption>{drawing}</figure>'
+
+
+def _metrics(runs: Iterable[Report]) -> list[str]:
+    return list(dict.fromkeys(name for report in runs for name in report.metrics if is_shown(name)))
+
+
+def _metric(report: Report, name: str) -> Mean | None:
+    """None where the run has none: without a search nothing is ranked, which is no recall of 0."""
+    return report.metrics.get(name) if report.usage.searches or "@" not in name else None
+
+
+def _plotted(reports: Reports) -> list[str]:
+    shown = _metrics(reports.values())
+    return [name for name in PLOTTED if any(name in r.metrics for r in reports.values())] or shown[:4]
+
+
+def _group(name: str, runs: Sequence[Report]) -> str:
+    return f'<tr><th class="group" scope="rowgroup" colspan="{len(runs) + 1}">{escape(name)}</th></tr>'
+
+
+def _row(name: str, cells: Iterable[str], about: str = "") -> str:
+    told = f' <span class="interval">{escape(about)}</span>' if about else ""
+    shown = "".join(f'<td class="number">{cell}</td>' for cell in cells)
+    return f'<tr><th scope="row">{escape(name)}{told}</th>{shown}</tr>'
+
+
+def _mean(mean: Mean | None, scale: float, digits: int) -> str:
+    if mean is None:
+        return NOTHING
+    interval = f"{scale * mean.low:.{digits}f} – {scale * mean.high:.{digits}f}"
+    return f'{scale * mean.value:.{digits}f} <span class="interval">{interval}</span>'
+
+
+def _percent(share: float | None) -> str:
+    return NOTHING if share is None else f"{100 * share:.1f} %"

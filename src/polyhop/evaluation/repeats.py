@@ -1,0 +1,149 @@
+"""The same run with several seeds: how much a figure moves from run to run, beside how much with the questions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from polyhop.data.questions import read_questions
+from polyhop.errors import DataError, SettingError
+from polyhop.evaluation.agreement import common
+from polyhop.evaluation.report import Report
+from polyhop.evaluation.runner import Progress, after, evaluate
+from polyhop.evaluation.several import one_index
+from polyhop.evaluation.statistics import means
+from polyhop.evaluation.store import read_report
+from polyhop.metrics import Metrics, chosen
+from polyhop.pipeline import LM, Source
+from polyhop.types import Question
+
+_FOLDER = "seed-"
+_TOLD = ("prediction", "metrics", "statistics")
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A metric over several runs: ``mean`` and standard deviation (of a sample: n - 1) of their values, and the 95 %
+    interval over the ``n`` questions, each with its mean over the runs."""
+
+    mean: float
+    std: float
+    low: float
+    high: float
+    n: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        return {name: round(getattr(self, name), 6) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """Runs of one kind by their seed."""
+
+    reports: Mapping[int, Report]
+
+    @property
+    def identical(self) -> bool:
+        """Whether every run gave the same answers, scores and statistics: nothing is drawn, or a cache gave it."""
+        first, *others = ([[row[name] for name in _TOLD] for row in report.rows] for report in self.reports.values())
+        return all(rows == first for rows in others)
+
+    def metrics(self) -> dict[str, Spread]:
+        """The metrics that all runs have."""
+        return self._spread("metrics")
+
+    def statistics(self) -> dict[str, Spread]:
+        """The method's statistics that all runs have."""
+        return self._spread("statistics")
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        return {
+            "runs": {str(seed): report.to_dict() for seed, report in self.reports.items()},
+            "identical": self.identical,
+            "metrics": {name: spread.to_dict() for name, spread in self.metrics().items()},
+            "statistics": {name: spread.to_dict() for name, spread in self.statistics().items()},
+        }
+
+    def _spread(self, part: str) -> dict[str, Spread]:
+        runs = common({str(seed): report for seed, report in self.reports.items()}).values()
+        by_id: dict[str, list[Mapping[str, float]]] = {row["id"]: [] for report in runs for row in report.rows}
+        for report in runs:
+            for row in report.rows:
+                by_id[row["id"]].append(row[part])
+        questions = [
+            {name: [told[name] for told in each] for name in each[0] if all(name in told for told in each)}
+            for each in by_id.values()
+        ]
+        found = {}
+        for name, mean in means({name: fmean(told) for name, told in row.items()} for row in questions).items():
+            values = [fmean(told) for told in zip(*(row[name] for row in questions if name in row), strict=True)]
+            std = stdev(values) if len(values) > 1 else 0.0
+            found[name] = Spread(mean.value, std, mean.low, mean.high, mean.n)
+        return found
+
+
+def evaluate_repeated(
+    repeat: int,
+    dataset: str | Path | Sequence[Question],
+    corpus: Source | None = None,
+    method: str = "tor",
+    lm: LM = "pocket",
+    *,
+    out: str | Path | None = None,
+    limit: int | None = None,
+    skip_bad: bool = False,
+    progress: Progress | None = None,
+    title: str | None = None,
+    metrics: Metrics = None,
+    seed: int | None = None,
+    **options: Any,
+) -> Repeated:
+    """``evaluate`` with the seeds ``seed`` (by default 0), ``seed + 1``, … ``seed + repeat - 1``, over one index.
+
+    ``out``: a folder with a run's folder for each seed, ``seed-0`` and so on; the same command goes on there where it
+    was stopped. A model that takes no seed and whose replies are cached gives the same ones again: ``cache=False`` asks
+    it anew. ``SettingError`` for fewer than 2 runs.
+    """
+    if repeat < 2:
+        raise SettingError(f"repeat={repeat}: must be 2 or more")
+    asked = read_questions(dataset, skip_bad=skip_bad) if isinstance(dataset, (str, Path)) else list(dataset)
+    named = title or (Path(dataset).name if isinstance(dataset, (str, Path)) else None)
+    profiles, questions, index = chosen(asked, metrics), asked[:limit], one_index(corpus, skip_bad)
+    reports = {}
+    for number in range(repeat):
+        drawn = (seed or 0) + number
+        reports[drawn] = evaluate(
+            questions,
+            index,
+            method,
+            lm,
+            out=Path(out) / f"{_FOLDER}{drawn}" if out is not None else None,
+            progress=after(progress, number * len(questions), repeat * len(questions)),
+            title=named,
+            metrics=profiles,
+            seed=drawn,
+            **options,
+        )
+    return Repeated(reports)
+
+
+def is_repeated(folder: str | Path) -> bool:
+    """Whether a folder holds the runs of ``evaluate_repeated``."""
+    return not (Path(folder) / "run.json").exists() and bool(_folders(Path(folder)))
+
+
+def read_repeated(folder: str | Path, **scoring: Any) -> Repeated:
+    """The runs that a folder holds; ``scoring`` as in ``read_report``. ``DataError`` where there is none."""
+    if not (folders := _folders(Path(folder))):
+        raise DataError(f"no repeated run: it holds no {_FOLDER}0 or the like", folder)
+    return Repeated({seed: read_report(each, **scoring) for seed, each in sorted(folders.items())})
+
+
+def _folders(folder: Path) -> dict[int, Path]:
+    names = {each.name.removeprefix(_FOLDER): each for each in folder.glob(f"{_FOLDER}*") if each.is_dir()}
+    return {int(name): each for name, each in names.items() if name.removeprefix("-").isdecimal()}

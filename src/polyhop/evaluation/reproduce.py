@@ -1,0 +1,253 @@
+"""Runs a paper's table here: every row that can be run, on the datasets at hand, its numbers beside the paper's.
+
+Rows that are the same run share it, within a table and, with ``out``, across tables; all share one index a corpus and
+the cache of the model's replies. A row that cannot be run says why and does not stop the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import orjson
+
+from polyhop.errors import DataError, SettingError, UnknownName, UsageError
+from polyhop.evaluation.benchmarks import Benchmark, Benchmarks
+from polyhop.evaluation.instructions import read_instructions
+from polyhop.evaluation.jobs import CannotRun, Given, Job, beside, jobs, told_lm
+from polyhop.evaluation.marks import write_sheet
+from polyhop.evaluation.measures import AMP, MEASURES, Seen
+from polyhop.evaluation.recipe import ALL, Column, Recipe, Row, recipe
+from polyhop.evaluation.report import Report
+from polyhop.evaluation.reproduction import Ours, Reproduction
+from polyhop.evaluation.runner import CONCURRENCY, Progress, after, evaluate
+from polyhop.evaluation.setups import SETUPS, demonstrations
+from polyhop.pipeline import LM, Searcher
+
+
+def reproduce(
+    key: str,
+    benchmarks: Mapping[str, Benchmark] | None = None,
+    lm: LM = "pocket",
+    *,
+    lms: Mapping[str, LM] | None = None,
+    retriever: str | Searcher | None = None,
+    checkpoints: Mapping[str, str] | None = None,
+    instructions: str | Path | None = None,
+    repeat: int | None = None,
+    limit: int | None = None,
+    out: str | Path | None = None,
+    concurrency: int = CONCURRENCY,
+    skip_bad: bool = False,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Reproduction:
+    """Run the rows of a recipe, ``tor/table2``, on the benchmarks at hand; with none, on the demonstration set.
+
+    ``lm`` stands for the paper's models, ``lms`` names others for some of them (``{"GPT-4": …}``). ``limit``: the first
+    so many questions of each sample. ``out``: a folder with a run's folder for each run, which the same call goes on
+    with, and the table as ``KEY.json``. ``checkpoints``: retrievers of trained rows. ``instructions``: a file of
+    PromptRank's, the best first. ``repeat``: in place of the paper's number of runs. ``options``: ``Pipeline``'s.
+
+    Raises:
+        UnknownName: no recipe, benchmark, model of the paper or trained row of that name.
+        UsageError: what was given cannot be opened. A row that lacks something is not an error: it says so.
+    """
+    table = recipe(key)
+    _known("model of the paper", lms, {*table.lms, *(block.lm for block in table.columns if block.lm)})
+    _known("trained row with a checkpoint", checkpoints, {row.name for row in table.rows if row.checkpoint})
+    given = Given(
+        Benchmarks(benchmarks or {}, skip_bad),
+        lm,
+        lms or {},
+        retriever,
+        checkpoints or {},
+        read_instructions(instructions) if instructions is not None else None,
+        repeat,
+    )
+    if table.one_at_a_time:
+        concurrency = 1
+    columns = columns_of(table)
+    runs = _Runs(given, limit, Path(out) if out is not None else None, {"concurrency": concurrency, **options})
+    if table.is_result:
+        runs.run(table, columns, progress)
+    cells = [[_cell(table, row, column, runs) for column in columns] for row in table.rows]
+    found = Reproduction(
+        table,
+        told_lm(given.model([("default", "")]))
+        + "".join(f"; {name}: {told_lm(each)}" for name, each in given.lms.items()),
+        str(getattr(retriever, "name", retriever) or "each method's own, mostly bm25"),
+        columns,
+        cells,
+        {name: runs.used(table, name) for name in table.datasets} if table.is_result else {},
+        sum(len(report.failed) for report in runs.reports.values() if isinstance(report, Report)),
+        given.benchmarks.stands_in,
+    )
+    if out is not None and table.is_result:
+        _keep(Path(out), table, found, runs)
+    return found
+
+
+def columns_of(table: Recipe) -> list[Column]:
+    """The paper's columns, then ours on every dataset."""
+    return [*table.cells, *(Column(dataset, name, None) for dataset in table.datasets for name in table.also)]
+
+
+class _Runs:
+    """The runs of a recipe, each done once; a run that cannot be is its reason."""
+
+    def __init__(self, given: Given, limit: int | None, out: Path | None, options: Mapping[str, Any]) -> None:
+        self.given, self.out, self._limit, self._options = given, out, limit, options
+        self.reports: dict[Job, Report | str] = {}
+
+    def run(self, table: Recipe, columns: Sequence[Column], progress: Progress | None) -> None:
+        """Do all that the recipe's cells need, one run after another."""
+        wanted: dict[Job, int] = {}
+        for row in table.rows:
+            for column in columns:
+                for told in filter(None, (row, beside(row, row.beside) if row.beside else None)):
+                    with suppress(CannotRun):
+                        for dataset in self.at_hand(table, column):
+                            found = jobs(table, told, dataset, column.lm, self.given)
+                            wanted |= {job: len(self.questions(job)) for job in found}
+        done, total = 0, sum(wanted.values())
+        for job, size in wanted.items():
+            self.reports[job] = self._run(job, after(progress, done, total))
+            done += size
+
+    def at_hand(self, table: Recipe, column: Column) -> list[str]:
+        """A column's datasets: of one over all together, those that are at hand."""
+        if column.dataset != ALL:
+            return [column.dataset]
+        source = self.given.benchmarks.source
+        if not (found := [name for name, sample in table.datasets.items() if source(name, sample.split)]):
+            raise CannotRun("no dataset of this recipe is given")
+        return found
+
+    def report(self, job: Job) -> Report:
+        """A job's report; ``CannotRun`` where it has none."""
+        report = self.reports[job]
+        if isinstance(report, str):
+            raise CannotRun(report)
+        return report
+
+    def folder(self, job: Job) -> Path | None:
+        """Where a job's run is kept, if it is."""
+        return self.out / job.folder(self.given) if self.out else None
+
+    def questions(self, job: Job) -> list[Any]:
+        """A job's questions."""
+        return self.given.benchmarks.questions(job.dataset, job.sample)[: self._limit]
+
+    def _run(self, job: Job, progress: Progress | None) -> Report | str:
+        seed = {} if job.seed is None else {"seed": job.seed}
+        retriever = {"retriever": job.retriever} if job.retriever is not None else {}
+        arguments = {**self._options, **seed, **retriever, **dict(job.settings)}
+        try:
+            return evaluate(
+                self.questions(job),
+                self.given.benchmarks.index(job.dataset),
+                job.method,
+                self.given.model(job.lms),
+                out=self.folder(job),
+                progress=progress,
+                title=f"{job.home} {job.sample.split}",
+                metrics="default",
+                **arguments,
+            )
+        except (UnknownName, SettingError, DataError):
+            raise  # what was given is wrong, whatever the row
+        except UsageError as lack:
+            return str(lack)
+
+    def used(self, table: Recipe, dataset: str) -> str:
+        """What is run of a dataset, in words."""
+        sample, benchmarks = table.datasets[dataset], self.given.benchmarks
+        if benchmarks.source(dataset, sample.split) is None:
+            return "not given"
+        there = len(benchmarks.all(dataset, sample.split))
+        number = len(benchmarks.questions(dataset, sample)[: self._limit])
+        name = "the demonstration set's" if benchmarks.stands_in else f"the {sample.split} file's"
+        short = f", none of them after the first {sample.after}" if 0 < there <= sample.after else ""
+        return f"{number} of {name} {there} questions{short}"
+
+
+def _cell(table: Recipe, row: Row, column: Column, runs: _Runs) -> Ours:
+    if not table.is_result:
+        return _setting(row, column)
+    measure = MEASURES[row.metric or column.metric]
+    try:
+        found = [jobs(table, row, dataset, column.lm, runs.given) for dataset in runs.at_hand(table, column)]
+        beside_it = [
+            jobs(table, beside(row, row.beside), dataset, column.lm, runs.given)
+            for dataset in runs.at_hand(table, column)
+            if row.beside
+        ]
+        seen = [
+            _seen(row, run, [other[min(number, len(other) - 1)] for other in beside_it], runs)
+            for number, run in enumerate(zip(*found, strict=False))
+        ]
+    except CannotRun as lack:
+        return Ours(why=str(lack))
+    values = [value for each in seen if (value := measure.of(each)) is not None]
+    n, lm = len(seen[0].report.rows), told_lm(runs.given.model(found[0][0].lms))
+    if not values:
+        return Ours(n=n, lm=lm, why=f"{measure.label} needs {measure.needs}")
+    return Ours(fmean(values), stdev(values) if len(values) > 1 else None, n, len(values), lm)
+
+
+def _seen(row: Row, run: Sequence[Job], others: Sequence[Job], runs: _Runs) -> Seen:
+    """What one of a row's runs is measured on: its reports by dataset, beside them those of the others."""
+    parts, besides = [runs.report(job) for job in run], [runs.report(job) for job in others]
+    if row.subset:  # the questions that search changed, SearChain's S_IR
+        changed = {each["id"] for part in besides for each in part.rows if each["statistics"].get("changed by search")}
+        parts = [part.only(lambda each: each["id"] in changed) for part in parts]
+    folders = [folder for job in run if (folder := runs.folder(job))]
+    return Seen(row, _together(parts), parts, _together(besides) if besides else None, folders)
+
+
+def _together(reports: Sequence[Report]) -> Report:
+    first = reports[0]
+    if len(reports) == 1:
+        return first
+    rows = list(chain.from_iterable(report.rows for report in reports))
+    return Report.of(rows, {}, method=first.method, lm=first.lm, dataset=ALL)
+
+
+def _setting(row: Row, column: Column) -> Ours:
+    """A cell of the table of demonstrations: what the methods of a row are given here."""
+    setup = SETUPS["searchain"]
+    told = {
+        setup.settings(method, row.settings, dataset=column.dataset).get("shots")
+        or demonstrations(method, row.settings, column.dataset)
+        for method in row.applies
+    }
+    return Ours(float(next(iter(told)))) if len(told) == 1 else Ours(why="its methods are given different numbers")
+
+
+def _known(what: str, given: Mapping[str, Any] | None, valid: set[str]) -> None:
+    for name in given or {}:
+        if name not in valid:
+            raise UnknownName(what, name, valid)
+
+
+def _keep(out: Path, table: Recipe, found: Reproduction, runs: _Runs) -> None:
+    """Write the table; what people must judge; of a test set without answers, what is to be submitted to HotpotQA."""
+    name = table.key.replace("/", "-")
+    done = {job: told for job, told in runs.reports.items() if isinstance(told, Report)}
+    content = {**found.to_dict(), "runs": {job.folder(runs.given): job.method for job in done}}
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / f"{name}.json").write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2))
+        for job, report in done.items():
+            if any(column.metric == AMP for column in table.cells):
+                write_sheet(out / job.folder(runs.given), report.rows)
+            if job.sample.split == "test":
+                answers = {row["id"]: row["prediction"] for row in report.rows}
+                (out / f"{name}.submission.json").write_bytes(orjson.dumps({"answer": answers, "sp": {}}))
+    except OSError as error:
+        raise DataError(f"the table cannot be written: {error.strerror}", out) from None

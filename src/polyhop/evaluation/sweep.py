@@ -1,0 +1,236 @@
+"""A sweep: one method or several at many settings, over the same questions, asking only what differs.
+
+All points share the questions, the index, what was retrieved, and every reply: an ablation whose prompts are in part
+those of the point before it asks for the rest alone. Each point is a run's folder, the same as a run by itself writes;
+the same sweep goes on wherever it was stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from polyhop.errors import UsageError
+from polyhop.evaluation.remembering import RememberingRetriever
+from polyhop.evaluation.report import Report
+from polyhop.evaluation.runner import Progress, after, evaluate
+from polyhop.evaluation.several import one_index
+from polyhop.evaluation.sweep_plan import OF_LM, Plan, Point
+from polyhop.lm.base import LanguageModel
+from polyhop.lm.cache import CachedLM, CompletionCache
+from polyhop.lm.names import open_lm
+from polyhop.methods.registry import method_named
+from polyhop.metrics import chosen
+from polyhop.pipeline import LOCAL, LoopThread, Pipeline
+from polyhop.places import cache_folder
+from polyhop.readers import open_reader
+from polyhop.retrieval import open_retriever
+from polyhop.retrieval.base import Retriever
+from polyhop.types import Question
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+REPLIES = "replies.sqlite"
+"""The replies' file in a sweep's folder."""
+
+KEPT_SEARCHES = 100_000
+"""Searches of a retriever whose hits are kept: some hundred MB at most."""
+
+Opener = Callable[..., LanguageModel]
+"""``(model, **options)``: what opens a model, as ``open_lm``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """The reports of a sweep by point, in order.
+
+    A call is ``asked`` where its reply was not there yet and ``shared`` where it was: from another point or an earlier
+    run over the same cache. Those of questions under way when a sweep was stopped count as shared once it goes on.
+    """
+
+    points: Sequence[Point]
+    reports: Mapping[str, Report]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        rows = [
+            {
+                "name": point.name,
+                "changes": {name: _plain(value) for name, value in point.changes.items()},
+                **calls_of([self.reports[point.name]]),
+                "report": self.reports[point.name].to_dict(),
+            }
+            for point in self.points
+        ]
+        return {"points": rows, **calls_of(self.reports.values())}
+
+
+def calls_of(reports: Iterable[Report]) -> dict[str, int]:
+    """The calls of runs, how many of them were asked, and how many replies were shared."""
+    usages = [report.usage for report in reports]
+    calls, shared = sum(usage.calls for usage in usages), sum(usage.cache_hits for usage in usages)
+    return {"calls": calls, "asked": calls - shared, "shared": shared}
+
+
+def sweep(
+    plan: Plan,
+    out: str | Path,
+    *,
+    questions: Sequence[Question] | None = None,
+    progress: Progress | None = None,
+) -> Swept:
+    """Run every point of a plan, each in its own folder of ``out``; the same call goes on where it was stopped.
+
+    ``questions``: the plan's dataset, where it has been read.
+
+    Raises:
+        UsageError: a point cannot run, found before the first call; its place in the file is named.
+        LMError: a model cannot be reached.
+    """
+    asked = plan.read_questions() if questions is None else list(questions)
+    profiles = chosen(asked, plan.metrics)
+    asked = asked[: plan.limit]
+    folder = Path(out)
+    reports = {}
+    with opened(plan, folder / REPLIES) as common:
+        for number, point in enumerate(plan.points):
+            reports[point.name] = evaluate(
+                asked,
+                common.index,
+                out=folder / point.name,
+                concurrency=plan.concurrency,
+                progress=after(progress, number * len(asked), len(plan.points) * len(asked)),
+                title=plan.title,
+                metrics=profiles,
+                **common.arguments(point),
+            )
+    return Swept(plan.points, reports)
+
+
+@contextmanager
+def opened(plan: Plan, replies: Path, opener: Opener = open_lm) -> Iterator[Shared]:
+    """What a plan's points share, every point found to fit, and closed at the end."""
+    common = Shared(plan, replies, opener)
+    try:
+        common.check()
+        yield common
+    finally:
+        common.close()
+
+
+class Shared:
+    """The index, models, retrievers and readers of a sweep: each is opened once, for all points that name it.
+
+    Replies of models behind a server, and of those loaded from a checkpoint, are kept where ``polyhop run`` keeps
+    them; those of other models, and all where the plan says ``cache = false``, in the file ``replies``.
+    """
+
+    def __init__(self, plan: Plan, replies: Path, opener: Opener) -> None:
+        self.plan, self.index = plan, one_index(plan.corpus, plan.skip_bad)
+        self._replies, self._open_lm = replies, opener
+        self._caches: dict[Path, CompletionCache] = {}
+        self._models: dict[Any, _OpenLM] = {}
+        self._retrievers: dict[str, Any] = {}
+        self._readers: dict[str, Any] = {}
+
+    def arguments(self, point: Point) -> dict[str, Any]:
+        """What ``evaluate`` takes for a point, beside questions, index and folder."""
+        own = {name: value for name, value in point.options.items() if name not in (*OF_LM, "set_from")}
+        reader = own["reader"]
+        return {
+            **own,
+            "lm": self._lm(point),
+            "retriever": self._retriever(point),
+            "reader": _once(self._readers, reader, open_reader) if isinstance(reader, str) else reader,
+            **({"prices": self.plan.price} if self.plan.price is not None else {}),
+            **point.settings,
+        }
+
+    def check(self) -> None:
+        """Open every point, so that what does not fit is found before the first call."""
+        for point in self.plan.points:
+            try:
+                Pipeline(self.index, **self.arguments(point)).close()
+            except UsageError as error:
+                raise UsageError(f"{point.place} {error}") from error
+
+    def close(self) -> None:
+        """Close the models and the replies' files."""
+        thread = LoopThread()
+        try:
+            for model in self._models.values():
+                thread.run(CachedLM.aclose(model))
+        finally:
+            thread.stop()
+            for cache in self._caches.values():
+                cache.close()
+
+    def _lm(self, point: Point) -> Any:
+        options = {name: point.options[name] for name in OF_LM if name in point.options}
+        lm = point.options["lm"]
+        models = lm if isinstance(lm, Mapping) else {"default": lm}
+        if options and not any(map(_is_served, models.values())):
+            raise UsageError(f"{', '.join(options)}: for a model behind a server only, such as openai:MODEL")
+        return {role: self._model(model, options) for role, model in models.items()}
+
+    def _model(self, lm: Any, options: Mapping[str, Any]) -> LanguageModel:
+        options = options if _is_served(lm) else {}
+        key = (lm if isinstance(lm, str) else id(lm), *options.items())
+        if key not in self._models:
+            model = _OpenLM(self._open_lm(lm, **options), self._cache(lm))
+            if not isinstance(lm, str) and any(model.is_as(other) for other in self._models.values()):
+                raise UsageError(f"two models of this sweep are both named {model.name}: give each its own name")
+            self._models[key] = model
+        return self._models[key]
+
+    def _cache(self, lm: Any) -> CompletionCache:
+        wanted = self.plan.cache
+        usual = cache_folder() / "lm.sqlite" if wanted is True or (wanted is None and _is_served(lm)) else self._replies
+        path = Path(wanted) if isinstance(wanted, str) else usual
+        return _once(self._caches, path, CompletionCache)
+
+    def _retriever(self, point: Point) -> Any:
+        """The point's retriever by name, its hits kept. A method that is a retriever itself gets the name alone."""
+        method = method_named(point.method)
+        named = point.options.get("retriever")
+        if self.index is None or (named is not None and not isinstance(named, str)) or method.name == method.retriever:
+            return named
+        return _once(self._retrievers, named or method.retriever, self._remembering)
+
+    def _remembering(self, name: str) -> Any:
+        assert self.index is not None
+        opened = open_retriever(name, self.index)
+        return RememberingRetriever(opened, KEPT_SEARCHES) if isinstance(opened, Retriever) else opened
+
+
+class _OpenLM(CachedLM):
+    """A model that stays open when a run over it ends: the next point's needs it."""
+
+    async def aclose(self) -> None:
+        """Have all its replies on disk."""
+        self.cache.flush()
+
+    def is_as(self, other: _OpenLM) -> bool:
+        """Whether the cache could not tell the two apart."""
+        return self._identity == other._identity and self.cache is other.cache
+
+
+def _once(held: dict[K, V], name: K, opener: Callable[[K], V]) -> V:
+    """What was opened under a name, opened now if it was not."""
+    if name not in held:
+        held[name] = opener(name)
+    return held[name]
+
+
+def _is_served(lm: Any) -> bool:
+    return isinstance(lm, str) and lm.partition(":")[0] not in LOCAL
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value if value is None or isinstance(value, (str, bool, int, float, Mapping)) else str(value)

@@ -1,0 +1,155 @@
+"""What a sweep would ask, before anything is asked: some of its questions answered by ``pocket`` in the models' place.
+
+Prompts are those of the sweep, word for word. What comes back is not: a model that judges otherwise goes on for longer
+or stops sooner, and writes longer or shorter replies. It is an estimate of size, not a bill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from polyhop.evaluation.runner import Progress, after, evaluate
+from polyhop.evaluation.sweep import REPLIES, opened
+from polyhop.evaluation.sweep_plan import Plan
+from polyhop.lm.base import Completion, Request, ScoreRequest, TokenScores
+from polyhop.lm.pocket import Pocket
+from polyhop.metrics import chosen
+from polyhop.prices import Prices
+from polyhop.trace import Usage
+from polyhop.types import Question
+
+SAMPLE = 5
+"""Questions that are answered for an estimate, unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Calls, and tokens of prompts and replies (scored text left out); ``money`` where prices are known."""
+
+    calls: float
+    prompt_tokens: float
+    completion_tokens: float
+    money: float | None = None
+
+    def times(self, factor: float) -> Cost:
+        """So many of them."""
+        return Cost(*(None if value is None else value * factor for value in asdict(self).values()))  # type: ignore[arg-type]
+
+    def __add__(self, other: Cost) -> Cost:
+        money = None if self.money is None or other.money is None else self.money + other.money
+        tokens = (self.prompt_tokens + other.prompt_tokens, self.completion_tokens + other.completion_tokens)
+        return Cost(self.calls + other.calls, *tokens, money)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """By point: what it would ask ``alone``, and what is ``asked`` in the sweep, after the points before it. Told for
+    ``questions``, from ``sample`` of them. Replies that a cache already holds are not taken off."""
+
+    questions: int
+    sample: int
+    alone: Mapping[str, Cost]
+    asked: Mapping[str, Cost]
+
+    def totals(self) -> tuple[Cost, Cost]:
+        """All points together: run by themselves, and as a sweep."""
+        return _sum(self.alone.values()), _sum(self.asked.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        alone, asked = self.totals()
+        points = [
+            {"name": name, "alone": asdict(cost), "asked": asdict(self.asked[name])}
+            for name, cost in self.alone.items()
+        ]
+        total = {"alone": asdict(alone), "asked": asdict(asked)}
+        return {"questions": self.questions, "sample": self.sample, "points": points, **total}
+
+
+def estimate(
+    plan: Plan,
+    *,
+    sample: int = SAMPLE,
+    questions: Sequence[Question] | None = None,
+    progress: Progress | None = None,
+) -> Estimate:
+    """Answer ``sample`` questions, spread evenly over the dataset, at every point of a plan, by ``pocket``.
+
+    No model of the plan is opened. ``UsageError`` where a point cannot run, as in ``sweep``.
+    """
+    every = plan.read_questions() if questions is None else list(questions)
+    profiles = chosen(every, plan.metrics)
+    every = every[: plan.limit]
+    some = _spread(every, sample)
+    prices = None if plan.price is None else Prices.of(plan.price)
+    stand_ins: list[_StandIn] = []
+
+    def stand_in(lm: Any, **_: Any) -> _StandIn:
+        stand_ins.append(_StandIn(lm if isinstance(lm, str) else lm.name))
+        return stand_ins[-1]
+
+    alone, asked = {}, {}
+    with TemporaryDirectory() as folder:
+        apart = replace(plan, cache=False)
+        with opened(apart, Path(folder) / REPLIES, stand_in) as common:
+            for number, point in enumerate(plan.points):
+                before = _sum([model.asked(prices) for model in stand_ins])
+                report = evaluate(
+                    some,
+                    common.index,
+                    concurrency=plan.concurrency,
+                    progress=after(progress, number * len(some), len(plan.points) * len(some)),
+                    metrics=profiles,
+                    **common.arguments(point),
+                )
+                share = len(every) / max(1, len(report.rows))
+                alone[point.name] = _of(report.usage, prices).times(share)
+                now = _sum([model.asked(prices) for model in stand_ins])
+                asked[point.name] = (now + before.times(-1)).times(share)
+    return Estimate(len(every), len(some), alone, asked)
+
+
+class _StandIn(Pocket):
+    """``pocket`` under another model's name; counts what it is asked."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._calls = self._prompt_tokens = self._completion_tokens = 0
+
+    async def complete(self, request: Request) -> Completion:
+        """As ``pocket``."""
+        completion = await super().complete(request)
+        assert completion.usage is not None
+        self._calls += 1
+        self._prompt_tokens += completion.usage.prompt_tokens
+        self._completion_tokens += completion.usage.completion_tokens
+        return completion
+
+    async def score(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:
+        """As ``pocket``."""
+        self._calls += 1
+        return await super().score(requests)
+
+    def asked(self, prices: Prices | None) -> Cost:
+        """What it was asked so far."""
+        tokens = (self._prompt_tokens, self._completion_tokens)
+        return Cost(self._calls, *tokens, None if prices is None else prices.cost(self.name, *tokens))
+
+
+def _of(usage: Usage, prices: Prices | None) -> Cost:
+    money = None if prices is None else prices.total(usage)
+    return Cost(usage.calls, usage.prompt_tokens, usage.completion_tokens, money)
+
+
+def _sum(costs: Any) -> Cost:
+    return sum(costs, Cost(0, 0, 0, 0.0))
+
+
+def _spread(questions: Sequence[Question], n: int) -> list[Question]:
+    """``n`` of the questions at equal distances, the first among them."""
+    n = min(n, len(questions))
+    return [questions[place * len(questions) // n] for place in range(n)]

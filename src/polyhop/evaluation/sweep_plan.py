@@ -1,0 +1,280 @@
+"""What a sweep's file says: a run, and the points at which it is run with something else.
+
+    [run]                    # what 'polyhop run' takes, by the same names, and settings of the method
+    dataset = "demo"
+    method = "tor"
+
+    [[grid]]                 # every combination of these values; there may be several grids
+    fusion = ["analysis", "paragraph", "evidence"]
+
+    [[point]]                # a point by itself; nothing in it is the run as it stands
+    expansion = "direct"
+
+A setting in ``[run]`` goes to every method of the sweep that has it. Paths are as on the command line: from where the
+command is given. Points that come to the same are one.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, time
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import AfterValidator, TypeAdapter, ValidationError
+
+from polyhop.data.questions import read_questions
+from polyhop.data.shipped import NAME as DEMO
+from polyhop.errors import DataError, PolyhopError, SettingError, UnknownName
+from polyhop.evaluation.grid import combinations, folder_name
+from polyhop.evaluation.runner import CONCURRENCY
+from polyhop.methods.registry import Method, method_named, methods
+from polyhop.methods.settings import read_settings
+from polyhop.types import Positive, Question
+
+
+def _name(value: Any) -> Any:
+    """A name or a path; from Python also an object in its place."""
+    named = isinstance(value, (str, Path))
+    if isinstance(value, (bool, int, float, date, time, Mapping)) or (not named and _holds_text(value)):
+        raise ValueError("must be a name")
+    return value
+
+
+def _models(value: Any) -> Any:
+    """A model, or one for each role or task."""
+    return {role: _name(model) for role, model in value.items()} if isinstance(value, Mapping) else _name(value)
+
+
+def _holds_text(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and any(isinstance(item, str) for item in value)
+
+
+Name: TypeAlias = Annotated[Any, AfterValidator(_name)]
+
+SHARED: Mapping[str, Any] = {
+    "dataset": Name,
+    "corpus": Name,
+    "format": str,
+    "limit": Positive,
+    "concurrency": Positive,
+    "skip_bad": bool,
+    "metrics": str | list[str],
+    "cache": bool | str,
+    "price": str | dict[str, Any],
+}
+"""Keys of ``[run]`` alone: all points have them in common."""
+
+OWN: Mapping[str, Any] = {
+    "method": str,
+    "lm": Annotated[Any, AfterValidator(_models)],
+    "retriever": Name,
+    "rerank": Name,
+    "reader": Name,
+    "set_from": str,
+    "prompts": Name,
+    "rendering": Literal["text", "json"],
+    "max_calls": Positive,
+    "max_tokens": Positive,
+    "max_seconds": float,
+    "max_cost": float,
+    "abstain_below": float,
+    "seed": int,
+    "max_concurrency": Positive,
+    "requests_per_minute": Positive,
+    "tokens_per_minute": Positive,
+    "timeout": float,
+}
+"""Keys that a point may have for itself, beside its method's settings."""
+
+OF_LM = ("max_concurrency", "requests_per_minute", "tokens_per_minute", "timeout")
+"""Those of them that are options of a model behind a server."""
+
+_DEFAULTS = {"method": "tor", "lm": "pocket", "reader": "pocket", "rendering": "text"}
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A run of the sweep. ``name``: its folder, made of its ``changes``: what differs from ``[run]``. ``options``: its
+    keys of ``OWN``; ``settings``: the method's, those that are given. ``place``: where the file tells of it."""
+
+    name: str
+    place: str
+    changes: Mapping[str, Any]
+    options: Mapping[str, Any]
+    settings: Mapping[str, Any]
+
+    @property
+    def method(self) -> str:
+        """The method's name."""
+        return str(self.options["method"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A sweep's points in order, none twice, and what they share, by the names of ``SHARED``."""
+
+    points: Sequence[Point]
+    dataset: Any
+    corpus: Any = None
+    format: str | None = None
+    limit: int | None = None
+    concurrency: int = CONCURRENCY
+    skip_bad: bool = False
+    metrics: str | Sequence[str] | None = None
+    cache: bool | str | None = None
+    price: str | Mapping[str, Any] | None = None
+
+    @property
+    def title(self) -> str:
+        """The dataset's name."""
+        return Path(self.dataset).name if isinstance(self.dataset, (str, Path)) else "questions"
+
+    def read_questions(self) -> list[Question]:
+        """All questions of the dataset."""
+        if isinstance(self.dataset, (str, Path)):
+            return read_questions(self.dataset, skip_bad=self.skip_bad, format=self.format)
+        return list(self.dataset)
+
+
+def read_plan(source: str | Path | Mapping[str, Any]) -> Plan:
+    """The plan in a sweep's file, or in a mapping of the same form whose values may be objects too.
+
+    Raises:
+        DataError: the file cannot be read, or is no TOML.
+        UsageError: a key is unknown or has a value it cannot take; the message names file, table and key.
+    """
+    file, told = ("sweep", source) if isinstance(source, Mapping) else (str(source), _read(Path(source)))
+    for name in told:
+        if name not in ("run", "grid", "point"):
+            raise UnknownName(f"table in {file}:", name, ("run", "grid", "point"))
+    place = f"{file}, [run]:"
+    base = _Base(_table(told.get("run", {}), place), place)
+    changes = list(_changes(told, file))
+    known = {name for where, change in changes for name in base.method(change, where).settings}
+    for name in base.held:
+        if name not in {*SHARED, *OWN, *known}:
+            raise UnknownName(f"key in {base.place}", name, {*SHARED, *OWN, *known})
+    shared = {
+        name: _parsed(SHARED[name], name, value, base.place) for name, value in base.held.items() if name in SHARED
+    }
+    if "dataset" not in shared:
+        raise DataError("[run] names no dataset", file)
+    if shared["dataset"] == DEMO:
+        shared.setdefault("corpus", DEMO)
+    return Plan(points=_points(base, changes), **shared)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise DataError(f"the sweep cannot be read: {error.strerror}", path) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"not a sweep: {error}", path) from None
+
+
+def _table(told: Any, place: str) -> Mapping[str, Any]:
+    if not isinstance(told, Mapping):
+        raise SettingError(f"{place} must be a table of keys and values, not {told!r}")
+    return told
+
+
+def _changes(told: Mapping[str, Any], file: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """What each point sets and where that stands: the grids' combinations, then the single points."""
+    for kind in ("grid", "point"):
+        held = told.get(kind, [])
+        tables = held if isinstance(held, list) else [held]
+        for number, table in enumerate(tables, 1):
+            place = f"{file}, [[{kind}]] {number}:" if len(tables) > 1 else f"{file}, [{kind}]:"
+            try:
+                found = combinations(_table(table, place)) if kind == "grid" else [_table(table, place)]
+            except SettingError as error:
+                raise error if str(error).startswith(place) else SettingError(f"{place} {error}") from None
+            yield from ((place, change) for change in found)
+    if not told.get("grid") and not told.get("point"):
+        raise DataError("a sweep has points: a [grid] of values to combine, or a [[point]]", file)
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """``[run]``: what a point has unless it says otherwise."""
+
+    held: Mapping[str, Any]
+    place: str
+
+    def method(self, change: Mapping[str, Any], place: str) -> Method:
+        """The method of a point that sets ``change``."""
+        if "method" in change:
+            return _method(change["method"], place)
+        return _method(self.held.get("method", _DEFAULTS["method"]), self.place)
+
+    def options(self) -> dict[str, Any]:
+        """Its keys of ``OWN``."""
+        return {name: _parsed(OWN[name], name, value, self.place) for name, value in self.held.items() if name in OWN}
+
+    def settings(self, method: Method) -> dict[str, Any]:
+        """The settings it gives to a method, typed."""
+        return _settings(method, {name: v for name, v in self.held.items() if name in method.settings}, self.place)
+
+
+def _points(base: _Base, changes: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Point]:
+    points: list[Point] = []
+    seen: list[Any] = []
+    for place, change in changes:
+        point = _point(base, place, change)
+        same = (point.options, _method(point.method, place).resolve(point.settings))
+        if same in seen:
+            continue
+        if any(other.name == point.name for other in points):
+            raise SettingError(f"{place} two points that differ would both be named {point.name}")
+        seen.append(same)
+        points.append(point)
+    return points
+
+
+def _point(base: _Base, place: str, change: Mapping[str, Any]) -> Point:
+    method = base.method(change, place)
+    for name in change:
+        if name in SHARED:
+            raise SettingError(f"{place} {name} is common to all points: set it in [run]")
+        if name not in {*OWN, *method.settings}:
+            raise UnknownName(f"key in {place}", name, {*OWN, *method.settings}, f"The method is {method.name}.")
+    usual = {**_DEFAULTS, **base.options()}
+    own = {name: _parsed(OWN[name], name, value, place) for name, value in change.items() if name in OWN}
+    options = {**usual, **own}
+    given = {name: value for name, value in change.items() if name not in OWN}
+    settings = {**_from_file(options, method, place), **base.settings(method), **_settings(method, given, place)}
+    file = {} if "set_from" in own else _from_file(usual, method, place)
+    before = {**usual, **method.resolve({**file, **base.settings(method)})}
+    differ = {name: {**options, **settings}[name] for name in change}
+    changes = {name: value for name, value in differ.items() if name not in before or before[name] != value}
+    return Point(folder_name(changes), place, changes, options, settings)
+
+
+def _from_file(options: Mapping[str, Any], method: Method, place: str) -> dict[str, Any]:
+    if (path := options.get("set_from")) is None:
+        return {}
+    try:
+        return _settings(method, read_settings(path, method.name), place)
+    except PolyhopError as error:
+        raise SettingError(f"{place} set_from: {error}") from None
+
+
+def _settings(method: Method, given: Mapping[str, Any], place: str) -> dict[str, Any]:
+    return {name: method.settings[name].parse(value, f"{place} {method.name}") for name, value in given.items()}
+
+
+def _method(name: Any, place: str) -> Method:
+    if not isinstance(name, str) or name not in methods():
+        raise UnknownName(f"method in {place}", str(name), methods())
+    return method_named(name)
+
+
+def _parsed(kind: Any, name: str, value: Any, place: str) -> Any:
+    try:
+        return TypeAdapter(kind).validate_python(value, strict=True)
+    except ValidationError as error:
+        raise SettingError(f"{place} {name}={value!r}: {error.errors()[0]['msg']}") from None

@@ -1,0 +1,39 @@
+"""Encoders by name: what stands behind ``dense:``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from polyhop.errors import SettingError
+from polyhop.named import path_and_options
+
+if TYPE_CHECKING:
+    from polyhop.retrieval.encoders.base import Encoder
+
+
+def open_encoder(spec: str) -> Encoder:
+    """``PATH_OR_NAME[?OPTIONS]`` (transformers), ``onnx:FOLDER[?OPTIONS]`` or ``openai:MODEL[@URL]``.
+
+    Options: ``pooling``, ``normalise``, ``query``, ``passage``, ``max_tokens``, ``batch_size`` and, for transformers,
+    ``dtype`` and ``device``.
+
+    Raises:
+        UsageError: it cannot be opened; the message says why.
+    """
+    kind, _, rest = spec.partition(":")
+    if kind == "openai":
+        from polyhop.lm.names import model_and_url
+        from polyhop.retrieval.encoders.openai import ServedEncoder
+
+        return ServedEncoder(*model_and_url("dense:openai", rest))
+    if kind == "onnx":
+        from polyhop.retrieval.encoders.onnx import OnnxEncoder
+
+        path, options = path_and_options("dense:onnx", rest)
+        return OnnxEncoder(path, **options)
+    from polyhop.retrieval.encoders.hf import TransformersEncoder
+
+    path, options = path_and_options("dense", spec)
+    if not path:
+        raise SettingError("dense: needs an encoder, as in dense:intfloat/e5-base-v2")
+    return TransformersEncoder(path, **options)

@@ -1,0 +1,101 @@
+"""An encoder behind any OpenAI-compatible ``/v1/embeddings``: OpenAI, vLLM, TEI, llama.cpp, Ollama, Infinity."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from polyhop.errors import LMError, SettingError
+from polyhop.lm.http import Address, Server
+from polyhop.lm.openai import DEFAULT_URL, checked_key
+from polyhop.lm.trouble import BadReply, Failed, explain
+from polyhop.lm.wire import to_json
+from polyhop.loops import LoopThread
+from polyhop.retrieval.encoders.base import Vectors, shown
+from polyhop.retrieval.encoders.families import Recipe, family
+from polyhop.types import Passage
+
+
+class ServedEncoder:
+    """``url``, ``api_key``, ``timeout``, ``retries`` as for a language model (``lm.openai.OpenAICompatible``).
+
+    The server pools and cuts; what stands before queries and passages is the family's, told by the model's name, and
+    nothing for one that is not known. Opening it asks for one vector, to learn the size. ``batch_size`` texts go into
+    a request, ``max_concurrency`` requests are under way at once. Raises ``LMError`` when the vectors cannot be had.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        url: str | None = None,
+        api_key: str | None = None,
+        *,
+        batch_size: int = 32,
+        max_concurrency: int = 8,
+        timeout: float = 120,
+        retries: int = 6,
+    ) -> None:
+        if not model:
+            raise SettingError("dense:openai: needs the name of a model, as in dense:openai:text-embedding-3-small")
+        if batch_size < 1:
+            raise SettingError(f"batch_size={batch_size}: must be at least 1")
+        address = Address(url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_URL)
+        key = checked_key(api_key or os.environ.get("OPENAI_API_KEY"))
+        if address.shown == DEFAULT_URL and key is None:
+            raise SettingError(f"dense:openai:{model} needs a key: set OPENAI_API_KEY, or name a server: {model}@URL")
+        self.model, self.url, self._batch_size = model, address.shown, batch_size
+        self.name = f"dense:openai:{model}@{address.shown}"
+        self.recipe = family(model) or Recipe("mean", normalise=False)
+        self._server = Server(
+            address, key, max_concurrency=max_concurrency, rates=None, timeout=timeout, retries=retries
+        )
+        self._ask_at = address.path("/embeddings")
+        self._thread = LoopThread()
+        self.size = 0
+        self.size = self._vectors(["size"]).shape[1]
+        self.key = repr((self.name, self.recipe.passage))
+
+    def queries(self, texts: Sequence[str]) -> Vectors:
+        """(texts, size)."""
+        return self._vectors([self.recipe.query + text.strip() for text in texts])
+
+    def passages(self, passages: Sequence[Passage]) -> Vectors:
+        """(passages, size), of title and text."""
+        return self._vectors([self.recipe.passage + shown(passage) for passage in passages])
+
+    def _vectors(self, texts: Sequence[str]) -> Vectors:
+        if not texts:
+            return np.zeros((0, self.size), np.float32)
+        return self._thread.run(self._gathered([text or " " for text in texts]))  # servers refuse an empty text
+
+    async def _gathered(self, texts: Sequence[str]) -> Vectors:
+        starts = range(0, len(texts), self._batch_size)
+        batches = [asyncio.ensure_future(self._batch(texts[start : start + self._batch_size])) for start in starts]
+        try:
+            return np.concatenate(await asyncio.gather(*batches))
+        finally:
+            for batch in batches:  # the others of a failed one
+                batch.cancel()
+
+    async def _batch(self, texts: Sequence[str]) -> Vectors:
+        body = to_json({"model": self.model, "input": list(texts), "encoding_format": "float"})
+        try:
+            vectors, _ = await self._server.post(self._ask_at, body, lambda data: self._read(data, len(texts)))
+        except Failed as failed:
+            raise LMError(explain(self.model, self.url, failed, None)) from None
+        return vectors
+
+    def _read(self, data: Any, texts: int) -> Vectors:
+        rows = sorted(data["data"], key=lambda row: row["index"])
+        if [row["index"] for row in rows] != list(range(texts)):
+            raise BadReply(f"the reply has {len(rows)} vectors that do not fit {texts} texts")
+        vectors = np.array([row["embedding"] for row in rows], np.float32)
+        if vectors.ndim != 2 or not vectors.size or vectors.shape[1] != (self.size or vectors.shape[1]):
+            raise BadReply(f"the reply's vectors are of shape {vectors.shape}; {self.size or 'some'} numbers each fit")
+        if not np.isfinite(vectors).all():
+            raise BadReply("the reply's vectors are not numbers")
+        return vectors

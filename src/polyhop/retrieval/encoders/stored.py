@@ -1,0 +1,135 @@
+"""Vectors and tensors from files that cannot run code: ``.npy``, ``.fvecs``, ``.safetensors``, mapped as they lie.
+
+Pickles, as DPR's and FlashRAG's tools write, can run any code when they are opened, so they are never read; the error
+says how their owner makes an ``.npy`` of one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from polyhop.errors import DataError
+
+Matrix: TypeAlias = NDArray[np.float16] | NDArray[np.float32]
+
+KINDS = ".npy, .fvecs and .safetensors"
+
+CONVERT = """\
+import pickle, numpy; rows = pickle.load(open("{0}", "rb"))  # DPR: (id, vector) pairs, in the order of the corpus
+numpy.save("{1}.npy", numpy.array([vector for _, vector in rows], "float16"))"""
+RAW = """\
+import numpy; numpy.save("{1}.npy", numpy.memmap("{0}", "float32").reshape(-1, SIZE))"""
+
+_PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".bin")
+_NUMBERS = {"F16": "<f2", "F32": "<f4"}
+_LONGEST_HEADER = 100_000_000
+_BLOCK = 2**22
+
+
+def read_vectors(path: str | Path, rows: int, size: int) -> Matrix:
+    """The vectors of a file, (rows, size), row by row those of the corpus' passages in its order.
+
+    Raises:
+        DataError: the file is absent, damaged, of another kind or shape, or holds what is no number.
+    """
+    path = Path(path).expanduser()
+    if not path.is_file():
+        raise DataError("no such file of vectors", path)
+    matrix = _opened(path)
+    if matrix.shape != (rows, size):
+        shape = " x ".join(map(str, matrix.shape))
+        raise DataError(f"holds {shape} numbers; the corpus and its encoder make {rows} x {size}", path)
+    step = max(1, _BLOCK // size)
+    for start in range(0, rows, step):
+        if not np.isfinite(matrix[start : start + step]).all():
+            raise DataError("holds what is no number (NaN or infinite)", path)
+    return matrix
+
+
+def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
+    """The tensors of 16 or 32 bits floats of a safetensors file, mapped.
+
+    Raises:
+        DataError: the file is damaged, or a tensor is of other numbers.
+    """
+    try:
+        with path.open("rb") as stream:
+            length = int.from_bytes(stream.read(8), "little")
+            if length > _LONGEST_HEADER:
+                raise DataError("is no safetensors file", path)
+            header = orjson.loads(stream.read(length))
+        header.pop("__metadata__", None)
+        return {name: _tensor(path, 8 + length, **about) for name, about in header.items()}
+    except (OSError, ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
+        raise DataError(f"is no whole safetensors file of F16 or F32 numbers ({error})", path) from error
+
+
+def _opened(path: Path) -> Matrix:
+    match path.suffix.lower():
+        case ".npy":
+            return _npy(path)
+        case ".fvecs":
+            return _fvecs(path)
+        case ".safetensors":
+            return _only(path, read_tensors(path))
+        case suffix if suffix in _PICKLES:
+            raise DataError(
+                "is a pickle, which can run code and is never read here. If you trust it, convert it in Python:\n"
+                + CONVERT.format(path.name, path.stem),
+                path,
+            )
+        case ".memmap":
+            raise DataError(
+                "is raw numbers without their shape. Convert it in Python, with its SIZE:\n"
+                + RAW.format(path.name, path.stem),
+                path,
+            )
+    raise DataError(f"is of a kind that is not read; vectors come as {KINDS}", path)
+
+
+def _npy(path: Path) -> Matrix:
+    try:
+        matrix: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception as error:  # numpy's reader of headers has no family of errors
+        raise DataError(f"is no whole .npy file of numbers ({error})", path) from error
+    if not isinstance(matrix, np.ndarray) or matrix.ndim != 2:
+        raise DataError("holds no matrix: a row of numbers for each passage is needed", path)
+    if matrix.dtype.str not in ("<f2", "<f4"):
+        raise DataError(f"holds {matrix.dtype}; save it as float16 or float32", path)
+    return matrix
+
+
+def _fvecs(path: Path) -> Matrix:
+    size = path.stat().st_size
+    first = np.fromfile(path, "<i4", 1)
+    width = int(first[0]) if len(first) else 0
+    if width < 1 or size % (4 * (width + 1)):
+        raise DataError("is no whole .fvecs file: rows of a length and as many numbers of 32 bits", path)
+    table = np.memmap(path, "<i4", "r", shape=(size // (4 * (width + 1)), width + 1))
+    if (table[:, 0] != width).any():
+        raise DataError("is no .fvecs file: its rows differ in length", path)
+    return table[:, 1:].view("<f4")
+
+
+def _only(path: Path, tensors: dict[str, NDArray[Any]]) -> Matrix:
+    if len(tensors) != 1:
+        raise DataError(f"must hold one tensor, the passages' vectors; it holds {len(tensors)}", path)
+    (matrix,) = tensors.values()
+    if matrix.ndim != 2:
+        raise DataError("holds no matrix: a row of numbers for each passage is needed", path)
+    return matrix
+
+
+def _tensor(path: Path, offset: int, *, dtype: str, shape: list[int], data_offsets: list[int]) -> NDArray[Any]:
+    kind = np.dtype(_NUMBERS[dtype])
+    begin, end = data_offsets
+    if min(begin, *shape, 0) < 0 or end - begin != kind.itemsize * int(np.prod(shape, dtype=object)):
+        raise ValueError("its header contradicts itself")
+    if end == begin:
+        return np.zeros(shape, kind)
+    return np.memmap(path, kind, "r", offset + begin, tuple(shape))

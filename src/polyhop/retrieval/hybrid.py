@@ -1,0 +1,136 @@
+"""Several retrievers' rankings made one: by their z-scores, or by reciprocal ranks.
+
+Sources: Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion Outperforms Condorcet and Individual Rank Learning
+Methods", 2009: the sum of 1 / (60 + rank), which needs no scores. The z-score, (score - mean) / deviation over each
+retriever's own hits, keeps how far a hit stands out; a passage that a retriever did not hit has that one's least.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from math import fsum, isfinite, sqrt
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+from polyhop.errors import SettingError, UsageError
+from polyhop.retrieval.base import OverIndex, Retriever, encoder_of
+from polyhop.types import Passage
+
+if TYPE_CHECKING:
+    from polyhop.retrieval.encoders.base import Encoder
+    from polyhop.retrieval.index import Index
+
+Fusion: TypeAlias = Literal["zscore", "rrf"]
+Hits: TypeAlias = Sequence[tuple[Passage, float]]
+
+RRF_K = 60
+
+_WEIGHT = re.compile(r"(?P<name>.+)\*(?P<weight>\d+(?:\.\d+)?)")
+
+
+class Hybrid(OverIndex):
+    """Retrievers with their weights, fused. As safe across threads as they are; ties are broken by passage id, and no
+    result depends on the order of the parts.
+
+    ``fusion``: ``zscore`` wants retrievers that tell scores (``search_many_scored``), ``rrf`` takes any. ``depth``:
+    hits of each part, more where more are asked for.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        parts: Sequence[tuple[Retriever, float]],
+        *,
+        fusion: Fusion = "zscore",
+        depth: int = 100,
+        name: str = "hybrid",
+    ) -> None:
+        if fusion not in get_args(Fusion):
+            raise SettingError(f"fusion={fusion!r}: must be {' or '.join(map(repr, get_args(Fusion)))}")
+        if len(parts) < 2:
+            raise SettingError(f"{name}: fuses at least two retrievers, as in hybrid:bm25+dense:intfloat/e5-base-v2")
+        for part, weight in parts:
+            if not (isfinite(weight) and weight > 0):
+                raise SettingError(f"{name}: {part.name} has the weight {weight}; must be a number above 0")
+        if depth < 1:
+            raise SettingError(f"depth={depth}: must be at least 1")
+        for part, _ in parts:
+            if fusion == "zscore" and not isinstance(part, OverIndex):
+                raise UsageError(f"{name}: {part.name} tells no scores, so it is fused by rank: hybrid:rrf:…")
+        self.name, self.fusion, self.depth = name, fusion, depth
+        self._index, self._parts = index, parts
+        self.encoder: Encoder | None = next(filter(None, (encoder_of(part) for part, _ in parts)), None)
+
+    def _scored(self, query: str, k: int) -> list[tuple[Passage, float]]:
+        """Each passage with its fused score."""
+        return self._scored_many([query], k)[0]
+
+    def _scored_many(self, queries: Sequence[str], k: int) -> list[list[tuple[Passage, float]]]:
+        by_part = [(self._hits(part, queries, max(k, self.depth)), weight) for part, weight in self._parts]
+        return [
+            fused([(found[number], weight) for found, weight in by_part], self.fusion)[:k]
+            for number in range(len(queries))
+        ]
+
+    def _hits(self, part: Retriever, queries: Sequence[str], depth: int) -> Sequence[Hits]:
+        if isinstance(part, OverIndex):
+            return part.search_many_scored(queries, depth)
+        return [[(passage, 0.0) for passage in found] for found in part.search_many(queries, depth)]
+
+
+def fused(rankings: Sequence[tuple[Hits, float]], fusion: Fusion) -> list[tuple[Passage, float]]:
+    """Rankings, best first, each with its weight, as one: by falling sum, then by passage id.
+
+    >>> first, second = Passage("1", "", "one"), Passage("2", "", "two")
+    >>> both, one = [(first, 9.0), (second, 5.0)], [(second, 3.0)]
+    >>> [(passage.id, round(score, 2)) for passage, score in fused([(both, 1), (one, 1)], "rrf")]
+    [('2', 0.03), ('1', 0.02)]
+    >>> [(passage.id, score) for passage, score in fused([(both, 1), ([], 2)], "zscore")]
+    [('1', 1.0), ('2', -1.0)]
+    """
+    told = [(_by_rank(hits) if fusion == "rrf" else _by_score(hits), weight) for hits, weight in rankings]
+    passages = {passage for values, _ in told for passage in values}
+    least = [min(values.values(), default=0.0) if fusion == "zscore" else 0.0 for values, _ in told]
+    scores = [
+        (passage, fsum(weight * values.get(passage, low) for (values, weight), low in zip(told, least, strict=True)))
+        for passage in passages
+    ]
+    return sorted(scores, key=lambda hit: (-hit[1], hit[0].id))
+
+
+def _by_rank(hits: Hits) -> dict[Passage, float]:
+    return {passage: 1 / (RRF_K + rank) for rank, (passage, _) in enumerate(hits, 1)}
+
+
+def _by_score(hits: Hits) -> dict[Passage, float]:
+    """Standard scores; 0 for all where all are alike."""
+    if not hits:
+        return {}
+    mean = fsum(score for _, score in hits) / len(hits)
+    deviation = sqrt(fsum((score - mean) ** 2 for _, score in hits) / len(hits))
+    return {passage: (score - mean) / deviation if deviation else 0.0 for passage, score in hits}
+
+
+def parts_of(spec: str, known: Collection[str]) -> tuple[Fusion, list[tuple[str, float]]]:
+    """``[FUSION:]RETRIEVER[*WEIGHT]+RETRIEVER[*WEIGHT]…`` taken apart. A plus sign parts only where the name of a
+    retriever follows, so that a path may hold one.
+
+    >>> parts_of("bm25+dense:my+model", ["bm25", "dense:"])
+    ('zscore', [('bm25', 1.0), ('dense:my+model', 1.0)])
+    >>> parts_of("rrf:bm25*0.5+dense:openai:tiny@http://localhost/v1*2", ["bm25", "dense:"])
+    ('rrf', [('bm25', 0.5), ('dense:openai:tiny@http://localhost/v1', 2.0)])
+    """
+    fusion: Fusion = "zscore"
+    for name in get_args(Fusion):
+        if spec.startswith(f"{name}:"):
+            fusion, spec = name, spec.removeprefix(f"{name}:")
+    names: list[str] = []
+    for piece in spec.split("+"):
+        head, colon, _ = piece.partition(":")
+        starts = head + colon in known or head.partition("*")[0] in known
+        if starts or not names:
+            names.append(piece)
+        else:
+            names[-1] += f"+{piece}"
+    found = [(name, _WEIGHT.fullmatch(name)) for name in names]
+    return fusion, [(match["name"], float(match["weight"])) if match else (name, 1.0) for name, match in found]

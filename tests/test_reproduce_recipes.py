@@ -1,0 +1,194 @@
+"""The recipes: all there, the papers' figures as they are printed, every row a method that exists with its settings."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from polyhop.errors import UnknownName
+from polyhop.evaluation.benchmarks import BENCHMARKS
+from polyhop.evaluation.jobs import runnable
+from polyhop.evaluation.measures import MEASURES
+from polyhop.evaluation.recipe import ALL, Recipe, Row, Sample, keys, recipe
+from polyhop.evaluation.setups import SETUPS
+from polyhop.methods.registry import method_named
+from tests.conftest import SHARED
+
+DESIGN = SHARED.parent / "design" / "recipes.md"
+PAPERS = {"tor": 6, "resp": 3, "ge": 6, "promptrank": 13, "searchain": 10}
+
+LABELS = {"resp/table2": 3, "ge/table2": 3} | dict.fromkeys(
+    (
+        "resp/table1",
+        "ge/table3",
+        "tor/table5",
+        "tor/table6",
+        "promptrank/table1",
+        "promptrank/tableA3",
+        "promptrank/tableA4",
+        "promptrank/tableA5",
+    ),
+    2,
+)
+"""Leading columns of a table that hold words, where there is more than one."""
+
+TURNED = ("searchain/table7", "searchain/tracing")
+"""Tables whose rows are our columns."""
+
+
+def every_row() -> list[tuple[str, int]]:
+    return [(key, number) for key in keys() for number in range(len(recipe(key).rows))]
+
+
+def test_all_38_are_there_paper_by_paper() -> None:
+    assert len(keys()) == 38
+    assert {paper: sum(key.startswith(f"{paper}/") for key in keys()) for paper in PAPERS} == PAPERS
+    assert keys()[0] == "tor/table1"
+    assert sum(not recipe(key).is_result for key in keys()) == 1
+
+
+def test_an_unknown_one_names_the_nearest() -> None:
+    with pytest.raises(UnknownName, match="tor/table2"):
+        recipe("tor/tabel2")
+
+
+@pytest.mark.parametrize("key", keys())
+def test_a_recipe_names_what_exists(key: str) -> None:
+    table = recipe(key)
+    assert table.setup == key.partition("/")[0]
+    assert table.setup in SETUPS
+    assert set(table.datasets) <= set(BENCHMARKS)
+    assert {column.dataset for column in table.cells} <= {*table.datasets, ALL}
+    names = {column.metric for column in table.cells} | {row.metric for row in table.rows if row.metric}
+    assert {*names, *table.also} <= set(MEASURES)
+    assert len({row.name for row in table.rows}) == len(table.rows)
+    rows = {row.name for row in table.rows}
+    for shape in table.shape:
+        assert {name for pair in shape.lower for name in pair} <= rows
+        assert shape.metric in {column.metric for column in table.cells}
+    for row in table.rows:
+        assert {row.lm or table.lms[0], *row.roles.values()} <= set(table.lms)
+
+
+@pytest.mark.parametrize(("key", "number"), every_row(), ids=lambda value: str(value))
+def test_a_row_has_a_number_a_column_and_a_method_that_takes_its_settings(key: str, number: int) -> None:
+    table = recipe(key)
+    row = table.rows[number]
+    for values in (row.figures, row.std):
+        assert len(values) in (0, len(table.cells))
+    if row.method is None:
+        assert row.why or not table.is_result
+        return
+    resolves(table, row.method, row.settings)
+    if row.beside:
+        resolves(table, row.beside.method, row.beside.settings)
+    assert (row.instructions is None) or row.method == "promptrank"
+
+
+def resolves(table: Recipe, name: str, settings: dict[str, object]) -> None:
+    under = SETUPS[table.setup].settings(name, settings, dataset=next(iter(table.datasets)))
+    method_named(name).resolve({**under, **settings})
+
+
+def test_what_can_run_here_leaves_out_trained_rows_and_those_of_another_model() -> None:
+    assert {row.name for row in recipe("promptrank/table1").rows} - {
+        row.name for row in runnable(recipe("promptrank/table1"))
+    } == {"DrKit", "MDR", "PathRetriever", "GPT2-XL, no instruction"}
+    assert [row.name for row in runnable(recipe("resp/table2"))] == ["all roles 8B"]
+    assert len(runnable(recipe("searchain/table1"))) == 20
+    assert runnable(recipe("searchain/table8")) == []
+
+
+def test_a_draw_is_the_same_every_time_and_a_shorter_one_its_beginning() -> None:
+    numbers = list(range(700))
+    drawn = Sample(draw=100, after=500).of(numbers)
+    assert drawn == Sample(draw=100, after=500).of(numbers)
+    assert drawn[:7] == Sample(draw=7, after=500).of(numbers)
+    assert len(set(drawn)) == 100
+    assert min(drawn) >= 500
+    assert drawn != sorted(drawn)
+    assert sorted(Sample(draw=100, after=500).of(numbers[:50])) == numbers[:50]
+
+
+# The design's tables, read anew.
+
+
+def sections() -> dict[str, str]:
+    pieces = re.split(r"^### `([^`]+)`", DESIGN.read_text("utf-8"), flags=re.MULTILINE)
+    return dict(zip(pieces[1::2], (re.split(r"^## ", piece, flags=re.M)[0] for piece in pieces[2::2]), strict=True))
+
+
+def rows_of(section: str) -> list[list[str]]:
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [row for row in cells[1:] if not all(re.fullmatch("-+", cell) for cell in row)]
+
+
+def numbers(cell: str) -> list[tuple[float | None, float | None]]:
+    """``"52.3 (.7)"``: the number and its deviation; ``"28.2 / 37.7"``: two; a change in brackets is no number."""
+    found = []
+    for part in cell.split(" / "):
+        match = re.fullmatch(r"(–|[\d.]+)(?: \((\.\d|\d+\.\d)\))?(?: \([+−][\d.]+\))?", part)
+        assert match, part
+        told = [None if value in (None, "–") else float(value) for value in match.groups()]
+        found.append((told[0], told[1]))
+    return found
+
+
+def ours(row: Row) -> list[tuple[float | None, float | None]]:
+    return list(zip(row.figures, row.std or [None] * len(row.figures), strict=True))
+
+
+@pytest.mark.shared
+def test_the_keys_are_the_designs() -> None:
+    assert set(sections()) == set(keys())
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("key", [key for key in keys() if "figure" not in key])
+def test_every_figure_of_a_table_is_the_designs(key: str) -> None:
+    told, labels = rows_of(sections()[key]), LABELS.get(key, 1)
+    if key in TURNED:
+        told, labels = [list(column) for column in zip(*told, strict=True)][1:], 0
+    table = recipe(key)
+    expected = [[number for cell in row[labels:] for number in numbers(cell)] for row in told]
+    found = [ours(row) for row in table.rows]
+    if key == "searchain/tracing":  # AMP is a share there, percent here
+        found = [[values[0], (round((values[1][0] or 0) / 100, 6), None)] for values in found]
+    assert found == expected
+
+
+@pytest.mark.shared
+def test_what_figures_are_known_of_curves_is_the_tables() -> None:
+    by_name = {row.name: row.figures for row in recipe("promptrank/table1").rows}
+    for row in recipe("promptrank/figure1").rows:
+        name = "T5-XL, 8 demonstrations" if row.name.startswith("PromptRank") else row.name
+        assert row.figures == by_name[name][:3]
+    for row in recipe("promptrank/figure3").rows:
+        known = by_name.get(f"T5-XL, {row.name}", (None,) * 6)
+        assert row.figures == (known[0], known[3])
+    hotpotqa = {row.method: row.figures[0] for row in recipe("resp/table1").rows}
+    for row in recipe("resp/figure2").rows:
+        assert row.figures == (hotpotqa[row.method] if row.settings["k"] == 5 else None,)
+    for key in ("promptrank/figure4", "promptrank/figure5"):
+        assert not any(row.figures for row in recipe(key).rows)
+
+
+@pytest.mark.shared
+def test_sizes_are_the_designs() -> None:
+    text = DESIGN.read_text("utf-8")
+    for words, key, name, sample in (
+        ("Tables 1–2: first 500 of dev", "tor/table1", "hotpotqa", Sample(first=500)),
+        ("Tables 3–6: 100 drawn at random", "tor/table5", "2wiki", Sample(draw=100, after=500)),
+        ("`resp`: first 1,000 of dev", "resp/table1", "2wiki", Sample(first=1000)),
+        ("500 drawn at random from dev of 2Wiki and MuSiQue", "ge/table1", "musique", Sample(draw=500)),
+        ("all 125 of Bamboogle (repeat=4", "ge/table1", "bamboogle", Sample(repeat=4)),
+        ("1,200 each of 2Wiki, zsRE, T-REx, FEVER, ELI5", "searchain/table1", "eli5", Sample(draw=1200)),
+        ("full dev of HotpotQA and MuSiQue", "searchain/table1", "hotpotqa", Sample()),
+        ("T5-Large, no instruction, 4,000 HotpotQA", "promptrank/table4", "hotpotqa", Sample(first=4000)),
+        ("2,000 questions of HotpotQA **train**", "promptrank/tableA4", "hotpotqa", Sample(split="train", first=2000)),
+        ("mean of 100 queries", "promptrank/tableA3", "hotpotqa", Sample(first=100)),
+    ):
+        assert words in text
+        assert recipe(key).datasets[name] == sample
