@@ -17,7 +17,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--must-run",
         default="",
-        help="Kinds of tests that may not be skipped, comma-separated: core, shared, extra.",
+        help="Kinds of tests that may not be skipped, comma-separated: core, shared, extra, browser.",
     )
 
 
@@ -31,7 +31,7 @@ def _own_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         marks = {mark.name for mark in item.iter_markers()}
-        _kinds[item.nodeid] = "shared" if "shared" in marks else "extra" if "extra" in marks else "core"
+        _kinds[item.nodeid] = next((kind for kind in ("shared", "extra", "browser") if kind in marks), "core")
         if "shared" in marks and not SHARED.is_dir():
             item.add_marker(pytest.mark.skip(reason="the benchmark samples are not there: ../shared/data"))
 

@@ -189,23 +189,23 @@ def test_steps_are_answered_by_their_passages() -> None:
     for row in _questions():
         steps = row["decomposition"]
         for number, step in enumerate(steps):
-            assert set(step) == {"question", "answer", "gold_pid"}, row["id"]
+            assert set(step) == {"question", "answer", "pid"}, row["id"]
             assert step["question"].endswith("?"), row["id"]
             assert "#" not in step["question"], row["id"]
-            if step["gold_pid"] is None:
+            if step["pid"] is None:
                 assert row["type"] in COMPARING, row["id"]
                 assert number == len(steps) - 1, row["id"]
             else:
-                assert step["gold_pid"] in row["gold_pids"], row["id"]
-                passage = _by_id()[step["gold_pid"]]
+                assert step["pid"] in row["gold_pids"], row["id"]
+                passage = _by_id()[step["pid"]]
                 assert _holds(_full(passage), step["answer"]), (row["id"], step["answer"])
 
 
 def test_steps_use_every_gold_passage_and_end_in_the_answer() -> None:
     for row in _questions():
         steps = row["decomposition"]
-        assert {s["gold_pid"] for s in steps} - {None} == set(row["gold_pids"]), row["id"]
-        assert (steps[-1]["gold_pid"] is None) == (row["type"] in COMPARING), row["id"]
+        assert {s["pid"] for s in steps} - {None} == set(row["gold_pids"]), row["id"]
+        assert (steps[-1]["pid"] is None) == (row["type"] in COMPARING), row["id"]
         assert steps[-1]["answer"] in row["answers"], row["id"]
 
 

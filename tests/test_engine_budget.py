@@ -75,11 +75,12 @@ async def test_a_spent_budget_alone_is_left_from_any_depth() -> None:
 # --- budgets -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["max_calls", "max_tokens", "max_seconds"])
+@pytest.mark.parametrize("name", ["max_calls", "max_tokens", "max_seconds", "max_cost"])
 @pytest.mark.parametrize("value", [0, -1])
 def test_a_budget_of_nothing_is_refused(name: str, value: int) -> None:
+    limit: dict[str, Any] = {name: value}
     with pytest.raises(SettingError, match=f"{name}={value}: must be above 0"):
-        Budget(**{name: value})
+        Budget(**limit)
 
 
 @pytest.mark.parametrize("method", ["tor", "cor", "one-r", "cot"])

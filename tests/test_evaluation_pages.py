@@ -140,6 +140,22 @@ def test_several_runs_stand_side_by_side(tmp_path: Path) -> None:
     assert titles == ["Accuracy", "F1 by calls", "F1 by tokens", "Model calls by task", "Errors"]
 
 
+def test_parts_of_the_questions_have_tables_and_a_plot(tmp_path: Path) -> None:
+    plain_run(tmp_path / "run", wrong={1})
+    report = read_report(tmp_path / "run")
+    parts = {f"hops {value}": {"run": part} for value, part in report.by("hops").items()}
+    html = page({str(tmp_path / "run"): report}, parts=parts)
+    assert "hops 1: 4 questions" in html
+    plots = {svg.findtext("title"): svg for svg in map(ElementTree.fromstring, Parsed(html).svgs)}
+    assert plots["Accuracy by part"].findtext("desc") == "EM, hops 1 one-r 100.0; EM, hops 2 one-r 75.0"
+
+
+def test_a_run_that_has_just_begun_has_a_page(tmp_path: Path) -> None:
+    plain_run(tmp_path / "run")
+    (tmp_path / "run" / "predictions.jsonl").write_text("")
+    assert parsed(tmp_path / "run").data("data")["questions"] == []
+
+
 def test_a_run_without_answers_or_calls_has_a_page(tmp_path: Path) -> None:
     plain_run(tmp_path / "run", method="bm25")
     data = parsed(tmp_path / "run").data("data")
@@ -172,7 +188,7 @@ def test_the_frontier_steps_through_the_best_runs() -> None:
     assert len(places) == 3
 
 
-values = st.floats(0, 1e6, allow_nan=False)
+values = st.just(0.0) | st.floats(1e-6, 1e6)
 
 
 @given(st.lists(st.tuples(st.text(), values, values, st.booleans()), min_size=1, max_size=6))

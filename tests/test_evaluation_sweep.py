@@ -6,6 +6,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from polyhop.evaluation.runner import evaluate
 from polyhop.evaluation.sweep import REPLIES, sweep
 from polyhop.evaluation.sweep_estimate import estimate
 from polyhop.evaluation.sweep_plan import Plan, read_plan
+from polyhop.lm import names
 from polyhop.lm.cache import request_key
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.retrieval.bm25 import BM25
@@ -284,6 +286,14 @@ def _without_volatile(value: Any) -> Any:
     return [_without_volatile(item) for item in value] if isinstance(value, list) else value
 
 
+def test_a_setup_gives_budgets_that_settings_win_over(index: Index, tmp_path: Path) -> None:
+    base = {"dataset": QUESTIONS, "corpus": index, "lm": lm(), "setup": "searchain", "shots": 2}
+    sweep(read_plan({"run": base, "point": [{}, {"setup": "tor", "widths": [2]}]}), tmp_path)
+    first, second = (json.loads(path.read_bytes())["settings"] for path in sorted(tmp_path.glob("*/run.json")))
+    assert (first["widths"], first["shots"]) == ([1, 1, 1], 2)
+    assert (second["widths"], second["shots"], second["rank_limit"]) == ([2], 2, 15)
+
+
 def test_a_query_is_searched_once_for_all_points(index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[tuple[str, int]] = []
     found = BM25.search
@@ -315,6 +325,47 @@ def test_a_model_a_role_is_opened_once_and_asked_apart(index: Index, tmp_path: P
     assert next(iter(swept.reports.values())).lm == "first, tor.fuse=second"
 
 
+def test_equal_requests_under_way_at_once_are_one(index: Index, tmp_path: Path) -> None:
+    model = lm(latency=0.005)
+    twice = [*QUESTIONS, *(replace(question, id=f"{question.id}-again") for question in QUESTIONS)]
+    swept = sweep(read_plan(tables(index, model, dataset=twice, concurrency=6)), tmp_path)
+    assert max(Counter(keys(model)).values()) == 1
+    assert swept.to_dict()["asked"] == len(model.calls)
+
+
+@pytest.mark.parametrize("cache", [None, True, False, "FILE"])
+def test_a_named_model_is_opened_once_and_its_replies_kept_where_told(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: bool | str | None
+) -> None:
+    opened: list[Served] = []
+
+    def opener(rest: str, timeout: float = 1.0) -> Served:
+        opened.append(Served(script, name=f"served:{rest}"))
+        return opened[-1]
+
+    monkeypatch.setattr(names, "_openers", {**names._openers, "served": opener})
+    monkeypatch.setattr("polyhop.evaluation.sweep.cache_folder", lambda: tmp_path / "usual")
+    file = tmp_path / "mine.sqlite"
+    own = {} if cache is None else {"cache": str(file) if cache == "FILE" else cache}
+    told = sweep(read_plan(tables(index, "served:m", timeout=2.0, **own)), tmp_path / "out").to_dict()
+    (model,) = opened
+    assert model.closed == 1
+    assert told["asked"] == len(model.calls) == len(set(keys(model)))
+    usual, own_file = tmp_path / "usual" / "lm.sqlite", tmp_path / "out" / REPLIES
+    places = {None: usual, True: usual, False: own_file, "FILE": file}
+    assert [path for path in (usual, own_file, file) if path.exists()] == [places[cache]]
+
+
+class Served(ScriptedLM):
+    """A model that holds something open."""
+
+    closed = 0
+
+    async def aclose(self) -> None:
+        """Count it; nothing may be asked after."""
+        self.closed += 1
+
+
 def test_two_models_of_one_name_would_answer_for_each_other(index: Index, tmp_path: Path) -> None:
     plan = read_plan(tables(index, {"default": lm(), "tor.fuse": lm()}))
     with pytest.raises(UsageError, match="two models of this sweep are both named scripted"):
@@ -339,12 +390,13 @@ class Stopped(PolyhopError):
 
 def test_a_sweep_that_was_stopped_goes_on_wherever_it_was(index: Index, tmp_path: Path) -> None:
     whole = lm()
-    plan = read_plan(tables(index, whole, concurrency=2))
+    grid = {"fusion": ["evidence", "paragraph"], "expansion": ["mpc", "direct"]}
+    plan = read_plan({**tables(index, whole, concurrency=2), "grid": grid})
     sweep(plan, tmp_path / "whole")
     places = len(plan.points) * len(QUESTIONS)
     for stop in range(2, places, len(QUESTIONS)):
         model, out = lm(), tmp_path / "stopped"
-        plan = read_plan(tables(index, model, concurrency=2))
+        plan = read_plan({**tables(index, model, concurrency=2), "grid": grid})
 
         def halt(done: int, total: int, stop: int = stop) -> None:
             if done >= stop:
@@ -379,7 +431,7 @@ def test_points_may_be_added_in_any_order(index: Index, tmp_path: Path) -> None:
     assert swept.to_dict()["asked"] == len(model.calls)
 
 
-@pytest.mark.parametrize("calls", [2, 17])
+@pytest.mark.parametrize("calls", [2, 16])
 def test_a_model_that_is_gone_ends_the_sweep_and_what_was_answered_stays(
     index: Index, tmp_path: Path, calls: int
 ) -> None:
@@ -432,6 +484,12 @@ def test_an_estimate_is_scaled_to_all_questions(index: Index) -> None:
     assert scaled.totals()[0].calls == 3 * few.totals()[0].calls
     assert scaled.totals()[0].money is None
     assert json.loads(json.dumps(scaled.to_dict()))["alone"]["calls"] == scaled.totals()[0].calls
+
+
+def test_a_point_that_fails_in_an_estimate_is_named(index: Index) -> None:
+    plan = read_plan({**tables(index, lm()), "grid": {"mpc_merged": [False, True], "expansion": ["mpc", "cot"]}})
+    with pytest.raises(PolyhopError, match=r"\[grid\]: the question q1 fails: mpc_merged .*expansion=mpc"):
+        estimate(plan, sample=1)
 
 
 def test_an_estimate_needs_no_key_of_the_model_it_is_for(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:

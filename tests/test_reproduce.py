@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from polyhop.cli.app import app
 from polyhop.errors import DataError, UnknownName
-from polyhop.evaluation.benchmarks import Benchmark
+from polyhop.evaluation.benchmarks import Benchmark, benchmarks_of
 from polyhop.evaluation.recipe import keys, recipe
 from polyhop.evaluation.reproduce import reproduce
 from polyhop.evaluation.reproduction import Reproduction
@@ -174,6 +175,34 @@ def test_another_model_or_setting_is_another_run(hotpotqa: dict[str, Benchmark],
     assert len(list((tmp_path / "hotpotqa-dev-first1000").iterdir())) == 24
 
 
+def test_people_judge_marks_on_a_sheet_and_their_verdicts_are_read_back(folder: Path, tmp_path: Path) -> None:
+    given = benchmarks_of(folder)
+    found = reproduce("searchain/tracing", given, "pocket", out=tmp_path)
+    assert "marks.csv" in cell(found, "searchain", "2wiki", "amp").why
+    assert cell(found, "searchain", "2wiki", "skc").value > 0
+    (sheet,) = tmp_path.glob("2wiki-dev/*/marks.csv")
+    with sheet.open(newline="") as stream:
+        lines = list(csv.DictReader(stream))
+    assert {line["passage"] for line in lines} <= {passage["text"] for passage in PASSAGES}
+    assert all(line["fragment"] and not line["judge 1"] for line in lines)
+    lines[0] |= {"judge 1": "yes", "judge 2": "No", "judge 3": "1"}
+
+    def write() -> None:
+        with sheet.open("w", newline="") as stream:
+            writer = csv.DictWriter(stream, list(lines[0]))
+            writer.writeheader()
+            writer.writerows(lines)
+
+    write()
+    for _ in range(2):  # the verdicts outlive the sheet's being written anew
+        found = reproduce("searchain/tracing", given, "pocket", out=tmp_path)
+        assert cell(found, "searchain", "2wiki", "amp").value == pytest.approx(200 / 3)
+    lines[0]["judge 2"] = "perhaps"
+    write()
+    with pytest.raises(DataError, match="perhaps"):
+        reproduce("searchain/tracing", given, "pocket", out=tmp_path)
+
+
 def test_a_test_sets_predictions_are_kept_to_be_submitted(hotpotqa: dict[str, Benchmark], tmp_path: Path) -> None:
     found = reproduce("promptrank/table3", hotpotqa, "pocket", out=tmp_path)
     assert found.used["hotpotqa"] == "2 of the test file's 2 questions"
@@ -208,8 +237,6 @@ def test_questions_that_search_changed_and_what_search_misled(hotpotqa: dict[str
 
 
 def test_a_table_over_all_datasets_takes_those_given(folder: Path) -> None:
-    from polyhop.evaluation.benchmarks import benchmarks_of
-
     found = reproduce("searchain/table5", benchmarks_of(folder), "pocket", limit=1)
     ours = cell(found, "searchain", "all", "mean score")
     assert ours.n == 2
@@ -300,12 +327,12 @@ def test_wrong_names_are_told_before_anything_runs(folder: Path) -> None:
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("key", ["tor/table4", "resp/table1", "ge/table3", "promptrank/table4", "searchain/table2"])
-def test_on_real_questions(key: str, tmp_path: Path) -> None:
-    result = run(key, "--data", SHARED, "--limit", "2", "--out", tmp_path)
-    assert result.exit_code == 0, result.output
-    told = json.loads((tmp_path / f"{key.replace('/', '-')}.json").read_text())
-    for row in told["rows"]:
-        for column, each in zip(told["columns"], row["cells"], strict=True):
-            assert each["ours"]["value"] is not None or column["dataset"] == "strategyqa"
-    assert len(told["rows"]) == len(recipe(key).rows)
+def test_on_real_questions(tmp_path: Path) -> None:
+    for key in ("tor/table4", "resp/table1", "ge/table3", "promptrank/table4", "searchain/table2"):
+        result = run(key, "--data", SHARED, "--limit", "2", "--out", tmp_path)
+        assert result.exit_code == 0, result.output
+        told = json.loads((tmp_path / f"{key.replace('/', '-')}.json").read_text())
+        assert len(told["rows"]) == len(recipe(key).rows)
+        for row in told["rows"]:
+            for column, each in zip(told["columns"], row["cells"], strict=True):
+                assert each["ours"]["value"] is not None or column["dataset"] == "strategyqa"

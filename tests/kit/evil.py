@@ -1,9 +1,10 @@
-"""Runs to report on: a plain one, and one whose questions, passages and replies are code for the page that shows them."""
+"""Runs to report on: a plain one, and one whose questions, passages and replies are code for a page that shows them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 import polyhop
 from polyhop import Passage, Question, ScriptedLM
@@ -50,7 +51,7 @@ def plain_run(folder: Path, *, wrong: Collection[int] = (), limit: int = 8, meth
     ]
     lost = {asked[n].text for n in wrong if n < limit}
 
-    def reply(task: str, fields: dict[str, str]) -> dict[str, str]:
+    def reply(task: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         number = fields["question"].rstrip("?").rpartition(" ")[2]
         return {"answer": "no idea" if fields["question"] in lost else f"river {number}"}
 

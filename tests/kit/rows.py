@@ -15,6 +15,8 @@ def row(name: str, metrics: Mapping[str, float], prediction: str = "", **more: A
     return {
         "id": name,
         "question": f"{name}?",
+        "kind": "qa",
+        "answers": [],
         "type": None,
         "prediction": prediction,
         "answering": True,

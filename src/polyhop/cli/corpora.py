@@ -14,9 +14,10 @@ from polyhop.cli.progress import Watched
 from polyhop.data.corpora import INDEX_MANIFEST, Corpus, open_corpus
 from polyhop.errors import UnknownName
 from polyhop.pipeline import Pipeline
-from polyhop.retrieval import open_retriever
 from polyhop.retrieval.base import links_of
 from polyhop.retrieval.bm25 import Stemmer
+from polyhop.retrieval.dense import Dense
+from polyhop.retrieval.encoders import open_encoder
 from polyhop.retrieval.index import Index, build_index, open_index
 from polyhop.retrieval.links import LinkMode
 from polyhop.retrieval.vectors import encodings
@@ -36,6 +37,7 @@ def run_build(
     """Build an index folder, with progress; ``dense``: an encoder, whose vectors it gets too."""
     opened, mode = open_corpus(corpus, skip_bad=skip_bad), _link_mode(links)
     stemmer: Stemmer = "english" if stem else None
+    encoder = open_encoder(dense) if dense else None  # first, so that what cannot be opened is told before the work
     index = _standing(opened, out, stemmer, not keep_stop_words, mode) if dense and not overwrite else None
     if index is None:
         with Watched("passages") as progress:
@@ -48,8 +50,8 @@ def run_build(
                 overwrite=overwrite,
                 progress=progress.update,
             )
-    if dense:
-        open_retriever(f"dense:{dense}", index)
+    if encoder:
+        Dense(index, encoder)
     _say_index(index, as_json)
     if opened.skipped:
         say(f"{opened.skipped} malformed lines were skipped")

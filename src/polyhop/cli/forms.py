@@ -97,22 +97,22 @@ def comma_separated(rows: Iterable[Iterable[object]]) -> str:
 WRITERS: Mapping[str, Callable[[Rows], str]] = {"markdown": markdown, "latex": latex, "csv": comma_separated}
 
 
-_LATEX: Mapping[str, str] = {
-    **{character: "\\" + character for character in "&%$#_{}"},
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "±": r"$\pm$",
-    "–": "--",
-    "…": r"\ldots{}",
-    "·": r"$\cdot$",
+_LATEX = {
+    **{ord(character): "\\" + character for character in "&%$#_{}"},
+    ord("\\"): r"\textbackslash{}",
+    ord("~"): r"\textasciitilde{}",
+    ord("^"): r"\textasciicircum{}",
+    ord("<"): r"\textless{}",
+    ord(">"): r"\textgreater{}",
+    ord("±"): r"$\pm$",
+    ord("–"): "--",
+    ord("…"): r"\ldots{}",
+    ord("·"): r"$\cdot$",
 }
 
 
 def _escaped(cell: str) -> str:
-    return clean(cell).translate(str.maketrans(dict(_LATEX)))
+    return clean(cell).translate(_LATEX)
 
 
 def _is_number(cell: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from polyhop.cli import show as draw
 from polyhop.cli import tables
 from polyhop.cli.ask import say
-from polyhop.cli.forms import WRITERS, form_of, put
+from polyhop.cli.forms import WRITERS, comma_separated, form_of, put
 from polyhop.cli.progress import Watched
 from polyhop.errors import UnknownName, UsageError
 from polyhop.evaluation.agreement import common, together
@@ -57,10 +57,7 @@ def run_report(
     if conditions:
         reports = where(reports, conditions)
     if form == "html":
-        parts = {}
-        if by is not None:
-            rows = tables.side_by_side(_parts(reports, by), statistics=True, prices=prices)
-            parts[f"By {by}"] = draw.turned(rows)
+        parts = _by_value(reports, by) if by is not None else {}
         put(page(reports, parts=parts, prices=prices, traces=traces), out)
         return
     if by is not None:
@@ -70,7 +67,7 @@ def run_report(
     elif form == "table" and len(reports) == 1 and by is None:
         tables.print_report(next(iter(reports.values())), draw.console(), prices)
     elif form == "csv":
-        put(WRITERS[form](numbers(reports, prices)), out)
+        put(comma_separated(numbers(reports, prices)), out)
     else:
         rows = tables.side_by_side(reports, statistics=by is not None, prices=prices)
         _tell(form, _jsonable(reports, prices), rows if form == "markdown" else draw.turned(rows), out)
@@ -156,13 +153,18 @@ def _labels(reports: Mapping[str, Report]) -> dict[str, str]:
 
 
 def _parts(reports: Mapping[str, Report], by: str) -> dict[str, Report]:
+    """``_by_value`` in one row."""
+    alone = len(reports) == 1
+    parts = _by_value(reports, by).items()
+    return {part if alone else f"{run}, {part}": report for part, runs in parts for run, report in runs.items()}
+
+
+def _by_value(reports: Mapping[str, Report], by: str) -> dict[str, dict[str, Report]]:
     """Every run on the questions of each value that the first run has for ``by``."""
-    parts: dict[str, Report] = {}
+    parts: dict[str, dict[str, Report]] = {}
     for value, part in next(iter(reports.values())).by(by).items():
         ids = {row["id"] for row in part.rows}
-        for run, report in reports.items():
-            name = f"{by} {value}" if len(reports) == 1 else f"{run}, {by} {value}"
-            parts[name] = _among(ids, report)
+        parts[f"{by} {value}"] = {run: _among(ids, report) for run, report in reports.items()}
     return parts
 
 

@@ -102,7 +102,7 @@ def print_reproduction(found: Reproduction, to: Console) -> None:
     if found.stands_in and found.used:
         warning = "No dataset given (--data, --dataset): the demonstration set stands in for each, so ours is no match."
         to.print(Text(warning, style="yellow"))
-    to.print(Text(f"Cells: paper · ours ({found.lm}), in percent where a share; (deviation over runs)", style="dim"))
+    to.print(Text("Cells: paper · ours, in percent where a share; (deviation over runs)", style="dim"))
     for places in _tables(found, to.width):
         to.print(_table(found, places))
     _told("not run", [f"{', '.join(rows)}: {why}" for why, rows in found.not_run.items()], to)

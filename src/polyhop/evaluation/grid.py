@@ -38,7 +38,7 @@ def folder_name(point: Mapping[str, Any]) -> str:
     >>> folder_name({"retrieve_below": 0.8, "widths": (5, 3), "guidance": False})
     'retrieve_below=0.8,widths=5-3,guidance=false'
     >>> folder_name({"lm": "openai:M@http://host"})
-    'lm=openai-m-http-host-8e377b37'
+    'lm=openai-m-http-host-45382bab'
     """
     text = ",".join(f"{name}={_text(value)}" for name, value in point.items())
     safe = _UNSAFE.sub("-", text.lower()) or "base"

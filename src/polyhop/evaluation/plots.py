@@ -95,15 +95,15 @@ def scatter(title: str, dots: Sequence[Dot], *, x_label: str, y_label: str) -> s
         return bottom - (bottom - top) * (value - y_ticks[0]) / (y_ticks[-1] - y_ticks[0])
 
     parts = [
-        _line(left, y_of(tick), right, y_of(tick)) + _text(left - 5, y_of(tick) + 4, f"{tick:g}", "tick end")
+        _line(left, y_of(tick), right, y_of(tick)) + _text(left - 5, y_of(tick) + 4, _round(tick), "tick end")
         for tick in y_ticks
     ]
     parts += [
-        _line(x_of(tick), bottom, x_of(tick), bottom + 4) + _text(x_of(tick), bottom + 17, f"{tick:g}", "tick mid")
+        _line(x_of(tick), bottom, x_of(tick), bottom + 4) + _text(x_of(tick), bottom + 17, _round(tick), "tick mid")
         for tick in x_ticks
     ]
     parts.append(_text((left + right) / 2, bottom + 36, x_label + (" (logarithmic)" if logarithmic else ""), "mid"))
-    parts.append(_text(0, 9, y_label))
+    parts.append(_text(2, 10, y_label))
     parts.append(_steps(sorted((x_of(d.x), y_of(d.y)) for d in dots if d.best), right))
     beside = _apart([y_of(dot.y) for dot in dots])
     for dot, label_y in zip(dots, beside, strict=True):
@@ -159,15 +159,25 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def _decades(low: float, high: float) -> list[float]:
-    """1, 2, 5, 10, … around two positive values.
+    """1, 2, 5, 10, … around two positive values; 1, 10, 100, … where they are very far apart.
 
     >>> _decades(3, 70)
     [2.0, 5.0, 10.0, 20.0, 50.0, 100.0]
     """
-    steps = [digit * 10.0**power for power in range(floor(log10(low)), floor(log10(high)) + 2) for digit in (1, 2, 5)]
+    digits = (1, 2, 5) if high < 500 * low else (1,)
+    steps = [digit * 10.0**power for power in range(floor(log10(low)), floor(log10(high)) + 2) for digit in digits]
     first = max(number for number, step in enumerate(steps) if step <= low)
     last = min(number for number, step in enumerate(steps) if step >= high)
     return steps[first : max(last, first + 1) + 1]
+
+
+def _round(tick: float) -> str:
+    """A tick's value, thousands as ``k``.
+
+    >>> _round(2.5), _round(20000.0)
+    ('2.5', '20k')
+    """
+    return f"{tick / 1000:g}k" if abs(tick) >= 10_000 else f"{tick:g}"
 
 
 def _told(bar: Bar) -> str:

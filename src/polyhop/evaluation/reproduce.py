@@ -25,8 +25,9 @@ from polyhop.evaluation.recipe import ALL, Column, Recipe, Row, recipe
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.reproduction import Ours, Reproduction
 from polyhop.evaluation.runner import CONCURRENCY, Progress, after, evaluate
-from polyhop.evaluation.setups import SETUPS, demonstrations
+from polyhop.evaluation.setups import demonstrations
 from polyhop.pipeline import LM, Searcher
+from polyhop.prompts.book import PromptBook
 
 
 def reproduce(
@@ -44,6 +45,7 @@ def reproduce(
     concurrency: int = CONCURRENCY,
     skip_bad: bool = False,
     progress: Progress | None = None,
+    prompts: str | Path | PromptBook | None = None,
     **options: Any,
 ) -> Reproduction:
     """Run the rows of a recipe, ``tor/table2``, on the benchmarks at hand; with none, on the demonstration set.
@@ -72,7 +74,9 @@ def reproduce(
     if table.one_at_a_time:
         concurrency = 1
     columns = columns_of(table)
-    runs = _Runs(given, limit, Path(out) if out is not None else None, {"concurrency": concurrency, **options})
+    book = prompts if isinstance(prompts, PromptBook) else PromptBook(prompts)  # read once for all runs
+    options |= {"concurrency": concurrency, "prompts": book}
+    runs = _Runs(given, limit, Path(out) if out is not None else None, options)
     if table.is_result:
         runs.run(table, columns, progress)
     cells = [[_cell(table, row, column, runs) for column in columns] for row in table.rows]
@@ -196,7 +200,8 @@ def _cell(table: Recipe, row: Row, column: Column, runs: _Runs) -> Ours:
     values = [value for each in seen if (value := measure.of(each)) is not None]
     n, lm = len(seen[0].report.rows), told_lm(runs.given.model(found[0][0].lms))
     if not values:
-        return Ours(n=n, lm=lm, why=f"{measure.label} needs {measure.needs}")
+        why = f"{measure.label} needs {measure.needs}" if n else "no question is left to measure on"
+        return Ours(n=n, lm=lm, why=why)
     return Ours(fmean(values), stdev(values) if len(values) > 1 else None, n, len(values), lm)
 
 
@@ -219,14 +224,9 @@ def _together(reports: Sequence[Report]) -> Report:
 
 
 def _setting(row: Row, column: Column) -> Ours:
-    """A cell of the table of demonstrations: what the methods of a row are given here."""
-    setup = SETUPS["searchain"]
-    told = {
-        setup.settings(method, row.settings, dataset=column.dataset).get("shots")
-        or demonstrations(method, row.settings, column.dataset)
-        for method in row.applies
-    }
-    return Ours(float(next(iter(told)))) if len(told) == 1 else Ours(why="its methods are given different numbers")
+    """A cell of the table of demonstrations: what the row's methods are given here."""
+    given = {demonstrations(method, row.settings, column.dataset) for method in row.applies}
+    return Ours(float(given.pop())) if len(given) == 1 else Ours(why="its methods are given different numbers")
 
 
 def _known(what: str, given: Mapping[str, Any] | None, valid: set[str]) -> None:

@@ -17,6 +17,7 @@ from polyhop.errors import UsageError
 from polyhop.evaluation.remembering import RememberingRetriever
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import Progress, after, evaluate
+from polyhop.evaluation.setups import settings_under
 from polyhop.evaluation.several import one_index
 from polyhop.evaluation.sweep_plan import OF_LM, Plan, Point
 from polyhop.lm.base import LanguageModel
@@ -26,6 +27,7 @@ from polyhop.methods.registry import method_named
 from polyhop.metrics import chosen
 from polyhop.pipeline import LOCAL, LoopThread, Pipeline
 from polyhop.places import cache_folder
+from polyhop.prompts.book import PromptBook
 from polyhop.readers import open_reader
 from polyhop.retrieval import open_retriever
 from polyhop.retrieval.base import Retriever
@@ -49,7 +51,8 @@ class Swept:
     """The reports of a sweep by point, in order.
 
     A call is ``asked`` where its reply was not there yet and ``shared`` where it was: from another point or an earlier
-    run over the same cache. Those of questions under way when a sweep was stopped count as shared once it goes on.
+    run over the same cache. Those of questions under way when a sweep was stopped count as shared once it goes on;
+    scored texts always count as asked.
     """
 
     points: Sequence[Point]
@@ -96,7 +99,7 @@ def sweep(
     asked = asked[: plan.limit]
     folder = Path(out)
     reports = {}
-    with opened(plan, folder / REPLIES) as common:
+    with opened(plan, asked, folder / REPLIES) as common:
         for number, point in enumerate(plan.points):
             reports[point.name] = evaluate(
                 asked,
@@ -112,9 +115,9 @@ def sweep(
 
 
 @contextmanager
-def opened(plan: Plan, replies: Path, opener: Opener = open_lm) -> Iterator[Shared]:
+def opened(plan: Plan, questions: Sequence[Question], replies: Path, opener: Opener = open_lm) -> Iterator[Shared]:
     """What a plan's points share, every point found to fit, and closed at the end."""
-    common = Shared(plan, replies, opener)
+    common = Shared(plan, questions, replies, opener)
     try:
         common.check()
         yield common
@@ -123,30 +126,34 @@ def opened(plan: Plan, replies: Path, opener: Opener = open_lm) -> Iterator[Shar
 
 
 class Shared:
-    """The index, models, retrievers and readers of a sweep: each is opened once, for all points that name it.
+    """The index, models, retrievers, readers and prompts of a sweep: each is opened once, for all points that name it.
 
     Replies of models behind a server, and of those loaded from a checkpoint, are kept where ``polyhop run`` keeps
     them; those of other models, and all where the plan says ``cache = false``, in the file ``replies``.
     """
 
-    def __init__(self, plan: Plan, replies: Path, opener: Opener) -> None:
+    def __init__(self, plan: Plan, questions: Sequence[Question], replies: Path, opener: Opener) -> None:
         self.plan, self.index = plan, one_index(plan.corpus, plan.skip_bad)
+        self._questions = questions
         self._replies, self._open_lm = replies, opener
         self._caches: dict[Path, CompletionCache] = {}
         self._models: dict[Any, _OpenLM] = {}
         self._retrievers: dict[str, Any] = {}
         self._readers: dict[str, Any] = {}
+        self._books: dict[Any, PromptBook] = {}
 
     def arguments(self, point: Point) -> dict[str, Any]:
         """What ``evaluate`` takes for a point, beside questions, index and folder."""
-        own = {name: value for name, value in point.options.items() if name not in (*OF_LM, "set_from")}
-        reader = own["reader"]
+        own = {name: value for name, value in point.options.items() if name not in (*OF_LM, "set_from", "setup")}
+        reader, prompts = own["reader"], own.get("prompts")
         return {
             **own,
             "lm": self._lm(point),
             "retriever": self._retriever(point),
             "reader": _once(self._readers, reader, open_reader) if isinstance(reader, str) else reader,
+            "prompts": prompts if isinstance(prompts, PromptBook) else _once(self._books, prompts, PromptBook),
             **({"prices": self.plan.price} if self.plan.price is not None else {}),
+            **self._under_setup(point),
             **point.settings,
         }
 
@@ -168,6 +175,11 @@ class Shared:
             thread.stop()
             for cache in self._caches.values():
                 cache.close()
+
+    def _under_setup(self, point: Point) -> dict[str, Any]:
+        """The settings that a paper's set-up gives the point's method."""
+        setup = point.options.get("setup")
+        return {} if setup is None else settings_under(setup, point.method, point.settings, self._questions)
 
     def _lm(self, point: Point) -> Any:
         options = {name: point.options[name] for name in OF_LM if name in point.options}

@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from polyhop.errors import PolyhopError
 from polyhop.evaluation.runner import Progress, after, evaluate
 from polyhop.evaluation.sweep import REPLIES, opened
 from polyhop.evaluation.sweep_plan import Plan
@@ -79,7 +80,11 @@ def estimate(
 ) -> Estimate:
     """Answer ``sample`` questions, spread evenly over the dataset, at every point of a plan, by ``pocket``.
 
-    No model of the plan is opened. ``UsageError`` where a point cannot run, as in ``sweep``.
+    No model of the plan is opened.
+
+    Raises:
+        UsageError: a point cannot run, as in ``sweep``.
+        PolyhopError: a question fails at a point; its place in the file is named.
     """
     every = plan.read_questions() if questions is None else list(questions)
     profiles = chosen(every, plan.metrics)
@@ -95,7 +100,7 @@ def estimate(
     alone, asked = {}, {}
     with TemporaryDirectory() as folder:
         apart = replace(plan, cache=False)
-        with opened(apart, Path(folder) / REPLIES, stand_in) as common:
+        with opened(apart, every, Path(folder) / REPLIES, stand_in) as common:
             for number, point in enumerate(plan.points):
                 before = _sum([model.asked(prices) for model in stand_ins])
                 report = evaluate(
@@ -106,7 +111,10 @@ def estimate(
                     metrics=profiles,
                     **common.arguments(point),
                 )
-                share = len(every) / max(1, len(report.rows))
+                if report.failed:
+                    name, why = next(iter(report.failed.items()))
+                    raise PolyhopError(f"{point.place} the question {name} fails: {why}")
+                share = len(every) / len(some)
                 alone[point.name] = _of(report.usage, prices).times(share)
                 now = _sum([model.asked(prices) for model in stand_ins])
                 asked[point.name] = (now + before.times(-1)).times(share)

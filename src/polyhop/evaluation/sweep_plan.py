@@ -74,6 +74,7 @@ OWN: Mapping[str, Any] = {
     "rerank": Name,
     "reader": Name,
     "set_from": str,
+    "setup": str,
     "prompts": Name,
     "rendering": Literal["text", "json"],
     "max_calls": Positive,

@@ -212,7 +212,7 @@ function steps(question, trace) {
     if (!under.has(step.parent)) under.set(step.parent, []);
     under.get(step.parent).push(step);
   }
-  const grow = (parent) => (under.get(parent) || []).map((step) => DRAW[step.kind](step));
+  const grow = (parent) => (under.get(parent) || []).map((step) => (DRAW[step.kind] || ((other) => leaf(other.kind)))(step));
   const names = (ids) => ids.map((name) => passage(question, trace, name));
   const gold = (ids) => (ids.some((name) => isGold(question, name, trace.passages[name])) ? [" ", chip("gold", "gold")] : []);
   const kind = (text) => element("span", { class: "kind" }, text + " ");

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -27,15 +27,19 @@ TRACES = 100
 def page(
     reports: Mapping[str, Report],
     *,
-    parts: Mapping[str, Sequence[Sequence[str]]] | None = None,
+    parts: Mapping[str, Mapping[str, Report]] | None = None,
     prices: Prices | None = None,
     traces: int = TRACES,
 ) -> str:
-    """Runs as one HTML file. ``reports`` by the runs' folders, where their traces are; ``parts``: more tables by their
-    captions, as rows. ``traces``: of so many questions at most the traces are inside, those with a wrong answer first.
+    """Runs as one HTML file.
+
+    ``reports`` by the runs' folders, where their traces are; ``parts``: by name, the same runs on a part of the
+    questions. ``traces``: of so many questions at most the traces are inside, those with a wrong answer first.
     """
     folders = [Path(folder) for folder in reports]
-    named = dict(zip(_names(reports), reports.values(), strict=True))
+    names = _names(reports)
+    named = dict(zip(names, reports.values(), strict=True))
+    divided = {part: dict(zip(names, runs.values(), strict=True)) for part, runs in (parts or {}).items()}
     rows = embedded.questions(reports)
     places = embedded.chosen(rows, traces)
     data = {"runs": list(named), "errors": MEANINGS, "questions": rows}
@@ -43,9 +47,7 @@ def page(
     return Template(_file("page.html")).substitute(
         title=escape(_title(reports.values())),
         about=escape(_about(named)),
-        summary="\n".join(
-            [summary.tables(named, prices), *_parts(parts or {}), "<h2>Plots</h2>", summary.plots(named)]
-        ),
+        summary=summary.summary(named, divided, prices),
         traces=escape(_told(len(places), len(rows))),
         made_by=f"polyhop {__version__}",
         data="\n".join([embedded.element("data", data), *embedded.traces(rows, places, folders)]),
@@ -53,10 +55,6 @@ def page(
         script=script,
         script_hash=_hash(script),
     )
-
-
-def _parts(parts: Mapping[str, Sequence[Sequence[str]]]) -> Iterable[str]:
-    return (summary.rows_table(rows, caption) for caption, rows in parts.items())
 
 
 def _names(reports: Mapping[str, Report]) -> list[str]:

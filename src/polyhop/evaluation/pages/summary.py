@@ -22,6 +22,16 @@ PLOTTED = ("em", "f1", "cover_em", "recall_mean@5", "recall_all@5")
 NOTHING = "–"
 
 
+def summary(reports: Reports, parts: Mapping[str, Reports], prices: Prices | None = None) -> str:
+    """Tables and plots of the runs, and of the same runs on each of ``parts`` of the questions, by its name."""
+    folded = [
+        f"<details><summary>{escape(name)}: {max(len(report.rows) for report in runs.values())} questions</summary>"
+        f"{tables(runs, prices)}</details>"
+        for name, runs in parts.items()
+    ]
+    return "\n".join([tables(reports, prices), *folded, "<h2>Plots</h2>", plots(reports, parts)])
+
+
 def tables(reports: Reports, prices: Prices | None = None) -> str:
     """The runs' figures, a column each: metrics with their intervals, errors, the methods' statistics, cost."""
     runs = list(reports.values())
@@ -61,20 +71,11 @@ def _table(reports: Reports, rows: Iterable[str]) -> str:
     )
 
 
-def rows_table(rows: Sequence[Sequence[str]], caption: str) -> str:
-    """Rows of text, the first of them the head, as a table."""
-    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in rows[0])
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows[1:])
-    return (
-        f'<div class="scroll"><table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
-
-
-def plots(reports: Reports) -> str:
+def plots(reports: Reports, parts: Mapping[str, Reports]) -> str:
     """Accuracy with intervals, accuracy against cost, calls by task, errors by class; those that there is data for."""
     drawn = [
         _figure("Accuracy", "percent, with 95 % intervals", _accuracy(reports)),
+        _figure("Accuracy by part", "percent, with 95 % intervals", _by_part(parts)),
         *(
             _figure(f"Accuracy by {cost}", "the dashed line: no run does better for less", _cost(reports, cost))
             for cost in ("calls", "tokens")
@@ -87,15 +88,25 @@ def plots(reports: Reports) -> str:
 
 def _accuracy(reports: Reports) -> str:
     names = _plotted(reports)
-    groups = {
-        label(metric): [
-            Bar(run, 100 * mean.value, 100 * mean.low, 100 * mean.high, number)
-            for number, (run, report) in enumerate(reports.items())
-            if (mean := _metric(report, metric)) is not None
-        ]
-        for metric in names
-    }
-    return bars("Accuracy", groups, most=100) if names else ""
+    return bars("Accuracy", {label(name): _runs(reports, name) for name in names}, most=100) if names else ""
+
+
+def _by_part(parts: Mapping[str, Reports]) -> str:
+    """The first metric that is drawn, for each part."""
+    names = [name for runs in parts.values() for name in _plotted(runs)[:1]]
+    if not names:
+        return ""
+    groups = {f"{label(names[0])}, {part}": _runs(runs, names[0]) for part, runs in parts.items()}
+    return bars("Accuracy by part", groups, most=100)
+
+
+def _runs(reports: Reports, metric: str) -> list[Bar]:
+    means = [_metric(report, metric) for report in reports.values()]
+    return [
+        Bar(run, 100 * mean.value, 100 * mean.low, 100 * mean.high, number)
+        for number, (run, mean) in enumerate(zip(reports, means, strict=True))
+        if mean is not None
+    ]
 
 
 def _cost(reports: Reports, cost: str) -> str:

@@ -20,7 +20,8 @@ Matrix: TypeAlias = NDArray[np.float16] | NDArray[np.float32]
 KINDS = ".npy, .fvecs and .safetensors"
 
 CONVERT = """\
-import pickle, numpy; rows = pickle.load(open("{0}", "rb"))  # DPR: (id, vector) pairs, in the order of the corpus
+import numpy, pathlib, pickle
+rows = pickle.loads(pathlib.Path("{0}").read_bytes())  # DPR's: pairs of an id and a vector, in the corpus' order
 numpy.save("{1}.npy", numpy.array([vector for _, vector in rows], "float16"))"""
 RAW = """\
 import numpy; numpy.save("{1}.npy", numpy.memmap("{0}", "float32").reshape(-1, SIZE))"""

@@ -1,0 +1,164 @@
+"""An encoder of words for tests without a network, tiny checkpoints of encoders, and a server of embeddings."""
+
+from __future__ import annotations
+
+import json
+import threading
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from polyhop.extras import load
+from polyhop.retrieval.encoders.base import Vectors, shown
+from polyhop.types import Passage
+from tests.kit.tiny import WORDS
+
+SIZE = 32
+
+
+class WordEncoder:
+    """A text's vector counts its words, each in a place of its own hash; remembers what it encoded."""
+
+    def __init__(self, size: int = SIZE, stop_at: str | None = None) -> None:
+        self.name, self.key, self.size, self.stop_at = "dense:words", f"words-{size}", size, stop_at
+        self.encoded: list[str] = []
+
+    def queries(self, texts: Sequence[str]) -> Vectors:
+        return np.array([counted(text, self.size) for text in texts], np.float32)
+
+    def passages(self, passages: Sequence[Passage]) -> Vectors:
+        if self.stop_at in {passage.id for passage in passages}:
+            raise KeyboardInterrupt
+        self.encoded += [passage.id for passage in passages]
+        return self.queries([shown(passage) for passage in passages])
+
+
+def counted(text: str, size: int) -> list[float]:
+    """How often the words of each place are in the text."""
+    counts = [0.0] * size
+    for word in text.lower().split():
+        counts[zlib.crc32(word.strip(".,?").encode()) % size] += 1
+    return counts
+
+
+def make(folder: Path, kind: str = "bert", *, seed: int = 0) -> Path:
+    """A checkpoint of few random weights: ``bert``, or ``roberta``, whose positions begin at 2."""
+    import torch
+    import transformers
+
+    tokenizer = _tokenizer()
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(seed)
+    sizes: dict[str, Any] = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": SIZE,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+        "max_position_embeddings": 64,
+        "initializer_range": 0.5,  # vectors well apart, as a trained checkpoint's are
+    }
+    if kind == "roberta":
+        config: Any = transformers.RobertaConfig(**sizes, pad_token_id=1, type_vocab_size=1)
+        transformers.RobertaModel(config).save_pretrained(folder)
+    else:
+        transformers.BertModel(transformers.BertConfig(**sizes, pad_token_id=1)).save_pretrained(folder)
+    return folder
+
+
+def describe(folder: Path, *modules: str, pooling: str = "mean", prompts: dict[str, str] | None = None) -> Path:
+    """Write sentence-transformers' own files beside a checkpoint; ``modules`` follow the transformer."""
+    listed = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}]
+    for number, kind in enumerate(modules, 1):
+        path = f"{number}_{kind}"
+        (folder / path).mkdir(exist_ok=True)
+        listed.append(
+            {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        )
+        if kind == "Pooling":
+            modes = {f"pooling_mode_{mode}": mode.startswith(pooling) for mode in ("cls_token", "mean_tokens")}
+            write(folder / path / "config.json", {"word_embedding_dimension": SIZE, **modes})
+    write(folder / "modules.json", listed)
+    write(folder / "sentence_bert_config.json", {"max_seq_length": 24, "do_lower_case": False})
+    write(folder / "config_sentence_transformers.json", {"prompts": prompts or {}, "default_prompt_name": None})
+    return folder
+
+
+def add_layer(folder: Path, out: int, *, bias: bool) -> None:
+    """Put a linear layer of random weights into a checkpoint's folder of a layer."""
+    import torch
+
+    torch.manual_seed(7)
+    made = {"linear.weight": torch.randn(out, SIZE)} | ({"linear.bias": torch.randn(out)} if bias else {})
+    load("safetensors.torch", "hf", "a tiny checkpoint").save_file(made, folder / "model.safetensors")
+    told = {"in_features": SIZE, "out_features": out, "bias": bias}
+    write(folder / "config.json", {**told, "activation_function": "torch.nn.modules.linear.Identity"})
+
+
+def write(path: Path, data: Any) -> None:
+    """Write JSON."""
+    path.write_text(json.dumps(data))
+
+
+def _tokenizer() -> Any:
+    import transformers
+
+    tk = load("tokenizers", "hf", "a tiny checkpoint")
+    marks = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"]
+    own = tk.Tokenizer(
+        tk.models.WordPiece(vocab={word: at for at, word in enumerate([*marks, *_pieces()])}, unk_token="[UNK]")
+    )
+    own.normalizer = tk.normalizers.BertNormalizer(lowercase=True)
+    own.pre_tokenizer = tk.pre_tokenizers.BertPreTokenizer()
+    own.post_processor = tk.processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 0), ("[SEP]", 2)]
+    )
+    given = {"cls_token": "[CLS]", "pad_token": "[PAD]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
+    made = transformers.PreTrainedTokenizerFast(tokenizer_object=own, mask_token="[MASK]", **given)
+    made.model_max_length = 64
+    return made
+
+
+def _pieces() -> list[str]:
+    letters = [chr(code) for code in range(33, 127)]
+    return list(dict.fromkeys([*WORDS, "query", "passage", *letters, *(f"##{letter}" for letter in letters)]))
+
+
+@contextmanager
+def served(answer: Callable[[dict[str, Any]], tuple[int, Any]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """A server of ``/v1/embeddings``: its base URL, and what it was asked. ``answer`` gives status and JSON."""
+    asked: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            asked.append({**body, "path": self.path, "key": self.headers.get("Authorization")})
+            status, data = answer(body)
+            raw = json.dumps(data).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(raw)))
+            self.end_headers()
+            self.wfile.write(raw)
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1", asked
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def embeddings(body: dict[str, Any], size: int = SIZE) -> tuple[int, Any]:
+    """A right answer: the counted words of each text, the last text first."""
+    rows = [{"index": at, "embedding": counted(text, size)} for at, text in enumerate(body["input"])]
+    return 200, {"object": "list", "data": rows[::-1], "usage": {"total_tokens": 1}}

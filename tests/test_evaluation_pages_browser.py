@@ -1,0 +1,143 @@
+"""A report's page in a real browser: nothing that it shows runs, and it can be used by mouse, keys and on a phone."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from polyhop.evaluation.pages.page import page
+from polyhop.evaluation.store import read_report
+from tests.kit.evil import ATTACKS, evil_run, plain_run
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+ARGUMENTS = [
+    *("--headless", "--no-sandbox", "--disable-gpu"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed"),
+]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs: pip install playwright")
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def complaints() -> list[str]:
+    """What a page logged, raised or asked of the network."""
+    return []
+
+
+def opened(chromium: Any, complaints: list[str], file: Path, place: str = "", **context: Any) -> Any:
+    tab = chromium.new_context(**context).new_page()
+    tab.on("console", lambda message: complaints.append(message.text))
+    tab.on("pageerror", lambda error: complaints.append(str(error)))
+    tab.on("request", lambda asked: complaints.append(asked.url) if not asked.url.startswith("file:") else None)
+    tab.goto(f"{file.as_uri()}{place}")
+    return tab
+
+
+def written(folder: Path, *runs: Path) -> Path:
+    file = folder / "report.html"
+    file.write_text(page({str(run): read_report(run) for run in runs}), "utf-8")
+    return file
+
+
+def unfold(tab: Any) -> None:
+    """Open every folded part, and those that come to light in them."""
+    for _ in range(8):
+        tab.evaluate("document.querySelectorAll('details:not([open])').forEach((each) => { each.open = true; })")
+        tab.wait_for_timeout(30)
+
+
+def test_no_attack_runs(chromium: Any, complaints: list[str], tmp_path: Path) -> None:
+    evil_run(tmp_path / "run")
+    file = written(tmp_path, tmp_path / "run")
+    for place, attack in enumerate(ATTACKS):
+        tab = opened(chromium, complaints, file, f"#q{place}")
+        unfold(tab)
+        assert tab.evaluate("window.hurt") is None
+        assert tab.evaluate("document.querySelectorAll('img, iframe, b').length") == 0
+        assert tab.locator("#question h2").text_content() == attack
+        assert attack in tab.locator("#question details details p").first.text_content()
+        tab.context.close()
+    assert complaints == []
+
+
+def test_questions_are_filtered_and_opened(chromium: Any, complaints: list[str], tmp_path: Path) -> None:
+    plain_run(tmp_path / "run", wrong={2, 5})
+    tab = opened(chromium, complaints, written(tmp_path, tmp_path / "run"))
+    assert tab.locator("#list tbody tr").count() == 8
+    tab.select_option("select[name=result]", "wrong")
+    assert tab.locator("#count").text_content() == "2 of 8 questions"
+    tab.select_option("select[name=hops]", "2")
+    assert tab.locator("#list tbody tr").count() == 1
+    tab.fill("input[type=search]", "town 2")
+    assert tab.locator("#list tbody tr").count() == 0
+    tab.fill("input[type=search]", "")
+    tab.locator("#list a").click()
+    assert tab.locator("#question h2").text_content() == "On which river lies Town 5?"
+    assert tab.locator("#question .chip", has_text="misread").count() == 1
+    assert not tab.locator("#summary").is_visible()
+    unfold(tab)
+    shown = tab.locator("#question").text_content()
+    assert "Town 5 lies on the river 5." in shown
+    assert "no idea" in shown
+    assert tab.locator("#question .chip.gold").count() > 0
+    tab.go_back()
+    assert tab.locator("#count").text_content() == "1 of 8 questions"
+    assert complaints == []
+
+
+def test_keys_alone_lead_to_a_passage(chromium: Any, complaints: list[str], tmp_path: Path) -> None:
+    plain_run(tmp_path / "run")
+    tab = opened(chromium, complaints, written(tmp_path, tmp_path / "run"))
+    press(tab, "Tab", "Enter")  # the link past the tables
+    assert tab.evaluate("location.hash") == "#questions"
+    tab.locator("#list a").first.focus()
+    press(tab, "Enter")
+    tab.wait_for_selector("#question h2")
+    while tab.evaluate("document.activeElement.tagName") != "SUMMARY":
+        press(tab, "Tab")
+    press(tab, "Enter")
+    tab.wait_for_selector("#question details[open] p")
+    assert "Town 0 lies on the river 0." in tab.locator("#question details[open]").first.text_content()
+
+
+def test_a_phone_shows_it_without_sideways_scrolling(chromium: Any, complaints: list[str], tmp_path: Path) -> None:
+    plain_run(tmp_path / "one", wrong={1})
+    plain_run(tmp_path / "two", method="cot")
+    evil_run(tmp_path / "evil")
+    file = written(tmp_path, tmp_path / "one", tmp_path / "two", tmp_path / "evil")
+    for place in ("", "#q0", "#q9"):
+        tab = opened(chromium, complaints, file, place, viewport={"width": 360, "height": 740})
+        unfold(tab)
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 360
+        tab.context.close()
+
+
+def test_dark_and_light_differ(chromium: Any, complaints: list[str], tmp_path: Path) -> None:
+    plain_run(tmp_path / "run")
+    file = written(tmp_path, tmp_path / "run")
+    colours = []
+    for scheme in ("light", "dark"):
+        tab = opened(chromium, complaints, file, color_scheme=scheme)
+        colours.append(tab.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert len(set(colours)) == 2
+
+
+def press(tab: Any, *keys: str) -> None:
+    for key in keys:
+        tab.keyboard.press(key)
