@@ -4,7 +4,7 @@
     python -m benchmarks.dense recall --data DIR --encoder ENCODER [--index DIR] [--split dev] [--only NAME …] [--check]
 
 ``exact`` searches random unit vectors in 16 bits, mapped from a file as an index's are, for the first 10 of a batch of
-queries, and the same by faiss' IndexFlatIP over the 32 bits copy it needs; times are the least of 5, on as many threads.
+queries, and the same by faiss' IndexFlatIP over the 32 bits copy it needs; times are the least of 5, on equal threads.
 With ``--check`` the exit status is 1 when ours is slower than faiss' by more than a tenth.
 
 ``recall``: DIR holds a folder for each benchmark with ``corpus.jsonl`` and ``SPLIT.jsonl``; ENCODER is what stands
