@@ -3,7 +3,8 @@
 PYTHON ?= $(shell for name in python3 python python3.13 python3.12 python3.11; do \
   "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done)
 TORCH ?= torch==2.13.0
-PYTEST_ARGS ?=
+# As many processes as there are cores; a file's tests stay together.
+PYTEST_ARGS ?= -n auto --dist loadfile
 MUST_RUN ?= core
 
 # Nothing is written outside this folder and polyhop's cache folder.

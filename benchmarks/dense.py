@@ -1,16 +1,16 @@
 """Dense retrieval measured: exact search beside faiss, and how much of the gold is found.
 
     python -m benchmarks.dense exact [--rows 300000] [--size 384] [--queries 64] [--check]
-    python -m benchmarks.dense recall --data DIR --encoder ENCODER [--index DIR] [--split dev] [--only NAME …] [--check]
+    python -m benchmarks.dense recall --data DIR --encoder ENCODER [--index DIR] [--split dev …] [--only NAME …]
 
 ``exact`` searches random unit vectors in 16 bits, mapped from a file as an index's are, for the first 10 of a batch of
 queries, and the same by faiss' IndexFlatIP over the 32 bits copy it needs; times are the least of 5, on equal threads.
 With ``--check`` the exit status is 1 when ours is slower than faiss' by more than a tenth.
 
-``recall``: DIR holds a folder for each benchmark with ``corpus.jsonl`` and ``SPLIT.jsonl``; ENCODER is what stands
-behind ``dense:``. Each corpus is indexed and encoded in ``--index`` (kept, and gone on with after a stop). R@k is the
-mean share of a question's gold passages in the top k, in per cent. With ``--check`` the exit status is 1 when the
-hybrid's R@5 with all-MiniLM-L6-v2 is less than it is held to.
+``recall``: DIR holds a folder for each benchmark with ``corpus.jsonl`` and a file for each SPLIT; ENCODER is what
+stands behind ``dense:``. Each corpus is indexed and encoded in ``--index``, kept, and gone on with after a stop. R@k is
+the mean share of a question's gold passages in the top k, in per cent. With ``--check`` the exit status is 1 when the
+hybrid's R@5 with all-MiniLM-L6-v2 over the questions of dev and train is less than it is held to.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from polyhop.types import Question
 from polyhop.watching import watching
 
 BENCHMARKS = ("hotpotqa", "2wikimultihopqa", "musique")
-HELD_TO = {"hotpotqa": 79.0, "musique": 53.0}
-"""R@5 of BM25 and all-MiniLM-L6-v2 by z-scores."""
+HELD_TO = {"hotpotqa": 78.7, "musique": 53.1}
+"""R@5 of BM25 and all-MiniLM-L6-v2 by z-scores, over all questions of dev and train."""
 
 RECALL_AT = (2, 5, 10, 20)
 REPEATS = 5
@@ -89,13 +89,14 @@ def least(work: Callable[[], Any]) -> tuple[Any, float]:
     return given, min(taken)
 
 
-def recall(data: Path, spec: str, place: Path, split: str, only: Sequence[str]) -> dict[str, float]:
+def recall(data: Path, spec: str, place: Path, splits: Sequence[str], only: Sequence[str]) -> dict[str, float]:
     """Print a table; R@5 of the z-score hybrid by benchmark."""
     encoder = open_encoder(spec)
     fused: dict[str, float] = {}
     print(f"{'':24}" + "".join(f"{f'R@{k}':>8}" for k in RECALL_AT) + f"{'ms a query':>12}")
     for name in only:
-        index, questions = index_of(data / name, place / name), read_questions(data / name / f"{split}.jsonl")
+        index = index_of(data / name, place / name)
+        questions = [question for split in splits for question in read_questions(data / name / f"{split}.jsonl")]
         sparse, dense = open_plain_retriever("bm25", index), Dense(index, encoder)
         rows: dict[str, Retriever] = {"bm25": sparse, "dense": dense}
         fusions: tuple[Fusion, ...] = ("zscore", "rrf")
@@ -141,7 +142,7 @@ def main() -> int:
     two.add_argument("--data", type=Path, required=True)
     two.add_argument("--encoder", required=True)
     two.add_argument("--index", type=Path, help="where indexes and vectors are kept; else they are made for once")
-    two.add_argument("--split", default="dev")
+    two.add_argument("--split", nargs="+", default=["dev"])
     two.add_argument("--only", nargs="+", default=BENCHMARKS, choices=BENCHMARKS)
     for verb in (one, two):
         verb.add_argument("--check", action="store_true", help="exit 1 when it falls short")
@@ -152,7 +153,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder, watching(Watched):
             place = arguments.index or Path(folder)
             found = recall(arguments.data, arguments.encoder, place, arguments.split, arguments.only)
-        short = any(found.get(name, bar) < bar for name, bar in HELD_TO.items())
+        short = {"dev", "train"} <= {*arguments.split} and any(found.get(n, bar) < bar for n, bar in HELD_TO.items())
     return 1 if arguments.check and short else 0
 
 

@@ -9,8 +9,10 @@ import pytest
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 """Samples of the benchmarks, where a checkout has them beside it."""
 
-_skipped: list[str] = []
-_kinds: dict[str, str] = {}
+KINDS = ("shared", "extra", "browser")
+"""Marks of tests that need more than the core; any other test is of the kind ``core``."""
+
+_skipped: list[tuple[str, str]] = []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,19 +32,17 @@ def _own_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        marks = {mark.name for mark in item.iter_markers()}
-        _kinds[item.nodeid] = next((kind for kind in ("shared", "extra", "browser") if kind in marks), "core")
-        if "shared" in marks and not SHARED.is_dir():
+        if item.get_closest_marker("shared") and not SHARED.is_dir():
             item.add_marker(pytest.mark.skip(reason="the benchmark samples are not there: ../shared/data"))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    if report.skipped:
-        _skipped.append(report.nodeid)
+    if report.skipped:  # told by the report itself, since tests may run in other processes
+        _skipped.append((report.nodeid, next((kind for kind in KINDS if kind in report.keywords), "core")))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     must_run = set(session.config.getoption("--must-run").split(","))
-    if wrong := [name for name in _skipped if _kinds.get(name) in must_run]:
+    if wrong := [name for name, kind in _skipped if kind in must_run]:
         print("\nskipped, but must run:", *wrong, sep="\n  ")  # noqa: T201
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

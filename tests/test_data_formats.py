@@ -12,7 +12,7 @@ import pytest
 
 from polyhop.data.questions import FORMATS, open_questions, read_questions
 from polyhop.errors import DataError, UnknownName
-from polyhop.evaluation.tuning import steps_of
+from polyhop.evaluation.tuning.readers import steps_of
 from polyhop.metrics import score_passages
 from polyhop.types import Passage, Question
 

@@ -18,7 +18,7 @@ from polyhop.data.sources import Source
 from polyhop.data.statistics import dataset_statistics
 from polyhop.errors import UnknownName
 from polyhop.evaluation.predictions import gold_of
-from polyhop.evaluation.tuning import steps_of
+from polyhop.evaluation.tuning.readers import steps_of
 from polyhop.metrics import score_passages
 from polyhop.types import Passage
 from tests.test_data_formats import ROWS

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from polyhop.errors import DataError, UnknownName
-from polyhop.evaluation.benchmarks import Benchmarks, benchmarks_of, found_in
-from polyhop.evaluation.recipe import Sample
+from polyhop.evaluation.reproduction.benchmarks import Benchmarks, benchmarks_of, found_in
+from polyhop.evaluation.reproduction.recipe import Sample
 from tests.conftest import SHARED
 
 ROW = json.dumps({"question": "Where?", "answers": ["Oslo"]}) + "\n"

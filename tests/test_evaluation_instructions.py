@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyhop.errors import DataError, UsageError
-from polyhop.evaluation.instructions import GAPS, ROUNDS, TEMPLATES, generated, read_instructions
+from polyhop.evaluation.tuning.instructions import GAPS, ROUNDS, TEMPLATES, generated, read_instructions
 from polyhop.methods.promptrank import likelihood
 from polyhop.methods.registry import method_named
 from polyhop.prompts.book import PromptBook

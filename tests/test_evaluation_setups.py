@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from polyhop import Passage, Question
 from polyhop.cli.app import app
 from polyhop.errors import UnknownName
-from polyhop.evaluation.recipe import recipe
+from polyhop.evaluation.reproduction.recipe import recipe
 from polyhop.evaluation.setups import BUDGETS, SETUPS, demonstrations, setup_named
 from polyhop.evaluation.several import evaluate_several
 from polyhop.lm.scripted import ScriptedLM

@@ -13,10 +13,11 @@ import pytest
 
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import DataError, LMError, PolyhopError, SettingError, UnknownName, UsageError
-from polyhop.methods.settings import read_settings, write_settings
-from polyhop.evaluation.tuning import Tuned, fit_reader, holds, steps_of, tune
+from polyhop.evaluation.tuning.grids import Tuned, tune
+from polyhop.evaluation.tuning.readers import fit_reader, holds, steps_of
 from polyhop.lm.base import Capabilities, Completion
 from polyhop.lm.scripted import ScriptedLM
+from polyhop.methods.settings import read_settings, write_settings
 from polyhop.retrieval.index import Index, index_for
 from polyhop.types import Passage, Question, Span
 

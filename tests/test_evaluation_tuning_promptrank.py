@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from polyhop.errors import CapabilityError, DataError, LMError, PolyhopError, SettingError, UnknownName, UsageError
-from polyhop.evaluation.notebook import Notebook
 from polyhop.evaluation.runner import evaluate
-from polyhop.evaluation.stages import Staged
-from polyhop.evaluation.tuning_promptrank import DEMO_SEEDS, TEMPERATURES, tune_promptrank
+from polyhop.evaluation.tuning.notebook import Notebook
+from polyhop.evaluation.tuning.promptrank import DEMO_SEEDS, TEMPERATURES, tune_promptrank
+from polyhop.evaluation.tuning.stages import Staged
 from polyhop.lm.base import Capabilities, ScoreRequest
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.settings import read_settings, write_settings
@@ -311,3 +311,10 @@ def test_what_was_found_is_used_by_the_method_the_retriever_and_the_reranker(tmp
         with Pipeline(list(PASSAGES.values()), "one-r", world.lm, **place) as pipeline:  # type: ignore[arg-type]
             pipeline.search("Which is X, 1?", 2)
         assert {(said(call), call.temperature) for call in world.lm.score_calls} == {("good", 1.2)}
+
+
+@pytest.mark.parametrize(("name", "told"), [("mdr:folder", True), ("bm25", True), ("bm25:x", False), ("world", False)])
+def test_a_retriever_that_can_be_opened_by_its_name_is_told(name: str, told: bool) -> None:
+    world = World()
+    world.name = name
+    assert tuned(world, ["good"]).file.get("retriever") == (name if told else None)

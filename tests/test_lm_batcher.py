@@ -129,6 +129,24 @@ async def test_closing_finishes_what_was_asked_and_ends_the_thread() -> None:
     assert not alive("closing")
 
 
+async def test_a_caller_that_comes_while_it_closes_waits_for_what_is_under_way() -> None:
+    work = Squares()
+    work.may_go.clear()
+    batcher = Batcher(work, name="late")
+    first = asyncio.create_task(batcher([1]))
+    await until(lambda: bool(work.batches))
+    closing = asyncio.create_task(batcher.aclose())
+    await until(lambda: batcher._worker is None)
+    late = asyncio.create_task(batcher([2]))
+    await until(lambda: batcher._worker is not None)
+    await asyncio.sleep(0.02)
+    assert work.batches == [[1]]
+    work.may_go.set()
+    assert (await first, await late) == ([1], [4])
+    await closing
+    await batcher.aclose()
+
+
 def test_loops_on_several_threads_share_the_one_worker() -> None:
     work = Squares()
     batcher = Batcher(work, name="sharing")

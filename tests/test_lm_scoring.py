@@ -335,6 +335,18 @@ async def test_what_nobody_waits_for_is_not_asked(server: FakeServer) -> None:
         assert all(sending.cancelled() or sending.cancelling() for sending in line.sending)
 
 
+async def test_closing_under_way_ends_those_that_wait(server: FakeServer) -> None:
+    lm = OpenAICompatible("tiny", server.url)
+    await lm.score([scored()])
+    before = len(server.requests)
+    server.faults.append(kit.HANG)
+    task = asyncio.ensure_future(lm.score([scored(target=" x")]))
+    await server.until(before + 1)
+    await lm.aclose()
+    with pytest.raises(LMError, match="given up"):
+        await asyncio.wait_for(task, 30)
+
+
 async def test_a_cancelled_first_caller_does_not_end_the_probe_of_the_others(server: FakeServer) -> None:
     async with OpenAICompatible("tiny", server.url) as lm:
         first, second = (asyncio.ensure_future(lm.score([scored()])) for _ in range(2))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -10,7 +12,10 @@ import pytest
 from polyhop.errors import DataError, LMError
 from polyhop.lm import ScoreRequest, TokenScores
 from polyhop.lm.replay import ReplayLM
-from polyhop.trace import Score, Trace
+from polyhop.lm.scripted import ScriptedLM
+from polyhop.pipeline import Pipeline
+from polyhop.trace import Note, Score, Trace
+from polyhop.types import Passage
 
 
 def recorded(folder: Path, *requests: ScoreRequest) -> Path:
@@ -49,6 +54,20 @@ async def test_scores_come_again_as_they_were(tmp_path: Path) -> None:
     ):
         with pytest.raises(LMError, match="has no score for this"):
             await lm.score([one, other])
+
+
+async def test_what_a_model_held_impossible_is_so_again(tmp_path: Path) -> None:
+    answers: dict[str, Any] = {"retriever": lambda query, k: [Passage("p", "P", "It is here.")], "answer_by": "none"}
+    model = ScriptedLM({}, score=lambda request: [-1.0, -math.inf])
+    async with Pipeline(method="promptrank", lm=model, **answers) as pipeline:
+        first = await pipeline.aask("Where?")
+    (tmp_path / "traces").mkdir()
+    (tmp_path / "traces" / "0.json").write_bytes(orjson.dumps({"trace": first.trace.to_dict()}))
+    async with Pipeline(method="promptrank", lm=ReplayLM(tmp_path), **answers) as pipeline:
+        again = await pipeline.aask("Where?")
+    assert [note.data for note in again.trace.steps if isinstance(note, Note)] == [
+        {"ranked": [{"passages": ["p"], "score": -50.5}]}
+    ]
 
 
 def test_a_folder_without_calls_is_no_run(tmp_path: Path) -> None:

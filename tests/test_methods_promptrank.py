@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path as FilePath
 from typing import Any
 
 import pytest
@@ -192,6 +194,17 @@ async def test_demonstrations_are_drawn_by_their_seed() -> None:
         await prompts(demos=12)
     with pytest.raises(SettingError, match="demos"):
         await prompts(demos=3)
+
+
+async def test_two_demonstrations_may_show_one_page_in_other_words(tmp_path: FilePath) -> None:
+    texts = {"bridge": "The mill is old.", "comparison": "The mill is red."}
+    rows = [
+        {"kind": kind, "question": "Which?", "passages": [{"title": "Mill", "text": text}]}
+        for kind, text in texts.items()
+    ]
+    (tmp_path / "promptrank.path.demos.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (prompt,) = await prompts(demos=2, links=0, prompts=tmp_path)
+    assert [text in prompt for text in texts.values()] == [True, True]
 
 
 async def test_the_other_direction_scores_the_path_after_the_question() -> None:

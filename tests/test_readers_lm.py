@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from polyhop import Passage, ScriptedLM
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import UsageError
-from polyhop.evaluation.tuning import fit_reader
+from polyhop.evaluation.tuning.readers import fit_reader
 from polyhop.lm.base import Capabilities, Completion, Request
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.book import PromptBook

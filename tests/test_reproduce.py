@@ -13,10 +13,10 @@ from typer.testing import CliRunner, Result
 
 from polyhop.cli.app import app
 from polyhop.errors import DataError, UnknownName
-from polyhop.evaluation.benchmarks import Benchmark, benchmarks_of
-from polyhop.evaluation.recipe import keys, recipe
-from polyhop.evaluation.reproduce import reproduce
-from polyhop.evaluation.reproduction import Reproduction
+from polyhop.evaluation.reproduction.benchmarks import Benchmark, benchmarks_of
+from polyhop.evaluation.reproduction.recipe import keys, recipe
+from polyhop.evaluation.reproduction.reproduce import reproduce
+from polyhop.evaluation.reproduction.table import Reproduction
 from polyhop.lm.scripted import ScriptedLM
 from tests.conftest import SHARED
 

@@ -7,10 +7,10 @@ import re
 import pytest
 
 from polyhop.errors import UnknownName
-from polyhop.evaluation.benchmarks import BENCHMARKS
-from polyhop.evaluation.jobs import runnable
-from polyhop.evaluation.measures import MEASURES
-from polyhop.evaluation.recipe import ALL, Recipe, Row, Sample, keys, recipe
+from polyhop.evaluation.reproduction.benchmarks import BENCHMARKS
+from polyhop.evaluation.reproduction.jobs import runnable
+from polyhop.evaluation.reproduction.measures import MEASURES
+from polyhop.evaluation.reproduction.recipe import ALL, Recipe, Row, Sample, keys, recipe
 from polyhop.evaluation.setups import SETUPS
 from polyhop.methods.registry import method_named
 from tests.conftest import SHARED

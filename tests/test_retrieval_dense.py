@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +19,12 @@ from hypothesis import strategies as st
 import polyhop
 from polyhop.calls import Models
 from polyhop.cli import corpora as cli_corpora
+from polyhop.cli import main
 from polyhop.data.corpora import open_corpus
 from polyhop.engine import Engine, Run
 from polyhop.errors import DataError, IndexFolderError, SettingError, UsageError
 from polyhop.lm import ScriptedLM
-from polyhop.retrieval import Index, build_index, open_retriever, vectors
+from polyhop.retrieval import Index, build_index, open_index, open_retriever, vectors
 from polyhop.retrieval.base import Reranked
 from polyhop.retrieval.bm25 import BM25
 from polyhop.retrieval.dense import Dense, open_dense
@@ -29,7 +32,7 @@ from polyhop.retrieval.encoders.base import shown
 from polyhop.retrieval.hybrid import Hybrid
 from polyhop.retrieval.tfidf import similarities
 from polyhop.types import Passage
-from tests.kit.encoding import WordEncoder, counted
+from tests.kit.encoding import WordEncoder, counted, embeddings, served
 from tests.kit.tiny import WORDS
 
 QUERIES = ["Who made the Dark Mill?", "born in paris", "city river city", "paris", "dark dark dark"]
@@ -117,6 +120,7 @@ def test_vectors_from_a_file_are_searched_as_encoded_ones(
     np.save(tmp_path / "v.npy", WordEncoder().passages(list(index.passages)).astype(kind))
     given_ones = open_retriever(f"dense:vectors:{tmp_path / 'v.npy'}@words", index)
     assert isinstance(given_ones, Dense)
+    assert given_ones.name == f"dense:vectors:{tmp_path / 'v.npy'}@words"
     assert words.encoded == []
     assert [given_ones.search_scored(query, 9) for query in QUERIES] == [
         dense.search_scored(query, 9) for query in QUERIES
@@ -205,3 +209,29 @@ def test_another_index_is_never_taken_for_the_stopped_one(words: WordEncoder, tm
     with pytest.raises(IndexFolderError, match="in another state"):
         build(corpus, out)
     build(corpus, out, overwrite=True)
+
+
+def test_from_the_command_to_the_passage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus, out = tmp_path / "corpus.jsonl", str(tmp_path / "index")
+    corpus.write_text("".join(json.dumps(passage.to_dict()) + "\n" for passage in passages(40)))
+
+    def told(*arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["polyhop", *arguments])
+        with suppress(SystemExit):
+            main()
+        return capsys.readouterr().out
+
+    with served(embeddings) as (url, asked):
+        encoder = f"openai:tiny@{url}"
+        built = told("index", "build", str(corpus), "--out", out, "--dense", encoder)
+        assert f"vectors: 40 of 32 numbers by dense:{encoder}" in built
+        before = sum(len(body["input"]) for body in asked)
+        plain = told("search", out, "river river", "-k", "3", "--retriever", f"dense:{encoder}", "--json")
+        assert [row["id"] for row in json.loads(plain)] == [
+            passage.id for passage in Dense(open_index(out), WordEncoder()).search("river river", 3)
+        ]
+        both = told("search", out, "river", "-k", "3", "--retriever", f"hybrid:bm25+dense:{encoder}", "--json")
+        assert len(json.loads(both)) == 3
+        assert sum(len(body["input"]) for body in asked) == before + 4  # each opening asks for the size, then the query

@@ -136,7 +136,8 @@ def test_the_key_changes_with_what_changes_a_passages_vector(copied: Path, tmp_p
     same = shutil.copytree(copied, tmp_path / "moved")
     assert open_encoder(str(same)).key == open_encoder(f"{copied}?query=other&batch_size=1").key == key
     for option in ("pooling=cls", "normalise=true", "passage=other", "max_tokens=9", "dtype=bfloat16"):
-        assert open_encoder(f"{copied}?{option}").key != key
+        other = open_encoder(f"{copied}?{option}")
+        assert (other.key != key, other.name) == (True, f"dense:{copied}?{option}")
     kit.make(copied, seed=1)
     assert open_encoder(str(copied)).key != key
 
@@ -181,8 +182,11 @@ def test_checkpoints_that_cannot_be_opened_are_errors(copied: Path, tmp_path: Pa
         open_encoder(f"{tmp_path}/no/where?pooling=mean&normalise=true")
     decoder = tiny.make(tmp_path / "t5", "t5")
     (decoder / "model.safetensors").write_bytes((kit.make(tmp_path / "b") / "model.safetensors").read_bytes())
-    with pytest.raises((DataError, UsageError)):
+    with pytest.raises(UsageError, match=r"weights, .* one: it is no encoder"):
         open_encoder(f"{decoder}?pooling=mean&normalise=true")
+    unpadded = tiny.make(tmp_path / "gpt2", "gpt2")
+    with pytest.raises(UsageError, match="its tokenizer has no padding token"):
+        open_encoder(f"{unpadded}?pooling=mean&normalise=true")
 
 
 def test_without_its_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,16 +199,11 @@ def test_without_its_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
 # --- onnx ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def exported(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same checkpoint as a graph, and sentence-transformers' files."""
+def export(folder: Path, *, free: bool = True) -> Path:
+    """Write a checkpoint's graph beside it, of any number of texts and tokens where they are ``free``."""
     import torch
     import transformers
 
-    pytest.importorskip("onnxruntime")
-    pytest.importorskip("onnx")
-    folder = Path(shutil.copytree(bert, tmp_path_factory.mktemp("onnx") / "mine"))
-    kit.describe(folder, "Pooling", "Normalize", prompts=PROMPTS)
     network = transformers.BertModel.from_pretrained(folder, attn_implementation="eager").eval()
 
     class States(torch.nn.Module):  # type: ignore[misc]
@@ -218,17 +217,26 @@ def exported(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     given = (torch.ones(2, 5, dtype=torch.long), torch.ones(2, 5, dtype=torch.long))
     names = ["input_ids", "attention_mask"]
     axes = {name: {0: "texts", 1: "tokens"} for name in [*names, "last_hidden_state"]}
-    (folder / "onnx").mkdir()
+    (folder / "onnx").mkdir(exist_ok=True)
     torch.onnx.export(
         States(),
         given,
         str(folder / "onnx" / "model.onnx"),
         input_names=names,
         output_names=["last_hidden_state"],
-        dynamic_axes=axes,
+        dynamic_axes=axes if free else None,
         dynamo=False,
     )
     return folder
+
+
+@pytest.fixture(scope="module")
+def exported(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same checkpoint as a graph, and sentence-transformers' files."""
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    folder = Path(shutil.copytree(bert, tmp_path_factory.mktemp("onnx") / "mine"))
+    return export(kit.describe(folder, "Pooling", "Normalize", prompts=PROMPTS))
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -250,3 +258,5 @@ def test_graphs_that_cannot_be_opened_are_errors(exported: Path, tmp_path: Path)
     (folder / "onnx" / "model.onnx").write_bytes(b"no graph")
     with pytest.raises(DataError, match="cannot be opened"):
         open_encoder(f"onnx:{folder}")
+    with pytest.raises(UsageError, match="cannot be run; was it exported with free axes"):
+        open_encoder(f"onnx:{export(folder, free=False)}")

@@ -134,3 +134,26 @@ def test_a_scouts_error_is_the_methods_only_if_it_comes_there() -> None:
         await ahead.close()
 
     run_virtually(main())
+
+
+def test_a_call_ends_with_the_method_that_waits_for_it() -> None:
+    ended = []
+
+    async def call() -> None:
+        try:
+            await asyncio.sleep(100)
+        except asyncio.CancelledError:
+            ended.append("call")
+            raise
+
+    async def main() -> None:
+        ahead = Ahead(1)
+        await ahead.close()
+        method = asyncio.ensure_future(ahead.take("a", call))
+        await asyncio.sleep(1)
+        method.cancel()
+        await asyncio.gather(method, return_exceptions=True)
+        await asyncio.sleep(1)
+        assert ended == ["call"]
+
+    run_virtually(main())

@@ -102,10 +102,13 @@ class Ahead:
         if work is None or (work.task is not None and work.done.cancelled()):
             work = self._work[key] = _Work(start, _depth.get() + costs, costs)
         work.taken = True
-        if work.task is None:
-            work.run()
+        work.task = work.task or work.run()
         self._release(work)  # what the method waits for is no longer ahead of it
-        reply = await asyncio.shield(work.done)
+        try:
+            reply = await asyncio.shield(work.done)
+        except asyncio.CancelledError:
+            work.task.cancel()  # no call outlives a method that was ended, not even one after ``close``
+            raise
         _depth.set(max(_depth.get(), work.depth))
         return reply
 

@@ -90,6 +90,11 @@ class Call:
 
     def read(self, reply: Completion) -> tuple[Output | None, str]:
         """The reply's output, or None and what is wrong with it."""
+        if not isinstance(reply, Completion):
+            raise UsageError(
+                f"the language model {self.model.name}: complete must return a polyhop.lm.base.Completion, "
+                f"not a {type(reply).__name__}"
+            )
         try:
             if reply.value is not None:
                 output = self.prompt.check(reply.value)

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import inspect
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from polyhop.ahead import Ahead
 from polyhop.budget import Budget, Meter, until_spent
@@ -26,13 +25,11 @@ from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.tasks import SCORED, Output
 from polyhop.readers.base import AskingReader, Reader, spans_of, threshold_of
 from polyhop.recorder import OpenStep, Recorder
-from polyhop.retrieval.base import AskingRetriever, Retriever, encoder_of, links_of
+from polyhop.retrieval.base import AskingRetriever, Retriever, encoder_of, links_of, passages_of, searched
 from polyhop.retrieval.tfidf import similarities
 from polyhop.text import estimate_tokens
 from polyhop.trace import Ask, Note, Readout, Score, Searched, Step, Usage
 from polyhop.types import Answer, Kind, Passage, Read, Search, Span, SpanChoice
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +165,7 @@ class Run:
         """
         step = await self._begin(call=False)
         with self.recorder.beneath(step):
-            found = _passages(await self._found(query, k))
+            found = passages_of(await self._found(query, k))
         passages = list(dict.fromkeys(found))[:k]
         step.close(Searched, query=query, k=k, passages=tuple(passages))
         return passages
@@ -300,7 +297,7 @@ class Run:
         """What the retriever finds. One that asks is run here, and each of its calls made or taken by itself."""
         if isinstance(self._retriever, AskingRetriever):
             return await self._retriever.search_by(self._beneath(self._retriever.start), query, k)
-        start = partial(_searched, self._retriever, query, k)
+        start = partial(searched, self._retriever, query, k)
         return await self._meter.within(self._made(("search", id(self._retriever), query, k), start, costs=False))
 
     async def _spans(self, question: str, passages: Sequence[Passage], span: SpanChoice | None) -> list[Span]:
@@ -369,25 +366,3 @@ def _check_fields(task: str, fields: Asked, known: Sequence[str]) -> None:
         f"{task} is asked with the fields {', '.join(known)}; {', '.join(wrong)} "
         f"{'is' if len(wrong) == 1 else 'are'} missing or unknown" + (f" ({hint}?)" if hint else "")
     )
-
-
-async def _searched(retriever: Retriever | Search | None, query: str, k: int) -> Sequence[Passage]:
-    if retriever is None:
-        raise UsageError("this method searches: give corpus= or retriever=")
-    if isinstance(retriever, Retriever):
-        return await asyncio.to_thread(retriever.search, query, k)
-    return await _awaited(retriever(query, k))
-
-
-async def _awaited(value: T | Awaitable[T]) -> T:
-    return await value if inspect.isawaitable(value) else value
-
-
-def _passages(found: Any) -> Sequence[Passage]:
-    """What a retriever returned, or an error that says what it should have."""
-    if isinstance(found, (str, bytes)) or not isinstance(found, Iterable):
-        raise UsageError(f"the retriever must return polyhop.Passage objects, not a {type(found).__name__}")
-    passages = list(found)
-    if strange := next((type(p).__name__ for p in passages if not isinstance(p, Passage)), None):
-        raise UsageError(f"the retriever must return polyhop.Passage objects, not a list with a {strange}")
-    return passages

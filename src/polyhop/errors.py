@@ -28,8 +28,8 @@ class UnknownName(UsageError):
     def __init__(self, what: str, name: str, valid: Iterable[str], note: str = "") -> None:
         names = sorted(valid)
         message = f"unknown {what} {name!r}"
-        if near := nearest(name, names):
-            message += f"; did you mean {near!r}?"
+        near = nearest(name, names)
+        message += f"; did you mean {near!r}?" if near else "."
         message += f" Valid: {', '.join(names)}." if names else f" There is no {what} to choose from."
         super().__init__(f"{message} {note}".rstrip())
         self.name, self.valid = name, names
@@ -91,6 +91,6 @@ def nearest(name: str, valid: Iterable[str]) -> str | None:
     True
     """
     names = list(valid)
-    if matches := difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5):
+    if matches := difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6):
         return matches[0]
     return None

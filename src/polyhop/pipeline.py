@@ -13,7 +13,7 @@ from polyhop.budget import Budget
 from polyhop.calls import Models
 from polyhop.data.corpora import Corpus, open_corpus
 from polyhop.engine import Engine
-from polyhop.errors import CapabilityError, SettingError, UsageError
+from polyhop.errors import CapabilityError, SettingError, UnknownName, UsageError
 from polyhop.lm.base import LanguageModel
 from polyhop.lm.cache import CachedLM, CompletionCache
 from polyhop.lm.names import open_lm
@@ -47,8 +47,8 @@ class Pipeline:
     ``retriever``: a name, an object, or any ``(query, k) -> passages`` callable; by default the method's own start.
     ``rerank``: a name or a ``Reranker``, which chooses from the retriever's first hits, for any method.
     ``reader``: a name, a ``Reader``, or any ``(question, passages) -> spans`` callable; used by methods that read.
-    ``max_calls``, ``max_tokens``, ``max_seconds``, ``max_cost``: limits on a question; ``prices`` (``prices.Prices``), a
-    million tokens, are what ``max_cost`` is told in.
+    ``max_calls``, ``max_tokens``, ``max_seconds``, ``max_cost``: limits on a question; ``prices`` (``prices.Prices``),
+    a million tokens, are what ``max_cost`` is told in.
     ``cache``: True or a path switches the call cache on, False off; by default on for named models, off for objects.
     ``abstain_below``: an answer less confident than this, or of unknown confidence, is withheld (``abstained``).
     ``settings``: the method's own. Raises a ``UsageError`` before any call when something does not fit.
@@ -102,6 +102,7 @@ class Pipeline:
             ),
             seed=seed,
         )
+        _check_roles(self.engine)
         _check_needs(self.method.name, needs, self.settings, self.engine)
         _check_prices(self.engine)
         if abstain_below is not None and not 0 < abstain_below <= 1:
@@ -130,6 +131,8 @@ class Pipeline:
 
     async def _answer(self, question: str | Question, kind: Kind, listen: Callable[[Step], object] | None) -> Answer:
         text, kind = (question.text, question.kind) if isinstance(question, Question) else (question, kind)
+        if not isinstance(text, str):
+            raise UsageError(f"a question is a text or a polyhop.Question, not a {type(text).__name__}")
         if not text.strip():
             raise UsageError("the question is empty")
         found = await self.engine.answer(self.method.function, self.method.name, text, kind, self.settings, listen)
@@ -215,6 +218,10 @@ def _open_retriever(
     corpus: Source | None, retriever: str | Searcher, method: str, needs: frozenset[str]
 ) -> tuple[Index | None, Searcher | None]:
     if not isinstance(retriever, str):
+        if not (callable(retriever) or isinstance(retriever, Retriever | AskingRetriever)):
+            raise UsageError(
+                f"retriever={retriever!r}: must be a name, a callable (query, k) -> passages or a Retriever"
+            )
         return (corpus if isinstance(corpus, Index) else None), retriever
     if corpus is None:
         if "retriever" in needs:
@@ -225,6 +232,17 @@ def _open_retriever(
     else:
         index = index_for(corpus if isinstance(corpus, Corpus) else open_corpus(corpus))
     return index, open_retriever(retriever, index)
+
+
+def _check_roles(engine: Engine) -> None:
+    """A misspelt role would leave its model unasked, and say nothing."""
+    for name in engine.models.by_name:
+        if name != "default" and name not in (known := engine.prompts.callers()):
+            what = "task" if "." in name else "role"  # the other sort would be a long list of no use
+            alike = [other for other in known if ("." in other) == ("." in name)]
+            raise UnknownName(
+                f"{what} of a language model", name, alike, "'polyhop prompts list' tells tasks and roles."
+            )
 
 
 def _check_prices(engine: Engine) -> None:
@@ -239,6 +257,10 @@ def _check_needs(method: str, needs: frozenset[str], settings: Mapping[str, Any]
     """Fail before the first call, naming who needs what, what is lacking and what would work."""
     if "reader" in needs and engine.reader is None:
         raise UsageError(f"{method} reads passages: give reader=")
+    if "reader" in needs and not (callable(engine.reader) or isinstance(engine.reader, Reader | AskingReader)):
+        raise UsageError(
+            f"reader={engine.reader!r}: must be a name, a callable (question, passages) -> spans or a Reader"
+        )
     if "span_choice" in needs:
         span_reader(engine.reader, settings["span"])
     if "links" in needs and not isinstance(engine.retriever, Retriever | AskingRetriever):
@@ -258,7 +280,7 @@ def _check_needs(method: str, needs: frozenset[str], settings: Mapping[str, Any]
 
 _WHAT_WORKS = {
     "token_logprobs": "pocket",
-    "score": "pocket or an hf: model",
+    "score": "pocket, an hf: model or a server that scores given text, as vLLM does",
     "score_temperature": "-o temperature=1, or pocket or an hf: model",
 }
 

@@ -38,6 +38,20 @@ def normalise(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
+def distinct(questions: Iterable[str], but: Iterable[str] = ()) -> list[str]:
+    """The questions without those that say nothing; of those alike after normalisation the first, and none like
+    those in ``but``.
+
+    >>> distinct(["Who made Jaws?", "?", "who made the Jaws", "Who wrote it?"], but=["who wrote it"])
+    ['Who made Jaws?']
+    """
+    known = {"", *map(normalise, but)}
+    found: dict[str, str] = {}
+    for question in questions:
+        found.setdefault(normalise(question), question)
+    return [question for same, question in found.items() if same not in known]
+
+
 def words(text: str) -> list[str]:
     """The words of a text in lower case, accents kept, possessives joined.
 

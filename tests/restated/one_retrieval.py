@@ -18,6 +18,13 @@ def _answered(teller: Teller, answer: str, hits: list[Passage], read: list[Passa
     return told
 
 
+def _closed_book(teller: Teller, question: str) -> Told:
+    reply = teller.ask("answer.cot", question=question)
+    told = _answered(teller, _said(reply, "answer", ""), [], [])
+    told.statistics = {"sentences": len(sentences((reply or {}).get("rationale") or ""))}
+    return told
+
+
 def _said(reply: Any, name: str, default: Any) -> Any:
     return reply[name] if reply else default
 
@@ -30,7 +37,7 @@ def sure(
     teller = Teller(world)
     hits = distinct(teller.search(question, max(k, rank_limit)))[: max(k, rank_limit)]
     if not hits:
-        return _answered(teller, _said(teller.ask("answer.cot", question=question), "answer", ""), [], [])
+        return _closed_book(teller, question)
     read = hits[:k]
     reply = teller.ask("sure.candidates", question=question, passages=read, count=candidates)
     names: dict[str, str] = {}
@@ -102,7 +109,7 @@ def era_cot(
     teller = Teller(world)
     hits = distinct(teller.search(question, max(k, rank_limit)))[: max(k, rank_limit)]
     if not hits:
-        return _answered(teller, _said(teller.ask("answer.cot", question=question), "answer", ""), [], [])
+        return _closed_book(teller, question)
     given: dict[str, Any] = {"question": question, "passages": hits[:k]}
     entities = _said(teller.ask("era_cot.entities", **given), "entities", [])
     stated = _once(_said(teller.ask("era_cot.relations", **given, entities=entities), "triplets", []))

@@ -12,6 +12,7 @@ from polyhop.cli import options as opt
 app = typer.Typer(
     name="polyhop",
     help="Multi-hop question answering over your own documents, by any of the published methods, with any LM.",
+    epilog="Options can come from the environment too: --lm of run as POLYHOP_RUN_LM.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -29,7 +30,11 @@ app.add_typer(tune_app, name="tune")
 
 
 @app.callback(invoke_without_command=True)
-def _version(version: Annotated[bool, typer.Option("--version", help="Show the version and stop.")] = False) -> None:
+def _version(
+    version: Annotated[
+        bool, opt.option("--version", allow_from_autoenv=False, help="Show the version and stop.")
+    ] = False,
+) -> None:
     if version:
         from polyhop import __version__
 
@@ -44,7 +49,7 @@ def demo(
     concurrency: opt.Concurrency = 8,
     as_json: opt.Json = False,
 ) -> None:
-    """Answer three questions over a small corpus that ships inside, show the reasoning, then measure all of them."""
+    """Answer three questions with their reasoning, then measure all. Questions and corpus ship inside."""
     from polyhop.cli.demo import run_demo
 
     run_demo(method, lm, concurrency, as_json)
@@ -62,7 +67,7 @@ def ask(
     reader: opt.Reader = "pocket",
     settings: opt.Settings = None,
     set_from: opt.SetFrom = None,
-    show: Annotated[str | None, typer.Option(help="'trace' draws how the answer was found.")] = None,
+    show: Annotated[str | None, opt.option(help="'trace' draws how the answer was found.")] = None,
     prompts: opt.Prompts = None,
     rendering: opt.Rendering = "text",
     cache: opt.Cache = None,
@@ -89,7 +94,7 @@ def ask(
 @app.command()
 def run(
     dataset: Annotated[
-        Path, typer.Option(help="Questions in any known format, hf:DATASET[:SPLIT], or 'demo'; 'polyhop data' tells.")
+        Path, opt.option(help="Questions in any known format, hf:DATASET[:SPLIT], or 'demo'; 'polyhop data' tells.")
     ],
     corpus: opt.CorpusPath = None,
     method: opt.Methods = "tor",
@@ -101,14 +106,14 @@ def run(
     settings: opt.Settings = None,
     set_from: opt.SetFrom = None,
     setup: opt.Setup = None,
-    out: Annotated[Path | None, typer.Option(help="The run's folder; the same command again goes on there.")] = None,
+    out: Annotated[Path | None, opt.option(help="The run's folder; the same command again goes on there.")] = None,
     limit: opt.Limit = None,
     concurrency: opt.Concurrency = 16,
     skip_bad: opt.SkipBad = False,
     form: opt.DatasetFormat = None,
     metrics: opt.Metrics = None,
     repeat: Annotated[
-        int, typer.Option(min=1, help="Run so often, with the seeds SEED, SEED + 1, …; OUT/seed-K holds each.")
+        int, opt.option(min=1, help="Run so often, with the seeds SEED, SEED + 1, …; OUT/seed-K holds each.")
     ] = 1,
     prompts: opt.Prompts = None,
     rendering: opt.Rendering = "text",
@@ -140,21 +145,21 @@ def report(
     runs: Annotated[list[Path], typer.Argument(help="Folders of runs, finished or under way.")],
     form: Annotated[
         str | None,
-        typer.Option("--format", help="table, markdown, latex, csv, json or html; by default --out's, else table."),
+        opt.option("--format", help="table, markdown, latex, csv, json or html; by default --out's, else table."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write it to this file: .md, .tex, .csv, .json or .html.")] = None,
+    out: Annotated[Path | None, opt.option(help="Write it to this file: .md, .tex, .csv, .json or .html.")] = None,
     traces: Annotated[
-        int, typer.Option(min=0, help="Of how many questions a page (html) holds the traces, wrong answers first.")
+        int, opt.option(min=0, help="Of how many questions a page (html) holds the traces, wrong answers first.")
     ] = 100,
     by: Annotated[
-        str | None, typer.Option(help="Group the questions by 'type', 'hops' or a statistic of the first run.")
+        str | None, opt.option(help="Group the questions by 'type', 'hops' or a statistic of the first run.")
     ] = None,
     metrics: opt.Metrics = None,
     dataset: Annotated[
-        Path | None, typer.Option(help="Score anew by this file's gold, such as one with more aliases.")
+        Path | None, opt.option(help="Score anew by this file's gold, such as one with more aliases.")
     ] = None,
     judge: Annotated[
-        str | None, typer.Option(metavar="LM", help="Also let this model judge the answers; verdicts are kept.")
+        str | None, opt.option(metavar="LM", help="Also let this model judge the answers; verdicts are kept.")
     ] = None,
     concurrency: opt.Concurrency = 16,
     prompts: opt.Prompts = None,
@@ -163,11 +168,11 @@ def report(
     conditions: opt.Where = None,
     price: opt.Price = None,
     frontier: Annotated[
-        str | None, typer.Option(help="Which runs no other beats at no more calls, tokens, money or seconds.")
+        str | None, opt.option(help="Which runs no other beats at no more calls, tokens, money or seconds.")
     ] = None,
-    metric: Annotated[str, typer.Option(help="What --frontier weighs against the cost.")] = "f1",
+    metric: Annotated[str, opt.option(help="What --frontier weighs against the cost.")] = "f1",
 ) -> None:
-    """Show what runs found and cost; nothing is asked of a model but a judge."""
+    """Show what runs found and cost. Nothing is asked of a model but a judge."""
     from polyhop.cli.report import run_report
 
     options = {"concurrency": concurrency, "prompts": prompts, "rendering": rendering, "cache": cache}
@@ -182,11 +187,11 @@ def compare(
     conditions: opt.Where = None,
     metric: Annotated[
         str | None,
-        typer.Option(help="Metrics to compare, with commas between: p is corrected for these; by default all shown."),
+        opt.option(help="Metrics to compare, with commas between: p is corrected for these; by default all shown."),
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Compare runs with the first one, question by question, and tell how far they agree."""
+    """Compare runs with the first one, question by question. Tells how far they agree, too."""
     from polyhop.cli.report import run_compare
 
     run_compare(runs, conditions or [], metric, as_json)
@@ -196,16 +201,14 @@ def compare(
 def sweep(
     file: Annotated[Path, typer.Argument(help="The sweep, a TOML file: [run], [[grid]] and [[point]].")],
     out: Annotated[
-        Path | None, typer.Option(help="A folder with a run's folder for each point; the same command goes on there.")
+        Path | None, opt.option(help="A folder with a run's folder for each point; the same command goes on there.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate calls, tokens and money; ask nothing.")] = False,
-    sample: Annotated[
-        int, typer.Option(min=1, help="Questions that pocket answers for the estimate of --dry-run.")
-    ] = 5,
+    dry_run: Annotated[bool, opt.option("--dry-run", help="Estimate calls, tokens and money; ask nothing.")] = False,
+    sample: Annotated[int, opt.option(min=1, help="Questions that pocket answers for the estimate of --dry-run.")] = 5,
     price: opt.Price = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Run methods at many settings, asking only what differs, and show one table."""
+    """Run methods at many settings and show one table. Only what differs is asked."""
     from polyhop.cli.sweep import run_sweep
 
     run_sweep(file, out, dry_run, sample, price, as_json)
@@ -215,11 +218,11 @@ def sweep(
 def search(
     index: Annotated[Path, typer.Argument(help="An index folder, or any corpus.")],
     query: Annotated[str, typer.Argument(help="What to look for.")],
-    k: Annotated[int, typer.Option("-k", min=1, help="How many passages.")] = 5,
+    k: Annotated[int, opt.option("-k", min=1, help="How many passages.")] = 5,
     retriever: opt.Retriever = "bm25",
     rerank: opt.Rerank = None,
     lm: opt.Lm = "pocket",
-    links: Annotated[bool, typer.Option("--links", help="Show what each passage links to.")] = False,
+    links: Annotated[bool, opt.option("--links", help="Show what each passage links to.")] = False,
     as_json: opt.Json = False,
 ) -> None:
     """Search a corpus."""
@@ -231,17 +234,17 @@ def search(
 @index_app.command("build")
 def index_build(
     corpus: Annotated[Path, typer.Argument(help=opt.CORPUS_HELP)],
-    out: Annotated[Path, typer.Option(help="The index folder to write.")],
-    stem: Annotated[bool, typer.Option(help="Stem English words.")] = True,
-    keep_stop_words: Annotated[bool, typer.Option("--keep-stop-words", help="Index stop words too.")] = False,
+    out: Annotated[Path, opt.option(help="The index folder to write.")],
+    stem: Annotated[bool, opt.option(help="Stem English words.")] = True,
+    keep_stop_words: Annotated[bool, opt.option("--keep-stop-words", help="Index stop words too.")] = False,
     links: Annotated[
-        str, typer.Option(help="titles (the corpus' hyperlinks, else title mentions), own or none.")
+        str, opt.option(help="titles (the corpus' hyperlinks, else title mentions), own or none.")
     ] = "titles",
     dense: Annotated[
         str | None,
-        typer.Option(help="Encode it too, for the retriever dense:NAME; after a stop the same command goes on."),
+        opt.option(help="Encode it too, for the retriever dense:NAME; after a stop the same command goes on."),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an index that is there.")] = False,
+    overwrite: Annotated[bool, opt.option("--overwrite", help="Replace an index that is there.")] = False,
     skip_bad: opt.SkipBad = False,
     as_json: opt.Json = False,
 ) -> None:
@@ -265,11 +268,11 @@ def index_info(
 @data_app.command("convert")
 def data_convert(
     dataset: opt.DatasetPath,
-    to: Annotated[str, typer.Option(help="flashrag, jsonl (plain lines) or trec-qrels (its gold passages).")],
+    to: Annotated[str, opt.option(help="flashrag, jsonl (plain lines) or trec-qrels (its gold passages).")],
     out: opt.WrittenTo = None,
     form: opt.DatasetFormat = None,
     corpus: Annotated[
-        Path | None, typer.Option(help="Where trec-qrels finds the ids of gold passages that are known by title.")
+        Path | None, opt.option(help="Where trec-qrels finds the ids of gold passages that are known by title.")
     ] = None,
     limit: opt.Limit = None,
     skip_bad: opt.SkipBad = False,
@@ -282,7 +285,7 @@ def data_convert(
 
 @data_app.command("validate")
 def data_validate(dataset: opt.DatasetPath, form: opt.DatasetFormat = None, as_json: opt.Json = False) -> None:
-    """Name every fault of a dataset with its place; exit 1 if there is one."""
+    """Name every fault of a dataset with its place. Exits 1 if there is one."""
     from polyhop.cli.data import run_validate
 
     run_validate(dataset, form, as_json)
@@ -291,7 +294,7 @@ def data_validate(dataset: opt.DatasetPath, form: opt.DatasetFormat = None, as_j
 @data_app.command("stats")
 def data_stats(
     dataset: opt.DatasetPath,
-    corpus: Annotated[Path | None, typer.Option(help="Tell how much of the gold this corpus has.")] = None,
+    corpus: Annotated[Path | None, opt.option(help="Tell how much of the gold this corpus has.")] = None,
     form: opt.DatasetFormat = None,
     skip_bad: opt.SkipBad = False,
     as_json: opt.Json = False,
@@ -305,16 +308,16 @@ def data_stats(
 @data_app.command("sample")
 def data_sample(
     dataset: opt.DatasetPath,
-    n: Annotated[int, typer.Option("-n", min=1, help="How many questions.")] = 500,
-    seed: Annotated[int, typer.Option(help="Another seed draws others.")] = 0,
+    n: Annotated[int, opt.option("-n", min=1, help="How many questions.")] = 500,
+    seed: Annotated[int, opt.option(help="Another seed draws others.")] = 0,
     stratify: Annotated[
-        str | None, typer.Option(help="Keep the shares of type, kind, hops or a field of the metadata.")
+        str | None, opt.option(help="Keep the shares of type, kind, hops or a field of the metadata.")
     ] = None,
     out: opt.WrittenTo = None,
     form: opt.DatasetFormat = None,
     skip_bad: opt.SkipBad = False,
 ) -> None:
-    """Draw questions of a dataset, the same ones on every machine."""
+    """Draw questions, the same ones on every machine."""
     from polyhop.cli.data import run_sample
 
     run_sample(dataset, n, seed, stratify, out, form, skip_bad)
@@ -323,12 +326,12 @@ def data_sample(
 @data_app.command("corpus-from-contexts")
 def data_corpus_from_contexts(
     datasets: Annotated[list[Path], typer.Argument(help="Files of HotpotQA, 2WikiMultiHopQA or MuSiQue.")],
-    out: Annotated[Path, typer.Option(help="The corpus to write, JSON lines.")],
-    questions: Annotated[Path | None, typer.Option(help="Also write the questions, their gold passages by id.")] = None,
+    out: Annotated[Path, opt.option(help="The corpus to write, JSON lines.")],
+    questions: Annotated[Path | None, opt.option(help="Also write the questions, their gold passages by id.")] = None,
     form: opt.DatasetFormat = None,
     skip_bad: opt.SkipBad = False,
 ) -> None:
-    """Make one corpus of the passages that datasets bring along."""
+    """Make a corpus of the passages datasets bring along."""
     from polyhop.cli.data import run_corpus_from_contexts
 
     run_corpus_from_contexts(datasets, out, questions, form, skip_bad)
@@ -337,14 +340,14 @@ def data_corpus_from_contexts(
 @data_app.command("predictions")
 def data_predictions(
     run: Annotated[Path, typer.Argument(help="A run's folder.")],
-    to: Annotated[str, typer.Option(help="hotpotqa, 2wiki, musique, kilt or trec-run.")],
+    to: Annotated[str, opt.option(help="hotpotqa, 2wiki, musique, kilt or trec-run.")],
     out: opt.WrittenTo = None,
     dataset: Annotated[
-        Path | None, typer.Option(help="The dataset that was run: its order, and for musique its paragraphs' numbers.")
+        Path | None, opt.option(help="The dataset that was run: its order, and for musique its paragraphs' numbers.")
     ] = None,
     form: opt.DatasetFormat = None,
 ) -> None:
-    """Write a run's predictions in the form of a benchmark's own scorer."""
+    """Write a run's predictions for a benchmark's scorer."""
     from polyhop.cli.data import run_predictions
 
     run_predictions(run, to, out, dataset, form)
@@ -356,13 +359,13 @@ def tune_reader(
     corpus: opt.TunedCorpus,
     reader: opt.Reader = "pocket",
     retriever: opt.Retriever = "bm25",
-    k: Annotated[int, typer.Option("-k", min=1, help="Hits a question that are read beside the gold passages.")] = 5,
+    k: Annotated[int, opt.option("-k", min=1, help="Hits a question that are read beside the gold passages.")] = 5,
     limit: opt.Limit = None,
     skip_bad: opt.SkipBad = False,
     out: opt.SettingsOut = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Fit a reader's threshold: above which confidence does a passage hold the answer?"""
+    """Fit a reader's threshold. Above which confidence does a passage hold the answer?"""
     from polyhop.cli.tune import run_tune_reader
 
     run_tune_reader(dataset, corpus, reader, retriever, k, limit, skip_bad, out, as_json)
@@ -376,14 +379,14 @@ def tune_ge(
     lm_for: opt.LmFor = None,
     retriever: opt.MethodRetriever = None,
     rerank: opt.Rerank = None,
-    retrieve_below: Annotated[str | None, typer.Option(help="Values to try, as 0.7,0.8,0.9.")] = None,
-    keep_above: Annotated[str | None, typer.Option(help="Values to try, as 0.4,0.7.")] = None,
-    objective: Annotated[str, typer.Option(help="f1, em or cover_em.")] = "f1",
+    retrieve_below: Annotated[str | None, opt.option(help="Values to try, as 0.7,0.8,0.9.")] = None,
+    keep_above: Annotated[str | None, opt.option(help="Values to try, as 0.4,0.7.")] = None,
+    objective: Annotated[str, opt.option(help="f1, em or cover_em.")] = "f1",
     settings: opt.Settings = None,
     limit: opt.Limit = None,
     out: opt.SettingsOut = None,
     work: Annotated[
-        Path | None, typer.Option(help="A folder with a run a point; the same command again goes on there.")
+        Path | None, opt.option(help="A folder with a run a point; the same command again goes on there.")
     ] = None,
     concurrency: opt.Concurrency = 16,
     skip_bad: opt.SkipBad = False,
@@ -396,7 +399,7 @@ def tune_ge(
     timeout: opt.Timeout = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Fit when GE retrieves (retrieve_below) and which answers it keeps (keep_above), by a grid."""
+    """Fit when GE retrieves and which answers it keeps. A grid of retrieve_below and keep_above is tried."""
     from polyhop.cli.tune import run_tune_ge
 
     grid = {"retrieve_below": retrieve_below, "keep_above": keep_above}
@@ -411,20 +414,20 @@ def tune_promptrank(
     lm: opt.Lm = "pocket",
     lm_for: opt.LmFor = None,
     retriever: opt.MethodRetriever = None,
-    instructions: Annotated[Path | None, typer.Option(help="A file of instructions to try, one a line.")] = None,
-    generate: Annotated[int | None, typer.Option(min=1, help="Have so many instructions written; 200 here.")] = None,
-    generator: Annotated[str | None, typer.Option(help="What writes them, a T5 that fills gaps: hf:t5-base.")] = None,
-    temperatures: Annotated[str | None, typer.Option(help="Values to try, as 1,1.2,1.4.")] = None,
-    demos: Annotated[int, typer.Option(min=0, help="Also choose so many demonstrations, an even number.")] = 0,
-    reader: Annotated[str | None, typer.Option(help="Also fit λ (path_weight) to this reader, as pocket.")] = None,
-    weights: Annotated[str | None, typer.Option(help="Values of λ to try, as 0.8,0.9.")] = None,
-    objective: Annotated[str, typer.Option(help="What λ is fitted by: f1 or em.")] = "f1",
+    instructions: Annotated[Path | None, opt.option(help="A file of instructions to try, one a line.")] = None,
+    generate: Annotated[int | None, opt.option(min=1, help="Have so many instructions written; 200 here.")] = None,
+    generator: Annotated[str | None, opt.option(help="What writes them, a T5 that fills gaps: hf:t5-base.")] = None,
+    temperatures: Annotated[str | None, opt.option(help="Values to try, as 1,1.2,1.4.")] = None,
+    demos: Annotated[int, opt.option(min=0, help="Also choose so many demonstrations, an even number.")] = 0,
+    reader: Annotated[str | None, opt.option(help="Also fit λ (path_weight) to this reader, as pocket.")] = None,
+    weights: Annotated[str | None, opt.option(help="Values of λ to try, as 0.8,0.9.")] = None,
+    objective: Annotated[str, opt.option(help="What λ is fitted by: f1 or em.")] = "f1",
     settings: opt.Settings = None,
-    limit: Annotated[int, typer.Option(min=1, help="Only so many questions: the first.")] = 128,
-    sample: Annotated[int | None, typer.Option(help="Draw the questions at random by this seed instead.")] = None,
+    limit: Annotated[int, opt.option(min=1, help="Only so many questions: the first.")] = 128,
+    sample: Annotated[int | None, opt.option(help="Draw the questions at random by this seed instead.")] = None,
     out: opt.SettingsOut = None,
     work: Annotated[
-        Path | None, typer.Option(help="A folder for what is measured; the same command again goes on there.")
+        Path | None, opt.option(help="A folder for what is measured; the same command again goes on there.")
     ] = None,
     concurrency: opt.Concurrency = 16,
     skip_bad: opt.SkipBad = False,
@@ -436,7 +439,7 @@ def tune_promptrank(
     timeout: opt.Timeout = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Find the instruction and temperature that suit a model (R@2), then demonstrations and λ where asked."""
+    """Find the instruction and temperature that suit a model. By R@2; then demonstrations and λ where asked."""
     from polyhop.cli.tune_promptrank import run_tune_promptrank
 
     arguments = opt.pipeline_arguments({name: value for name, value in locals().items() if name != "reader"})
@@ -453,36 +456,34 @@ def reproduce_(
     ],
     data: Annotated[
         Path | None,
-        typer.Option(help="A folder with one for each benchmark: hotpotqa/dev.jsonl, hotpotqa/corpus.jsonl."),
+        opt.option(help="A folder with one for each benchmark: hotpotqa/dev.jsonl, hotpotqa/corpus.jsonl."),
     ] = None,
     dataset: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=FILE", help="A benchmark's questions, NAME/train=FILE too; repeatable."),
+        opt.option(metavar="NAME=FILE", help="A benchmark's questions, NAME/train=FILE too; repeatable."),
     ] = None,
     corpus: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=FILE", help="A benchmark's corpus or index folder; repeatable.")
+        list[str] | None, opt.option(metavar="NAME=FILE", help="A benchmark's corpus or index folder; repeatable.")
     ] = None,
     lm: opt.Lm = "pocket",
     lm_for: Annotated[
         list[str] | None,
-        typer.Option(
-            "--lm-for", metavar="NAME=LM", help="Another model for one the paper names, as GPT-4; repeatable."
-        ),
+        opt.option("--lm-for", metavar="NAME=LM", help="Another model for one the paper names, as GPT-4; repeatable."),
     ] = None,
     retriever: opt.MethodRetriever = None,
     reader: opt.Reader = "pocket",
     checkpoint: Annotated[
-        list[str] | None, typer.Option(metavar="ROW=RETRIEVER", help="What runs a trained row, as MDR=mdr:FOLDER.")
+        list[str] | None, opt.option(metavar="ROW=RETRIEVER", help="What runs a trained row, as MDR=mdr:FOLDER.")
     ] = None,
     instructions: Annotated[
-        Path | None, typer.Option(help="PromptRank's instructions, one a line, the best first; by default ours.")
+        Path | None, opt.option(help="PromptRank's instructions, one a line, the best first; by default ours.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="A folder for runs and table; the same command again goes on there.")
+        Path | None, opt.option(help="A folder for runs and table; the same command again goes on there.")
     ] = None,
     limit: opt.Limit = None,
     repeat: Annotated[
-        int | None, typer.Option(min=1, help="Runs where the paper has several; by default as many as it has.")
+        int | None, opt.option(min=1, help="Runs where the paper has several; by default as many as it has.")
     ] = None,
     concurrency: opt.Concurrency = 16,
     skip_bad: opt.SkipBad = False,
@@ -496,7 +497,7 @@ def reproduce_(
     timeout: opt.Timeout = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Run a table of the five papers on the data at hand, the paper's numbers beside ours; 'list' shows all of them."""
+    """Run a table of the five papers, their numbers beside ours. 'list' shows all of them."""
     from polyhop.cli.reproduce import LIST, run_list, run_reproduce
 
     if key == LIST:
@@ -513,7 +514,7 @@ def methods(
     name: Annotated[str | None, typer.Argument(help="One method, to tell all of it.")] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """List the methods with their families, papers, needs, typical calls and settings."""
+    """List the methods by family: papers, needs, calls, settings. Calls are a question's, typically."""
     from polyhop.cli.info import run_methods
 
     run_methods(name, as_json)
@@ -532,7 +533,7 @@ def prompts_show(
     task: Annotated[str, typer.Argument(help="A prompt task, such as tor.review.")],
     prompts: opt.Prompts = None,
     rendering: opt.Rendering = "text",
-    rendered: Annotated[bool, typer.Option("--rendered", help="As the model sees it, with demonstrations.")] = False,
+    rendered: Annotated[bool, opt.option("--rendered", help="As the model sees it, with demonstrations.")] = False,
 ) -> None:
     """Show a prompt file, or the prompt as the model sees it."""
     from polyhop.cli.info import run_prompts_show
@@ -542,10 +543,10 @@ def prompts_show(
 
 @app.command()
 def doctor(
-    lm: Annotated[str | None, typer.Option(help="Also try this language model with one small call.")] = None,
+    lm: Annotated[str | None, opt.option(help="Also try this language model with one small call.")] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Check the installation: versions, extras, cache folder, a language model if named."""
+    """Check the installation. Tells versions, extras and cache folder, and tries a language model if named."""
     from polyhop.cli.info import run_doctor
 
     run_doctor(lm, as_json)

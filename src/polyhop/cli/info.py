@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
+import typing
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby
@@ -26,6 +27,8 @@ from polyhop.places import cache_folder
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.tasks import SCORED, TASKS
 
+WIDE = 100
+"""Columns of a terminal from which on the list of methods has room for their settings."""
 CORE = ("aiohttp", "orjson", "pydantic", "numpy", "tantivy", "typer", "rich")
 
 
@@ -40,18 +43,20 @@ def run_methods(name: str | None, as_json: bool) -> None:
         return
     table = Table(box=None, pad_edge=False, collapse_padding=True)
     table.add_column("method", no_wrap=True)
-    for name in ("paper", "needs", "calls", "settings"):
+    to = draw.console()
+    columns = ["paper", "needs", "calls", "settings"][: 4 if to.width >= WIDE else 3]
+    for name in columns:
         table.add_column(name, justify="right" if name == "calls" else "left", overflow="fold")
     for family, members in groupby(rows, key=lambda row: str(row["family"])):
         table.add_row(Text(f"\n{family}", style="bold magenta"))
         for row in members:
-            needs = dict.fromkeys(need.partition(":")[0].replace("_", " ") for need in row["needs"])
             calls = "–" if row["calls"] is None else str(row["calls"])
-            told = (row["paper"], ", ".join(needs), calls, ", ".join(row["settings"]))
-            table.add_row(Text(row["name"], style="bold"), *map(Text, told))
-    to = draw.console()
+            told = (row["paper"], _needs(row), calls, ", ".join(row["settings"]))
+            table.add_row(Text(row["name"], style="bold"), *map(Text, told[: len(columns)]))
     to.print(table)
-    to.print(Text("\ncalls: model calls a question, typically; 'polyhop methods NAME' tells more of one", style="dim"))
+    to.print(
+        Text("\ncalls: model calls a question, typically; 'polyhop methods NAME' tells one's settings", style="dim")
+    )
 
 
 def _method(method: Method) -> dict[str, Any]:
@@ -68,17 +73,23 @@ def _method(method: Method) -> dict[str, Any]:
     }
 
 
+def _needs(row: Mapping[str, Any]) -> str:
+    return ", ".join(dict.fromkeys(need.partition(":")[0].replace("_", " ") for need in row["needs"]))
+
+
 def _tell_method(row: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
         draw.print_json(row)
         return
     to = draw.console()
-    needs = "".join(f", needs {need.partition(':')[0].replace('_', ' ')}" for need in row["needs"])
-    head = f"  {row['paper']}; {row['family']}{needs}, at most {row['layers']} calls in a row"
+    needs = _needs(row)
+    head = f"  {row['paper']}; {row['family']}{needs and f', needs {needs}'}, at most {row['layers']} calls in a row"
     to.print(Text.assemble((row["name"], "bold"), (head, "dim")))
     to.print(Padding(Text(row["summary"]), (0, 0, 0, 2)))
-    for name, value in row["settings"].items():
-        to.print(Padding(Text.assemble((f"{name}=", "cyan"), _shown(value)), (0, 0, 0, 4)))
+    for name, setting in method_named(row["name"]).settings.items():
+        others = [choice for choice in _choices(setting.type) if choice != setting.default]
+        told = f"  or {', '.join(map(_shown, others))}" if others else ""
+        to.print(Padding(Text.assemble((f"{name}=", "cyan"), _shown(setting.default), (told, "dim")), (0, 0, 0, 4)))
 
 
 def run_prompts_list(prompts: Path | None, as_json: bool) -> None:
@@ -174,5 +185,18 @@ def _version(name: str) -> str:
         return "missing"
 
 
+def _choices(kind: Any) -> list[Any]:
+    """The values that a setting's type names."""
+    if kind is bool:
+        return [True, False]
+    inner = [choice for part in typing.get_args(kind) for choice in _choices(part)]
+    return list(typing.get_args(kind)) if typing.get_origin(kind) is typing.Literal else inner
+
+
 def _shown(value: Any) -> str:
+    """As ``-o`` takes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if value is None or value == ():
+        return "(not set)"
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

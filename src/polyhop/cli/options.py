@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,94 +11,96 @@ import typer
 
 from polyhop.errors import UsageError
 
+option = partial(typer.Option, show_envvar=False)
+"""An option, whose environment variable (``POLYHOP_VERB_NAME``) would fill half of a verb's help."""
+
 CORPUS_HELP = (
     "A corpus: JSON lines (.gz too), a BEIR folder, a folder of .txt and .md files, an index folder, or 'demo'."
 )
 
-CorpusPath = Annotated[Path | None, typer.Option("--corpus", help=CORPUS_HELP)]
-Method = Annotated[str, typer.Option(help="The method; 'polyhop methods' lists them.")]
-Methods = Annotated[str, typer.Option("--method", help="A method, several with commas between, or 'all'.")]
+CorpusPath = Annotated[Path | None, option("--corpus", help=CORPUS_HELP)]
+Method = Annotated[str, option(help="The method; 'polyhop methods' lists them.")]
+Methods = Annotated[str, option("--method", help="A method, several with commas between, or 'all'.")]
 Lm = Annotated[
-    str, typer.Option(help="The model: pocket, openai:MODEL, openai:MODEL@URL, hf:PATH, scripted:FILE or replay:DIR.")
+    str, option(help="The model: pocket, openai:MODEL, openai:MODEL@URL, hf:PATH, scripted:FILE or replay:DIR.")
 ]
 LmFor = Annotated[
-    list[str] | None, typer.Option("--lm-for", metavar="ROLE=LM", help="Another model for a role or task; repeatable.")
+    list[str] | None, option("--lm-for", metavar="ROLE=LM", help="Another model for a role or task; repeatable.")
 ]
-Retriever = Annotated[
-    str, typer.Option(help="bm25, tfidf, tfidf-bm25, mdr:FOLDER or, where a model is at hand, promptrank.")
-]
+Retriever = Annotated[str, option(help="bm25, tfidf, tfidf-bm25, mdr:FOLDER or, where a model is at hand, promptrank.")]
 MethodRetriever = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--retriever",
         help="bm25, tfidf, tfidf-bm25, mdr:FOLDER or promptrank; by default the method's own, mostly bm25.",
     ),
 ]
-Rerank = Annotated[str | None, typer.Option(help="What orders the retriever's hits anew, for any method: promptrank.")]
+Rerank = Annotated[str | None, option(help="What orders the retriever's hits anew, for any method: promptrank.")]
 Reader = Annotated[
     str,
-    typer.Option(
+    option(
         help="What reads answers off passages, for methods that do: pocket, lm, dpr:PATH, squad:PATH or onnx:FOLDER."
     ),
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("-o", "--option", metavar="KEY=VALUE", help="A setting of the method, as widths=5,3; repeatable."),
+    option("-o", "--option", metavar="KEY=VALUE", help="A setting of the method, as widths=5,3; repeatable."),
 ]
 SetFrom = Annotated[
-    Path | None, typer.Option("--set-from", help="A settings file, as 'polyhop tune' writes them; -o wins over it.")
+    Path | None, option("--set-from", help="A settings file, as 'polyhop tune' writes them; -o wins over it.")
 ]
 Setup = Annotated[
     str | None,
-    typer.Option(
+    option(
         help="A paper's budgets for every method of the run, -o wins over them: tor, resp, ge, promptrank, searchain."
     ),
 ]
-Prompts = Annotated[Path | None, typer.Option(help="A folder of your own prompt files, used file by file.")]
-Rendering = Annotated[str, typer.Option(help="How prompts ask for output: text (markers) or json.")]
+Prompts = Annotated[Path | None, option(help="A folder of your own prompt files, used file by file.")]
+Rendering = Annotated[str, option(help="How prompts ask for output: text (markers) or json.")]
 Cache = Annotated[
-    bool | None, typer.Option("--cache/--no-cache", help="Keep model replies; by default for every model but pocket.")
+    bool | None, option("--cache/--no-cache", help="Keep model replies; by default for every model but pocket.")
 ]
-MaxCalls = Annotated[int | None, typer.Option(help="Most model calls a question.")]
-MaxTokens = Annotated[int | None, typer.Option(help="Stop gathering after so many tokens a question.")]
-MaxSeconds = Annotated[float | None, typer.Option(help="Stop gathering after so many seconds a question.")]
-MaxCost = Annotated[float | None, typer.Option(help="Stop gathering after so much money a question; needs --price.")]
+MaxCalls = Annotated[int | None, option(help="Most model calls a question.")]
+MaxTokens = Annotated[int | None, option(help="Stop gathering after so many tokens a question.")]
+MaxSeconds = Annotated[float | None, option(help="Stop gathering after so many seconds a question.")]
+MaxCost = Annotated[float | None, option(help="Stop gathering after so much money a question; needs --price.")]
 Price = Annotated[
     str | None,
-    typer.Option("--price", help="PROMPT:COMPLETION a million tokens, as 0.15:0.6, or a JSON or TOML table by model."),
+    option("--price", help="PROMPT:COMPLETION a million tokens, as 0.15:0.6, or a JSON or TOML table by model."),
 ]
-Abstain = Annotated[float | None, typer.Option(help="Withhold answers less confident than this, 0 to 1.")]
-Seed = Annotated[int | None, typer.Option(help="Passed to models that take a seed.")]
-MaxConcurrency = Annotated[int | None, typer.Option(help="Most model calls at once.")]
-Limit = Annotated[int | None, typer.Option(min=1, help="Only the first so many questions.")]
-Labelled = Annotated[Path, typer.Option("--dataset", help="Questions with gold answers, in any known format.")]
-TunedCorpus = Annotated[Path, typer.Option("--corpus", help=CORPUS_HELP)]
-SettingsOut = Annotated[Path | None, typer.Option("--out", help="The settings file to write, for --set-from.")]
-Rpm = Annotated[int | None, typer.Option(help="Most model calls a minute.")]
-Tpm = Annotated[int | None, typer.Option(help="Most tokens a minute.")]
-Timeout = Annotated[float | None, typer.Option(help="Seconds to wait for one reply.")]
+Abstain = Annotated[float | None, option(help="Withhold answers less confident than this, 0 to 1.")]
+Seed = Annotated[int | None, option(help="Passed to models that take a seed.")]
+MaxConcurrency = Annotated[int | None, option(help="Most model calls at once.")]
+Limit = Annotated[int | None, option(min=1, help="Only the first so many questions.")]
+Labelled = Annotated[Path, option("--dataset", help="Questions with gold answers, in any known format.")]
+TunedCorpus = Annotated[Path, option("--corpus", help=CORPUS_HELP)]
+SettingsOut = Annotated[Path | None, option("--out", help="The settings file to write, for --set-from.")]
+Rpm = Annotated[int | None, option(help="Most model calls a minute.")]
+Tpm = Annotated[int | None, option(help="Most tokens a minute.")]
+Timeout = Annotated[float | None, option(help="Seconds to wait for one reply.")]
 Metrics = Annotated[
     str | None,
-    typer.Option("--metrics", help="Metric profiles, with commas between; by default ours and the benchmark's."),
+    option("--metrics", help="Metric profiles, as musique,recall; by default ours and the benchmark's."),
 ]
 Where = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--where",
         metavar="CONDITION",
         help="Only questions for which it holds in the first run, as 'corrected > 0' or 'gold in reach'; repeatable.",
     ),
 ]
-Concurrency = Annotated[int, typer.Option(min=1, help="Questions under way at once.")]
+Concurrency = Annotated[int, option(min=1, help="Questions under way at once.")]
 DatasetPath = Annotated[
     Path, typer.Argument(metavar="DATASET", help="Questions in any known format, hf:DATASET[:SPLIT], or 'demo'.")
 ]
 DatasetFormat = Annotated[
-    str | None, typer.Option("--format", help="What the dataset is read as; by default told by its first rows.")
+    str | None,
+    option("--format", help="What the dataset is read as, such as hotpotqa; by default told by its first rows."),
 ]
-WrittenTo = Annotated[Path | None, typer.Option("--out", help="The file to write; by default stdout.")]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Count malformed lines instead of stopping at the first.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+WrittenTo = Annotated[Path | None, option("--out", help="The file to write; by default stdout.")]
+SkipBad = Annotated[bool, option("--skip-bad", help="Count malformed lines instead of stopping at the first.")]
+Json = Annotated[bool, option("--json", help="Print JSON.")]
 
 _SAME_NAME = (
     "retriever",

@@ -17,12 +17,12 @@ from polyhop.cli.ask import POCKET_IS, say
 from polyhop.cli.options import pairs
 from polyhop.cli.progress import Watched
 from polyhop.cli.run import resumable
-from polyhop.evaluation.benchmarks import BENCHMARKS, benchmarks_of
-from polyhop.evaluation.jobs import runnable
-from polyhop.evaluation.measures import MEASURES
-from polyhop.evaluation.recipe import ALL, Row, keys, recipe
-from polyhop.evaluation.reproduce import reproduce
-from polyhop.evaluation.reproduction import Reproduction
+from polyhop.evaluation.reproduction.benchmarks import BENCHMARKS, benchmarks_of
+from polyhop.evaluation.reproduction.jobs import runnable
+from polyhop.evaluation.reproduction.measures import MEASURES
+from polyhop.evaluation.reproduction.recipe import ALL, Row, keys, recipe
+from polyhop.evaluation.reproduction.reproduce import reproduce
+from polyhop.evaluation.reproduction.table import Reproduction
 from polyhop.evaluation.setups import SETUPS
 
 LIST = "list"

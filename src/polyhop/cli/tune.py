@@ -16,8 +16,9 @@ from polyhop.cli.progress import Watched
 from polyhop.data.corpora import open_corpus
 from polyhop.data.questions import read_questions
 from polyhop.evaluation.compare import Difference
-from polyhop.evaluation.stages import Staged
-from polyhop.evaluation.tuning import GE_GRID, Point, ReaderFit, Tuned, fit_reader, tune
+from polyhop.evaluation.tuning.grids import GE_GRID, Point, Tuned, tune
+from polyhop.evaluation.tuning.readers import ReaderFit, fit_reader
+from polyhop.evaluation.tuning.stages import Staged
 from polyhop.methods.settings import write_settings
 from polyhop.retrieval.index import index_for
 

@@ -13,10 +13,10 @@ from polyhop.cli.progress import Watched
 from polyhop.cli.tune import end, gain_told, resumable
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import SettingError, UsageError
-from polyhop.evaluation.instructions import generated, read_instructions
-from polyhop.evaluation.notebook import Notebook
-from polyhop.evaluation.stages import Stage, Staged, Trial
-from polyhop.evaluation.tuning_promptrank import SEARCHED, tune_promptrank
+from polyhop.evaluation.tuning.instructions import generated, read_instructions
+from polyhop.evaluation.tuning.notebook import Notebook
+from polyhop.evaluation.tuning.promptrank import SEARCHED, tune_promptrank
+from polyhop.evaluation.tuning.stages import Stage, Staged, Trial
 from polyhop.methods.paths import NO_INSTRUCTION
 from polyhop.retrieval.index import index_for
 

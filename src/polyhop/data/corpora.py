@@ -107,7 +107,8 @@ class Corpus:
             else:
                 raise item
         if not count:
-            raise DataError(f"no passages in it ({self.skipped} bad lines skipped)", self.path or self.name)
+            skipped = f" ({self.skipped} bad lines skipped)" if self.skipped else ""
+            raise DataError(f"no passages in it{skipped}", self.path or self.name)
 
     def _first_place(self, id: str, here: Path | None) -> str:
         """Read again up to the first use of ``id``, to name it in an error."""

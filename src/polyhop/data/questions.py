@@ -154,7 +154,11 @@ def read_questions(
 def _source(path: Path) -> Source:
     if str(path).startswith(hub.PREFIX) and not path.exists():
         return hub.open_hub(str(path))
-    return open_beir(path) if is_beir(path) else open_source(path)
+    if is_beir(path):
+        return open_beir(path)
+    if path.is_dir():
+        raise DataError("a folder, and no BEIR dataset (queries.jsonl, qrels/): name the file of the questions", path)
+    return open_source(path)
 
 
 def _detect(source: Source, skip_bad: bool) -> tuple[Format, str]:

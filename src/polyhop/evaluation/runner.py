@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from polyhop.data.questions import read_questions
-from polyhop.errors import LMError, PolyhopError, UsageError
+from polyhop.errors import LMError, PolyhopError, SettingError, UsageError
 from polyhop.evaluation.predictions import prediction, scored
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.store import RunFolder
@@ -50,7 +50,11 @@ def evaluate(
     ``default`` and that of the benchmark the questions come from. ``options``: those of ``Pipeline`` and the method's
     settings. A question that fails is named in ``Report.failed`` and tried again by the next run on the folder.
     """
+    if limit is not None and limit < 0:
+        raise SettingError(f"limit={limit}: must be a number of questions, 0 or more")
     questions = dataset if not isinstance(dataset, (str, Path)) else read_questions(dataset, skip_bad=skip_bad)
+    if strange := next((type(q).__name__ for q in questions if not isinstance(q, Question)), None):
+        raise UsageError(f"the questions of a dataset are polyhop.Question objects, not a list with a {strange}")
     profiles = chosen(questions, metrics)
     questions = list(questions)[:limit]
     name = title or (Path(dataset).name if isinstance(dataset, (str, Path)) else "questions")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from polyhop.errors import UnknownName
-from polyhop.evaluation.recipe import recipe
+from polyhop.evaluation.reproduction.recipe import recipe
 from polyhop.methods.registry import method_named
 from polyhop.types import Question
 

@@ -139,7 +139,8 @@ def read_report(
         settings = orjson.loads((folder / "run.json").read_bytes())
         rows = read_predictions(folder / PREDICTIONS)
     except FileNotFoundError as error:
-        raise DataError("not a run's folder: it has no run.json or predictions.jsonl", folder) from error
+        runs = f"; it holds runs: name them, as {folder}/*/" if any(folder.glob("*/run.json")) else ""
+        raise DataError(f"not a run's folder: it has no run.json or predictions.jsonl{runs}", folder) from error
     except ValueError:
         raise DataError("not a run's settings", folder / "run.json") from None
     own: Mapping[str, Any] = settings.get("metrics") or {}

@@ -41,6 +41,7 @@ class Batcher(Generic[Item, Result]):
         self._waiting: deque[_Call[Item, Result]] = deque()
         self._worker: ThreadPoolExecutor | None = None
         self._one_at_a_time = threading.Lock()  # callers may be loops on several threads
+        self._at_work = threading.Lock()  # a worker may be asked for while the one that was closed still works
 
     async def __call__(self, items: Sequence[Item]) -> list[Result]:
         """The results of ``items``; what ``work`` raises for them."""
@@ -67,13 +68,14 @@ class Batcher(Generic[Item, Result]):
 
     def _drain(self) -> None:
         """Do all that waits; the wakes of those taken along find nothing left."""
-        calls: list[_Call[Item, Result]] = []
-        while self._waiting:
-            call = self._waiting.popleft()
-            if call.results.set_running_or_notify_cancel():
-                calls.append(call)
-        if calls:
-            self._do(calls)
+        with self._at_work:
+            calls: list[_Call[Item, Result]] = []
+            while self._waiting:
+                call = self._waiting.popleft()
+                if call.results.set_running_or_notify_cancel():
+                    calls.append(call)
+            if calls:
+                self._do(calls)
 
     def _do(self, calls: Sequence[_Call[Item, Result]]) -> None:
         items = [item for call in calls for item in call.items]

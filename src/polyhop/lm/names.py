@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from polyhop.errors import SettingError, UnknownName, UsageError
-from polyhop.lm.base import LanguageModel
+from polyhop.lm.base import Capabilities, LanguageModel
 from polyhop.named import path_and_options
 
 if TYPE_CHECKING:
@@ -55,7 +55,9 @@ def open_lm(spec: str | LanguageModel, **options: Any) -> LanguageModel:
     """
     if not isinstance(spec, str):
         if not callable(getattr(spec, "complete", None)):
-            raise UsageError(f"a {type(spec).__name__} is no language model: it has no 'complete'")
+            raise UsageError(f"{spec!r} is no language model: it has no 'complete'")
+        if not isinstance(getattr(spec, "capabilities", None), Capabilities):
+            raise UsageError(f"{spec!r} is no language model: its 'capabilities' must be polyhop.lm.base.Capabilities")
         if options:
             raise SettingError(f"options ({', '.join(options)}) go with a model's name, not with a model object")
         return spec

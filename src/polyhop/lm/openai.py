@@ -70,8 +70,10 @@ class OpenAICompatible:
     ) -> None:
         if not model:
             raise SettingError("openai: needs the name of a model, as in openai:gpt-4o-mini")
-        if timeout <= 0 or retries < 0:
-            raise SettingError(f"timeout={timeout}, retries={retries}: must be above 0, and at least 0")
+        if timeout <= 0:
+            raise SettingError(f"timeout={timeout}: must be above 0")
+        if retries < 0:
+            raise SettingError(f"retries={retries}: must be at least 0")
         address = Address(url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_URL)
         key = checked_key(api_key or os.environ.get("OPENAI_API_KEY"))
         official = address.shown == DEFAULT_URL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,8 @@ class ReplayLM:
         return Completion(
             text=call["text"],
             value=call["output"],
-            tokens=_tuple(call["tokens"]),
-            logprobs=_tuple(call["logprobs"]),
+            tokens=None if call["tokens"] is None else tuple(call["tokens"]),
+            logprobs=None if call["logprobs"] is None else _logprobs(call["logprobs"]),
             usage=TokenUsage(
                 prompt_tokens=call["prompt_tokens"],
                 completion_tokens=call["completion_tokens"],
@@ -73,10 +74,11 @@ class ReplayLM:
                     self._calls[step["task"], step["prompt"], step["sample"]] = step
                 elif step["kind"] == "score":
                     for target, logprobs in zip(step["targets"], step["tokens"], strict=True):
-                        self._scores[step["task"], step["prompt"], target, step["temperature"]] = tuple(logprobs)
+                        self._scores[step["task"], step["prompt"], target, step["temperature"]] = _logprobs(logprobs)
         except (ValueError, TypeError, KeyError):
             raise DataError("not a trace of a run", path) from None
 
 
-def _tuple(values: list[Any] | None) -> tuple[Any, ...] | None:
-    return None if values is None else tuple(values)
+def _logprobs(told: Sequence[float | None]) -> tuple[float, ...]:
+    """As they were: JSON has no word for that of the impossible but null."""
+    return tuple(-inf if logprob is None else logprob for logprob in told)

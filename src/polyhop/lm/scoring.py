@@ -147,6 +147,8 @@ class ServerScores:
             error = None if scores else LMError(f"{self._model}: a reply's tokens do not spell the text that was sent")
         except Failed as failed:
             scores, error = None, await self._explain(failed)
+        except Exception as closed:  # noqa: BLE001 - a session closed under way; whoever waits must be told
+            scores, error = None, LMError(f"{self._model}: the request was given up: {closed}")
         for place, (_, future) in enumerate(batch):
             if not future.done():
                 future.set_result(scores[place]) if scores else future.set_exception(LMError(str(error)))

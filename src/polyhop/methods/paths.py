@@ -98,7 +98,7 @@ class PathScores:
         self.how, self.run = how, run
         self.question = question if question.rstrip().endswith("?") else f"{question.rstrip()}?"
         self.known: dict[Path, float] = {}
-        self._cuts: dict[tuple[str, int], Passage] = {}
+        self._cuts: dict[tuple[str, int], str] = {}
         self.limit = how.prompt_tokens or (1024 if how.demos else 600)
         self.frames = [Frame(*told, shown) for shown in self._demonstrations() for told in self._instructions()]
 
@@ -171,11 +171,11 @@ class PathScores:
 
     def _cut(self, passage: Passage, tokens: int) -> Passage:
         """The passage's first tokens, ended with a full stop where that is missing."""
-        key = (passage.id, tokens)
+        key = (passage.text, tokens)  # not by its id: two demonstrations may show one page in other words
         if key not in self._cuts:
             text = self.run.truncate(passage.text, tokens).rstrip()
-            self._cuts[key] = replace(passage, text=text if text[-1:] in ("", ".", "!", "?") else f"{text}.")
-        return self._cuts[key]
+            self._cuts[key] = text if text[-1:] in ("", ".", "!", "?") else f"{text}."
+        return replace(passage, text=self._cuts[key])
 
     def _instructions(self) -> list[tuple[str | None, Position | None]]:
         return self.how.told_instructions if self.how.direction == "question" else [(None, None)]

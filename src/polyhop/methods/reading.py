@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from polyhop.methods.lengths import cut_to_fit
 from polyhop.prompts.tasks import Sentence
 from polyhop.text import normalise
-from polyhop.types import Passage
+from polyhop.types import Answer, Evidence, Passage
 
 if TYPE_CHECKING:
     from polyhop.calls import Options
@@ -41,6 +41,13 @@ def reading(
     task = "answer.read" if style == "direct" else "answer.read_cot"
     fields = fitting(task, passages, run, options=options, context_tokens=context_tokens, question=question)
     return (task, fields) if fields["passages"] else ("answer.cot", {"question": question})
+
+
+def resting_on(passages: tuple[Passage, ...], answer: str, **more: Any) -> Answer:
+    """An answer with all that was found as its ranking and, where there are both, its one piece of evidence. ``more``:
+    what else ``Answer`` tells."""
+    evidence = (Evidence(passages, answer),) if passages and answer else ()
+    return Answer(answer, passages=passages, evidence=evidence, supported=bool(evidence), **more)
 
 
 async def next_sentence(

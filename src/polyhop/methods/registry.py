@@ -74,13 +74,14 @@ class Setting:
     def parse(self, value: Any, method: str) -> Any:
         """``value``, typed or as text from a command line (``"5,3,3"``), as this setting takes it."""
         adapter: TypeAdapter[Any] = TypeAdapter(self.type)
+        given = value
         if isinstance(value, str) and typing.get_origin(self.type) is not typing.Literal and self.type is not str:
             value = value.split(",") if _is_sequence(self.type) else value
         try:
             return adapter.validate_python(value)
         except ValidationError as error:
             wrong = error.errors()[0]["msg"]
-            raise SettingError(f"{method}: {self.name}={value!r}: {wrong} (default: {self.default!r})") from None
+            raise SettingError(f"{method}: {self.name}={given!r}: {wrong} (default: {self.default!r})") from None
 
 
 @dataclass(frozen=True, slots=True)

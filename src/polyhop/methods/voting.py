@@ -10,11 +10,11 @@ replies that give it, where every one of them tells it, else the one seen first;
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from polyhop.methods.together import together
 from polyhop.text import normalise
 
 if TYPE_CHECKING:
@@ -90,7 +90,5 @@ async def sampled(
 
     asked: Options = {**options, "logprobs": True}
     with run.gathering():  # an error comes out as itself, not as a group
-        async with asyncio.TaskGroup() as group:
-            for number in range(len(calls)):
-                group.create_task(draw(number))
+        await together(map(draw, range(len(calls))))
     return [drawn[number] for number in sorted(drawn)]

@@ -193,6 +193,11 @@ class PromptBook:
         """The role of the model that does a task, of either sort."""
         return (self.scored(name) if name in SCORED else self[name]).head.role
 
+    def callers(self) -> set[str]:
+        """What a model can be named for: every task and every role."""
+        tasks = {*TASKS, *SCORED}
+        return tasks | {self.role(task) for task in tasks}
+
     def hashes(self) -> dict[str, str]:
         """A short hash of every prompt file with its demonstrations: what a run used, to the letter."""
         scored = {name: _hash(self.scored(name).text, self.scored(name).demonstrations) for name in SCORED}

@@ -133,7 +133,7 @@ def _hybrid(index: Index, spec: str) -> Retriever:
 
     fusion, parts = parts_of(spec, retrievers())
     opened = [(open_plain_retriever(name, index), weight) for name, weight in parts]
-    return Hybrid(index, opened, fusion=fusion, name=f"hybrid:{spec}")
+    return Hybrid(index, opened, fusion=fusion)
 
 
 def _above(name: str) -> Callable[..., Any]:

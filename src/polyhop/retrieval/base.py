@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from polyhop.errors import UsageError
 from polyhop.types import Passage, Search
@@ -97,6 +99,27 @@ class Reranked:
     def links(self, passage: Passage) -> list[Passage]:
         """The retriever's links; none where it knows none."""
         return links_of(self.start, passage)
+
+
+async def searched(retriever: Retriever | Search | None, query: str, k: int) -> Any:
+    """What a retriever or a callable gives for a query; a retriever's work is done on a thread. ``UsageError`` without
+    one."""
+    if retriever is None:
+        raise UsageError("this method searches: give corpus= or retriever=")
+    if isinstance(retriever, Retriever):
+        return await asyncio.to_thread(retriever.search, query, k)
+    found = retriever(query, k)
+    return await found if inspect.isawaitable(found) else found
+
+
+def passages_of(found: Any) -> list[Passage]:
+    """What was searched for as passages; ``UsageError`` where it is anything else."""
+    if isinstance(found, (str, bytes)) or not isinstance(found, Iterable):
+        raise UsageError(f"the retriever must return polyhop.Passage objects, not a {type(found).__name__}")
+    passages = list(found)
+    if strange := next((type(p).__name__ for p in passages if not isinstance(p, Passage)), None):
+        raise UsageError(f"the retriever must return polyhop.Passage objects, not a list with a {strange}")
+    return passages
 
 
 def encoder_of(retriever: object) -> Encoder | None:

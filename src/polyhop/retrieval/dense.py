@@ -31,8 +31,10 @@ class Dense(OverIndex):
     they are not encoded yet, and goes on where it was stopped.
     """
 
-    def __init__(self, index: Index, encoder: Encoder, *, vectors: Matrix | None = None) -> None:
-        self.name, self.encoder = encoder.name, encoder
+    def __init__(
+        self, index: Index, encoder: Encoder, *, vectors: Matrix | None = None, name: str | None = None
+    ) -> None:
+        self.name, self.encoder = name or encoder.name, encoder
         self._index = index
         if vectors is None:
             vectors = passage_vectors(
@@ -69,4 +71,5 @@ def open_dense(index: Index, spec: str) -> Dense:
             f"dense:{spec}: needs a file and the encoder for queries, as in dense:vectors:e5.npy@intfloat/e5-base-v2"
         )
     encoder = open_encoder(encoder_spec)
-    return Dense(index, encoder, vectors=read_vectors(file, len(index), encoder.size))
+    vectors = read_vectors(file, len(index), encoder.size)
+    return Dense(index, encoder, vectors=vectors, name=f"dense:vectors:{file}@{encoder.name.removeprefix('dense:')}")

@@ -22,6 +22,8 @@ from polyhop.errors import IndexFolderError
 from polyhop.places import cache_folder, locked
 
 _LOCK = ".building"
+OTHER_CACHE = "set POLYHOP_CACHE to a folder that can be written to"
+
 _SAMPLES, _SAMPLE_BYTES = 64, 64 * 1024
 
 
@@ -33,10 +35,10 @@ def new_folder(folder: Path, *, kind: str, overwrite: bool = False) -> Iterator[
     folder of the same kind is replaced; anything else that stands there is never touched.
 
     Raises:
-        IndexFolderError: the folder exists already, or is something else than a ``kind``.
+        IndexFolderError: the folder exists already, is something else than a ``kind``, or cannot be written.
     """
     _check_free(folder, kind, overwrite)
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    made(folder.parent)
     prefix = f".{folder.name}{_LOCK}-"
     for left in folder.parent.glob(f"{_glob_literal(prefix)}*"):
         with locked(left / _LOCK, wait=False) as free:
@@ -44,7 +46,7 @@ def new_folder(folder: Path, *, kind: str, overwrite: bool = False) -> Iterator[
                 remove(left)
     building = folder.with_name(prefix + token_hex(8))
     unnamed = folder.with_name(f".polyhop-{token_hex(8)}")
-    unnamed.mkdir()
+    made(unnamed)
     try:
         with locked(unnamed / _LOCK):
             unnamed.rename(building)  # named once locked: another build never takes it for left behind
@@ -56,6 +58,15 @@ def new_folder(folder: Path, *, kind: str, overwrite: bool = False) -> Iterator[
         raise
 
 
+def made(folder: Path, instead: str = "name another folder") -> Path:
+    """The folder, made now if it is not there. ``IndexFolderError`` says what to do ``instead`` where that fails."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise IndexFolderError(f"the folder cannot be made: {error.strerror}; {instead}", folder) from None
+    return folder
+
+
 def beside(index: Path, name: str, key: str) -> Path:
     """Where what is made from an index later stands: ``name`` in its folder or, where that may not be written to, a
     folder of ``key`` in the cache."""
@@ -63,7 +74,7 @@ def beside(index: Path, name: str, key: str) -> Path:
     if folder.is_dir() or os.access(index, os.W_OK):
         return folder
     folder = cache_folder() / name / sha256(key.encode()).hexdigest()[:32]
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    made(folder.parent, OTHER_CACHE)
     return folder
 
 
@@ -123,7 +134,7 @@ def _check_free(folder: Path, kind: str, overwrite: bool) -> None:
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not overwrite:
-        raise IndexFolderError("exists already; overwrite it or name another folder", folder)
+        raise IndexFolderError("exists already; overwrite it (--overwrite) or name another folder", folder)
     try:
         found = orjson.loads((folder / INDEX_MANIFEST).read_bytes())["kind"]
     except (OSError, orjson.JSONDecodeError, KeyError, TypeError):

@@ -43,8 +43,9 @@ class Hybrid(OverIndex):
         *,
         fusion: Fusion = "zscore",
         depth: int = 100,
-        name: str = "hybrid",
     ) -> None:
+        name = "hybrid:" + ("rrf:" if fusion == "rrf" else "")
+        name += "+".join(part.name + (f"*{weight:g}" if weight != 1 else "") for part, weight in parts)
         if fusion not in get_args(Fusion):
             raise SettingError(f"fusion={fusion!r}: must be {' or '.join(map(repr, get_args(Fusion)))}")
         if len(parts) < 2:

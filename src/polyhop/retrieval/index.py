@@ -14,7 +14,7 @@ from polyhop.data.corpora import Corpus
 from polyhop.errors import IndexFolderError, UnknownName
 from polyhop.places import cache_folder, locked
 from polyhop.retrieval.bm25 import BM25_FOLDER, BM25Writer, Stemmer
-from polyhop.retrieval.folder import check, new_folder, remove, seal
+from polyhop.retrieval.folder import OTHER_CACHE, check, made, new_folder, remove, seal
 from polyhop.retrieval.links import LinkMode, Links, build_links
 from polyhop.retrieval.store import PassageStore, StoreWriter
 from polyhop.types import Passage
@@ -152,7 +152,7 @@ def index_for(
         return open_index(corpus.path)
     settings = repr((VERSION, corpus.fingerprint, corpus.skip_bad, stemmer, stop_words, links))
     folder = cache_folder() / "indexes" / hashlib.sha256(settings.encode()).hexdigest()[:32]
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    made(folder.parent, OTHER_CACHE)
     with locked(folder.with_suffix(".lock")):
         if folder.exists():
             try:

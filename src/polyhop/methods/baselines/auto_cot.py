@@ -18,12 +18,12 @@ three other questions, each with the rationale and the answer the model gave.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from polyhop.methods.pool import clustered
 from polyhop.methods.registry import method
+from polyhop.methods.together import together
 from polyhop.prompts.tasks import Response
 from polyhop.text import normalise, sentences
 from polyhop.types import Answer, NonNegative, Positive
@@ -65,9 +65,7 @@ async def automatic_chain_of_thought(
     built: dict[str, Mapping[str, Any]] = {}
     clusters = clustered(pool, shots)  # Algorithm 1
     with run.gathering():
-        async with asyncio.TaskGroup() as group:
-            for cluster in clusters:
-                group.create_task(demonstrate(cluster))
+        await together(map(demonstrate, clusters))
 
     demonstrations = [built[cluster[0]] for cluster in clusters if cluster[0] in built]
     response: Response = await run.ask(

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Ge
 
-from polyhop.methods.reading import first_retrieved, fitting, reading
+from polyhop.methods.reading import first_retrieved, fitting, reading, resting_on
 from polyhop.methods.registry import method
 from polyhop.methods.voting import majority, sampled
 from polyhop.prompts.tasks import Hop, Response
 from polyhop.text import normalise
-from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+from polyhop.types import Answer, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
     from polyhop.calls import Options
@@ -89,12 +89,9 @@ async def demonstrate_search_predict(
         run, task, [fields] * samples, options={**options, "temperature": temperature}
     )
     vote = majority(replies)
-    evidence = (Evidence(passages, vote.answer),) if passages and vote.answer else ()
-    return Answer(
+    return resting_on(
+        passages,
         vote.answer,
-        passages=passages,
-        evidence=evidence,
-        supported=bool(evidence),
         confidence=vote.share,
         statistics={"hops": len(found), "samples": vote.cast, "agreement": vote.share},
     )

@@ -28,11 +28,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from annotated_types import Ge, Le
 
-from polyhop.methods.reading import first_retrieved, next_sentence, reading
+from polyhop.methods.reading import first_retrieved, next_sentence, reading, resting_on
 from polyhop.methods.registry import method
 from polyhop.methods.together import together
 from polyhop.prompts.tasks import Response, Sentence, SubQuestion
-from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+from polyhop.types import Answer, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
     from polyhop.calls import Options
@@ -122,12 +122,9 @@ async def active_retrieval(
         task, fields = reading(question, passages, run, style="cot", options=options, context_tokens=context_tokens)
         response: Response = await run.ask(task, options=options, final=True, **fields)
         answer = response.answer
-    evidence = (Evidence(passages, answer),) if passages and answer else ()
-    return Answer(
+    return resting_on(
+        passages,
         answer,
-        passages=passages,
-        evidence=evidence,
-        supported=bool(evidence),
         confidence=confidence,
         statistics={"sentences": len(reasoning), "searches": len(found)},
     )

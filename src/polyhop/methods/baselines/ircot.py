@@ -24,11 +24,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from polyhop.methods.reading import Style, first_retrieved, next_sentence, reading
+from polyhop.methods.reading import Style, first_retrieved, next_sentence, reading, resting_on
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Response
 from polyhop.text import normalise
-from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+from polyhop.types import Answer, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
     from polyhop.calls import Options
@@ -89,12 +89,9 @@ async def interleaving_retrieval(
     shown = shortened(passages, shown_words)
     task, fields = reading(question, shown, run, style=style, options=options, context_tokens=context_tokens)
     response: Response = await run.ask(task, options=options, final=True, **fields)
-    evidence = (Evidence(passages, response.answer),) if passages and response.answer else ()
-    return Answer(
+    return resting_on(
+        passages,
         response.answer,
-        passages=passages,
-        evidence=evidence,
-        supported=bool(evidence),
         statistics={"sentences": len(reasoning), "searches": len(asked)},
     )
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Decomposition, Response
-from polyhop.text import normalise
+from polyhop.text import distinct
 from polyhop.types import Answer, NonNegative, Positive
 
 if TYPE_CHECKING:
@@ -55,10 +55,7 @@ async def least_to_most(
 
     with run.gathering():
         parts: Decomposition = await run.ask("least_to_most.decompose", options={"shots": shots}, question=question)
-        asked = {"", normalise(question)}
-        for part in parts.sub_questions:
-            if len(history) < max_questions and normalise(part) not in asked:
-                asked.add(normalise(part))
-                history.append({"sub_question": part, "answer": await solve(part, last=False)})
+        for part in distinct(parts.sub_questions, but=[question])[:max_questions]:
+            history.append({"sub_question": part, "answer": await solve(part, last=False)})
 
     return Answer(await solve(question, last=True), statistics={"sub_questions": len(history)})

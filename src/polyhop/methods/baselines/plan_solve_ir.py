@@ -18,11 +18,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polyhop.methods.reading import first_retrieved, fitting
+from polyhop.methods.reading import first_retrieved, fitting, resting_on
 from polyhop.methods.registry import method
 from polyhop.methods.together import together
 from polyhop.prompts.tasks import Decomposition, Response
-from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+from polyhop.text import distinct
+from polyhop.types import Answer, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
     from polyhop.calls import Options
@@ -53,7 +54,7 @@ async def plan_search_solve(
     hits: list[list[Passage]] = []
     with run.gathering():
         planned: Decomposition = await run.ask("plan_solve_ir.plan", options=options, question=question)
-        plan = list(dict.fromkeys(filter(None, planned.sub_questions))) or plan
+        plan = distinct(planned.sub_questions) or plan
         hits = await together(run.search(step, k) for step in plan[:max_searches])
 
     fields = fitting(
@@ -67,11 +68,8 @@ async def plan_search_solve(
     )
     response: Response = await run.ask("plan_solve_ir.solve", options=options, final=True, **fields)
     passages = first_retrieved(hits, rank_limit)
-    evidence = (Evidence(passages, response.answer),) if passages and response.answer else ()
-    return Answer(
+    return resting_on(
+        passages,
         response.answer,
-        passages=passages,
-        evidence=evidence,
-        supported=bool(evidence),
         statistics={"plan": len(plan), "searches": len(hits)},
     )

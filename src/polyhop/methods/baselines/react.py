@@ -29,12 +29,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from annotated_types import Ge
 
 from polyhop.methods.lengths import cut_oldest
-from polyhop.methods.reading import first_retrieved
+from polyhop.methods.reading import first_retrieved, resting_on
 from polyhop.methods.registry import method
 from polyhop.methods.voting import majority, sampled
 from polyhop.prompts.tasks import Move, Response
 from polyhop.text import normalise, sentences
-from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+from polyhop.types import Answer, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
     from polyhop.engine import Run
@@ -156,13 +156,10 @@ class Episode:
     def told(self, answer: str, rank_limit: int, **statistics: float) -> Answer:
         """The answer, resting on all that was found."""
         passages = first_retrieved(self.found, rank_limit)
-        evidence = (Evidence(passages, answer),) if passages and answer else ()
         turns, searches = len(self.steps), len(self.found)
-        return Answer(
+        return resting_on(
+            passages,
             answer,
-            passages=passages,
-            evidence=evidence,
-            supported=bool(evidence),
             statistics={"turns": turns, "searches": searches, "lookups": turns - searches, **statistics},
         )
 

@@ -19,7 +19,6 @@ probabilities of 0.9, 0.5 and 0.4, two give Oslo with 0.3 each. At weights of ab
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections import defaultdict
 from collections.abc import Sequence
@@ -84,10 +83,8 @@ async def passage_ensemble(
         return {answer: math.exp(sum(each.logprobs)) for answer, each in zip(wordings, scores, strict=True)}
 
     with run.gathering():
-        async with asyncio.TaskGroup() as group:
-            for passage in draws[1:]:
-                group.create_task(answer_from(passage, last=False))
-            group.create_task(answer_from(draws[0], last=True))  # the best passage has the place that is kept
+        others = [answer_from(passage, last=False) for passage in draws[1:]]
+        await together([*others, answer_from(draws[0], last=True)])  # the best passage has the place that is kept
 
     read = [passage for passage, told in replies.items() if told]
     wordings: dict[str, str] = {}  # the candidates, each as it was first worded

@@ -21,11 +21,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from polyhop.methods.lengths import cut_oldest
-from polyhop.methods.reading import first_retrieved
+from polyhop.methods.reading import first_retrieved, resting_on
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Continuation, Response
 from polyhop.text import normalise
-from polyhop.types import Answer, Evidence, NonNegative, Positive
+from polyhop.types import Answer, NonNegative, Positive
 
 if TYPE_CHECKING:
     from polyhop.engine import Run
@@ -80,11 +80,8 @@ async def toolformer(
         response: Response = await write("toolformer.finish", final=True)
         answer = response.answer
     passages = first_retrieved((piece["passages"] for piece in written), rank_limit)
-    evidence = (Evidence(passages, answer),) if passages and answer else ()
-    return Answer(
+    return resting_on(
+        passages,
         answer,
-        passages=passages,
-        evidence=evidence,
-        supported=bool(evidence),
         statistics={"searches": len(written)},
     )

@@ -29,7 +29,7 @@ from polyhop.methods.reading import fitting
 from polyhop.methods.registry import method
 from polyhop.methods.together import together
 from polyhop.prompts.tasks import Decomposition, Response, Valuation
-from polyhop.text import normalise
+from polyhop.text import distinct
 from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ async def tree_of_thoughts(
         proposed: Decomposition = await run.ask(
             "tot_ir.propose", options=options, question=question, history=_history(state), count=breadth
         )
-        queries = _new(proposed.sub_questions, state)[:breadth]
+        queries = distinct(proposed.sub_questions, but=[thought.sub_question for thought in state])[:breadth]
         hits = await together(run.search(query, k) for query in queries)
         return [(*state, Thought(query, tuple(of))) for query, of in zip(queries, hits, strict=True)]
 
@@ -136,16 +136,6 @@ async def tree_of_thoughts(
         supported=bool(evidence and response.answer),
         statistics={"steps": len(best_state), "searches": len(found), "states": valued},
     )
-
-
-def _new(queries: Sequence[str], state: State) -> list[str]:
-    """The queries that the state has not asked, each once."""
-    taken = {"", *(normalise(thought.sub_question) for thought in state)}
-    new: dict[str, str] = {}
-    for query in queries:
-        if normalise(query) not in taken:
-            new.setdefault(normalise(query), query)
-    return [*new.values()]
 
 
 def _passages(thoughts: Sequence[Thought]) -> tuple[Passage, ...]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from polyhop.errors import DataError, MissingExtra, SettingError, UsageError
 from polyhop.extras import installed, load
-from polyhop.retrieval.encoders.base import Pooled
+from polyhop.retrieval.encoders.base import Pooled, named
 from polyhop.retrieval.encoders.families import recipe_of
 from polyhop.retrieval.encoders.layers import read_layer
 
@@ -58,8 +58,11 @@ class TransformersEncoder(Pooled):
             raise DataError(f"{name}: no such folder; give that of a checkpoint, or a name on the Hugging Face hub")
         self._torch, self._transformers = (load(module, "hf", name) for module in ("torch", "transformers"))
         super().__init__(name, recipe_of(name, path_or_name, recipe, self._read), batch_size)
+        self.name = named(name, {**recipe, **({} if dtype == "float32" else {"dtype": dtype})})
         self._config = self._pretrained(self._transformers.AutoConfig)
         self._tokenizer = self._pretrained(self._transformers.AutoTokenizer)
+        if self._tokenizer.pad_token is None:
+            raise UsageError(f"{name}: its tokenizer has no padding token, so it is no encoder's")
         self._layer = read_layer(name, self._file, self.recipe.layer) if self.recipe.layer else None
         self._most = min(self.recipe.max_tokens, self._positions())
         self._dtype, self._device = dtype, device or ("cuda" if self._torch.cuda.is_available() else "cpu")

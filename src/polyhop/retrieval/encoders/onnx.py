@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from polyhop.errors import DataError, MissingExtra, UsageError
 from polyhop.extras import installed, load
-from polyhop.retrieval.encoders.base import Pooled
+from polyhop.retrieval.encoders.base import Pooled, named
 from polyhop.retrieval.encoders.families import recipe_of
 from polyhop.retrieval.encoders.layers import read_layer
 
@@ -35,6 +35,7 @@ class OnnxEncoder(Pooled):
         if not folder or not graphs or not (self._folder / "tokenizer.json").is_file():
             raise DataError(f"{name} needs a folder with model.onnx and tokenizer.json", self._folder)
         super().__init__(name, recipe_of(name, folder, recipe, self._read), batch_size)
+        self.name = named(name, recipe)
         self._layer = read_layer(name, self._file, self.recipe.layer) if self.recipe.layer else None
         graph = self._folder / graphs[0]
         self._open(graph)
@@ -67,12 +68,15 @@ class OnnxEncoder(Pooled):
     def _states(self, texts: Sequence[str]) -> tuple[NDArray[Any], NDArray[Any]]:
         found = self._tokenizer.encode_batch(list(texts))
         mask = np.array([one.attention_mask for one in found], np.int64)
-        named = {
+        given = {
             "input_ids": np.array([one.ids for one in found], np.int64),
             "attention_mask": mask,
             "token_type_ids": np.array([one.type_ids for one in found], np.int64),
         }
-        (states,) = self._session.run([self._gives], {key: named[key] for key in self._wants})
+        try:
+            (states,) = self._session.run([self._gives], {key: given[key] for key in self._wants})
+        except Exception as error:  # onnxruntime has no family of errors
+            raise UsageError(f"{self.name} cannot be run; was it exported with free axes? {error}") from error
         return states, mask
 
     def _read(self, path: str) -> bytes | None:

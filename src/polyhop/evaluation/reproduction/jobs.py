@@ -10,10 +10,10 @@ from typing import Any
 import orjson
 
 from polyhop.errors import UsageError
-from polyhop.evaluation.benchmarks import BENCHMARKS, Benchmarks
-from polyhop.evaluation.instructions import read_instructions
-from polyhop.evaluation.recipe import Recipe, Row, Run, Sample
+from polyhop.evaluation.reproduction.benchmarks import BENCHMARKS, Benchmarks
+from polyhop.evaluation.reproduction.recipe import Recipe, Row, Run, Sample
 from polyhop.evaluation.setups import SETUPS
+from polyhop.evaluation.tuning.instructions import read_instructions
 from polyhop.methods.registry import method_named, methods
 from polyhop.pipeline import LM, Searcher
 

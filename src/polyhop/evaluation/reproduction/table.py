@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from polyhop.evaluation.benchmarks import BENCHMARKS
-from polyhop.evaluation.recipe import Column, Recipe, Shape
+from polyhop.evaluation.reproduction.benchmarks import BENCHMARKS
+from polyhop.evaluation.reproduction.recipe import Column, Recipe, Shape
 
 
 @dataclass(frozen=True, slots=True)

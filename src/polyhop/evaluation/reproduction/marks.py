@@ -8,12 +8,14 @@ when the sheet is written anew; a mark without one does not count.
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from polyhop.data.writing import replacing
 from polyhop.errors import DataError
 from polyhop.evaluation.statistics import Mean
 
@@ -27,13 +29,15 @@ def write_sheet(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write the sheet of a run's predictions; those without a reference have no line."""
     path = folder / SHEET
     before = {_key(line): [line[judge] for judge in JUDGES] for line in _lines(path)}
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        sheet = csv.writer(stream)
-        sheet.writerow(_HEAD)
-        for row in rows:
-            for mark in _marks(folder, row):
-                told = [_text(cell) for cell in mark]
-                sheet.writerow([*told, *before.get((told[0], told[1]), [""] * len(JUDGES))])
+    told = io.StringIO(newline="")
+    sheet = csv.writer(told)
+    sheet.writerow(_HEAD)
+    for row in rows:
+        for mark in _marks(folder, row):
+            line = [_text(cell) for cell in mark]
+            sheet.writerow([*line, *before.get((line[0], line[1]), [""] * len(JUDGES))])
+    with replacing(path) as stream:  # people's work stands in it: it is never half written
+        stream.write(told.getvalue().encode())
 
 
 def judged(folders: Iterable[Path]) -> Mean | None:

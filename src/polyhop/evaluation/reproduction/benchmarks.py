@@ -15,7 +15,7 @@ from pathlib import Path
 from polyhop.data.questions import read_questions
 from polyhop.data.shipped import NAME as DEMO
 from polyhop.errors import DataError, UnknownName
-from polyhop.evaluation.recipe import Sample
+from polyhop.evaluation.reproduction.recipe import Sample
 from polyhop.evaluation.several import one_index
 from polyhop.retrieval.index import Index
 from polyhop.types import Question

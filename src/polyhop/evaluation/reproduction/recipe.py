@@ -157,7 +157,7 @@ class Recipe(_Part):
 def keys() -> tuple[str, ...]:
     """Every recipe's key, paper by paper."""
     order = ("tor", "resp", "ge", "promptrank", "searchain")
-    files = (file.name for file in resources.files("polyhop.evaluation.recipes").iterdir())
+    files = (file.name for file in resources.files("polyhop.evaluation.reproduction.recipes").iterdir())
     found = [name.removesuffix(".toml").replace("-", "/", 1) for name in files if name.endswith(".toml")]
     return tuple(sorted(found, key=lambda key: (order.index(key.partition("/")[0]), "/figure" in key, key)))
 
@@ -167,7 +167,7 @@ def recipe(key: str) -> Recipe:
     """The recipe of a key such as ``tor/table2``; an unknown one is an error that lists them."""
     if key not in keys():
         raise UnknownName("recipe", key, keys())
-    file = resources.files("polyhop.evaluation.recipes") / f"{key.replace('/', '-')}.toml"
+    file = resources.files("polyhop.evaluation.reproduction.recipes") / f"{key.replace('/', '-')}.toml"
     try:
         return Recipe(key=key, **tomllib.loads(file.read_text("utf-8")))
     except (ValidationError, tomllib.TOMLDecodeError) as error:

@@ -16,16 +16,16 @@ from typing import Any
 import orjson
 
 from polyhop.errors import DataError, SettingError, UnknownName, UsageError
-from polyhop.evaluation.benchmarks import Benchmark, Benchmarks
-from polyhop.evaluation.instructions import read_instructions
-from polyhop.evaluation.jobs import CannotRun, Given, Job, beside, jobs, told_lm
-from polyhop.evaluation.marks import write_sheet
-from polyhop.evaluation.measures import AMP, MEASURES, Seen
-from polyhop.evaluation.recipe import ALL, Column, Recipe, Row, recipe
 from polyhop.evaluation.report import Report
-from polyhop.evaluation.reproduction import Ours, Reproduction
+from polyhop.evaluation.reproduction.benchmarks import Benchmark, Benchmarks
+from polyhop.evaluation.reproduction.jobs import CannotRun, Given, Job, beside, jobs, told_lm
+from polyhop.evaluation.reproduction.marks import write_sheet
+from polyhop.evaluation.reproduction.measures import AMP, MEASURES, Seen
+from polyhop.evaluation.reproduction.recipe import ALL, Column, Recipe, Row, recipe
+from polyhop.evaluation.reproduction.table import Ours, Reproduction
 from polyhop.evaluation.runner import CONCURRENCY, Progress, after, evaluate
 from polyhop.evaluation.setups import demonstrations
+from polyhop.evaluation.tuning.instructions import read_instructions
 from polyhop.pipeline import LM, Searcher
 from polyhop.prompts.book import PromptBook
 

@@ -21,11 +21,11 @@ import orjson
 from polyhop.data.questions import read_questions
 from polyhop.errors import PolyhopError, SettingError, UnknownName, UsageError
 from polyhop.evaluation.compare import Difference, difference
-from polyhop.evaluation.instructions import read_instructions
-from polyhop.evaluation.notebook import Notebook
 from polyhop.evaluation.remembering import RememberingReader, RememberingRetriever
 from polyhop.evaluation.runner import CONCURRENCY, Progress, run_questions, run_settings
-from polyhop.evaluation.stages import Scores, Stage, Staged, Trial
+from polyhop.evaluation.tuning.instructions import read_instructions
+from polyhop.evaluation.tuning.notebook import Notebook
+from polyhop.evaluation.tuning.stages import Scores, Stage, Staged, Trial
 from polyhop.methods.paths import NO_INSTRUCTION, TASK
 from polyhop.methods.registry import method_named
 from polyhop.pipeline import LM, LoopThread, Pipeline, Source
@@ -121,7 +121,8 @@ def tune_promptrank(
         finally:
             bench.close()
     bare = [replace(stage, trials=[_without_answering(trial) for trial in stage.trials]) for stage in stages]
-    start = told["retriever"] if told["retriever"] in retrievers() else None
+    prefix, colon, _ = told["retriever"].partition(":")
+    start = told["retriever"] if prefix + colon in retrievers() else None
     reads = told["reader"] if reader is not None else None
     return Staged(METHOD, title, told["lm"], start, reads, fixed, _without_answering(first), bare, _gain(first, bare))
 

@@ -1,0 +1,154 @@
+"""Choosing a method's settings by a grid: a run at every point, the best by the answers' scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from polyhop.data.questions import read_questions
+from polyhop.errors import PolyhopError, UnknownName, UsageError
+from polyhop.evaluation.compare import Difference, compare
+from polyhop.evaluation.grid import combinations, folder_name
+from polyhop.evaluation.report import Report
+from polyhop.evaluation.runner import CONCURRENCY, Progress, after, evaluate
+from polyhop.methods.registry import method_named
+from polyhop.pipeline import LM, Source
+from polyhop.types import Question
+
+GE_GRID: Mapping[str, Sequence[float]] = {"retrieve_below": (0.7, 0.8, 0.9), "keep_above": (0.4, 0.7, 0.85)}
+"""Values of k1 and k2 to try: recorded answers' mean probabilities lie between 0.6 and 1 (benchmarks/confidence.py)."""
+
+OBJECTIVES = ("f1", "em", "cover_em")
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One point of a grid and the run it was measured by."""
+
+    settings: Mapping[str, Any]
+    report: Report
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values: scores, and model calls and searches a question."""
+        n = max(1, len(self.report.rows))
+        usage = self.report.usage
+        return {
+            "settings": dict(self.settings),
+            "scores": scores_of(self.report),
+            "calls": usage.calls / n,
+            "searches": usage.searches / n,
+            "failed": len(self.report.failed),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """A grid's points in order, the ``best`` of them, and its ``gain`` over the method's defaults where they are a
+    point of the grid. The gain is measured where it was chosen, so it flatters: confirm it on other questions."""
+
+    method: str
+    objective: str
+    fixed: Mapping[str, Any]
+    points: Sequence[Point]
+    best: Point
+    gain: Difference | None
+
+    @property
+    def file(self) -> dict[str, Any]:
+        """What a settings file holds: the method, its settings, where they were fitted and what they scored there."""
+        report = self.best.report
+        return {
+            "method": self.method,
+            "settings": {**self.fixed, **self.best.settings},
+            "fitted_on": {"dataset": report.dataset, "questions": len(report.rows), "lm": report.lm},
+            "scores": scores_of(report),
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values: those of ``file`` and the whole grid."""
+        gain = self.gain.to_dict() if self.gain else None
+        grid = [point.to_dict() for point in self.points]
+        return {**self.file, "objective": self.objective, "gain": gain, "grid": grid}
+
+
+def tune(
+    method: str,
+    grid: Mapping[str, Sequence[Any]],
+    dataset: str | Path | Sequence[Question],
+    corpus: Source | None = None,
+    lm: LM = "pocket",
+    *,
+    objective: str = "f1",
+    work: str | Path | None = None,
+    limit: int | None = None,
+    concurrency: int = CONCURRENCY,
+    skip_bad: bool = False,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Tuned:
+    """Run a method at every point of a grid of its settings and choose the point of best ``objective``.
+
+    Of equally good points the one with the fewest model calls is best, then the first. A named model's replies are
+    cached, so a call that several points share is made once. ``work``: a folder with a run's folder for each point; the
+    same command goes on there where it was stopped. ``options``: those of ``Pipeline`` and the method's other settings.
+
+    Raises:
+        UsageError: a setting, value or option does not fit; found before the first call.
+        PolyhopError: at every point a question failed, so that none can be compared.
+    """
+    if objective not in OBJECTIVES:
+        raise UnknownName("objective", objective, OBJECTIVES)
+    fixed, points = _checked(method, grid, options)
+    questions = read_questions(dataset, skip_bad=skip_bad) if isinstance(dataset, (str, Path)) else dataset
+    questions = list(questions)[:limit]
+    if not questions or not all(question.answers for question in questions):
+        raise UsageError("tuning needs questions, and a gold answer for each")
+    common: dict[str, Any] = {**options, "limit": limit, "concurrency": concurrency, "skip_bad": skip_bad}
+    reports = []
+    for number, point in enumerate(points):
+        out = Path(work) / folder_name(point) if work is not None else None
+        told = after(progress, number * len(questions), len(points) * len(questions))
+        reports.append(evaluate(dataset, corpus, method, lm, out=out, progress=told, **{**common, **point}))
+    measured = [Point(point, report) for point, report in zip(points, reports, strict=True)]
+    best = _best(measured, objective)
+    return Tuned(method, objective, fixed, measured, best, _gain(method, measured, best, objective))
+
+
+def scores_of(report: Report) -> dict[str, float]:
+    """The answer metrics of a run, each a mean, 0 to 1."""
+    return {name: report.metrics[name].value for name in OBJECTIVES if name in report.metrics}
+
+
+def _checked(
+    method: str, grid: Mapping[str, Sequence[Any]], options: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The settings that stay as given, typed, and the grid's points, typed, each once."""
+    known = method_named(method)
+    if both := sorted(grid.keys() & options.keys()):
+        raise UsageError(f"{both[0]} is what is tuned: it cannot be given a value of its own")
+    given = {name: value for name, value in options.items() if name in known.settings}
+    fixed = {name: value for name, value in known.resolve(given).items() if name in given}
+    points = []
+    for chosen in combinations(grid):
+        typed = known.resolve({**given, **chosen})
+        if (point := {name: typed[name] for name in chosen}) not in points:
+            points.append(point)
+    return fixed, points
+
+
+def _best(points: Sequence[Point], objective: str) -> Point:
+    whole = [point for point in points if not point.report.failed]
+    if not whole:
+        name, why = next(iter(points[0].report.failed.items()))
+        raise PolyhopError(f"at every point of the grid a question failed; the first, {name}: {why}")
+    return max(whole, key=lambda p: (p.report.metrics[objective].value, -p.report.usage.calls))
+
+
+def _gain(method: str, points: Sequence[Point], best: Point, objective: str) -> Difference | None:
+    defaults = method_named(method).settings
+    usual = next((p for p in points if all(defaults[name].default == v for name, v in p.settings.items())), None)
+    if usual is None or usual.report.failed:
+        return None
+    return compare(usual.report, best.report).metrics[objective]

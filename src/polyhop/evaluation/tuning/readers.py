@@ -1,0 +1,154 @@
+"""Fitting a reader's threshold θ: how sure it is where a passage answers the question, and where it does not."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from polyhop.errors import UsageError
+from polyhop.evaluation.calibration import Threshold, auroc, best_threshold, threshold
+from polyhop.evaluation.runner import Progress
+from polyhop.pipeline import LoopThread
+from polyhop.readers import AskingReader, Reader, open_reader, spans_of, threshold_of
+from polyhop.retrieval import open_plain_retriever
+from polyhop.retrieval.index import Index
+from polyhop.text import normalise
+from polyhop.types import Passage, Question, Read
+
+_REFERENCE = re.compile(r"#([1-9][0-9]?)(?![0-9])")
+_VERDICTS = frozenset({"yes", "no", "noanswer"})
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderFit:
+    """A reader's threshold, fitted. ``cases`` (question, passage) pairs, ``right`` of which hold the answer;
+    ``left_out`` questions have no gold answer that can stand in a passage (none at all, or yes and no). A written step
+    counts as a question."""
+
+    reader: str
+    fitted: Threshold
+    default: Threshold
+    auroc: float | None
+    questions: int
+    left_out: int
+    cases: int
+    right: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        plain = {name: getattr(self, name) for name in self.__slots__}
+        return {**plain, "fitted": self.fitted.to_dict(), "default": self.default.to_dict()}
+
+
+def fit_reader(
+    questions: Sequence[Question],
+    index: Index,
+    reader: str | Reader | Read = "pocket",
+    *,
+    retriever: str = "bm25",
+    k: int = 5,
+    progress: Progress | None = None,
+) -> ReaderFit:
+    """The threshold θ at which ``confidence > θ`` best tells, by F1, whether a passage answers the question.
+
+    A question with written steps is asked step by step, as a method would, each with the answers before it filled in.
+    Read one by one are each question's gold passages and the retriever's first ``k`` hits. A passage answers when a
+    gold answer stands in its title or text, normalised, as whole words. Where a reader sees no answer, no θ takes it.
+
+    Raises:
+        UsageError: no question can be judged, no passage answers, or the reader sees an answer nowhere.
+    """
+    opened = open_reader(reader) if isinstance(reader, str) else reader
+    asked = [step for question in questions for step in steps_of(question)]
+    judged = [question for question in asked if _in_passages(question)]
+    thread = LoopThread()
+    try:
+        pairs = list(_pairs(judged, index, retriever, k))
+        confidence = thread.run(_confidences(opened, pairs, progress))
+    finally:
+        thread.stop()
+    right = [holds(passage, question.answers) for question, passage in pairs]
+    if (fitted := best_threshold(confidence, right)) is None:
+        why = "the reader saw no answer" if any(right) else "no gold answer stands"
+        raise UsageError(f"nothing to fit on: {why} in any of {len(pairs)} passages of {len(judged)} questions")
+    return ReaderFit(
+        reader=getattr(opened, "name", "of the caller's own"),
+        fitted=fitted,
+        default=threshold(threshold_of(opened), confidence, right),
+        auroc=auroc(confidence, right),
+        questions=len(judged),
+        left_out=len(asked) - len(judged),
+        cases=len(pairs),
+        right=sum(right),
+    )
+
+
+def steps_of(question: Question) -> list[Question]:
+    """The steps of a question as questions of their own, "#1" replaced by the first one's answer and so on; the
+    question alone where its steps lack a question or an answer.
+
+    >>> steps = [("Who made Emma?", "Jane Austen"), ("Where was #1 born?", "Steventon")]
+    >>> written = tuple({"question": question, "answer": answer} for question, answer in steps)
+    >>> [step.text for step in steps_of(Question("q", "Where was its maker born?", steps=written))]
+    ['Who made Emma?', 'Where was Jane Austen born?']
+    """
+    answers: list[str] = []
+    found: list[Question] = []
+    for number, step in enumerate(question.steps, 1):
+        match step:
+            case {"question": str() as text, "answer": str() as answer}:
+                text = _REFERENCE.sub(lambda ref: _nth(answers, int(ref[1])) or ref[0], text)
+                gold = (step["pid"],) if isinstance(step.get("pid"), str) else question.gold_ids
+                answers.append(answer)
+                found.append(
+                    replace(question, id=f"{question.id}/{number}", text=text, answers=(answer,), gold_ids=gold)
+                )
+            case _:
+                return [question]
+    return found or [question]
+
+
+def holds(passage: Passage, answers: Sequence[str]) -> bool:
+    """Whether an answer stands in a passage's title or text, normalised, as whole words.
+
+    >>> holds(Passage("1", "Oslo", "A party was held in Norway."), ["Art", "the norway"])
+    True
+    """
+    text = f" {normalise(f'{passage.title} {passage.text}')} "
+    return any(f" {gold} " in text for gold in map(normalise, answers) if gold)
+
+
+def _nth(answers: Sequence[str], number: int) -> str | None:
+    return answers[number - 1] if 1 <= number <= len(answers) else None
+
+
+def _in_passages(question: Question) -> bool:
+    answers = {normalise(answer) for answer in question.answers} - {""}
+    return bool(answers - _VERDICTS) and question.kind not in ("boolean", "fact", "long")
+
+
+def _pairs(questions: Sequence[Question], index: Index, retriever: str, k: int) -> Iterator[tuple[Question, Passage]]:
+    searcher = open_plain_retriever(retriever, index)
+    titles = {title for question in questions if not question.gold_ids for title in question.gold_titles}
+    titled = {passage.title: passage for passage in index.passages if passage.title in titles} if titles else {}
+    for question in questions:
+        by_id = [index.passages.by_id(name) for name in question.gold_ids]
+        gold = [passage for passage in by_id or map(titled.get, question.gold_titles) if passage is not None]
+        for passage in dict.fromkeys([*gold, *searcher.search(question.text, k)]):
+            yield question, passage
+
+
+async def _confidences(
+    reader: Reader | AskingReader | Read, pairs: Sequence[tuple[Question, Passage]], progress: Progress | None
+) -> list[float]:
+    found = []
+    for done, (question, passage) in enumerate(pairs, 1):
+        spans = [span for span in await spans_of(reader, question.text, [passage]) if span.answerable and span.text]
+        best = spans[0].confidence if spans else -math.inf
+        found.append(-math.inf if math.isnan(best) else best)
+        if progress:
+            progress(done, len(pairs))
+    return found
