@@ -117,7 +117,9 @@ def test_index_and_search(cli: Cli, corpus: Path, tmp_path: Path) -> None:
     assert "overwrite" in again.err
 
 
-@pytest.mark.parametrize("verb", [["methods"], ["methods", "tor"], ["prompts", "list"], ["prompts", "show", "tor.review"], ["doctor"]])
+@pytest.mark.parametrize(
+    "verb", [["methods"], ["methods", "tor"], ["prompts", "list"], ["prompts", "show", "tor.review"], ["doctor"]]
+)
 def test_listings(cli: Cli, verb: list[str]) -> None:
     told = cli(*verb)
     assert told.code == 0

@@ -180,6 +180,8 @@ def test_checkpoints_that_cannot_be_opened_are_errors(copied: Path, tmp_path: Pa
         open_encoder(given)
     with pytest.raises(DataError, match="no such folder"):
         open_encoder(f"{tmp_path}/no/where?pooling=mean&normalise=true")
+    with pytest.raises(DataError, match="no such folder"):
+        open_encoder("/nowhere?pooling=mean&normalise=true")
     decoder = tiny.make(tmp_path / "t5", "t5")
     (decoder / "model.safetensors").write_bytes((kit.make(tmp_path / "b") / "model.safetensors").read_bytes())
     with pytest.raises(UsageError, match=r"weights, .* one: it is no encoder"):

@@ -146,8 +146,8 @@ _BRIEF: Mapping[str, str] = {
     "em": "EM",
     "f1": "F1",
     "cover_em": "cover-EM",
-    "recall_mean@5": "R@5",
-    "recall_all@5": "all@5",
+    "recall_mean@5": "recall@5",
+    "recall_all@5": "R@5",
 }
 
 

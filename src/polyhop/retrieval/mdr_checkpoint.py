@@ -33,8 +33,11 @@ SHARED, QUESTIONS, PASSAGES = "encoder", "q_encoder", "doc_encoder"
 _PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl")
 
 CONVERT = """\
-import torch; from safetensors.torch import save_file
-save_file({{k: v.clone() for k, v in torch.load("{0}", "cpu", weights_only=True).items()}}, "{1}.safetensors")"""
+import torch
+from safetensors.torch import save_file
+
+weights = torch.load("{0}", "cpu", weights_only=True)
+save_file({{name: weight.clone() for name, weight in weights.items()}}, "{1}.safetensors")"""
 """What its user runs to make safetensors of a released file."""
 
 

@@ -6,6 +6,7 @@ Weights are read from safetensors alone, and no code that comes with a checkpoin
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
@@ -19,6 +20,8 @@ from polyhop.retrieval.encoders.families import recipe_of
 from polyhop.retrieval.encoders.layers import read_layer
 
 Dtype: TypeAlias = Literal["float32", "float16", "bfloat16"]
+
+_HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 _WITH_OFFSET = ("roberta", "xlm-roberta", "camembert", "mpnet")
 """Types whose positions begin behind the padding's."""
@@ -54,7 +57,7 @@ class TransformersEncoder(Pooled):
         folder = Path(path_or_name).expanduser()
         self._local = bool(path_or_name) and folder.is_dir()
         self._source = str(folder) if self._local else path_or_name
-        if not path_or_name or (not self._local and path_or_name.count("/") > 1):
+        if not self._local and not _HUB_NAME.fullmatch(path_or_name):
             raise DataError(f"{name}: no such folder; give that of a checkpoint, or a name on the Hugging Face hub")
         self._torch, self._transformers = (load(module, "hf", name) for module in ("torch", "transformers"))
         super().__init__(name, recipe_of(name, path_or_name, recipe, self._read), batch_size)
