@@ -519,6 +519,10 @@ def test_the_verb_prints_one_table_and_goes_on(tmp_path: Path) -> None:
         assert name in first.stdout
     assert "calls asked" in first.stdout
     assert "runs kept in" in first.stderr
+    page = (out / "sweep.html").read_text()
+    assert "<svg" in page
+    for name in ("base", "expansion=direct", "fusion=paragraph"):
+        assert name in page
     again = run(app, ["sweep", str(path), "--out", str(out), "--json"])
     held = json.loads(again.stdout)
     assert held["points"][0]["name"] == "base"

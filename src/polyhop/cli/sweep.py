@@ -14,13 +14,17 @@ from polyhop.cli import show as draw
 from polyhop.cli import tables
 from polyhop.cli.ask import say
 from polyhop.cli.data import read
+from polyhop.cli.forms import put
 from polyhop.cli.progress import Watched
 from polyhop.cli.report import tell_unscored
 from polyhop.cli.tune import resumable
 from polyhop.errors import UsageError
+from polyhop.evaluation.pages.page import page
 from polyhop.evaluation.sweep import Swept, calls_of, sweep
 from polyhop.evaluation.sweep_estimate import Cost, Estimate, estimate
 from polyhop.evaluation.sweep_plan import read_plan
+
+PAGE = "sweep.html"
 
 _LEFT_OUT = ("in a row", "searches", "seconds")
 """Costs that depend on what was there already; a run's own report tells them."""
@@ -45,7 +49,7 @@ def run_sweep(file: Path, out: Path | None, dry_run: bool, sample: int, price: s
 
 
 def finish(swept: Swept, out: Path, as_json: bool) -> None:
-    """Print a sweep's table and what sharing saved; exit 1 if a question failed."""
+    """Print a sweep's table and what sharing saved, write its page with the plots; exit 1 if a question failed."""
     if as_json:
         draw.print_json(swept.to_dict())
     else:
@@ -53,6 +57,7 @@ def finish(swept: Swept, out: Path, as_json: bool) -> None:
     for report in list(swept.reports.values())[:1]:
         tell_unscored(report)
     say(f"runs kept in {out}; polyhop report {out}/*/ tells more of them")
+    put(page({str(out / name): report for name, report in swept.reports.items()}), out / PAGE)
     if failed := {name: len(report.failed) for name, report in swept.reports.items() if report.failed}:
         told = ", ".join(f"{count} of {name}" for name, count in failed.items())
         say(f"questions failed: {told}; the same command tries them again")
