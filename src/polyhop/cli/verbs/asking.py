@@ -1,0 +1,187 @@
+"""Asking and measuring: one question, or a dataset's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from polyhop.cli import options as opt
+
+app = typer.Typer()
+
+
+@app.command()
+def demo(
+    method: opt.Method = "tor",
+    lm: opt.Lm = "pocket",
+    concurrency: opt.Concurrency = 8,
+    as_json: opt.Json = False,
+) -> None:
+    """Answer three questions with their reasoning, then measure all. Questions and corpus ship inside."""
+    from polyhop.cli.demo import run_demo
+
+    run_demo(method, lm, concurrency, as_json)
+
+
+@app.command()
+def ask(
+    question: Annotated[str, typer.Argument(help="The question, in quotes.")],
+    corpus: opt.CorpusPath = None,
+    method: opt.Method = "tor",
+    lm: opt.Lm = "pocket",
+    lm_for: opt.LmFor = None,
+    retriever: opt.MethodRetriever = None,
+    rerank: opt.Rerank = None,
+    reader: opt.Reader = "pocket",
+    settings: opt.Settings = None,
+    set_from: opt.SetFrom = None,
+    show: Annotated[str | None, opt.option(help="'trace' draws how the answer was found.")] = None,
+    prompts: opt.Prompts = None,
+    rendering: opt.Rendering = "text",
+    cache: opt.Cache = None,
+    max_calls: opt.MaxCalls = None,
+    max_tokens: opt.MaxTokens = None,
+    max_seconds: opt.MaxSeconds = None,
+    max_cost: opt.MaxCost = None,
+    price: opt.Price = None,
+    abstain_below: opt.Abstain = None,
+    seed: opt.Seed = None,
+    max_concurrency: opt.MaxConcurrency = None,
+    requests_per_minute: opt.Rpm = None,
+    tokens_per_minute: opt.Tpm = None,
+    timeout: opt.Timeout = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Answer one question over a corpus, with citations."""
+    from polyhop.cli.ask import run_ask
+
+    arguments = opt.pipeline_arguments(locals())
+    run_ask(question, corpus, method, arguments, show, as_json)
+
+
+@app.command()
+def run(
+    dataset: Annotated[
+        Path, opt.option(help="Questions in any known format, hf:DATASET[:SPLIT], or 'demo'; 'polyhop data' tells.")
+    ],
+    corpus: opt.CorpusPath = None,
+    method: opt.Methods = "tor",
+    lm: opt.Lm = "pocket",
+    lm_for: opt.LmFor = None,
+    retriever: opt.MethodRetriever = None,
+    rerank: opt.Rerank = None,
+    reader: opt.Reader = "pocket",
+    settings: opt.Settings = None,
+    set_from: opt.SetFrom = None,
+    setup: opt.Setup = None,
+    out: Annotated[Path | None, opt.option(help="The run's folder; the same command again goes on there.")] = None,
+    limit: opt.Limit = None,
+    concurrency: opt.Concurrency = 16,
+    skip_bad: opt.SkipBad = False,
+    form: opt.DatasetFormat = None,
+    metrics: opt.Metrics = None,
+    repeat: Annotated[
+        int, opt.option(min=1, help="Run so often, with the seeds SEED, SEED + 1, …; OUT/seed-K holds each.")
+    ] = 1,
+    prompts: opt.Prompts = None,
+    rendering: opt.Rendering = "text",
+    cache: opt.Cache = None,
+    max_calls: opt.MaxCalls = None,
+    max_tokens: opt.MaxTokens = None,
+    max_seconds: opt.MaxSeconds = None,
+    max_cost: opt.MaxCost = None,
+    price: opt.Price = None,
+    abstain_below: opt.Abstain = None,
+    seed: opt.Seed = None,
+    max_concurrency: opt.MaxConcurrency = None,
+    requests_per_minute: opt.Rpm = None,
+    tokens_per_minute: opt.Tpm = None,
+    timeout: opt.Timeout = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Run a method, or several, over a dataset and measure it."""
+    from polyhop.cli.run import run_run
+
+    arguments = opt.pipeline_arguments(locals())
+    run_run(
+        dataset, corpus, method, arguments, out, limit, concurrency, skip_bad, metrics, form, repeat, setup, as_json
+    )
+
+
+@app.command()
+def sweep(
+    file: Annotated[Path, typer.Argument(help="The sweep, a TOML file: [run], [[grid]] and [[point]].")],
+    out: Annotated[
+        Path | None, opt.option(help="A folder with a run's folder for each point; the same command goes on there.")
+    ] = None,
+    dry_run: Annotated[bool, opt.option("--dry-run", help="Estimate calls, tokens and money; ask nothing.")] = False,
+    sample: Annotated[int, opt.option(min=1, help="Questions that pocket answers for the estimate of --dry-run.")] = 5,
+    price: opt.Price = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Run methods at many settings and show one table. Only what differs is asked."""
+    from polyhop.cli.sweep import run_sweep
+
+    run_sweep(file, out, dry_run, sample, price, as_json)
+
+
+@app.command("reproduce")
+def reproduce_(
+    key: Annotated[
+        str, typer.Argument(metavar="list|KEY", help="'list' shows every recipe; a key, as tor/table2, runs it.")
+    ],
+    data: Annotated[
+        Path | None,
+        opt.option(help="A folder with one for each benchmark: hotpotqa/dev.jsonl, hotpotqa/corpus.jsonl."),
+    ] = None,
+    dataset: Annotated[
+        list[str] | None,
+        opt.option(metavar="NAME=FILE", help="A benchmark's questions, NAME/train=FILE too; repeatable."),
+    ] = None,
+    corpus: Annotated[
+        list[str] | None, opt.option(metavar="NAME=FILE", help="A benchmark's corpus or index folder; repeatable.")
+    ] = None,
+    lm: opt.Lm = "pocket",
+    lm_for: Annotated[
+        list[str] | None,
+        opt.option("--lm-for", metavar="NAME=LM", help="Another model for one the paper names, as GPT-4; repeatable."),
+    ] = None,
+    retriever: opt.MethodRetriever = None,
+    reader: opt.Reader = "pocket",
+    checkpoint: Annotated[
+        list[str] | None, opt.option(metavar="ROW=RETRIEVER", help="What runs a trained row, as MDR=mdr:FOLDER.")
+    ] = None,
+    instructions: Annotated[
+        Path | None, opt.option(help="PromptRank's instructions, one a line, the best first; by default ours.")
+    ] = None,
+    out: Annotated[
+        Path | None, opt.option(help="A folder for runs and table; the same command again goes on there.")
+    ] = None,
+    limit: opt.Limit = None,
+    repeat: Annotated[
+        int | None, opt.option(min=1, help="Runs where the paper has several; by default as many as it has.")
+    ] = None,
+    concurrency: opt.Concurrency = 16,
+    skip_bad: opt.SkipBad = False,
+    prompts: opt.Prompts = None,
+    rendering: opt.Rendering = "text",
+    cache: opt.Cache = None,
+    max_calls: opt.MaxCalls = None,
+    max_concurrency: opt.MaxConcurrency = None,
+    requests_per_minute: opt.Rpm = None,
+    tokens_per_minute: opt.Tpm = None,
+    timeout: opt.Timeout = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Run a table of the five papers, their numbers beside ours. 'list' shows all of them."""
+    from polyhop.cli.reproduce import LIST, run_list, run_reproduce
+
+    if key == LIST:
+        run_list(as_json)
+        return
+    arguments = opt.pipeline_arguments({**locals(), "lm_for": None, "settings": None})
+    limits = {"limit": limit, "repeat": repeat, "concurrency": concurrency, "skip_bad": skip_bad}
+    arguments |= {**limits, "instructions": instructions}
+    run_reproduce(key, data, dataset, corpus, lm_for, checkpoint, arguments, out, as_json)

@@ -1,0 +1,69 @@
+"""What finished runs found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from polyhop.cli import options as opt
+
+app = typer.Typer()
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs, finished or under way.")],
+    form: Annotated[
+        str | None,
+        opt.option("--format", help="table, markdown, latex, csv, json or html; by default --out's, else table."),
+    ] = None,
+    out: Annotated[Path | None, opt.option(help="Write it to this file: .md, .tex, .csv, .json or .html.")] = None,
+    traces: Annotated[
+        int, opt.option(min=0, help="Of how many questions a page (html) holds the traces, wrong answers first.")
+    ] = 100,
+    by: Annotated[
+        str | None, opt.option(help="Group the questions by 'type', 'hops' or a statistic of the first run.")
+    ] = None,
+    metrics: opt.Metrics = None,
+    dataset: Annotated[
+        Path | None, opt.option(help="Score anew by this file's gold, such as one with more aliases.")
+    ] = None,
+    judge: Annotated[
+        str | None, opt.option(metavar="LM", help="Also let this model judge the answers; verdicts are kept.")
+    ] = None,
+    concurrency: opt.Concurrency = 16,
+    prompts: opt.Prompts = None,
+    rendering: opt.Rendering = "text",
+    cache: opt.Cache = None,
+    conditions: opt.Where = None,
+    price: opt.Price = None,
+    frontier: Annotated[
+        str | None, opt.option(help="Which runs no other beats at no more calls, tokens, money or seconds.")
+    ] = None,
+    metric: Annotated[str, opt.option(help="What --frontier weighs against the cost.")] = "f1",
+) -> None:
+    """Show what runs found and cost. Nothing is asked of a model but a judge."""
+    from polyhop.cli.report import run_report
+
+    options = {"concurrency": concurrency, "prompts": prompts, "rendering": rendering, "cache": cache}
+    judging = {"lm": judge, **options} if judge else None
+    scoring = {"metrics": metrics, "dataset": dataset}
+    run_report(runs, form, by, conditions or [], price, frontier, metric, scoring, judging, out, traces)
+
+
+@app.command()
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs over the same questions, the baseline first.")],
+    conditions: opt.Where = None,
+    metric: Annotated[
+        str | None,
+        opt.option(help="Metrics to compare, with commas between: p is corrected for these; by default all shown."),
+    ] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Compare runs with the first one, question by question. Tells how far they agree, too."""
+    from polyhop.cli.report import run_compare
+
+    run_compare(runs, conditions or [], metric, as_json)

@@ -1,0 +1,110 @@
+"""``polyhop tune``: what papers leave open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from polyhop.cli import options as opt
+
+app = typer.Typer()
+tune_app = typer.Typer(help="Fit what papers leave open on labelled questions.", no_args_is_help=True)
+app.add_typer(tune_app, name="tune")
+
+
+@tune_app.command("reader")
+def tune_reader(
+    dataset: opt.Labelled,
+    corpus: opt.TunedCorpus,
+    reader: opt.Reader = "pocket",
+    retriever: opt.Retriever = "bm25",
+    k: Annotated[int, opt.option("-k", min=1, help="Hits a question that are read beside the gold passages.")] = 5,
+    limit: opt.Limit = None,
+    skip_bad: opt.SkipBad = False,
+    out: opt.SettingsOut = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Fit a reader's threshold. Above which confidence does a passage hold the answer?"""
+    from polyhop.cli.tune import run_tune_reader
+
+    run_tune_reader(dataset, corpus, reader, retriever, k, limit, skip_bad, out, as_json)
+
+
+@tune_app.command("ge")
+def tune_ge(
+    dataset: opt.Labelled,
+    corpus: opt.TunedCorpus,
+    lm: opt.Lm = "pocket",
+    lm_for: opt.LmFor = None,
+    retriever: opt.MethodRetriever = None,
+    rerank: opt.Rerank = None,
+    retrieve_below: Annotated[str | None, opt.option(help="Values to try, as 0.7,0.8,0.9.")] = None,
+    keep_above: Annotated[str | None, opt.option(help="Values to try, as 0.4,0.7.")] = None,
+    objective: Annotated[str, opt.option(help="f1, em or cover_em.")] = "f1",
+    settings: opt.Settings = None,
+    limit: opt.Limit = None,
+    out: opt.SettingsOut = None,
+    work: Annotated[
+        Path | None, opt.option(help="A folder with a run a point; the same command again goes on there.")
+    ] = None,
+    concurrency: opt.Concurrency = 16,
+    skip_bad: opt.SkipBad = False,
+    prompts: opt.Prompts = None,
+    rendering: opt.Rendering = "text",
+    seed: opt.Seed = None,
+    max_concurrency: opt.MaxConcurrency = None,
+    requests_per_minute: opt.Rpm = None,
+    tokens_per_minute: opt.Tpm = None,
+    timeout: opt.Timeout = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Fit when GE retrieves and which answers it keeps. A grid of retrieve_below and keep_above is tried."""
+    from polyhop.cli.tune import run_tune_ge
+
+    grid = {"retrieve_below": retrieve_below, "keep_above": keep_above}
+    search = {"limit": limit, "work": work, "concurrency": concurrency, "skip_bad": skip_bad, "objective": objective}
+    run_tune_ge(dataset, corpus, grid, {**opt.pipeline_arguments(locals()), **search}, out, as_json)
+
+
+@tune_app.command("promptrank")
+def tune_promptrank(
+    dataset: opt.Labelled,
+    corpus: opt.TunedCorpus,
+    lm: opt.Lm = "pocket",
+    lm_for: opt.LmFor = None,
+    retriever: opt.MethodRetriever = None,
+    instructions: Annotated[Path | None, opt.option(help="A file of instructions to try, one a line.")] = None,
+    generate: Annotated[int | None, opt.option(min=1, help="Have so many instructions written; 200 here.")] = None,
+    generator: Annotated[str | None, opt.option(help="What writes them, a T5 that fills gaps: hf:t5-base.")] = None,
+    temperatures: Annotated[str | None, opt.option(help="Values to try, as 1,1.2,1.4.")] = None,
+    demos: Annotated[int, opt.option(min=0, help="Also choose so many demonstrations, an even number.")] = 0,
+    reader: Annotated[str | None, opt.option(help="Also fit λ (path_weight) to this reader, as pocket.")] = None,
+    weights: Annotated[str | None, opt.option(help="Values of λ to try, as 0.8,0.9.")] = None,
+    objective: Annotated[str, opt.option(help="What λ is fitted by: f1 or em.")] = "f1",
+    settings: opt.Settings = None,
+    limit: Annotated[int, opt.option(min=1, help="Only so many questions: the first.")] = 128,
+    sample: Annotated[int | None, opt.option(help="Draw the questions at random by this seed instead.")] = None,
+    out: opt.SettingsOut = None,
+    work: Annotated[
+        Path | None, opt.option(help="A folder for what is measured; the same command again goes on there.")
+    ] = None,
+    concurrency: opt.Concurrency = 16,
+    skip_bad: opt.SkipBad = False,
+    prompts: opt.Prompts = None,
+    cache: opt.Cache = None,
+    max_concurrency: opt.MaxConcurrency = None,
+    requests_per_minute: opt.Rpm = None,
+    tokens_per_minute: opt.Tpm = None,
+    timeout: opt.Timeout = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Find the instruction and temperature that suit a model. By R@2; then demonstrations and λ where asked."""
+    from polyhop.cli.tune_promptrank import run_tune_promptrank
+
+    arguments = opt.pipeline_arguments({name: value for name, value in locals().items() if name != "reader"})
+    values = {"temperatures": temperatures, "weights": weights}
+    search = {"demos": demos, "reader": reader, "objective": objective, "limit": limit, "sample": sample, "work": work}
+    search |= {"concurrency": concurrency, "skip_bad": skip_bad}
+    run_tune_promptrank(dataset, corpus, instructions, generate, generator, values, arguments, search, out, as_json)
