@@ -20,9 +20,9 @@ from polyhop.data.corpora import open_corpus
 from polyhop.errors import DataError, LMError, PolyhopError, SettingError, UnknownName, UsageError
 from polyhop.evaluation.grid import combinations, folder_name
 from polyhop.evaluation.runner import evaluate
-from polyhop.evaluation.sweep import REPLIES, sweep
-from polyhop.evaluation.sweep_estimate import estimate
-from polyhop.evaluation.sweep_plan import Plan, read_plan
+from polyhop.evaluation.sweeps.estimate import estimate
+from polyhop.evaluation.sweeps.plan import Plan, read_plan
+from polyhop.evaluation.sweeps.sweep import REPLIES, sweep
 from polyhop.lm import names
 from polyhop.lm.cache import request_key
 from polyhop.lm.scripted import ScriptedLM
@@ -344,7 +344,7 @@ def test_a_named_model_is_opened_once_and_its_replies_kept_where_told(
         return opened[-1]
 
     monkeypatch.setattr(names, "_openers", {**names._openers, "served": opener})
-    monkeypatch.setattr("polyhop.evaluation.sweep.cache_folder", lambda: tmp_path / "usual")
+    monkeypatch.setattr("polyhop.evaluation.sweeps.sweep.cache_folder", lambda: tmp_path / "usual")
     file = tmp_path / "mine.sqlite"
     own = {} if cache is None else {"cache": str(file) if cache == "FILE" else cache}
     told = sweep(read_plan(tables(index, "served:m", timeout=2.0, **own)), tmp_path / "out").to_dict()

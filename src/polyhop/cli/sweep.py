@@ -20,9 +20,9 @@ from polyhop.cli.report import tell_unscored
 from polyhop.cli.tune import resumable
 from polyhop.errors import UsageError
 from polyhop.evaluation.pages.page import page
-from polyhop.evaluation.sweep import Swept, calls_of, sweep
-from polyhop.evaluation.sweep_estimate import Cost, Estimate, estimate
-from polyhop.evaluation.sweep_plan import read_plan
+from polyhop.evaluation.sweeps.estimate import Cost, Estimate, estimate
+from polyhop.evaluation.sweeps.plan import read_plan
+from polyhop.evaluation.sweeps.sweep import Swept, calls_of, sweep
 
 PAGE = "sweep.html"
 

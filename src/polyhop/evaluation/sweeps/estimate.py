@@ -14,8 +14,8 @@ from typing import Any
 
 from polyhop.errors import PolyhopError
 from polyhop.evaluation.runner import Progress, after, evaluate
-from polyhop.evaluation.sweep import REPLIES, opened
-from polyhop.evaluation.sweep_plan import Plan
+from polyhop.evaluation.sweeps.plan import Plan
+from polyhop.evaluation.sweeps.sweep import REPLIES, opened
 from polyhop.lm.base import Completion, Request, ScoreRequest, TokenScores
 from polyhop.lm.pocket import Pocket
 from polyhop.metrics import chosen

@@ -19,7 +19,7 @@ from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import Progress, after, evaluate
 from polyhop.evaluation.setups import settings_under
 from polyhop.evaluation.several import one_index
-from polyhop.evaluation.sweep_plan import OF_LM, Plan, Point
+from polyhop.evaluation.sweeps.plan import OF_LM, Plan, Point
 from polyhop.lm.base import LanguageModel
 from polyhop.lm.cache import CachedLM, CompletionCache
 from polyhop.lm.names import open_lm

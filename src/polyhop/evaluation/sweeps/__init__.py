@@ -1,0 +1,1 @@
+"""``polyhop sweep``: methods at many settings over the same questions, sharing what they ask."""
