@@ -339,7 +339,7 @@ def test_the_advice_on_pickles_works(
     for stem in ("q_encoder", "doc_encoder"):
         with pytest.raises(DataError) as raised:
             MDR(index, str(own))
-        advice = "\n".join(str(raised.value).splitlines()[-2:])
+        advice = "\n".join(str(raised.value).splitlines()[-len(CONVERT.splitlines()) :])
         assert advice == CONVERT.format(f"{stem}.pt", stem)
         exec(advice, {})  # noqa: S102 - what the message tells its reader to run
     assert MDR(index, str(own)).search(QUESTIONS[0], 9) == MDR(index, str(folder)).search(QUESTIONS[0], 9)
