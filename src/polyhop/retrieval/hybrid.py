@@ -105,8 +105,8 @@ def _by_rank(hits: Hits) -> dict[Passage, float]:
 
 def _by_score(hits: Hits) -> dict[Passage, float]:
     """Standard scores; 0 for all where all are alike."""
-    if not hits:
-        return {}
+    if len({score for _, score in hits}) < 2:  # a mean that rounds would make them differ from it
+        return dict.fromkeys((passage for passage, _ in hits), 0.0)
     mean = fsum(score for _, score in hits) / len(hits)
     deviation = sqrt(fsum((score - mean) ** 2 for _, score in hits) / len(hits))
     return {passage: (score - mean) / deviation if deviation else 0.0 for passage, score in hits}
