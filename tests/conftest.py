@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("steady", derandomize=True)
+settings.register_profile("exploring", print_blob=True)
+settings.load_profile(os.environ.get("POLYHOP_HYPOTHESIS", "steady"))
+"""The same examples in every run; others by ``POLYHOP_HYPOTHESIS=exploring``."""
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 """Samples of the benchmarks, where a checkout has them beside it."""
