@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from polyhop.data.corpora import open_corpus
-from polyhop.errors import UnknownName
+from polyhop.errors import UnknownName, UsageError
+from polyhop.pipeline import Pipeline
 from polyhop.retrieval import (
     Index,
     Retriever,
@@ -22,6 +23,7 @@ from polyhop.retrieval import (
     register_retriever,
     retrievers,
 )
+from polyhop.retrieval.base import ScoringRetriever
 from polyhop.retrieval.bm25 import BM25
 from polyhop.retrieval.tfidf import TfIdf
 from polyhop.types import Passage
@@ -50,6 +52,19 @@ class First:
         return self.index.links(passage)
 
 
+class Elsewhere(ScoringRetriever):
+    """The one passage of a place that is no index."""
+
+    def __init__(self, place: str) -> None:
+        self.name, self._place = f"elsewhere:{place}", place
+
+    def _scored(self, query: str, k: int) -> list[tuple[Passage, float]]:
+        return [(Passage(self._place, "", ""), 1.0)]
+
+    def links(self, passage: Passage) -> list[Passage]:
+        return []
+
+
 def test_ours_are_opened_by_name(index: Index) -> None:
     assert isinstance(open_retriever("bm25", index), BM25)
     assert isinstance(open_retriever("tfidf", index), TfIdf)
@@ -67,6 +82,18 @@ def test_a_registered_one_is_opened_by_its_name(index: Index, monkeypatch: pytes
     engine: Retriever = open_plain_retriever("first", index)
     assert [p.id for p in engine.search("anything", 3)] == ["1"]
     assert "first" in retrievers()
+
+
+def test_one_that_brings_its_corpus_needs_no_index(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_retrievers, "registered", dict(_retrievers.registered))
+    register_retriever("elsewhere:", brings_corpus=True)(lambda place: Elsewhere(place))
+    for given in (index, None):
+        assert open_plain_retriever("elsewhere:here", given).search("anything", 1) == [Passage("here", "", "")]
+    with Pipeline(method="one-r", retriever="elsewhere:here") as pipeline:
+        assert [p.id for p in pipeline.search("anything", 1)] == ["here"]
+    register_retriever("elsewhere:")(lambda index, place: Elsewhere(place))
+    with pytest.raises(UsageError, match="elsewhere:here searches a corpus: give one"):
+        open_retriever("elsewhere:here", None)
 
 
 def test_an_installed_packages_entry_point_is_opened_by_its_name(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:

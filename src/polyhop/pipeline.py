@@ -24,7 +24,7 @@ from polyhop.prices import Prices
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.readers import AskingReader, Reader, open_reader
 from polyhop.readers.base import span_reader
-from polyhop.retrieval import open_reranker, open_retriever
+from polyhop.retrieval import brings_corpus, open_reranker, open_retriever
 from polyhop.retrieval.base import AskingRetriever, Reranked, Reranker, Retriever
 from polyhop.retrieval.index import Index, index_for
 from polyhop.trace import Step
@@ -42,7 +42,8 @@ LOCAL = frozenset({"pocket", "scripted", "replay"})
 class Pipeline:
     """Everything one method needs to answer questions over one corpus.
 
-    ``corpus``: a file, folder, index folder, ``Corpus`` or passages; may be left out when ``retriever`` is a callable.
+    ``corpus``: a file, folder, index folder, ``Corpus`` or passages; may be left out when ``retriever`` is a callable
+    or brings its own.
     ``lm``: a name, a model object, or a mapping from role or task to either (``default`` for the rest).
     ``retriever``: a name, an object, or any ``(query, k) -> passages`` callable; by default the method's own start.
     ``rerank``: a name or a ``Reranker``, which chooses from the retriever's first hits, for any method.
@@ -224,6 +225,8 @@ def _open_retriever(
             )
         return (corpus if isinstance(corpus, Index) else None), retriever
     if corpus is None:
+        if brings_corpus(retriever):
+            return None, open_retriever(retriever, None)
         if "retriever" in needs:
             raise UsageError(f"{method} searches: give it a corpus (corpus=, --corpus) or a retriever of your own")
         return None, None

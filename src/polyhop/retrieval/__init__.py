@@ -17,6 +17,7 @@ __all__ = [
     "Index",
     "Reranker",
     "Retriever",
+    "brings_corpus",
     "build_index",
     "index_for",
     "open_index",
@@ -34,15 +35,24 @@ Factory: TypeAlias = "Callable[..., Retriever | AskingRetriever]"
 
 _retrievers: Named[Retriever | AskingRetriever] = Named("retriever", "polyhop.retrievers")
 _rerankers: Named[Reranker] = Named("reranker", "polyhop.rerankers")
+_bring_corpus: set[str] = set()
 
 
-def register_retriever(name: str) -> Callable[[AnyFactory], AnyFactory]:
+def register_retriever(name: str, *, brings_corpus: bool = False) -> Callable[[AnyFactory], AnyFactory]:
     """Decorate a class or function, called with an ``Index``, as the retriever ``name``; the latest of a name counts.
 
-    A name that ends in a colon is a prefix: ``mine:`` opens ``mine:FILE``, called with the index and ``FILE``. A
-    package does the same by an entry point ``name`` in the group ``polyhop.retrievers``.
+    A name that ends in a colon is a prefix: ``mine:`` opens ``mine:FILE``, called with the index and ``FILE``. One that
+    ``brings_corpus``, as an engine elsewhere does, is called without the index. A package does the same by an entry
+    point ``name`` in the group ``polyhop.retrievers``, over an index.
     """
+    (_bring_corpus.add if brings_corpus else _bring_corpus.discard)(name)
     return _retrievers.register(name)
+
+
+def brings_corpus(spec: str) -> bool:
+    """Whether the retriever of this name searches passages of its own, so that no corpus need be given."""
+    name, colon, _ = spec.partition(":")
+    return name + colon in _bring_corpus
 
 
 def retrievers() -> list[str]:
@@ -50,16 +60,21 @@ def retrievers() -> list[str]:
     return _retrievers.names()
 
 
-def open_retriever(spec: str, index: Index) -> Retriever | AskingRetriever:
-    """The retriever of a name over an index.
+def open_retriever(spec: str, index: Index | None) -> Retriever | AskingRetriever:
+    """The retriever of a name over an index, or over passages of its own.
 
     Raises:
         UnknownName: no retriever is called so; the message lists those that are.
+        UsageError: it needs an index and there is none.
     """
+    if brings_corpus(spec):
+        return _retrievers.open(spec)
+    if index is None:
+        raise UsageError(f"the retriever {spec} searches a corpus: give one (corpus=, --corpus)")
     return _retrievers.open(spec, index)
 
 
-def open_plain_retriever(spec: str, index: Index) -> Retriever:
+def open_plain_retriever(spec: str, index: Index | None) -> Retriever:
     """``open_retriever``, where no language model is at hand: one that asks a model is a ``UsageError``."""
     opened = open_retriever(spec, index)
     if isinstance(opened, AskingRetriever):

@@ -134,10 +134,8 @@ def links_of(retriever: object, passage: Passage) -> list[Passage]:
     return retriever.links(passage) if isinstance(retriever, Retriever | AskingRetriever) else []
 
 
-class OverIndex(ABC):
-    """A retriever over an index: what it finds follows from ``_scored``, its links are the index's."""
-
-    _index: Index
+class ScoringRetriever(ABC):
+    """A retriever that tells a score of each passage; all it finds follows from ``_scored``."""
 
     def search(self, query: str, k: int) -> list[Passage]:
         """The ``k`` best passages, best first; fewer where fewer match; [] for a query without a term.
@@ -155,10 +153,6 @@ class OverIndex(ABC):
         """``search``, each passage with its score."""
         return self.search_many_scored([query], k)[0]
 
-    def links(self, passage: Passage) -> list[Passage]:
-        """The passages this one links to: its corpus' hyperlinks, else the titles its text mentions."""
-        return self._index.links(passage)
-
     def search_many_scored(self, queries: Sequence[str], k: int) -> list[list[tuple[Passage, float]]]:
         """``search_many``, each passage with its score."""
         if k < 1:
@@ -170,3 +164,13 @@ class OverIndex(ABC):
 
     @abstractmethod
     def _scored(self, query: str, k: int) -> list[tuple[Passage, float]]: ...
+
+
+class OverIndex(ScoringRetriever):
+    """A retriever over an index, whose links are the index's."""
+
+    _index: Index
+
+    def links(self, passage: Passage) -> list[Passage]:
+        """The passages this one links to: its corpus' hyperlinks, else the titles its text mentions."""
+        return self._index.links(passage)

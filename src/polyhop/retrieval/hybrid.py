@@ -13,7 +13,7 @@ from math import fsum, isfinite, sqrt
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from polyhop.errors import SettingError, UsageError
-from polyhop.retrieval.base import OverIndex, Retriever, encoder_of
+from polyhop.retrieval.base import OverIndex, Retriever, ScoringRetriever, encoder_of
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Hybrid(OverIndex):
         if depth < 1:
             raise SettingError(f"depth={depth}: must be at least 1")
         for part, _ in parts:
-            if fusion == "zscore" and not isinstance(part, OverIndex):
+            if fusion == "zscore" and not isinstance(part, ScoringRetriever):
                 raise UsageError(f"{name}: {part.name} tells no scores, so it is fused by rank: hybrid:rrf:…")
         self.name, self.fusion, self.depth = name, fusion, depth
         self._index, self._parts = index, parts
@@ -74,7 +74,7 @@ class Hybrid(OverIndex):
         ]
 
     def _hits(self, part: Retriever, queries: Sequence[str], depth: int) -> Sequence[Hits]:
-        if isinstance(part, OverIndex):
+        if isinstance(part, ScoringRetriever):
             return part.search_many_scored(queries, depth)
         return [[(passage, 0.0) for passage in found] for found in part.search_many(queries, depth)]
 
