@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from polyhop.errors import DataError, MissingExtra, SettingError, UsageError
 from polyhop.extras import installed, load
 from polyhop.lm.hf.packing import pack
+from polyhop.lm.hf.t5 import quicken
 from polyhop.lm.hf.tokens import Tokens
 
 Dtype: TypeAlias = Literal["float32", "float16", "bfloat16"]
@@ -71,6 +72,7 @@ class Checkpoint:
             )
         model.to(self.device).eval()
         pack(model)
+        quicken(model)
         return model
 
     def _pretrained(self, kind: Any, **options: Any) -> Any:

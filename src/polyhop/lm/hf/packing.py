@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from polyhop.lm.hf.t5 import across
+
 _KINDS = ("t5", "gpt2", "llama")
 """Those whose layers use their weights through a call alone: tested."""
 _TOKENS = 512
@@ -20,16 +22,24 @@ def pack(model: Any) -> None:
     if not suits or not torch.backends.mkldnn.is_available():
         return
     tied = model.get_input_embeddings().weight
+    bare = [layer for attention in across(model) for layer in (attention.k, attention.v)]  # t5.py uses their weights
+    feeds = [feed for feed in model.modules() if hasattr(feed, "wi") and isinstance(feed.act, torch.nn.ReLU)]  # T5's
+    into_relu = [feed.wi for feed in feeds]
     with torch.no_grad():
         for layer in model.modules():
+            if layer in bare:
+                continue
             turned = type(layer).__name__ == "Conv1D"  # GPT-2's, a linear layer whose weight lies the other way
             if turned or type(layer) is torch.nn.Linear:
                 weight = layer.weight.T.contiguous() if turned else layer.weight
                 packed = torch.ops.mkldnn._reorder_linear_weight(weight, _TOKENS)
-                layer.forward = partial(_product, torch.ops.mkldnn._linear_pointwise, packed, layer.bias)
+                then = "relu" if layer in into_relu else "none"
+                layer.forward = partial(_product, torch.ops.mkldnn._linear_pointwise, packed, layer.bias, then)
                 if layer.weight is not tied:
                     layer.weight.data = layer.weight.new_empty(0)
+    for feed in feeds:
+        feed.act = torch.nn.Identity()
 
 
-def _product(linear: Any, weight: Any, bias: Any, inputs: Any) -> Any:
-    return linear(inputs, weight, bias, "none", [], "")
+def _product(linear: Any, weight: Any, bias: Any, then: str, inputs: Any) -> Any:
+    return linear(inputs, weight, bias, then, [], "")

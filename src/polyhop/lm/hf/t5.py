@@ -1,0 +1,101 @@
+"""T5's attention for scoring, where a long prompt is read for a few target tokens: the same numbers by fewer steps.
+
+The encoder's layers share one position bias; the mask of a batch is added to it once, not anew in every layer. Across
+from the decoder the prompt has far more tokens than the target: with q·(K x) = (Kᵀ q)·x and Σ a (V x) = V (Σ a x), the
+projections K and V are made of the target's tokens, and the prompt's are left as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
+
+Attended: TypeAlias = "tuple[Any, Any, None]"
+"""What a layer of attention gives: its output, the position bias for the next layer, and no weights."""
+
+
+def quicken(model: Any) -> None:
+    """Let the attention of a T5 model take these ways; any other model is left alone."""
+    for attention in _inside(model):
+        attention.forward = partial(_within, attention)
+    for attention in across(model):
+        attention.forward = partial(_across, attention, attention.forward)
+
+
+def across(model: Any) -> list[Any]:
+    """The attention by which the decoder's layers read the prompt; none where the model is no T5."""
+    return [block.layer[1].EncDecAttention for block in model.decoder.block] if _is_t5(model) else []
+
+
+def _inside(model: Any) -> list[Any]:
+    return [block.layer[0].SelfAttention for block in model.encoder.block] if _is_t5(model) else []
+
+
+def _is_t5(model: Any) -> bool:
+    return bool(model.config.model_type == "t5")
+
+
+def _within(attention: Any, states: Any, mask: Any = None, position_bias: Any = None, **_: Any) -> Attended:
+    """The encoder's, over ``states``: (batch, tokens, size). ``position_bias``, once made, holds the mask too."""
+    from torch.nn.functional import scaled_dot_product_attention
+
+    if position_bias is None:
+        length = states.shape[1]
+        bias = attention.compute_bias(length, length, device=states.device).contiguous()
+        position_bias = bias if mask is None else bias + _added(mask, bias.dtype)
+    heads = (*states.shape[:2], attention.n_heads, attention.key_value_proj_dim)
+    query, key, value = (
+        project(states).view(heads).transpose(1, 2) for project in (attention.q, attention.k, attention.v)
+    )
+    found = scaled_dot_product_attention(query, key, value, attn_mask=position_bias, scale=1.0)
+    return attention.o(found.transpose(1, 2).reshape(*states.shape[:2], -1)), position_bias, None
+
+
+def _across(
+    attention: Any,
+    plain: Callable[..., Attended],
+    states: Any,
+    mask: Any = None,
+    key_value_states: Any = None,
+    position_bias: Any = None,
+    past_key_values: Any = None,
+    **more: Any,
+) -> Attended:
+    """The decoder's: ``states``, (batch, targets, size), read a prompt's ``key_value_states``, (batch, tokens, size).
+
+    Writing keeps projected prompts from token to token, and goes the ``plain`` way, as do targets too long to gain.
+    """
+    import torch
+
+    (batch, targets, _), (_, tokens, size) = states.shape, key_value_states.shape
+    heads, width = attention.n_heads, attention.key_value_proj_dim
+    projected = tokens * heads * width * (size + targets)
+    unprojected = targets * heads * size * (width + tokens)
+    if past_key_values is not None or unprojected >= projected:
+        return plain(
+            states,
+            mask=mask,
+            key_value_states=key_value_states,
+            position_bias=position_bias,
+            past_key_values=past_key_values,
+            **more,
+        )
+    keys, values = (layer.weight.view(heads, width, size) for layer in (attention.k, attention.v))
+    query = attention.q(states).view(batch * targets, heads, width).transpose(0, 1)
+    query = torch.bmm(query, keys).view(heads, batch, targets, size).transpose(0, 1)
+    scores = torch.bmm(query.reshape(batch, heads * targets, size), key_value_states.transpose(1, 2))
+    if mask is not None:
+        scores += _added(mask, scores.dtype)[:, 0, :1]  # alike for every head and target
+    found = torch.bmm(scores.softmax(-1), key_value_states).view(batch, heads, targets, size).transpose(0, 1)
+    found = torch.bmm(found.reshape(heads, batch * targets, size), values.transpose(1, 2))
+    return attention.o(found.transpose(0, 1).reshape(batch, targets, heads * width)), position_bias, None
+
+
+def _added(mask: Any, dtype: Any) -> Any:
+    """A mask as what is added to scores, be it so already or true where tokens may be seen."""
+    import torch
+
+    if mask.dtype != torch.bool:
+        return mask
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, torch.finfo(dtype).min)
