@@ -94,7 +94,7 @@ def test_an_index_without_passages_encoded_tells_nothing_of_vectors(tmp_path: Pa
     assert vectors.encodings(fresh) == []
     Dense(fresh, WordEncoder())
     assert vectors.encodings(fresh) == [{"encoder": "dense:words", "size": 32, "passages": 9}]
-    (folder,) = fresh.folder.glob("vectors-*[0-9a-f]")
+    (folder,) = fresh.state.glob("vectors-*[0-9a-f]")
     (folder / "vectors").write_bytes(b"")
     with pytest.raises(IndexFolderError, match="truncated or damaged"):
         vectors.encodings(fresh)
@@ -176,7 +176,7 @@ def test_a_pipeline_answers_over_it(dense: Dense) -> None:
 
 def build(corpus: Path, out: Path, **other: Any) -> None:
     told = {"stem": True, "keep_stop_words": False, "links": "titles", "overwrite": False, **other}
-    cli_corpora.run_build(corpus, out, dense="words", skip_bad=False, as_json=False, **told)
+    cli_corpora.run_build(open_corpus(corpus), out, dense="words", **{"dense_index": "auto", **told}, as_json=False)
 
 
 def test_an_index_is_built_with_vectors_and_goes_on_after_a_stop(

@@ -1,0 +1,282 @@
+"""From a laptop to Wikipedia: what an index of any size takes, measured where it can be and told by formula beyond.
+
+    python -m benchmarks.scale sparse [--passages 5000000] [--check]
+    python -m benchmarks.scale dense [--rows 500000 1000000] [--size 768] [--to 21000000]
+
+``sparse`` indexes a file of synthetic passages (those of ``benchmarks/bm25.py``) and serves it, each in a process of
+its own: seconds, peak memory, size on disk, seconds to the first hit, and milliseconds a query of 15 words, its 10
+hits' texts read. Memory while serving is what the process holds, the mapped pages it has touched among it. With
+``--check`` the exit status is 1 when building takes 1.5 GB, serving 500 MB, or half of the queries 10 ms.
+
+``dense`` makes ``ivf-rabitq`` over vectors of one cloud without clusters (``benchmarks/dense.py``'s ``falling``), with
+each number of ROWS. The unit costs of the first foretell the second, beside what was measured; those of the last
+foretell ``--to`` vectors. The formulas are the functions of this file:
+
+- disk: 2 bytes a number for the vectors, and the index;
+- memory: the index, ``size / 8`` bytes of code a vector and some for its number and factors, and the lists' centres;
+- build: each vector is turned, which takes size² products, and compared with every list's centre;
+- search: the centres are compared with the query, codes of the lists read are compared, and some vectors multiplied
+  again. Between as many lists (what is near is in few of them) and as large a share of them lies what a larger
+  collection needs for the same recall; both are told. Read from a cold disk, each vector that is multiplied again costs
+  a page more (``--page-us``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+from benchmarks.bm25 import HITS, Synthetic, size_of
+from benchmarks.dense import drawn
+
+from polyhop.data.corpora import open_corpus
+from polyhop.retrieval.approximate import Approximate, fill, lists_of
+from polyhop.retrieval.bm25 import BM25
+from polyhop.retrieval.index import build_index, open_index
+
+BUILD_MB, SERVE_MB, HALF_MS = 1536, 500, 10.0
+MB = 2**20
+
+SPARSE_FIXED_MB, SPARSE_BYTES_A_PASSAGE = 400, 110
+"""Memory of a build: the writer's, and ids and titles of the passages (``retrieval/index.py``)."""
+
+
+class Made(NamedTuple):
+    """A dense index as it was made: of ``rows`` vectors of ``size`` numbers, in ``lists`` of which ``probes`` are read
+    and ``again`` vectors multiplied again; ``held`` bytes, ``build`` and ``search`` seconds of CPU; its ``recall``."""
+
+    rows: int
+    size: int
+    lists: int
+    probes: int
+    again: int
+    held: int
+    build: float
+    search: float
+    recall: float
+
+
+class Foretold(NamedTuple):
+    """What an index of so many vectors takes: bytes, and seconds of CPU."""
+
+    disk: float
+    memory: float
+    build: float
+    search_as_many: float
+    search_as_large: float
+
+
+def sparse_build_mb(passages: int) -> float:
+    """Peak memory of building a sparse index, by formula.
+
+    >>> round(sparse_build_mb(21_000_000))
+    2603
+    """
+    return SPARSE_FIXED_MB + SPARSE_BYTES_A_PASSAGE * passages / MB
+
+
+def building(rows: int, size: int, lists: int) -> float:
+    """Products of making an index: every vector is turned, and compared with every list's centre."""
+    return float(rows) * size * (size + lists)
+
+
+def searching(rows: int, size: int, lists: int, probes: int, again: int) -> float:
+    """Bits compared and products made for a query, a product counted as the 16 bits it reads: the query is turned and
+    compared with the centres, the codes of some lists are compared with it, some vectors multiplied again."""
+    return size * (16.0 * (size + lists + again) + probes * rows / lists)
+
+
+def held(rows: int, size: int, lists: int, a_vector: float) -> float:
+    """Bytes of an index: ``a_vector`` beside its code of a bit a number, the centres, and the matrix that turns."""
+    return rows * (size / 8 + a_vector) + 4.0 * size * (lists + size)
+
+
+def foretold(made: Made, rows: int) -> Foretold:
+    """What an index of ``rows`` vectors takes, by the unit costs of one that was made.
+
+    >>> made = Made(1000, 64, 32, 4, 100, 1000 * (8 + 16) + 4 * 64 * 96, 2.0, 0.001, 0.95)
+    >>> told = foretold(made, 1000)
+    >>> (told.disk - told.memory) / 1000, told.memory == made.held, told.build, told.search_as_many
+    (128.0, True, 2.0, 0.001)
+    """
+    size, lists = made.size, lists_of(rows)
+    a_vector = (made.held - held(made.rows, size, made.lists, 0)) / made.rows
+    memory = held(rows, size, lists, a_vector)
+    a_product = made.build / building(made.rows, size, made.lists)
+    a_bit = made.search / searching(made.rows, size, made.lists, made.probes, made.again)
+    as_large = max(made.probes, round(made.probes * lists / made.lists))
+    return Foretold(
+        disk=2.0 * rows * size + memory,
+        memory=memory,
+        build=a_product * building(rows, size, lists),
+        search_as_many=a_bit * searching(rows, size, lists, made.probes, made.again),
+        search_as_large=a_bit * searching(rows, size, lists, as_large, made.again),
+    )
+
+
+# --- sparse -------------------------------------------------------------------------------------------------------
+
+
+def sparse(passages: int) -> list[str]:
+    """Print the table; the bars that were missed."""
+    with tempfile.TemporaryDirectory(prefix="polyhop-scale-") as name:
+        folder = Path(name)
+        with (folder / "corpus.jsonl").open("wb", buffering=MB) as stream:
+            for passage in Synthetic(passages):
+                stream.write(orjson.dumps({"id": passage.id, "title": passage.title, "text": passage.text}) + b"\n")
+        built = apart("build", passages, folder)
+        served = apart("serve", passages, folder)
+    print(f"{passages:,} passages, {served['corpus']:.0f} MB of JSON lines")
+    print(
+        f"  build        {built['seconds']:8.0f} s      peak {built['peak']:6.0f} MB   on disk {built['size']:.0f} MB"
+    )
+    print(
+        f"  by formula   {'':10}      peak {sparse_build_mb(passages):6.0f} MB   21M: {sparse_build_mb(21_000_000):.0f}"
+    )
+    print(f"  first hit    {served['first']:8.2f} s      from opening the folder, links and all")
+    print(
+        f"  serving      {served['p50']:8.2f} ms p50  {served['p99']:6.2f} ms p99   "
+        f"{served['held']:.0f} MB of its own, {served['resident']:.0f} MB with the mapped pages touched"
+    )
+    bars = (
+        ("peak", built["peak"], BUILD_MB),
+        ("serving", served["resident"], SERVE_MB),
+        ("p50", served["p50"], HALF_MS),
+    )
+    return [f"{what}: {value:.1f}, the bar is {bar}" for what, value, bar in bars if value >= bar]
+
+
+def apart(what: str, passages: int, folder: Path) -> dict[str, float]:
+    """``build`` or ``serve`` in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.scale", what, "--passages", str(passages), "--folder", str(folder)]
+    told: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return told
+
+
+def build(folder: Path) -> dict[str, float]:
+    """Build the index, links and all."""
+    begun = time.perf_counter()
+    build_index(open_corpus(folder / "corpus.jsonl"), folder / "index")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"seconds": time.perf_counter() - begun, "peak": peak, "size": size_of(folder / "index")}
+
+
+def serve(folder: Path, passages: int) -> dict[str, float]:
+    """Open the index, and search it."""
+    queries = Synthetic(passages).queries(1000)
+    begun = time.perf_counter()
+    engine = BM25(open_index(folder / "index"))
+    engine.search(queries[0], HITS)
+    first = time.perf_counter() - begun
+    taken = []
+    for query in queries:
+        begun = time.perf_counter()
+        engine.search(query, HITS)
+        taken.append(1000 * (time.perf_counter() - begun))
+    p50, p99 = np.percentile(taken, (50, 99)).tolist()
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    told = {
+        name: int(rest.split()[0]) / 1024
+        for name, _, rest in (line.partition(":") for line in lines)
+        if "Rss" in name or "RSS" in name
+    }
+    corpus = (folder / "corpus.jsonl").stat().st_size / MB
+    return {
+        "first": first,
+        "p50": p50,
+        "p99": p99,
+        "held": told["RssAnon"],
+        "resident": told["VmRSS"],
+        "corpus": corpus,
+    }
+
+
+# --- dense --------------------------------------------------------------------------------------------------------
+
+
+def dense(rows: Iterable[int], size: int, to: int, page_us: float) -> None:
+    """Make an index of each number of rows, and print what each foretells of the next."""
+    last: Made | None = None
+    for count in rows:
+        with tempfile.TemporaryDirectory(prefix="polyhop-scale-") as folder:
+            made = make(count, size, Path(folder))
+        told = f"recall@10 {made.recall:.3f}, {made.probes} of {made.lists} lists, {made.again} multiplied again"
+        print(f"\n{count:,} x {size}, measured: {told}")
+        line("measured", 2 * count * size + made.held, made.held, made.build, f"{1000 * made.search:.1f}")
+        if last is not None:
+            show(f"foretold by {last.rows:,}", foretold(last, count))
+        last = made
+    if last is not None:
+        print(f"\n{to:,} x {size}, in {lists_of(to)} lists, foretold by {last.rows:,}")
+        show("foretold", foretold(last, to))
+        print(f"  from a cold disk, {page_us:.0f} us a page: {last.again * page_us / 1000:.0f} ms a query more")
+
+
+def make(rows: int, size: int, folder: Path) -> Made:
+    """Draw vectors, make the index, search it."""
+    vectors, asked = drawn("falling", rows, size, 200, folder / "vectors")
+    (folder / "index").mkdir()
+    begun = time.process_time()
+    facts: dict[str, Any] = fill(folder / "index", "ivf-rabitq", vectors)
+    taken = time.process_time() - begun
+    search = Approximate(folder / "index", facts, vectors).nearest
+    search(asked, 10)
+    begun = time.process_time()
+    search(asked, 10)
+    each = (time.process_time() - begun) / len(asked)
+    again = 10 * facts["rerank"]
+    return Made(rows, size, facts["lists"], facts["probes"], again, facts["bytes"], taken, each, facts["recall"])
+
+
+def show(label: str, told: Foretold) -> None:
+    """A line of what is foretold."""
+    search = f"{1000 * told.search_as_many:.1f}-{1000 * told.search_as_large:.1f}"
+    line(label, told.disk, told.memory, told.build, search)
+
+
+def line(label: str, disk: float, memory: float, seconds: float, search: str) -> None:
+    """A line of the table."""
+    sizes = f"{disk / MB:10,.0f} MB on disk {memory / MB:8,.0f} MB in memory"
+    print(f"  {label:22}{sizes}   built in {seconds:7,.0f} s of CPU   {search} ms of CPU a query", flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    one, two = verbs.add_parser("sparse"), verbs.add_parser("dense")
+    one.add_argument("--passages", type=int, default=5_000_000)
+    one.add_argument("--check", action="store_true", help="exit 1 when a bar is missed")
+    two.add_argument("--rows", type=int, nargs="+", default=[500_000, 1_000_000])
+    two.add_argument("--size", type=int, default=768)
+    two.add_argument("--to", type=int, default=21_000_000)
+    two.add_argument("--page-us", type=float, default=100)
+    for name in ("build", "serve"):  # what ``sparse`` starts
+        part = verbs.add_parser(name)
+        part.add_argument("--passages", type=int)
+        part.add_argument("--folder", type=Path)
+    asked = parser.parse_args()
+    if asked.verb == "build":
+        print(json.dumps(build(asked.folder)))
+    elif asked.verb == "serve":
+        print(json.dumps(serve(asked.folder, asked.passages)))
+    elif asked.verb == "dense":
+        dense(asked.rows, asked.size, asked.to, asked.page_us)
+    else:
+        missed = sparse(asked.passages)
+        print(*(f"missed: {what}" for what in missed), sep="\n", file=sys.stderr)
+        return 1 if missed and asked.check else 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
