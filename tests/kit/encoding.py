@@ -51,11 +51,11 @@ def make(folder: Path, kind: str = "bert", *, seed: int = 0) -> Path:
     import torch
     import transformers
 
-    tokenizer = _tokenizer()
-    tokenizer.save_pretrained(folder)
+    words = tokenizer()
+    words.save_pretrained(folder)
     torch.manual_seed(seed)
     sizes: dict[str, Any] = {
-        "vocab_size": len(tokenizer),
+        "vocab_size": len(words),
         "hidden_size": SIZE,
         "num_hidden_layers": 2,
         "num_attention_heads": 4,
@@ -105,7 +105,8 @@ def write(path: Path, data: Any) -> None:
     path.write_text(json.dumps(data))
 
 
-def _tokenizer() -> Any:
+def tokenizer(*, pairs: bool = False) -> Any:
+    """A WordPiece of the known words, and of letters for all others; ``pairs``: it joins two texts as BERT's does."""
     import transformers
 
     tk = load("tokenizers", "hf", "a tiny checkpoint")
@@ -116,7 +117,9 @@ def _tokenizer() -> Any:
     own.normalizer = tk.normalizers.BertNormalizer(lowercase=True)
     own.pre_tokenizer = tk.pre_tokenizers.BertPreTokenizer()
     own.post_processor = tk.processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 0), ("[SEP]", 2)]
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1" if pairs else "$A $B",
+        special_tokens=[("[CLS]", 0), ("[SEP]", 2)],
     )
     given = {"cls_token": "[CLS]", "pad_token": "[PAD]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
     made = transformers.PreTrainedTokenizerFast(tokenizer_object=own, mask_token="[MASK]", **given)

@@ -160,7 +160,8 @@ def _strict(schema: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 
 def _kind(item: Mapping[str, Any]) -> str:
-    names = {"boolean": "true or false", "string": "text", "null": "null", "number": "a number", "array": "a list"}
+    names = {"boolean": "true or false", "string": "text", "null": "null", "array": "a list"}
+    names |= {"number": "a number", "integer": "a whole number"}
     options = item.get("anyOf", [item])
     kind = " or ".join(names.get(option.get("type", ""), "an object") for option in options)
     return f"{kind} ({item['description']})" if "description" in item else kind

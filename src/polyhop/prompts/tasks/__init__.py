@@ -18,6 +18,7 @@ from polyhop.prompts.tasks import (
     promptrank,
     react,
     reader,
+    reranking,
     resp,
     searchain,
     self_ask,
@@ -93,6 +94,7 @@ TASKS: dict[str, Task] = {
         verify_edit,
         era_cot,
         judge,
+        reranking,
     )
     for task in family.TASKS
 }

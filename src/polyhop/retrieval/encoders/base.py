@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
@@ -100,16 +100,6 @@ def finished(states: NDArray[Any], mask: NDArray[Any], recipe: Recipe, layer: La
     if recipe.normalise:
         pooled = pooled / np.maximum(np.linalg.norm(pooled, axis=1, keepdims=True), 1e-12)
     return np.asarray(pooled, np.float32)
-
-
-def named(name: str, options: Mapping[str, Any]) -> str:
-    """An encoder's name with the options that change its vectors, as they are written behind it.
-
-    >>> named("dense:e5-base", {"pooling": "cls", "max_tokens": 64})
-    'dense:e5-base?max_tokens=64&pooling=cls'
-    """
-    told = "&".join(f"{option}={value}" for option, value in sorted(options.items()))
-    return f"{name}?{told}" if told else name
 
 
 def shown(passage: Passage) -> str:

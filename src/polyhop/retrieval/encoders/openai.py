@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +13,7 @@ from polyhop.lm.http import Address, Server
 from polyhop.lm.openai import DEFAULT_URL, checked_key
 from polyhop.lm.trouble import BadReply, Failed, explain
 from polyhop.lm.wire import to_json
-from polyhop.loops import LoopThread
+from polyhop.loops import LoopThread, together
 from polyhop.retrieval.encoders.base import Vectors, shown
 from polyhop.retrieval.encoders.families import Recipe, family
 from polyhop.types import Passage
@@ -74,17 +73,13 @@ class ServedEncoder:
 
     async def _gathered(self, texts: Sequence[str]) -> Vectors:
         starts = range(0, len(texts), self._batch_size)
-        batches = [asyncio.ensure_future(self._batch(texts[start : start + self._batch_size])) for start in starts]
-        try:
-            return np.concatenate(await asyncio.gather(*batches))
-        finally:
-            for batch in batches:  # the others of a failed one
-                batch.cancel()
+        batches = await together(self._batch(texts[start : start + self._batch_size]) for start in starts)
+        return np.concatenate(batches)
 
     async def _batch(self, texts: Sequence[str]) -> Vectors:
         body = to_json({"model": self.model, "input": list(texts), "encoding_format": "float"})
         try:
-            vectors, _ = await self._server.post(self._ask_at, body, lambda data: self._read(data, len(texts)))
+            vectors, _ = await self._server.ask(self._ask_at, body, lambda data: self._read(data, len(texts)))
         except Failed as failed:
             raise LMError(explain(self.model, self.url, failed, None)) from None
         return vectors

@@ -1,0 +1,121 @@
+"""The tasks of the LM reranker: to put numbered passages in order, and to grade a passage alone.
+
+``question`` is what was searched for, in a multi-hop method mostly not the question that was asked.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from polyhop.prompts.parsing import Malformed, after_label
+from polyhop.prompts.tasks.base import Fields, Output, Task
+from polyhop.prompts.tasks.ge import show_passage
+
+HIGHEST = 4
+"""The grade of a passage that answers by itself."""
+_MOST = 1000
+_LONGEST_GRADE = 80
+"""Characters of a line that can tell a grade."""
+
+_DECORATION = re.compile(r"[\[\]#*`]|\bpassages?\b", re.IGNORECASE)
+_CHAIN = re.compile(r"(?<![\d.])\d{1,4}(?:\s*+>\s*+\d{1,4})+")
+_LIST = re.compile(r"(?<![\d.])\d{1,4}(?:\s*+[,;]\s*+\d{1,4})+")
+_MARKED = re.compile(r"\[\s{0,3}(\d{1,4})\s{0,3}\]|\bpassage[\s#]{1,3}(\d{1,4})\b", re.IGNORECASE)
+_LINE = re.compile(r"^[^\w\n]*+(?:\d{1,3}[.):][ \t]++)?(\d{1,4})[^\w\n]*+$", re.M)
+_NUMBER = re.compile(r"(?<![\w.-])(\d{1,4})(?!\w|\.\d)")
+
+
+class Order(Output):
+    """Numbers of passages, the most helpful first."""
+
+    order: list[int] = Field(description="the numbers of all passages, the most helpful first")
+
+    @field_validator("order", mode="before")
+    @classmethod
+    def _numbers(cls, value: Any) -> Any:
+        if not isinstance(value, (list, tuple)):
+            return value
+        found = (re.search(r"\d{1,4}", str(item)[:20]) for item in value[:_MOST] if not isinstance(item, bool))
+        return list(dict.fromkeys(int(number[0]) for number in found if number))
+
+    def missing(self) -> str | None:
+        return None if self.order else "the passages' numbers are needed"
+
+
+class Grade(Output):
+    """How much a passage helps, 0 to 4."""
+
+    grade: int = Field(description="0 to 4: how much the passage helps to answer the question")
+
+    @field_validator("grade", mode="before")
+    @classmethod
+    def _number(cls, value: Any) -> int:
+        found = None if isinstance(value, bool) else _NUMBER.search(str(value)[:_LONGEST_GRADE])
+        if found is None or int(found[1]) > HIGHEST:
+            raise ValueError(f"must be from 0 to {HIGHEST}")
+        return int(found[1])
+
+
+def read_order(text: str, fields: Fields) -> dict[str, Any]:
+    """Numbers of passages in a row: [2] > [1], or as models write it else.
+
+    >>> read_order("Passages [1] and [2] differ: [2] > [3] > [1]", {})
+    {'order': [2, 3, 1]}
+    >>> read_order("1. Passage 3\\n2. Passage 1", {}), read_order("3, 2, 1", {})
+    ({'order': [3, 1]}, {'order': [3, 2, 1]})
+    """
+    plain = _DECORATION.sub(" ", text)
+    row = max((found[0] for found in _CHAIN.finditer(plain)), key=len, default="")
+    told = re.findall(r"\d+", row) or [first or second for first, second in _MARKED.findall(text)]
+    if not told:
+        row = max((found[0] for found in _LIST.finditer(plain)), key=len, default="")
+        told = re.findall(r"\d+", row) or _LINE.findall(plain)
+    if not told:
+        raise Malformed("the reply must be the passages' numbers in order: [number] > [number] > …")
+    return {"order": list(dict.fromkeys(map(int, told[:_MOST])))}
+
+
+def write_order(output: Any, fields: Fields) -> str:
+    """The inverse of ``read_order``."""
+    return " > ".join(f"[{number}]" for number in output.order)
+
+
+def read_grade(text: str, fields: Fields) -> dict[str, Any]:
+    """The number after "Grade:", or the first that is told.
+
+    >>> read_grade("Grade: 3 (it names the director)", {}), read_grade("2/4", {})
+    ({'grade': '3'}, {'grade': '2'})
+    """
+    told = after_label(text, "grade", "score", "rating", "relevance") or text.strip().partition("\n")[0]
+    if not (found := _NUMBER.search(told[:_LONGEST_GRADE])):
+        raise Malformed(f'the reply must be "Grade:" and a number from 0 to {HIGHEST}')
+    return {"grade": found[1]}
+
+
+def write_grade(output: Any, fields: Fields) -> str:
+    """The inverse of ``read_grade``."""
+    return f"Grade: {output.grade}"
+
+
+TASKS = (
+    Task(
+        "rerank.order",
+        fields=("question", "passages"),
+        output=Order,
+        parse=read_order,
+        write=write_order,
+        default={"order": ()},
+    ),
+    Task(
+        "rerank.grade",
+        fields=("question", "passage"),
+        output=Grade,
+        parse=read_grade,
+        write=write_grade,
+        default={"grade": 0},
+        show={"passage": show_passage},
+    ),
+)
