@@ -16,12 +16,16 @@ CORE := .venv/.core-$(STAMP)
 DEV := .venv/.dev-$(STAMP)
 ALL := .venv-all/.all-$(STAMP)
 
-.PHONY: help demo test test-all check bench docs clean python-ok
+PGLITE_PACKAGES := @electric-sql/pglite@0.5.14 @electric-sql/pglite-socket@0.2.17 @electric-sql/pglite-pgvector@0.0.15
+PGLITE := .cache/pglite/.whole-$(shell echo '$(PGLITE_PACKAGES)' | cksum | cut -d' ' -f1)
+
+.PHONY: help demo test test-all check bench docs clean pglite python-ok
 
 help:
 	@echo "make demo      answer three questions and measure the demo set (no key, no GPU, no download beyond packages)"
 	@echo "make test      the tests of the core"
 	@echo "make test-all  the tests with every extra installed, torch among them"
+	@echo "make pglite    a PostgreSQL for the tests of test-all that need one; needs npm"
 	@echo "make check     ruff, mypy, the import contract"
 	@echo "make bench     the benchmarks: tables beside a peer"
 	@echo "make docs      check that the documentation is in step with the code"
@@ -47,6 +51,7 @@ bench: $(DEV)
 	.venv/bin/python -m benchmarks.speculation --check
 	.venv/bin/python -m benchmarks.evaluation --check
 	.venv/bin/python -m benchmarks.bm25 --check
+	.venv/bin/python -m benchmarks.updates --check
 
 docs: $(DEV)
 	.venv/bin/python -m pytest -q tests/test_docs.py
@@ -54,6 +59,15 @@ docs: $(DEV)
 clean:
 	rm -rf .venv .venv-all .cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A PostgreSQL with pgvector for the tests, by npm, all of it in .cache; its files are written by nobody else.
+pglite: $(PGLITE)
+
+$(PGLITE):
+	rm -rf .cache/pglite
+	mkdir -p .cache/pglite
+	npm install --prefix .cache/pglite --cache .cache/npm --no-save --no-audit --no-fund --loglevel error $(PGLITE_PACKAGES)
+	touch $@
 
 # A stamp is written when an install is whole, so an interrupted one is done again; it changes with pyproject.toml.
 $(CORE): | python-ok

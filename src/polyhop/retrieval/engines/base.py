@@ -1,0 +1,287 @@
+"""What every engine is asked for, and the retriever over it: same ids, same passages, same protocol as over an index.
+
+An engine keeps with each passage the ids of those it links to, and with all of them a manifest: which corpus this is,
+how its texts became terms, whose vectors it has, and whether it is whole.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+
+from polyhop._version import __version__
+from polyhop.errors import RetrievalError, UsageError
+from polyhop.lm.trouble import pause
+from polyhop.retrieval.analysis import Analysis
+from polyhop.retrieval.base import ScoringRetriever
+from polyhop.retrieval.engines.place import Place
+from polyhop.retrieval.hybrid import Fusion, fused
+from polyhop.types import Passage
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from polyhop.retrieval.encoders.base import Encoder
+    from polyhop.retrieval.index import Index
+
+T = TypeVar("T")
+Hits: TypeAlias = "list[tuple[Passage, float]]"
+
+FORMAT = 1
+DEPTH = 100
+"""Hits of each ranking that are fused, more where more are asked for."""
+
+_ATTEMPTS = 8
+
+
+class Row(NamedTuple):
+    """A passage as it is loaded: ``linked``: the ids of those it links to; ``vector``: (size,), where it has one."""
+
+    passage: Passage
+    linked: Sequence[str]
+    vector: NDArray[np.float32] | None = None
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What stands in an engine: a corpus, how its texts became terms, and whose vectors, if any. ``facts``: what the
+    engine itself wants to remember."""
+
+    corpus: str
+    fingerprint: str
+    passages: int
+    language: str
+    stem: bool
+    stop_words: bool
+    encoder: str | None = None
+    encoder_key: str | None = None
+    size: int = 0
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    complete: bool = False
+    polyhop: str = __version__
+    format: int = FORMAT
+
+    @classmethod
+    def of(cls, index: Index, encoder: Encoder | None) -> Manifest:
+        """The manifest of an index's corpus, to be loaded with the vectors of an encoder."""
+        terms = index.analysis
+        described = cls(index.name, index.fingerprint, len(index), terms.language, terms.stem, terms.stop_words)
+        if encoder is None:
+            return described
+        return replace(described, encoder=encoder.name, encoder_key=short_key(encoder), size=encoder.size)
+
+    @property
+    def analysis(self) -> Analysis:
+        """How its texts became terms."""
+        return Analysis(self.language, self.stem, self.stop_words)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        return asdict(self)
+
+    @classmethod
+    def read(cls, data: object, shown: str) -> Manifest:
+        """What ``to_dict`` gave, from an engine. ``UsageError`` for no such thing, ``Unfit`` for another format."""
+        needed = {each.name for each in fields(cls) if each.default is each.default_factory is MISSING}
+        told = set(data) if isinstance(data, Mapping) else set()
+        if not isinstance(data, Mapping) or "format" not in told or not (needed <= told or data["format"] != FORMAT):
+            raise UsageError(
+                f"{shown} was not loaded by polyhop, so it is neither searched nor written to; name another, and load "
+                "it by polyhop index load"
+            )
+        if data["format"] != FORMAT:
+            raise Unfit(
+                f"{shown} was loaded in format {data['format']} by polyhop {data.get('polyhop')}; this polyhop reads "
+                f"format {FORMAT}: load it again with --overwrite"
+            )
+        return cls(**{each.name: data[each.name] for each in fields(cls) if each.name in data})
+
+    def same(self, other: Manifest) -> bool:
+        """Whether both tell of the same passages, terms and vectors."""
+        return self._content() == other._content()
+
+    def _content(self) -> Manifest:
+        return replace(self, facts={}, complete=False, polyhop="")
+
+    @property
+    def vectors(self) -> str:
+        """Whose vectors it has, in words."""
+        return f"vectors of {self.size} numbers by {self.encoder}" if self.encoder else "no vectors"
+
+    def __str__(self) -> str:
+        terms = self.language + ("" if self.stem else ", not stemmed") + ("" if self.stop_words else ", all words")
+        return f"{self.corpus!r} ({self.passages} passages, {self.fingerprint[:8]}; {terms}; {self.vectors})"
+
+
+def short_key(encoder: Encoder) -> str:
+    """An encoder's ``key`` in 16 digits."""
+    return sha256(encoder.key.encode()).hexdigest()[:16]
+
+
+class Unfit(UsageError):
+    """What polyhop loaded, but in another format, or changed since: it may be overwritten."""
+
+
+class Busy(RetrievalError):
+    """An engine that asks to be asked again; ``wait``: after so many seconds."""
+
+    def __init__(self, message: str, wait: float | None = None) -> None:
+        super().__init__(message)
+        self.wait = wait
+
+
+def patiently(call: Callable[[], T]) -> T:
+    """What ``call`` gives, asked again with growing pauses while the engine is busy."""
+    for failures in range(_ATTEMPTS - 1):
+        try:
+            return call()
+        except Busy as busy:
+            time.sleep(pause(failures, busy.wait))
+    try:
+        return call()
+    except Busy as busy:
+        raise RetrievalError(f"{busy} ({_ATTEMPTS} attempts); load or ask it more slowly") from None
+
+
+class Store(ABC):
+    """A corpus in an engine: what loading and searching ask of it. Safe across threads.
+
+    Every method may raise ``RetrievalError``, after the retries are spent. ``manifest`` is known once ``find`` or
+    ``create`` has told it. ``most_numbers``: of a vector.
+    """
+
+    most_numbers: ClassVar[int]
+    manifest: Manifest
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    def facts(self, index: Index) -> dict[str, Any]:
+        """What the engine wants to know of a corpus before it is loaded, kept in the manifest."""
+        return {}
+
+    @abstractmethod
+    def find(self) -> Manifest | None:
+        """What was loaded here, whole or not; None where nothing stands at the place.
+
+        Raises:
+            UsageError: what stands there is not ours; or ``Unfit``: not as we made it.
+        """
+
+    @abstractmethod
+    def create(self, manifest: Manifest) -> None:
+        """Make an empty one, to be filled."""
+
+    @abstractmethod
+    def drop(self) -> None:
+        """Remove all of it. Called only where ``find`` told a manifest, or ``Unfit``."""
+
+    @abstractmethod
+    def known(self, ids: Sequence[str]) -> Collection[str]:
+        """Those of these ids whose passages are here already."""
+
+    @abstractmethod
+    def add(self, rows: Sequence[Row]) -> None:
+        """Write passages, whole when it returns; one of the same id is the same passage."""
+
+    @abstractmethod
+    def finish(self) -> int:
+        """Make all that was added searchable; how many passages there are."""
+
+    @abstractmethod
+    def keep(self, manifest: Manifest) -> None:
+        """Replace the manifest."""
+
+    @abstractmethod
+    def by_terms(self, query: str, k: int) -> Hits:
+        """The ``k`` best passages for a query's words, best first."""
+
+    @abstractmethod
+    def by_vector(self, vector: NDArray[np.float32], k: int) -> Hits:
+        """The ``k`` passages of the largest inner product, best first, as far as an approximate index finds them."""
+
+    @abstractmethod
+    def linked(self, id: str) -> Sequence[str]:
+        """The ids of the passages that this one links to; none for an id that is not here."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connections."""
+
+    @abstractmethod
+    def get(self, ids: Sequence[str]) -> dict[str, Passage]:
+        """The passages of these ids, those there are, in one request."""
+
+
+class Remote(ScoringRetriever):
+    """Search in an engine, over the corpus that was loaded there. Safe across threads.
+
+    Without an encoder by terms, with one by vectors, with ``fusion`` by both, fused here. Passages are the corpus'
+    own; those of equal score are in the order of their ids.
+    """
+
+    def __init__(self, store: Store, encoder: Encoder | None = None, fusion: Fusion | None = None) -> None:
+        self.name, self.encoder, self.fusion = store.place.name, encoder, fusion
+        self._store = store
+        shown = store.place.shown
+        manifest = store.find()
+        if manifest is None:
+            raise UsageError(f"nothing is loaded at {shown}; first: polyhop index load CORPUS '{shown}'")
+        if not manifest.complete:
+            raise UsageError(f"the load of {manifest} into {shown} was stopped; the same load goes on where it was")
+        if encoder is not None and (manifest.encoder_key, manifest.size) != (short_key(encoder), encoder.size):
+            raise UsageError(
+                f"{shown} has {manifest.vectors}, not {encoder.size} numbers by {encoder.name}; load it with these: "
+                "polyhop index load … --dense … --overwrite"
+            )
+        self.fingerprint, self.analysis = manifest.fingerprint, manifest.analysis
+
+    def _scored(self, query: str, k: int) -> Hits:
+        return self._scored_many([query], k)[0]
+
+    def _scored_many(self, queries: Sequence[str], k: int) -> list[Hits]:
+        queries = [_sendable(query) for query in queries]
+        asked = [query for query in dict.fromkeys(queries) if query]
+        found = dict(zip(asked, self._found(asked, k), strict=True)) if asked else {}
+        return [found.get(query, []) for query in queries]
+
+    def _found(self, queries: Sequence[str], k: int) -> list[Hits]:
+        if self.encoder is None:
+            return [self._store.by_terms(query, k) for query in queries]
+        vectors = self.encoder.queries(queries)
+        if self.fusion is None:
+            return [self._store.by_vector(vector, k) for vector in vectors]
+        depth = max(k, DEPTH)
+        return [
+            fused([(self._store.by_terms(query, depth), 1), (self._store.by_vector(vector, depth), 1)], self.fusion)[:k]
+            for query, vector in zip(queries, vectors, strict=True)
+        ]
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        self._store.close()
+
+    def links(self, passage: Passage) -> list[Passage]:
+        """The passages this one links to, as the index had them that was loaded."""
+        ids = list(self._store.linked(passage.id))
+        found = self._store.get(ids) if ids else {}
+        return [found[id] for id in ids if id in found]
+
+
+def _sendable(query: str) -> str:
+    """A query without what no engine takes: NUL, and half a surrogate pair.
+
+    >>> _sendable(" Ada\\0Lovelace\\ud800 ")
+    'Ada Lovelace?'
+    """
+    return query.encode(errors="replace").decode().replace("\0", " ").strip()
+
+
+def by_id(hits: Hits, k: int) -> Hits:
+    """The first ``k`` of hits, those of equal score in the order of their ids."""
+    return sorted(hits, key=lambda hit: (-hit[1], hit[0].id))[:k]

@@ -1,0 +1,278 @@
+"""Elasticsearch and OpenSearch: BM25 (k1 1.2, b 0.75) and nearest vectors, over an index of their own.
+
+The analysis is the corpus' own as near as the engines have it: the same words, stop words, folding and Snowball
+stemmer, each distinct word of a query once, over title and text as one field. What they lack: Unicode's NFKC in other
+languages than English. An index has one shard, so that a word is as rare in one place as in all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import orjson
+
+from polyhop.errors import RetrievalError, SettingError, UsageError
+from polyhop.retrieval.analysis import WITHOUT_STOP_WORDS, Analysis
+from polyhop.retrieval.engines.base import Busy, Hits, Manifest, Row, Store, Unfit, by_id, patiently
+from polyhop.retrieval.engines.place import Place
+from polyhop.retrieval.engines.wire import Refused, Wire
+from polyhop.text import STOP_WORDS
+from polyhop.types import Passage
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_NAME = re.compile(r"[a-z0-9.][a-z0-9._-]{0,254}")
+_MOST_ID = 512  # bytes, of the engines
+_MOST_TERMS = 1000  # of a query; more than 1024 clauses are refused
+_SPARE = 20
+"""Neighbours fetched beyond ``k``, so that the order of ids decides a small tie at the cut."""
+
+
+class ElasticStore(Store):
+    """An index of Elasticsearch or OpenSearch. Passages of exactly equal BM25 score are in the order of their ids, also
+    at the cut; of equal vectors, where no more than ``_SPARE`` tie there."""
+
+    most_numbers = 4096
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        if not _NAME.fullmatch(place.collection) or place.collection in (".", ".."):
+            raise SettingError(
+                f"{place.shown}: {place.collection!r} is no name of an index: lower-case letters, digits, dots, dashes"
+            )
+        self._ask = Wire(place)
+        self._ask.check()
+        self._path = f"/{quote(place.collection, safe='')}"
+
+    def find(self) -> Manifest | None:
+        """As ``Store.find``; the mapping is compared with the one it was made with."""
+        try:
+            found, *others = self._ask("GET", f"{self._path}/_mapping").values()
+        except Refused as refused:
+            if refused.status == 404:
+                return None
+            raise
+        if others:
+            raise UsageError(f"{self.place.shown} stands for several indexes; name one")
+        mapping = found["mappings"]
+        told = mapping.get("_meta", {}).get("polyhop")
+        self.manifest = Manifest.read(told, self.place.shown)
+        wanted, there = self._properties(self.manifest), mapping.get("properties", {})
+        for name, settings in wanted.items():
+            for key in ("type", "analyzer", "search_analyzer", "similarity", "dims", "dimension"):
+                if (expected := settings.get(key)) != (real := there.get(name, {}).get(key)):
+                    raise Unfit(
+                        f"the mapping of {self.place.shown} was changed: the {key} of {name!r} is {real!r}, not "
+                        f"{expected!r}; load it again with --overwrite"
+                    )
+        return self.manifest
+
+    def create(self, manifest: Manifest) -> None:
+        """As ``Store.create``."""
+        settings: dict[str, Any] = {
+            "number_of_shards": 1,
+            "refresh_interval": "-1",  # while it is loaded
+            "analysis": _analysis(manifest.analysis, self.place),
+            "similarity": {"polyhop": {"type": "BM25", "k1": 1.2, "b": 0.75}},
+        }
+        if self.place.kind == "opensearch" and manifest.size:
+            settings["knn"] = True
+        mappings = {
+            "dynamic": False,
+            "_meta": {"polyhop": manifest.to_dict()},
+            "properties": self._properties(manifest),
+        }
+        try:
+            self._ask("PUT", self._path, {"settings": {"index": settings}, "mappings": mappings})
+        except Refused as refused:
+            if refused.kind == "resource_already_exists_exception":
+                raise RetrievalError(f"{self.place.shown} was made by another load just now; load again") from None
+            raise
+        self.manifest = manifest
+
+    def drop(self) -> None:
+        """As ``Store.drop``."""
+        self._ask("DELETE", self._path)
+
+    def known(self, ids: Sequence[str]) -> Collection[str]:
+        """As ``Store.known``."""
+        found = self._ask("POST", f"{self._path}/_mget", {"ids": list(ids)}, _source="false")
+        return {each["_id"] for each in found["docs"] if each.get("found")}
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """As ``Store.add``, in smaller batches where the server takes no larger ones."""
+        if long := next((row.passage.id for row in rows if len(row.passage.id.encode()) > _MOST_ID), None):
+            raise UsageError(f"{self._ask.product} takes ids of up to {_MOST_ID} bytes, not {long[:60]!r}…")
+        try:
+            patiently(lambda: self._bulk(rows))
+        except Refused as refused:
+            if refused.status != 413 or len(rows) < 2:
+                raise
+            self.add(rows[: len(rows) // 2])
+            self.add(rows[len(rows) // 2 :])
+
+    def finish(self) -> int:
+        """As ``Store.finish``."""
+        self._ask("PUT", f"{self._path}/_settings", {"index": {"refresh_interval": "1s"}})
+        self._ask("POST", f"{self._path}/_refresh")
+        return int(self._ask("GET", f"{self._path}/_count")["count"])
+
+    def keep(self, manifest: Manifest) -> None:
+        """As ``Store.keep``."""
+        self._ask("PUT", f"{self._path}/_mapping", {"_meta": {"polyhop": manifest.to_dict()}})
+        self.manifest = manifest
+
+    def by_terms(self, query: str, k: int) -> Hits:
+        """As ``Store.by_terms``: BM25. The query is words alone, whatever signs are in it."""
+        asked = {
+            "query": {"match": {"body": {"query": query, "operator": "or"}}},
+            "sort": [{"_score": "desc"}, {"id": "asc"}],
+        }
+        return self._hits(asked, k)
+
+    def by_vector(self, vector: NDArray[np.float32], k: int) -> Hits:
+        """As ``Store.by_vector``."""
+        numbers, wanted = vector.tolist(), k + _SPARE
+        if self.place.kind == "opensearch":
+            asked: dict[str, Any] = {"query": {"knn": {"vector": {"vector": numbers, "k": wanted}}}}
+        else:
+            candidates = min(max(2 * wanted, 100), 10_000)
+            asked = {"knn": {"field": "vector", "query_vector": numbers, "k": wanted, "num_candidates": candidates}}
+        return by_id([(passage, _product(score)) for passage, score in self._hits(asked, wanted)], k)
+
+    def linked(self, id: str) -> Sequence[str]:
+        """As ``Store.linked``."""
+        (found,) = self._ask("POST", f"{self._path}/_mget", {"ids": [id]}, _source_includes="linked")["docs"]
+        return found["_source"].get("linked", []) if found.get("found") else []
+
+    def get(self, ids: Sequence[str]) -> dict[str, Passage]:
+        """As ``Store.get``."""
+        found = self._ask("POST", f"{self._path}/_mget", {"ids": list(ids)}, _source_includes=",".join(_SHOWN))["docs"]
+        return {each["_id"]: _passage(each["_source"]) for each in found if each.get("found")}
+
+    def close(self) -> None:
+        """As ``Store.close``."""
+        self._ask.client.close()
+
+    def _hits(self, asked: Mapping[str, Any], k: int) -> Hits:
+        body = {**asked, "size": k, "_source": _SHOWN, "track_total_hits": False, "track_scores": True}
+        found = self._ask("POST", f"{self._path}/_search", body)["hits"]["hits"]
+        return [(_passage(hit["_source"]), float(hit["_score"])) for hit in found]
+
+    def _bulk(self, rows: Sequence[Row]) -> None:
+        """Write rows. ``Busy`` where some were put off, which are not harmed by being written again."""
+        lines = b"".join(orjson.dumps(part) + b"\n" for row in rows for part in _document(row))
+        found = self._ask("POST", f"{self._path}/_bulk", lines, lines=True)
+        failed = [item["index"] for item in found["items"] if "error" in item["index"]] if found["errors"] else []
+        for item in failed:
+            if item["status"] not in (429, 503):
+                reason = item["error"].get("reason")
+                raise UsageError(f"{self._ask.product} does not take the passage {item['_id']!r}: {reason}")
+        if failed:
+            raise Busy(f"{self._ask.product} at {self._ask.shown} put off {len(failed)} of {len(rows)} passages")
+
+    def _properties(self, manifest: Manifest) -> dict[str, Any]:
+        kept = {"type": "keyword", "index": False, "doc_values": False}
+        shown = {"type": "text", "index": False, "copy_to": "body"}
+        fields: dict[str, Any] = {
+            "id": {"type": "keyword"},
+            "title": shown,
+            "text": shown,
+            "links": kept,
+            "metadata": kept,
+            "linked": kept,
+            "body": {
+                "type": "text",
+                "analyzer": "polyhop",
+                "search_analyzer": "polyhop_query",
+                "similarity": "polyhop",
+            },
+        }
+        if manifest.size:
+            fields["vector"] = self._vector(manifest.size)
+        return fields
+
+    def _vector(self, size: int) -> dict[str, Any]:
+        if self.place.kind == "opensearch":
+            method = {"name": "hnsw", "engine": "faiss", "space_type": "innerproduct"}
+            return {"type": "knn_vector", "dimension": size, "method": method}
+        options = {"type": "int8_hnsw"}
+        return {
+            "type": "dense_vector",
+            "dims": size,
+            "index": True,
+            "similarity": "max_inner_product",
+            "index_options": options,
+        }
+
+
+_SHOWN = ["id", "title", "text", "links", "metadata"]
+
+
+def _document(row: Row) -> tuple[dict[str, Any], dict[str, Any]]:
+    passage = row.passage
+    kept: dict[str, Any] = {"id": passage.id, "title": passage.title, "text": passage.text}
+    kept["linked"] = list(row.linked)
+    if passage.links:
+        kept["links"] = list(passage.links)
+    if passage.metadata:
+        kept["metadata"] = orjson.dumps(dict(passage.metadata)).decode()
+    if row.vector is not None:
+        kept["vector"] = row.vector.tolist()
+    return {"index": {"_id": passage.id}}, kept
+
+
+def _passage(source: Mapping[str, Any]) -> Passage:
+    metadata = orjson.loads(source["metadata"]) if "metadata" in source else {}
+    return Passage(source["id"], source["title"], source["text"], tuple(source.get("links", ())), metadata)
+
+
+def _product(score: float) -> float:
+    """The inner product behind an engine's score of a vector, which is never below 0.
+
+    >>> _product(1.5), _product(0.25)
+    (0.5, -3.0)
+    """
+    return score - 1 if score >= 1 else 1 - 1 / score
+
+
+def _analysis(terms: Analysis, place: Place) -> dict[str, Any]:
+    """The engines' analysis nearest to ours."""
+    if terms.by_characters:
+        tokenizer: dict[str, Any] = {"type": "standard"}
+        steps: dict[str, Any] = {"width": {"type": "cjk_width"}, "lower": {"type": "lowercase"}}
+        steps["pairs"] = {"type": "cjk_bigram"}
+    else:
+        letters = r"\p{IsAlphabetic}\p{N}" if terms.language == "english" else r"\p{L}\p{M}\p{N}"
+        tokenizer = {"type": "pattern", "pattern": f"[^{letters}]+"}
+        fold, stem = {"fold": {"type": "asciifolding"}}, _stemmer(terms, place)
+        steps = {"lower": {"type": "lowercase"}, **_stop_words(terms)}
+        steps |= fold | stem if terms.language == "english" else stem | fold
+    query = {"once": {"type": "unique"}, "most": {"type": "limit", "max_token_count": _MOST_TERMS}}
+    names = [f"polyhop_{name}" for name in steps]
+    analysers = {
+        "polyhop": {"type": "custom", "tokenizer": "polyhop", "filter": names},
+        "polyhop_query": {"type": "custom", "tokenizer": "polyhop", "filter": [*names, "polyhop_once", "polyhop_most"]},
+    }
+    filters = {f"polyhop_{name}": step for name, step in {**steps, **query}.items()}
+    return {"analyzer": analysers, "tokenizer": {"polyhop": tokenizer}, "filter": filters}
+
+
+def _stop_words(terms: Analysis) -> dict[str, Any]:
+    if not terms.stop_words or terms.language in WITHOUT_STOP_WORDS:
+        return {}
+    words = [*sorted(STOP_WORDS), "s"] if terms.language == "english" else f"_{terms.language}_"
+    return {"stop": {"type": "stop", "stopwords": words}}
+
+
+def _stemmer(terms: Analysis, place: Place) -> dict[str, Any]:
+    if terms.stemmer is None:
+        return {}
+    if terms.stemmer == "tamil":
+        raise UsageError(f"{place.shown}: the engine has no stemmer for tamil; load an index built with --no-stem")
+    return {"stem": {"type": "stemmer", "language": "porter2" if terms.stemmer == "english" else terms.stemmer}}

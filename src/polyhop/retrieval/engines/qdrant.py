@@ -1,0 +1,266 @@
+"""Qdrant: BM25 by sparse vectors of our own terms, and nearest vectors; a server, or a folder without one.
+
+Source: Robertson and Zaragoza, 2009, equation 3.15, taken apart: a passage's vector holds each term's saturated and
+length-normalised count, a query's 1 for each term, and the engine multiplies with the idf it keeps (its ``idf``
+modifier, Lucene's form). Terms are those of the corpus' own analysis, hashed to 32 bits; lengths are exact. The
+manifest is a point of its own, without a vector, so that no search finds it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from hashlib import blake2b
+from threading import RLock
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import NAMESPACE_URL, uuid5
+
+from polyhop.errors import RetrievalError, SettingError, UsageError
+from polyhop.extras import load
+from polyhop.lm.http import Address
+from polyhop.lm.trouble import retry_after
+from polyhop.retrieval.engines.base import Busy, Hits, Manifest, Row, Store, Unfit, by_id, patiently
+from polyhop.retrieval.engines.place import Place
+from polyhop.types import Passage
+from polyhop.watching import watched
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from polyhop.retrieval.index import Index
+
+T = TypeVar("T")
+
+K1, B = 1.2, 0.75
+
+_NAME = re.compile(r"[\w.-]{1,255}")
+_MANIFEST = str(uuid5(NAMESPACE_URL, "polyhop:manifest"))
+_TERMS, _VECTOR = "terms", "vector"
+_OLDEST = (1, 10)
+_SECONDS = 120
+_SPARE = 20
+"""Hits fetched beyond ``k``, so that the order of ids decides a small tie at the cut."""
+
+
+class QdrantStore(Store):
+    """A collection of a Qdrant server, or of a folder that one process at a time opens. Passages of equal score are in
+    the order of their ids, at the cut where no more than ``_SPARE`` tie there."""
+
+    most_numbers = 65536
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        if not _NAME.fullmatch(place.collection) or not place.collection.strip("."):
+            raise SettingError(f"{place.shown}: {place.collection!r} is no name of a collection: letters, digits, ._-")
+        self._library = load("qdrant_client", "qdrant", "the retriever qdrant:")
+        self._models = load("qdrant_client.models", "qdrant", "the retriever qdrant:")
+        api = load("qdrant_client.http.exceptions", "qdrant", "the retriever qdrant:").ApiException
+        put_off = load("qdrant_client.common.client_exceptions", "qdrant", "the retriever qdrant:").QdrantException
+        self._failures = (api, put_off)
+        self._name, self._local = place.collection, "://" not in place.server
+        self._lock = RLock()  # a folder's client is for one thread
+        self._client = self._opened()
+        if not self._local:
+            version = str(self._call(lambda: self._client.info()).version)
+            if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < _OLDEST:
+                raise UsageError(f"{place.shown}: Qdrant {version} is too old: 1.10 or newer is needed")
+
+    def facts(self, index: Index) -> dict[str, Any]:
+        """The mean number of terms of a passage, which BM25 needs."""
+        total = 0
+        with watched("passages counted") as tell:
+            for number, passage in enumerate(index.passages, 1):
+                total += len(index.analysis.terms(_body(passage)))
+                tell(number, len(index))
+        return {"mean_terms": total / len(index)}
+
+    def find(self) -> Manifest | None:
+        """As ``Store.find``."""
+        if not self._call(lambda: self._client.collection_exists(self._name)):
+            return None
+        points = self._points([_MANIFEST])
+        described = self._call(lambda: self._client.get_collection(self._name)).config.params
+        vectors = described.vectors or {}
+        if not points and self._count() == 0 and list(described.sparse_vectors or {}) == [_TERMS]:
+            return None  # a load was stopped before its first point
+        self.manifest = Manifest.read(points[0].payload.get("polyhop") if points else None, self.place.shown)
+        size = vectors[_VECTOR].size if isinstance(vectors, Mapping) and _VECTOR in vectors else 0
+        if size != self.manifest.size or _TERMS not in (described.sparse_vectors or {}):
+            raise Unfit(
+                f"the collection of {self.place.shown} was changed: its vectors have {size} numbers, not "
+                f"{self.manifest.size}; load it again with --overwrite"
+            )
+        return self.manifest
+
+    def create(self, manifest: Manifest) -> None:
+        """As ``Store.create``."""
+        m = self._models
+        dense = {_VECTOR: m.VectorParams(size=manifest.size, distance=m.Distance.DOT)} if manifest.size else {}
+        sparse = {_TERMS: m.SparseVectorParams(modifier=m.Modifier.IDF)}
+        if self._call(lambda: self._client.collection_exists(self._name)):
+            self.drop()
+        self._call(
+            lambda: self._client.create_collection(self._name, vectors_config=dense, sparse_vectors_config=sparse)
+        )
+        self.keep(manifest)
+
+    def drop(self) -> None:
+        """As ``Store.drop``."""
+        self._call(lambda: self._client.delete_collection(self._name))
+
+    def known(self, ids: Sequence[str]) -> Collection[str]:
+        """As ``Store.known``."""
+        points = {_point(id): id for id in ids}
+        return {points[str(point.id)] for point in self._points(list(points), payload=False)}
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """As ``Store.add``."""
+        made = [
+            self._models.PointStruct(id=_point(row.passage.id), vector=self._vectors(row), payload=_payload(row))
+            for row in rows
+        ]
+        self._call(lambda: self._client.upsert(self._name, made, wait=True))
+
+    def finish(self) -> int:
+        """As ``Store.finish``."""
+        return self._count() - 1  # the manifest
+
+    def keep(self, manifest: Manifest) -> None:
+        """As ``Store.keep``."""
+        point = self._models.PointStruct(id=_MANIFEST, vector={}, payload={"polyhop": manifest.to_dict()})
+        self._call(lambda: self._client.upsert(self._name, [point], wait=True))
+        self.manifest = manifest
+
+    def by_terms(self, query: str, k: int) -> Hits:
+        """As ``Store.by_terms``: BM25."""
+        numbers = sorted({_number(term) for term in self.manifest.analysis.terms(query)})
+        if not numbers:
+            return []
+        return self._hits(_TERMS, self._models.SparseVector(indices=numbers, values=[1.0] * len(numbers)), k)
+
+    def by_vector(self, vector: NDArray[np.float32], k: int) -> Hits:
+        """As ``Store.by_vector``."""
+        return self._hits(_VECTOR, vector.tolist(), k)
+
+    def linked(self, id: str) -> Sequence[str]:
+        """As ``Store.linked``."""
+        points = self._points([_point(id)])
+        return points[0].payload["linked"] if points else []
+
+    def get(self, ids: Sequence[str]) -> dict[str, Passage]:
+        """As ``Store.get``."""
+        found = (_passage(point.payload) for point in self._points([_point(id) for id in ids]))
+        return {passage.id: passage for passage in found}
+
+    def close(self) -> None:
+        """As ``Store.close``."""
+        self._client.close()
+
+    def _hits(self, using: str, query: Any, k: int) -> Hits:
+        found = self._call(
+            lambda: self._client.query_points(self._name, query=query, using=using, limit=k + _SPARE).points
+        )
+        return by_id([(_passage(point.payload), float(point.score)) for point in found], k)
+
+    def _count(self) -> int:
+        return int(self._call(lambda: self._client.count(self._name, exact=True)).count)
+
+    def _points(self, ids: Sequence[str], payload: bool = True) -> Any:
+        return self._call(lambda: self._client.retrieve(self._name, list(ids), with_payload=payload))
+
+    def _vectors(self, row: Row) -> dict[str, Any]:
+        counts = Counter(_number(term) for term in self.manifest.analysis.terms(_body(row.passage)))
+        norm = K1 * (1 - B + B * counts.total() / (self.manifest.facts.get("mean_terms") or 1))
+        vectors: dict[str, Any] = {}
+        if counts:
+            values = [count / (count + norm) for count in counts.values()]
+            vectors[_TERMS] = self._models.SparseVector(indices=list(counts), values=values)
+        if row.vector is not None:
+            vectors[_VECTOR] = row.vector.tolist()
+        return vectors
+
+    def _opened(self) -> Any:
+        make = self._library.QdrantClient
+        if not self._local:
+            address, key = Address(self.place.server), os.environ.get("QDRANT_API_KEY")
+            self._secrets = [*address.secrets, *([key] if key else [])]
+            headers = {"authorization": address.user} if address.user else {}
+            port = None if re.search(r":\d+(/|$)", address.shown.partition("://")[2]) else 6333
+            with warnings.catch_warnings():  # of a key sent without TLS: the user's own server
+                warnings.simplefilter("ignore")
+                return make(
+                    url=address.shown,
+                    port=port,
+                    api_key=key,
+                    timeout=_SECONDS,
+                    headers=headers,
+                    check_compatibility=False,
+                )
+        self._secrets = []
+        try:
+            return make(path=self.place.server, force_disable_check_same_thread=True)
+        except (RuntimeError, OSError, ValueError) as error:
+            raise RetrievalError(f"{self.place.shown} cannot be opened: {error}") from None
+
+    def _call(self, work: Callable[[], T]) -> T:
+        def once() -> T:
+            try:
+                if self._local:
+                    with self._lock:
+                        return work()
+                return work()
+            except self._failures as error:
+                raise self._explained(error) from None
+
+        return patiently(once)
+
+    def _explained(self, error: Any) -> Exception:
+        shown = self.place.shown
+        status = getattr(error, "status_code", None)
+        if status is None:
+            wait = getattr(error, "retry_after_s", None)
+            said = " ".join(str(getattr(error, "source", error)).split())
+            for secret in self._secrets:
+                said = said.replace(secret, "***")
+            if wait is not None:
+                return Busy(f"Qdrant at {shown} is busy: {said}", float(wait))
+            return RetrievalError(f"Qdrant cannot be reached at {shown}: {said}")
+        said = " ".join(error.content.decode(errors="replace").split())[:300]
+        for secret in self._secrets:
+            said = said.replace(secret, "***")
+        if status in (429, 502, 503, 504):
+            return Busy(f"Qdrant at {shown} is busy ({status}: {said})", retry_after(error.headers or {}, 0.0))
+        if status in (401, 403):
+            return RetrievalError(f"Qdrant at {shown} does not permit it ({status}): the key is told by QDRANT_API_KEY")
+        return RetrievalError(f"Qdrant at {shown} refuses ({status}): {said}")
+
+
+def _body(passage: Passage) -> str:
+    return f"{passage.title}\n{passage.text}"
+
+
+def _point(id: str) -> str:
+    """A passage's point: engines take no other ids than numbers and UUIDs."""
+    return str(uuid5(NAMESPACE_URL, f"polyhop:passage:{id}"))
+
+
+def _number(term: str) -> int:
+    return int.from_bytes(blake2b(term.encode("utf-8", "surrogatepass"), digest_size=4).digest(), "big")
+
+
+def _payload(row: Row) -> dict[str, Any]:
+    return {**row.passage.to_dict(), "linked": list(row.linked)}
+
+
+def _passage(payload: Mapping[str, Any]) -> Passage:
+    return Passage(
+        payload["id"],
+        payload["title"],
+        payload["text"],
+        tuple(payload.get("links", ())),
+        payload.get("metadata", {}),
+    )
