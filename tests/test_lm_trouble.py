@@ -43,6 +43,19 @@ def test_no_wait_from_nonsense(text: str) -> None:
     assert retry_after({}, 0) is None
 
 
+@pytest.mark.parametrize(
+    ("headers", "wait"),
+    [
+        ({"X-RateLimit-Reset": "1, 1419704"}, 1.0),
+        ({"X-RateLimit-Reset": "1790000000"}, None),  # a point in time
+        ({"X-RateLimit-Reset": "1", "Retry-After": "7"}, 7.0),
+        ({"X-RateLimit-Reset": "soon"}, None),
+    ],
+)
+def test_a_wait_told_by_the_window_of_a_limit(headers: dict[str, str], wait: float | None) -> None:
+    assert retry_after(headers, 0) == wait
+
+
 @given(st.integers(0, 60))
 def test_backoff_grows_and_is_bounded(failures: int) -> None:
     assert 0 <= pause(failures, None) <= min(30, 0.5 * 2**failures)
@@ -64,6 +77,12 @@ def test_the_servers_own_wait_is_kept_to_but_capped(failures: int, asked: float)
         (_trouble(408), "passing"),
         (_trouble(429, "You exceeded your current quota", code="insufficient_quota"), "quota"),
         (_trouble(429, "Request too large for gpt-4 on tokens per min (TPM): Limit 10, Requested 20"), "quota"),
+        (_trouble(402), "quota"),
+        (_trouble(433, "This request exceeds the pay-as-you-go limit."), "quota"),
+        (_trouble(400, "Not enough credits"), "quota"),
+        (_trouble(429, "Request quota limit exceeded for plan.", code="QUOTA_LIMITED"), "quota"),
+        (_trouble(429, "Request rate limit exceeded for plan.", code="RATE_LIMITED"), "passing"),
+        (_trouble(422, "The token is invalid.", code="SUBSCRIPTION_TOKEN_INVALID"), "key"),
         (_trouble(401), "key"),
         (_trouble(403), "key"),
         (_trouble(404), "missing"),
@@ -91,6 +110,8 @@ def test_what_a_status_means(trouble: Trouble, meaning: str) -> None:
         (b'{"detail": "no"}', "no"),
         (b'{"detail": [{"loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}]}', "not permitted"),
         (b'[{"error": {"message": "no"}}]', "no"),
+        (b'{"detail": {"error": "no"}}', "no"),
+        (b'{"type": "ErrorResponse", "errors": [{"code": "X", "detail": "no"}], "time": 1}', "no"),
         (b"<html><body>Bad <b>gateway</b></body></html>", "Bad gateway"),
         (b"", ""),
         (b"\xff\xfe", "\ufffd\ufffd"),

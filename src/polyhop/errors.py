@@ -6,14 +6,29 @@ The library raises; the command line prints the message and exits with ``exit_co
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
+_USER = re.compile(r"(?<=://)[^\s/?#@]*:[^\s/]*@")
+
+
+def masked(text: str) -> str:
+    """A text without the user and password of the URLs in it.
+
+    >>> masked("elastic:http://ada:secret@localhost:9200/wiki")
+    'elastic:http://***@localhost:9200/wiki'
+    """
+    return _USER.sub("***@", text)
+
 
 class PolyhopError(Exception):
-    """Base of every error polyhop raises on purpose."""
+    """Base of every error polyhop raises on purpose. Its message is ``masked``."""
 
     exit_code = 1
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(masked(message))
 
 
 class UsageError(PolyhopError):
@@ -68,10 +83,18 @@ class CapabilityError(UsageError):
     """A method needs what its language model cannot do; raised before the first call."""
 
 
-class LMError(PolyhopError):
-    """A language model could not be reached or refused; raised after the retries are spent."""
+class ServiceError(PolyhopError):
+    """What another machine or program serves could not be had; raised after the retries are spent."""
 
     exit_code = 2
+
+
+class LMError(ServiceError):
+    """A language model could not be reached or refused; raised after the retries are spent."""
+
+
+class RetrievalError(ServiceError):
+    """A retriever elsewhere could not be reached, or refused, or answered what cannot be read."""
 
 
 class BudgetSpent(PolyhopError):

@@ -1,11 +1,13 @@
-"""Coroutines awaited from ordinary code, inside a running event loop too."""
+"""Coroutines awaited from ordinary code, inside a running event loop too; and many of them to their ends."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
+
+from polyhop.errors import BudgetSpent
 
 T = TypeVar("T")
 
@@ -33,6 +35,24 @@ class LoopThread:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+async def all_ended(work: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Wait for all of it; only then raise what one of them raised: a budget that is spent leaves what was done."""
+    ended = await asyncio.gather(*work, return_exceptions=True)
+    errors = [error for error in ended if error is not None]
+    if errors:
+        raise min(errors, key=lambda error: isinstance(error, BudgetSpent))
+
+
+async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """All of it at once, the results in order; where some of it fails, the rest is given up."""
+    tasks = [asyncio.ensure_future(one) for one in work]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 async def _cancel_others() -> None:

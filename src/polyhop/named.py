@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 from polyhop.errors import SettingError, UnknownName
@@ -14,7 +15,8 @@ AnyFactory = TypeVar("AnyFactory", bound=Callable[..., Any])
 class Named(Generic[T]):
     """The factories of one kind of thing by name; ``what`` it is called in messages, ``group``: its entry points'.
 
-    A name that ends in a colon is a prefix: ``dpr:`` makes ``dpr:PATH``, its factory's last argument then ``PATH``.
+    A name that ends in a colon is a prefix: ``dpr:`` makes ``dpr:PATH``, its factory's last argument then ``PATH``;
+    ``lm?first=20`` is short for ``lm:?first=20``.
     """
 
     def __init__(self, what: str, group: str) -> None:
@@ -41,7 +43,8 @@ class Named(Generic[T]):
         lists the others."""
         from importlib.metadata import entry_points
 
-        prefix, colon, rest = name.partition(":")
+        prefix = re.split("[:?]", name, maxsplit=1)[0]
+        colon, rest = ":" if prefix != name else "", name.removeprefix(prefix).removeprefix(":")
         arguments = (*given, rest) if colon else given
         if factory := self.registered.get(prefix + colon):
             return factory(*arguments)
@@ -51,7 +54,7 @@ class Named(Generic[T]):
         raise UnknownName(self.what, name, self.names())
 
 
-def path_and_options(prefix: str, rest: str) -> tuple[str, dict[str, Any]]:
+def path_and_options(prefix: str, rest: str, example: str = "dtype=bfloat16&device=cuda") -> tuple[str, dict[str, Any]]:
     """What follows a name's prefix: a path and the options behind its question mark, whole numbers as such.
 
     >>> path_and_options("hf", "gpt2?dtype=bfloat16&cache_mib=0")
@@ -60,7 +63,15 @@ def path_and_options(prefix: str, rest: str) -> tuple[str, dict[str, Any]]:
     path, _, query = rest.partition("?")
     pairs = [pair.partition("=") for pair in query.split("&")] if query else []
     if any(not (name and equals and value) for name, equals, value in pairs):
-        raise SettingError(
-            f"{prefix}:{rest}: {query!r} names no options: write {prefix}:{path}?dtype=bfloat16&device=cuda"
-        )
+        raise SettingError(f"{prefix}:{rest}: {query!r} names no options: write {prefix}:{path}?{example}")
     return path, {name: int(value) if value.isdecimal() else value for name, _, value in pairs}
+
+
+def with_options(name: str, options: Mapping[str, Any]) -> str:
+    """A name with the options that change what it does, as they are written behind it.
+
+    >>> with_options("dense:e5-base", {"pooling": "cls", "max_tokens": 64})
+    'dense:e5-base?max_tokens=64&pooling=cls'
+    """
+    told = "&".join(f"{option}={value}" for option, value in sorted(options.items()))
+    return f"{name}?{told}" if told else name

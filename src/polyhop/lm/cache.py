@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import orjson
 
 from polyhop.errors import CapabilityError, DataError
 from polyhop.lm.base import Capabilities, Completion, LanguageModel, Request, ScoreRequest, TokenScores, TokenUsage
+from polyhop.lm.joining import Joining
 from polyhop.lm.store import Store
 from polyhop.places import cache_folder
 from polyhop.types import Passage
@@ -151,14 +152,6 @@ class CompletionCache:
         return row if isinstance(row, dict) else None
 
 
-@dataclass(slots=True)
-class _Call:
-    """A call under way, and how many wait for it."""
-
-    task: asyncio.Task[Completion]
-    waiting: int = 0
-
-
 class CachedLM:
     """A model that answers what it answered before from a cache; in all else it is the model it wraps.
 
@@ -174,7 +167,7 @@ class CachedLM:
         self.model = model
         self.cache = CompletionCache() if cache is None else cache
         self._identity = str(getattr(model, "identity", model.name))
-        self._calls: dict[tuple[bytes, asyncio.AbstractEventLoop], _Call] = {}
+        self._calls: Joining[Completion] = Joining()
         self._scores: dict[tuple[bytes | int, asyncio.AbstractEventLoop], asyncio.Future[TokenScores]] = {}
 
     def __getattr__(self, name: str) -> Any:
@@ -192,20 +185,7 @@ class CachedLM:
             return await self.model.complete(request)
         if hit := self.cache.completion(key):
             return hit
-        loop = asyncio.get_running_loop()
-        call = self._calls.get((key, loop))
-        joined = call is not None
-        if call is None:
-            call = self._calls[key, loop] = _Call(loop.create_task(self._ask(key, request)))
-            call.task.add_done_callback(lambda _: self._forget(key, loop, call))
-        call.waiting += 1
-        try:
-            completion = await asyncio.shield(call.task)
-        finally:
-            call.waiting -= 1
-            if not call.waiting and not call.task.done():
-                self._forget(key, loop, call)  # at once: whoever comes now must not join a call that is being cancelled
-                call.task.cancel()
+        completion, joined = await self._calls.ask(key, lambda: self._ask(key, request))
         return replace(completion, cached=True, retries=0) if joined else completion
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:
@@ -264,9 +244,3 @@ class CachedLM:
         completion = await self.model.complete(request)
         self.cache.keep(key, completion, model=self.name, task=request.task)
         return completion
-
-    def _forget(self, key: bytes, loop: asyncio.AbstractEventLoop, call: _Call) -> None:
-        if self._calls.get((key, loop)) is call:
-            del self._calls[key, loop]
-        if call.task.done() and not call.task.cancelled():
-            call.task.exception()  # seen, though all who waited may be gone

@@ -1,4 +1,4 @@
-"""Sending JSON to one model server: sessions, limits, retries; what the JSON says is no matter here."""
+"""Sending JSON to one server: sessions, limits, retries; what the JSON says is no matter here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import base64
 import logging
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
@@ -23,22 +23,27 @@ from polyhop.lm.trouble import BadReply, Failed, Trouble
 
 logger = logging.getLogger("polyhop.lm")
 T = TypeVar("T")
+LARGEST = 64 << 20
+"""Bytes of the largest reply that is read."""
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Address:
-    """A base URL taken apart: ``shown`` has no user, password, query or trailing slash; the secrets stay inside."""
+    """A base URL taken apart: ``shown`` has no user, password, query or trailing slash; the secrets stay inside.
 
-    def __init__(self, url: str) -> None:
+    ``endings`` are those of the server's calls, for one who gives the URL of a call.
+    """
+
+    def __init__(self, url: str, endings: Sequence[str] = ("/chat/completions", "/completions")) -> None:
         try:
             parts = urlsplit(url.strip())
             host, _ = parts.hostname, parts.port
         except ValueError:
-            raise SettingError(f"{_without_user(url)!r} is not a URL") from None
+            raise SettingError(f"{without_user(url)!r} is not a URL") from None
         if parts.scheme not in ("http", "https") or not host:
-            raise SettingError(f"{_without_user(url)!r} is not a server's URL: it must begin with http:// or https://")
+            raise SettingError(f"{without_user(url)!r} is not a server's URL: it must begin with http:// or https://")
         path = parts.path.rstrip("/")
-        for ending in ("/chat/completions", "/completions"):
+        for ending in endings:
             path = path.removesuffix(ending)
         place = parts.netloc.rpartition("@")[2]
         self.host = host
@@ -63,9 +68,11 @@ class _Link:
 
 
 class Server:
-    """A model server reached over HTTP from any event loop: each has its own connections, all share the ``rates``.
+    """A server reached over HTTP from any event loop: each has its own connections, all share the ``rates``.
 
-    ``retries`` are the attempts after the first; ``timeout`` is seconds for one of them, the whole body included.
+    ``key`` is sent as a bearer token; ``headers`` are others that hold a key, and as secret. ``retries`` are the
+    attempts after the first; ``timeout`` is seconds for one of them, the whole body included. A reply of more than
+    ``largest`` bytes is not read. No redirect is followed: no key goes where it was not sent.
     """
 
     def __init__(
@@ -77,27 +84,30 @@ class Server:
         rates: Rates | None,
         timeout: float,
         retries: int,
+        headers: Mapping[str, str] | None = None,
+        largest: int = LARGEST,
     ) -> None:
-        self.address = address
+        self.address, self.largest = address, largest
         self.max_concurrency, self.rates, self.timeout, self.retries = max_concurrency, rates, timeout, retries
         Limiter(max_concurrency)  # a wrong number is an error now, not at the first call
-        self.secrets = [*([key] if key else []), *address.secrets]
+        self.secrets = [*([key] if key else []), *(headers or {}).values(), *address.secrets]
         self._headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "polyhop"}
         if authorization := f"Bearer {key}" if key else address.user:
             self._headers["Authorization"] = authorization
+        self._headers.update(headers or {})
         self._links: dict[asyncio.AbstractEventLoop, _Link] = {}
         self._last: tuple[asyncio.AbstractEventLoop | None, _Link | None] = (None, None)
         self._reached = False
         weakref.finalize(self, _drop_all, self._links)
 
-    async def post(
-        self, url: str, body: bytes, read: Callable[[Any], T], tokens: int = 0, *, retries: int | None = None
+    async def ask(
+        self, url: str, body: bytes | None, read: Callable[[Any], T], tokens: int = 0, *, retries: int | None = None
     ) -> tuple[T, int]:
         """What ``read`` makes of the server's JSON, and how many attempts failed before; ``Failed`` when none is left.
 
-        ``read`` raises ``BadReply`` for JSON that is no reply. A place in the limiter is held while backing off: a
-        server in trouble is asked by fewer calls at once. ``tokens`` is the estimate for the rates. ``retries`` is the
-        server's own number where it is None.
+        The body is posted; None asks by GET. ``read`` raises ``BadReply`` for JSON that is no reply. A place in the
+        limiter is held while backing off: a server in trouble is asked by fewer calls at once. ``tokens`` is the
+        estimate for the rates. ``retries`` is the server's own number where it is None.
         """
         most = self.retries if retries is None else retries
         link = self._link()
@@ -127,18 +137,25 @@ class Server:
 
     async def aclose(self) -> None:
         """Close the connections, in every loop: calls still under way fail. The server can be used again after."""
+        await self.leave()
+        _drop_all(self._links)
+
+    async def leave(self) -> None:
+        """Close the connections of this loop, which is about to end."""
         here = self._links.pop(asyncio.get_running_loop(), None)
         self._last = (None, None)
         if here is not None:
             await here.session.close()
-        _drop_all(self._links)
 
     async def _attempt(
-        self, session: aiohttp.ClientSession, url: str, body: bytes, read: Callable[[Any], T]
+        self, session: aiohttp.ClientSession, url: str, body: bytes | None, read: Callable[[Any], T]
     ) -> tuple[T, int | None] | Trouble:
+        method = "GET" if body is None else "POST"
         try:
-            async with session.post(url, data=body, allow_redirects=False) as response:
-                raw = await response.read()
+            async with session.request(method, url, data=body, allow_redirects=False) as response:
+                raw = await _body(response, self.largest)
+        except _TooLarge:
+            return Trouble("final", f"the reply is larger than {self.largest / 2**20:g} MiB")
         except (aiohttp.ClientError, OSError) as error:
             return troubles.from_exception(error, self.timeout)
         self._reached = True
@@ -155,7 +172,7 @@ class Server:
                 code = data["error"].get("code") if isinstance(data["error"], dict) else None
                 status = code if isinstance(code, int) and 400 <= code < 600 else status
                 return troubles.from_response(status, response.headers, raw, self.secrets)
-            return Trouble("passing", str(problem))
+            return Trouble(problem.meaning, str(problem))
         except (LookupError, TypeError, AttributeError, ValueError) as problem:
             return Trouble("passing", f"the reply is not in the API's shape ({type(problem).__name__})")
 
@@ -186,8 +203,27 @@ class Server:
         )
 
 
+class _TooLarge(Exception):
+    """A reply of more bytes than are read."""
+
+
+async def _body(response: aiohttp.ClientResponse, most: int) -> bytes:
+    """The whole body, decompressed; ``_TooLarge`` as soon as it is known to be."""
+    length = response.content_length
+    if length is not None and length > most:
+        raise _TooLarge
+    if length is not None and "Content-Encoding" not in response.headers:
+        return await response.read()
+    pieces, size = [], 0
+    async for piece in response.content.iter_any():
+        pieces.append(piece)
+        if (size := size + len(piece)) > most:
+            raise _TooLarge
+    return b"".join(pieces)
+
+
 def _total_tokens(data: Any) -> int | None:
-    usage = data.get("usage")
+    usage = data.get("usage") if isinstance(data, dict) else None
     total = usage.get("total_tokens") if isinstance(usage, dict) else None
     return total if isinstance(total, int) else None
 
@@ -206,7 +242,12 @@ def _basic(parts: SplitResult) -> str | None:
     return "Basic " + base64.b64encode(pair.encode()).decode()
 
 
-def _without_user(url: str) -> str:
+def without_user(url: str) -> str:
+    """A URL that can be shown.
+
+    >>> without_user("https://ada:secret@example.org/search")
+    'https://example.org/search'
+    """
     scheme, mark, rest = url.rpartition("://")
     return scheme + mark + rest.rpartition("@")[2]
 

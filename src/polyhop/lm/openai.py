@@ -153,7 +153,7 @@ class OpenAICompatible:
         """Post the payload, without what this server does not take."""
         while True:
             try:
-                return await self._server.post(self._ask_at, to_json(payload), read, tokens)
+                return await self._server.ask(self._ask_at, to_json(payload), read, tokens)
             except Failed as failed:
                 if not self.parameters.learn(payload, failed.trouble):
                     raise

@@ -159,7 +159,7 @@ class ServerScores:
         texts = [joined(request)[0] for request in requests]
         body = to_json(score_payload(self._model, texts, way, self._extra))
         tokens = sum(len(text) // 4 + 1 for text in texts)
-        found, _ = await self._server.post(
+        found, _ = await self._server.ask(
             self._url, body, lambda data: read_scores(data, requests, way), tokens, retries=retries
         )
         return found

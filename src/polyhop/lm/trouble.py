@@ -1,4 +1,4 @@
-"""What goes wrong between a client and a model server: what it means, whether to try again, when, and what to say."""
+"""What goes wrong between a client and a server: what it means, whether to try again, when, and what to say."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ LONGEST_WAIT = 60.0
 """Seconds; a longer ``Retry-After`` is cut to this."""
 _FIRST_WAIT, _LONGEST_BACKOFF = 0.5, 30.0
 _PASSING = frozenset({408, 409, 425, 429})
+_QUOTA = frozenset({402, 432, 433})  # the last two are Tavily's
 _LONGEST_MESSAGE = 300
 
 _CONTEXT = re.compile(
@@ -33,6 +34,7 @@ _CONTEXT = re.compile(
     re.IGNORECASE,
 )
 _FILTER = re.compile(r"content_filter|content_policy|ResponsibleAIPolicy|content management policy", re.IGNORECASE)
+_SPENT = re.compile(r"insufficient_quota|QUOTA_LIMITED|^Request too large|not enough credits", re.IGNORECASE)
 _ADVICE: Mapping[Meaning, str] = {
     "passing": "Try again later, or with a lower max_concurrency or a longer timeout.",
     "context": "The prompt and its max_tokens do not fit the model's context: give fewer or shorter passages, a smaller"
@@ -48,6 +50,14 @@ _jitter = random.Random()  # of its own: a method's seeded draws must not depend
 
 class BadReply(Exception):
     """A body with status 200 that is not a usable reply; asking again may help."""
+
+    meaning: Meaning = "passing"
+
+
+class WrongShape(BadReply):
+    """A body with status 200 that is whole and of another shape; asking again would not help."""
+
+    meaning = "final"
 
 
 class Failed(Exception):
@@ -110,18 +120,23 @@ def from_exception(error: Exception, timeout: float) -> Trouble:
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
     """Seconds the server asks to wait, in ``retry-after-ms`` or ``Retry-After`` (seconds or a date); None if none.
 
-    ``now`` is Unix time. Nonsense is no request; a date gone by is 0.
+    ``now`` is Unix time. Nonsense is no request; a date gone by is 0. Brave tells by ``X-RateLimit-Reset`` alone, the
+    seconds of each of its windows, the shortest first; a point in time, as others put there, is left aside.
 
     >>> retry_after({"Retry-After": "2.5"}, 0), retry_after({"Retry-After": "Thu, 01 Jan 1970 00:00:30 GMT"}, 20)
     (2.5, 10.0)
     """
-    milliseconds, value = headers.get("retry-after-ms"), headers.get("Retry-After")
-    for text, scale in ((milliseconds, 0.001), (value, 1.0)):
+    value, reset = headers.get("Retry-After"), headers.get("X-RateLimit-Reset", "").partition(",")[0]
+    for text, scale, most in (
+        (headers.get("retry-after-ms"), 0.001, float("inf")),
+        (value, 1.0, float("inf")),
+        (reset if value is None else None, 1.0, LONGEST_WAIT),
+    ):
         try:
             seconds = float(text or "") * scale
         except ValueError:
             continue
-        if 0 <= seconds < float("inf"):
+        if 0 <= seconds <= most and seconds < float("inf"):
             return seconds
     try:
         return max(0.0, parsedate_to_datetime(value or "").timestamp() - now)
@@ -153,8 +168,13 @@ def explain(model: str, url: str, failed: Failed, models: Sequence[str] | None) 
             advice = "The server has this model but does not offer it this way: try chat=False, or True."
         elif near:
             advice += f" Did you mean {near!r}?"
+    return told(f"model {model!r} at {url}", failed, advice)
+
+
+def told(who: str, failed: Failed, advice: str) -> str:
+    """What the user is told of a call that failed: who was asked, the server's words and what would work."""
     tries = f" ({failed.attempts} attempts in {failed.seconds:.0f} s)" if failed.attempts > 1 else ""
-    return f"model {model!r} at {url}: {trouble.what.rstrip('.')}{tries}. {advice}".rstrip()
+    return f"{who}: {failed.trouble.what.rstrip('.')}{tries}. {advice}".rstrip()
 
 
 def _meaning(status: int, message: str, code: str) -> Meaning:
@@ -162,8 +182,10 @@ def _meaning(status: int, message: str, code: str) -> Meaning:
         return "context"
     if _FILTER.search(code) or (status == 400 and _FILTER.search(message)):
         return "filter"
-    if "insufficient_quota" in code or message.startswith("Request too large"):
+    if status in _QUOTA or _SPENT.search(code) or _SPENT.search(message):
         return "quota"
+    if "SUBSCRIPTION_TOKEN" in code:  # Brave answers 422 to a wrong key
+        return "key"
     if status >= 500 and ("validation error" in message or "logits_all" in message):
         return "final"  # llama-cpp-python's server, of a request it cannot read or is not set up for
     if status in _PASSING or status >= 500 or status == 200:
@@ -180,9 +202,13 @@ def _error_fields(body: bytes, secrets: Sequence[str]) -> tuple[str, str, str | 
     if isinstance(data, list) and len(data) == 1:  # Gemini wraps its errors so
         data = data[0]
     error = data.get("error", data) if isinstance(data, dict) else data
+    if isinstance(error, dict) and isinstance(listed := error.get("errors"), list) and listed:  # Brave, as documented
+        error = listed[0]
     if not isinstance(error, dict):
         return _short(error if isinstance(error, str) else orjson.dumps(error).decode(), secrets), "", None
     message = error.get("message") or error.get("detail") or error
+    if isinstance(message, dict) and isinstance(message.get("error"), str):  # Tavily
+        message = message["error"]
     text = message if isinstance(message, str) else orjson.dumps(message).decode()
     parameter = error.get("param")
     return (

@@ -30,10 +30,10 @@ class TransformersLM:
     ``complete`` and ``score``, from any loop, are done together.
 
     ``device``: as torch names it; None is CUDA where there is one, else the CPU. ``max_batch_tokens`` bounds a batch,
-    padding and remembered tokens counted; None is 4096 on a CPU and 16384 on a GPU. ``cache_mib`` of memory on the
-    device remember what prompts came to (encoder outputs, or keys and values), for those that come again or begin
-    alike. ``overlong``: a prompt that is too long for the model is an error, or with "cut" loses its beginning, which
-    stands farthest from what follows; a task that knows better cuts its own passages.
+    padding and remembered tokens counted; None is 16384 on a GPU, on a CPU 4096, and 1024 for an encoder-decoder.
+    ``cache_mib`` of memory on the device remember what prompts came to (encoder outputs, or keys and values), for those
+    that come again or begin alike. ``overlong``: a prompt that is too long for the model is an error, or with "cut"
+    loses its beginning, which stands farthest from what follows; a task that knows better cuts its own passages.
 
     ``score``: a causal model's target follows the prompt after a space and has no end mark; an encoder-decoder's is
     what the decoder says, end mark included. ``hf.tokens`` says how the two are put together. A score does not depend
@@ -64,7 +64,8 @@ class TransformersLM:
         self.checkpoint = Checkpoint(self.name, path_or_name, device, dtype)
         self.tokens: Tokens = self.checkpoint.tokens
         self.overlong = overlong
-        self.max_batch_tokens = max_batch_tokens or (4096 if self.checkpoint.device == "cpu" else 16384)
+        usual = 16384 if self.checkpoint.device != "cpu" else 1024 if self.checkpoint.pairs else 4096
+        self.max_batch_tokens = max_batch_tokens or usual
         self.memory = Memory(cache_mib * 2**20)
         can = self.checkpoint.scores
         self.capabilities = Capabilities(

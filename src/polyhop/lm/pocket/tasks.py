@@ -10,7 +10,7 @@ from polyhop.errors import CapabilityError
 from polyhop.lm.pocket import acting, asking, condensing, graphing, memory, stepping
 from polyhop.lm.pocket.extracting import extract
 from polyhop.lm.pocket.judging import relevant, sufficient
-from polyhop.lm.pocket.narrowing import best_answer, shares
+from polyhop.lm.pocket.narrowing import best_answer, promises, shares
 from polyhop.lm.pocket.planning import plan, trace
 from polyhop.lm.pocket.queries import bridge, next_query
 from polyhop.lm.pocket.solving import NOTHING_KNOWN, Solution
@@ -22,6 +22,7 @@ from polyhop.types import Passage
 RELEVANT_ABOVE = 0.1
 SUFFICIENT_ABOVE = 0.4
 ANALYSIS_WEIGHT = 0.1  # of a piece of evidence, beside what reading it again says
+HIGHEST_GRADE = 4  # of a passage that answers by itself
 ENOUGH_WEIGHT = 1.0  # of one answer: a sure piece of evidence with its analysis, or two that agree
 
 Fields = Mapping[str, Any]
@@ -175,6 +176,16 @@ def _extract(fields: Fields) -> Value:
     return {"answer": span.text, "passage": number, "confidence": max(0.001, round(span.confidence, 3))}
 
 
+def _order(fields: Fields) -> Value:
+    """By how promising each passage is among the others; equally promising ones as they come."""
+    promise = promises(fields["question"], fields["passages"])
+    return {"order": [place + 1 for place in sorted(range(len(promise)), key=lambda place: -promise[place])]}
+
+
+def _help(fields: Fields) -> Value:
+    return {"grade": round(HIGHEST_GRADE * relevant(study(fields["question"], [fields["passage"]])))}
+
+
 def _grade(fields: Fields) -> Value:
     """No understanding: whether a gold answer's words stand in the prediction, in a row."""
     return {"correct": cover_em_token(fields["prediction"], fields["answers"]) == 1.0}
@@ -229,6 +240,8 @@ _SKILLS: dict[str, Callable[[Fields], Value]] = {
     "era_cot.answer": _read,
     "reader.extract": _extract,
     "judge.answer": _grade,
+    "rerank.order": _order,
+    "rerank.grade": _help,
     "answer.read": _read,
     "answer.read_cot": _read,
 }

@@ -1,4 +1,4 @@
-"""The weights of the reader and the judges, fitted by ``benchmarks/pocket_fit.py``: larger is stronger."""
+"""The weights of reader, judges and path scorer, fitted by ``benchmarks/pocket_fit.py`` and ``hops_fit.py``."""
 
 from __future__ import annotations
 
@@ -135,4 +135,17 @@ BRIDGE: dict[str, float] = {
     "long": -0.58, "near": 2.30, "of after": 0.39, "on last page": -0.00, "page": -0.00, "page in question": -0.00,
     "page is reached": 0.00, "page's best sentence": 0.11, "part of title": -0.32, "quoted": -0.29,
     "repeats question": 0.91, "sentence": 2.95, "title of the class": 0.00,
+}  # fmt: skip
+
+# Reasons for a path to begin with a passage (``paths.start_reasons``).
+START: dict[str, float] = {
+    "comparison, title in question": 6.47, "coverage": 5.57, "first sentence": 1.94, "names": 2.11, "place": -0.70,
+    "title in question": 2.79,
+}  # fmt: skip
+
+# Reasons for a path to go on with a passage (``paths.step_reasons``).
+STEP: dict[str, float] = {
+    "comparison": -1.60, "comparison, title in question": -2.98, "coverage": -2.72, "first sentence": 4.07,
+    "mention": 2.84, "mentions back": -2.11, "names": 1.29, "new": 13.87, "one": -2.07, "place": -0.47,
+    "title in question": -3.05,
 }  # fmt: skip

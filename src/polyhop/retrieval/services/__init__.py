@@ -1,0 +1,1 @@
+"""Retrievers that other servers run: any that speaks a small JSON contract, and web search."""

@@ -1,0 +1,217 @@
+"""Three web search APIs: what each is sent and what it answers, as their own documentation has it.
+
+- Serper (Google's results): POST ``google.serper.dev/search``, the key in ``X-API-KEY``; ``organic`` results, and where
+  Google shows them an ``answerBox`` and a ``knowledgeGraph``. 403 is a wrong key, 400 "Not enough credits".
+- Tavily: POST ``api.tavily.com/search``, the key as a bearer token; ``results``, whose ``content`` is what of a page
+  bears on the query. Its ``answer``, written by a language model, is not asked for: it is no evidence. 432 and 433 are
+  limits of a plan.
+- Brave (an index of its own): GET ``api.search.brave.com/res/v1/web/search``, the key in ``X-Subscription-Token``;
+  ``web.results`` and an ``infobox``, in HTML. 422 is a wrong key, 429 with ``QUOTA_LIMITED`` a quota used up.
+
+An answer box, knowledge graph or infobox stands before the results, as a passage of its own; pages keep their order.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar
+from urllib.parse import urlencode
+
+from polyhop.lm.trouble import WrongShape
+from polyhop.lm.wire import to_json
+from polyhop.retrieval.services.base import field, listed, mapped
+from polyhop.types import Passage
+
+LONGEST_TITLE, LONGEST_TEXT, LONGEST_URL = 300, 8000, 2000
+"""Characters of a result that are kept; a URL that is longer is no result."""
+
+_TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
+_HIDDEN = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+
+Payload = Mapping[str, Any]
+
+
+class WebApi(ABC):
+    """An API. ``usual`` results are asked for where ``k`` is no more, so that one kept reply serves all of these;
+    ``most`` can be had. A query is cut to ``letters`` characters and ``terms`` words. ``options`` narrow a search.
+    """
+
+    name: ClassVar[str]
+    variable: ClassVar[str]
+    """The environment variable of the key."""
+    account: ClassVar[str]
+    """Where keys come from."""
+    url: ClassVar[str]
+    header: ClassVar[str | None]
+    """The header that holds the key; None: it is a bearer token."""
+    usual: ClassVar[int]
+    most: ClassVar[int]
+    letters: ClassVar[int]
+    terms: ClassVar[int | None] = None
+    options: ClassVar[tuple[str, ...]]
+
+    @abstractmethod
+    def payload(self, query: str, count: int, options: Mapping[str, str]) -> Payload:
+        """What is sent for a query; it holds all that the reply depends on."""
+
+    @abstractmethod
+    def passages(self, reply: Any) -> Iterator[Passage]:
+        """The passages of a reply; ``WrongShape`` where it is none of this API."""
+
+    def count(self, k: int) -> int:
+        """How many results to ask for where ``k`` are wanted."""
+        return self.usual if k <= self.usual else min(self.most, -(-k // 10) * 10)
+
+    def request(self, url: str, payload: Payload) -> tuple[str, bytes | None]:
+        """The address and the body to post, None to ask by GET."""
+        return url, to_json(payload)
+
+    def cut(self, query: str, site: str | None = None) -> str:
+        """A query within the API's limits, cut between words; with the operator that keeps to a site."""
+        ending = f" site:{site}" if site else ""
+        words = query.split()
+        if self.terms is not None:
+            words = words[: self.terms - bool(site)]
+        text, most = " ".join(words), self.letters - len(ending)
+        if len(text) > most:
+            text = text[:most] if " " not in text[: most + 1] else text[: most + 1].rpartition(" ")[0]
+        return text + ending
+
+
+class Serper(WebApi):
+    """Google's results by serper.dev."""
+
+    name, variable, account = "serper", "SERPER_API_KEY", "serper.dev"
+    url, header = "https://google.serper.dev/search", "X-API-KEY"
+    usual, most, letters = 10, 100, 2048
+    options = ("site", "country", "language")
+
+    def payload(self, query: str, count: int, options: Mapping[str, str]) -> Payload:
+        told = {"gl": options.get("country"), "hl": options.get("language")}
+        return {"q": self.cut(query, options.get("site")), "num": count, **_without_none(told)}
+
+    def passages(self, reply: Any) -> Iterator[Passage]:
+        rows = listed(field(reply, "organic", "the reply"), "organic")
+        if box := mapped(reply.get("answerBox") or {}, "answerBox"):
+            yield from _extra("answer box", box.get("link"), box.get("title"), [box.get("answer"), box.get("snippet")])
+        if graph := mapped(reply.get("knowledgeGraph") or {}, "knowledgeGraph"):
+            facts = mapped(graph.get("attributes") or {}, "knowledgeGraph.attributes")
+            parts = [graph.get("type"), graph.get("description"), *_facts(facts.items())]
+            link = graph.get("descriptionLink") or graph.get("website")
+            yield from _extra("knowledge graph", link, graph.get("title"), parts)
+        for rank, row in enumerate(rows, 1):
+            place = f"organic[{rank - 1}]"
+            yield from _page(
+                field(row, "link", place), place, row.get("title"), row.get("snippet"), rank, row.get("date")
+            )
+
+
+class Tavily(WebApi):
+    """Tavily's search of basic depth."""
+
+    name, variable, account = "tavily", "TAVILY_API_KEY", "app.tavily.com"
+    url, header = "https://api.tavily.com/search", None
+    usual, most, letters = 20, 20, 400
+    options = ("site", "country")
+
+    def payload(self, query: str, count: int, options: Mapping[str, str]) -> Payload:
+        site = options.get("site")
+        told = {"include_domains": [site] if site else None, "country": options.get("country")}
+        return {"query": self.cut(query), "max_results": count, "search_depth": "basic", **_without_none(told)}
+
+    def passages(self, reply: Any) -> Iterator[Passage]:
+        for rank, row in enumerate(listed(field(reply, "results", "the reply"), "results"), 1):
+            place, date = f"results[{rank - 1}]", mapped(row, f"results[{rank - 1}]").get("published_date")
+            yield from _page(field(row, "url", place), place, row.get("title"), row.get("content"), rank, date)
+
+
+class Brave(WebApi):
+    """Brave's web search."""
+
+    name, variable, account = "brave", "BRAVE_API_KEY", "api-dashboard.search.brave.com"
+    url, header = "https://api.search.brave.com/res/v1/web/search", "X-Subscription-Token"
+    usual, most, letters, terms = 20, 20, 400, 50
+    options = ("site", "country", "language")
+
+    def payload(self, query: str, count: int, options: Mapping[str, str]) -> Payload:
+        told = {"country": options.get("country"), "search_lang": options.get("language")}
+        asked = {"q": self.cut(query, options.get("site")), "count": count, "result_filter": "web,infobox"}
+        return {**asked, "text_decorations": "false", **_without_none(told)}
+
+    def request(self, url: str, payload: Payload) -> tuple[str, bytes | None]:
+        return f"{url}?{urlencode(payload, errors='replace')}", None
+
+    def passages(self, reply: Any) -> Iterator[Passage]:
+        if field(reply, "type", "the reply") != "search":
+            raise WrongShape(f"the reply has another shape: type is {reply['type']!r}, expected 'search'")
+        boxes = mapped(reply.get("infobox") or {}, "infobox").get("results") or []
+        for box in boxes if isinstance(boxes, list) else [boxes]:
+            pairs = listed(mapped(box, "infobox.results").get("attributes") or [], "infobox.results.attributes")
+            facts = _facts(pair for pair in pairs if isinstance(pair, list) and len(pair) == 2)
+            parts = [box.get("long_desc") or box.get("description"), *facts]
+            yield from _extra("infobox", box.get("url"), _bare(box.get("title")), map(_bare, parts))
+        rows = field(reply["web"], "results", "web") if reply.get("web") else []  # left out where it found no page
+        for rank, row in enumerate(listed(rows, "web.results"), 1):
+            place, date = f"web.results[{rank - 1}]", mapped(row, f"web.results[{rank - 1}]").get("page_age")
+            title, text = _bare(row.get("title")), _bare(row.get("description"))
+            yield from _page(field(row, "url", place), place, title, text, rank, date)
+
+
+APIS: Mapping[str, WebApi] = {api.name: api for api in (Serper(), Tavily(), Brave())}
+"""The APIs by name."""
+
+
+def _page(url: Any, place: str, title: Any, text: Any, rank: int, date: Any) -> Iterator[Passage]:
+    """A result as a passage; none where it has neither title nor text."""
+    if not isinstance(url, str) or not url.strip():
+        raise WrongShape(f"the reply has another shape: {place} has no URL")
+    title, text = shown(title, LONGEST_TITLE), shown(text, LONGEST_TEXT)
+    url = shown(url, LONGEST_URL + 1)
+    if (title or text) and 0 < len(url) <= LONGEST_URL:
+        dated = {"date": shown(date, 40)} if isinstance(date, str) and date else {}
+        yield Passage(url, title, text, metadata={"url": url, "rank": rank, **dated})
+
+
+def _extra(kind: str, url: Any, title: Any, parts: Iterable[Any]) -> Iterator[Passage]:
+    """What stands beside the results, as a passage; its id is not its page's, which may be a result too."""
+    title = shown(title, LONGEST_TITLE)
+    told = [found for part in parts if (found := shown(part, LONGEST_TEXT))]
+    text = shown(" ".join(part if part[-1] in ".!?" else f"{part}." for part in told), LONGEST_TEXT)
+    url = shown(url, LONGEST_URL)
+    if text:
+        where = {"url": url} if url else {}
+        yield Passage(f"{kind}: {url or title or text[:80]}", title, text, metadata={**where, "rank": 0, "kind": kind})
+
+
+def _facts(pairs: Iterable[Any]) -> Iterator[str]:
+    """Attributes and their values, as sentences."""
+    for name, value in pairs:
+        if isinstance(name, str) and isinstance(value, str | int | float) and str(value).strip():
+            yield f"{name}: {value}"
+
+
+def shown(value: Any, most: int) -> str:
+    """A text of a reply as one line without hidden characters, of ``most`` at most; "" for what is no text.
+
+    >>> shown("Ada\\u200b  Lovelace\\n(1815)", 12), shown(None, 9)
+    ('Ada Lovelace', '')
+    """
+    if not isinstance(value, str):
+        return ""
+    return " ".join(_HIDDEN.sub("", value[: 4 * most]).split())[:most].rstrip()
+
+
+def _bare(value: Any) -> str:
+    """A text of HTML without its tags and entities; "" for what is no text.
+
+    >>> _bare("<strong>Ada</strong> &amp; Charles: 1 &lt; 2")
+    'Ada & Charles: 1 < 2'
+    """
+    return html.unescape(_TAG.sub("", value)) if isinstance(value, str) else ""
+
+
+def _without_none(told: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in told.items() if value is not None}

@@ -1,0 +1,116 @@
+"""How retriever servers are asked, and what they answer: a small contract of our own, and two that people run.
+
+- ``polyhop``, ours: ``{"queries": [text, …], "k": 5}`` is answered by ``{"results": [[passage, …], …]}``, a list for
+  each query in order, best first. A passage is a line of a corpus (``data.corpora.read_passage``): ``id``, ``title``,
+  ``text`` and, where it has them, ``links`` and ``metadata``; and a ``score``, higher is better, if the server has one.
+- ``flashrag``: the FastAPI server over FlashRAG's retrievers that came with ReSearch and is copied widely. ``/search``
+  and ``/batch_search`` take ``query`` (one or a list), ``top_n`` and ``return_score``. The answer is the documents
+  (``id``, ``contents``), or with scores the pair of documents and scores.
+- ``search-r1``: Search-R1's server. ``queries``, ``topk`` and ``return_scores`` are answered by ``{"result": …}``: a
+  list of documents for each query, or of ``{"document": …, "score": …}``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, TypeAlias
+
+from polyhop.data.corpora import read_passage
+from polyhop.data.lines import json_type
+from polyhop.lm.trouble import WrongShape
+from polyhop.retrieval.services.base import field, listed, mapped
+from polyhop.types import Passage
+
+Hit: TypeAlias = tuple[Passage, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """``ask(queries, k, scored)`` gives the path beneath the server's URL and the body to post;
+    ``read(reply, queries, scored)`` the hits for each query, ``WrongShape`` where they are not to be found.
+
+    ``endings`` are paths that a given URL may have already.
+    """
+
+    ask: Callable[[Sequence[str], int, bool], tuple[str, Mapping[str, Any]]]
+    read: Callable[[Any, int, bool], list[list[Hit]]]
+    endings: tuple[str, ...] = ()
+
+
+def _ask_ours(queries: Sequence[str], k: int, scored: bool) -> tuple[str, Mapping[str, Any]]:
+    return "", {"queries": list(queries), "k": k}
+
+
+def _read_ours(reply: Any, queries: int, scored: bool) -> list[list[Hit]]:
+    results = listed(field(reply, "results", "the reply"), "results", queries)
+    return [
+        [
+            _hit(row, mapped(row, place).get("score"), place)
+            for place, row in _placed(listed(rows, f"results[{number}]"), f"results[{number}]")
+        ]
+        for number, rows in enumerate(results)
+    ]
+
+
+def _ask_flashrag(queries: Sequence[str], k: int, scored: bool) -> tuple[str, Mapping[str, Any]]:
+    several = len(queries) > 1
+    body = {"query": list(queries) if several else queries[0], "top_n": k, "return_score": scored}
+    return "/batch_search" if several else "/search", body
+
+
+def _read_flashrag(reply: Any, queries: int, scored: bool) -> list[list[Hit]]:
+    documents, scores = listed(reply, "the reply", 2) if scored else (reply, None)
+    if queries == 1:  # /search: neither is in a list of its own
+        documents, scores = [documents], scores if scores is None else [scores]
+    found = []
+    for number, rows in enumerate(listed(documents, "documents", queries)):
+        place = f"documents[{number}]"
+        told = [None] * len(listed(rows, place))
+        if scores is not None:
+            told = listed(listed(scores, "scores", queries)[number], f"scores[{number}]", len(rows))
+        found.append([_hit(row, score, at) for (at, row), score in zip(_placed(rows, place), told, strict=True)])
+    return found
+
+
+def _ask_search_r1(queries: Sequence[str], k: int, scored: bool) -> tuple[str, Mapping[str, Any]]:
+    return "/retrieve", {"queries": list(queries), "topk": k, "return_scores": scored}
+
+
+def _read_search_r1(reply: Any, queries: int, scored: bool) -> list[list[Hit]]:
+    found = []
+    for number, rows in enumerate(listed(field(reply, "result", "the reply"), "result", queries)):
+        placed = _placed(listed(rows, f"result[{number}]"), f"result[{number}]")
+        if scored:
+            hits = [
+                _hit(field(row, "document", place), field(row, "score", place), f"{place}.document")
+                for place, row in placed
+            ]
+        else:
+            hits = [_hit(row, None, place) for place, row in placed]
+        found.append(hits)
+    return found
+
+
+def _placed(rows: Sequence[Any], place: str) -> list[tuple[str, Any]]:
+    return [(f"{place}[{number}]", row) for number, row in enumerate(rows)]
+
+
+def _hit(row: Any, score: Any, place: str) -> Hit:
+    """A passage of a reply and its score; ``place`` names it in errors."""
+    number = isinstance(score, int | float) and not isinstance(score, bool) and isfinite(score)
+    if not (score is None or number):
+        raise WrongShape(f"the reply has another shape: the score of {place} is {json_type(score)}, expected a number")
+    try:
+        return read_passage(mapped(row, place)), score
+    except ValueError as error:
+        raise WrongShape(f"the reply has another shape: {place}: {error}") from None
+
+
+PROTOCOLS: Mapping[str, Protocol] = {
+    "polyhop": Protocol(_ask_ours, _read_ours),
+    "flashrag": Protocol(_ask_flashrag, _read_flashrag, ("/batch_search", "/search")),
+    "search-r1": Protocol(_ask_search_r1, _read_search_r1, ("/retrieve",)),
+}
+"""The protocols by name."""

@@ -1,0 +1,166 @@
+"""``web:serper``, ``web:tavily``, ``web:brave``: web search by a key of one's own, the setting of Bamboogle.
+
+Replies are kept in the cache folder's ``web.sqlite``, so that a run that goes on, or is made again, finds what it
+found: the web changes, and each request costs. The key is no part of what is kept, and neither a failure nor a reply
+without a result is kept. Only the replies are read: no page is ever fetched.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from polyhop.errors import SettingError, UnknownName
+from polyhop.lm.http import Address, Server
+from polyhop.lm.joining import Joining
+from polyhop.lm.limits import Rates
+from polyhop.lm.openai import checked_key
+from polyhop.lm.store import Store
+from polyhop.lm.trouble import BadReply, Meaning
+from polyhop.lm.wire import to_json
+from polyhop.loops import together
+from polyhop.named import path_and_options
+from polyhop.places import cache_folder
+from polyhop.retrieval.services.apis import APIS, Payload, WebApi
+from polyhop.retrieval.services.base import LARGEST, Service, checked_options
+from polyhop.types import Passage
+
+
+class WebSearch(Service):
+    """Pages that an API of ``APIS`` finds: the id is the URL, the text the API's snippet of the page.
+
+    ``site``, ``country`` and ``language`` narrow the search, where the API can. ``key`` is by default that of the API's
+    environment variable; ``url`` another address of the same API. ``cache`` is a file, None for the usual one, False
+    for none. The rest as for ``ServedRetriever``. A query longer than the API takes is cut; an API gives 20 results at
+    most (Serper 100).
+    """
+
+    def __init__(
+        self,
+        api: str,
+        *,
+        site: str | None = None,
+        country: str | None = None,
+        language: str | None = None,
+        key: str | None = None,
+        url: str | None = None,
+        cache: str | Path | bool | None = None,
+        concurrency: int = 8,
+        timeout: float = 30,
+        per_minute: int | None = None,
+        retries: int = 5,
+    ) -> None:
+        if api not in APIS:
+            raise UnknownName("web search", api, APIS)
+        self.api = APIS[api]
+        told = {"site": site, "country": country, "language": language}
+        self._options = {name: value for name, value in told.items() if value is not None}
+        for name in self._options:
+            if name not in self.api.options:
+                raise UnknownName(f"option of web:{api}", name, self.api.options)
+        self._address = Address(url or self.api.url, ())
+        self._store = _store(cache)
+        self._under_way: Joining[list[Passage]] = Joining()
+        own, header = _key(self.api, key), self.api.header
+        server = Server(
+            self._address,
+            own if header is None else None,
+            headers={header: own} if header is not None else None,
+            max_concurrency=concurrency,
+            rates=Rates(per_minute) if per_minute else None,
+            timeout=timeout,
+            retries=retries,
+            largest=LARGEST,
+        )
+        narrowed = "&".join(f"{name}={value}" for name, value in self._options.items())
+        super().__init__(f"web:{api}" + (f"?{narrowed}" if narrowed else ""), server, _advice(self.api))
+
+    async def aclose(self) -> None:
+        """Close the connections, and have all that was found on disk."""
+        await super().aclose()
+        if self._store is not None:
+            self._store.close()
+
+    async def _asked(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
+        return await together(self._one(query, k) for query in queries)
+
+    async def _one(self, query: str, k: int) -> list[Passage]:
+        payload = self.api.payload(query, self.api.count(k), self._options)
+        key = self._name_of(payload)
+        if (kept := self._kept(key)) is not None:
+            return kept
+        passages, _ = await self._under_way.ask(key, lambda: self._fetched(key, payload))
+        return passages
+
+    async def _fetched(self, key: bytes, payload: Payload) -> list[Passage]:
+        address, body = self.api.request(self._address.shown, payload)
+        reply, passages = await self._ask(address, body, self._read)
+        if passages and self._store is not None:
+            self._store.put(key, to_json(reply), model=self.name, task="search")
+        return passages
+
+    def _read(self, reply: Any) -> tuple[Any, list[Passage]]:
+        return reply, list(self.api.passages(reply))
+
+    def _kept(self, key: bytes) -> list[Passage] | None:
+        """What was found before; a reply that cannot be read any more is asked for again."""
+        if self._store is None or (kept := self._store.get(key)) is None:
+            return None
+        try:
+            return list(self.api.passages(orjson.loads(kept)))
+        except (BadReply, orjson.JSONDecodeError):
+            return None
+
+    def _name_of(self, payload: Payload) -> bytes:
+        """A search's name in the cache: all that its reply depends on, the key apart."""
+        return blake2b(to_json({"url": self._address.shown, "payload": payload}), digest_size=20).digest()
+
+
+def open_web(rest: str) -> WebSearch:
+    """``API[?OPTIONS]``: ``site``, ``country``, ``language``, ``cache=off``, and those of any service.
+
+    Raises:
+        UsageError: there is no such API or option, or its key is not there.
+    """
+    api, options = path_and_options("web", rest, "site=en.wikipedia.org")
+    if not api:
+        raise SettingError(f"web: needs an API, as in web:serper; there are {', '.join(APIS)}")
+    own, server = checked_options(f"web:{api}", options, {**dict.fromkeys(_TEXTS, str), "cache": _switch})
+    return WebSearch(api, **own, **server)
+
+
+_TEXTS = ("site", "country", "language")
+
+
+def _switch(value: Any) -> bool | None:
+    if value not in ("on", "off"):
+        raise SettingError(f"web:…?cache={value}: must be on or off")
+    return None if value == "on" else False
+
+
+def _store(cache: str | Path | bool | None) -> Store | None:
+    if cache is False:
+        return None
+    return Store(cache if isinstance(cache, str | Path) else cache_folder() / "web.sqlite")
+
+
+def _key(api: WebApi, given: str | None) -> str:
+    key = checked_key(given or os.environ.get(api.variable))
+    if key is None:
+        raise SettingError(f"web:{api.name} needs a key of your own: set {api.variable}; {api.account} gives keys out")
+    return key
+
+
+def _advice(api: WebApi) -> Mapping[Meaning, str]:
+    return {
+        "passing": "Try again later, or with fewer requests: web:…?concurrency=1, or ?per_minute=50.",
+        "quota": f"Waiting will not help: the account's credit or quota is used up ({api.account}).",
+        "key": f"Set {api.variable} to a key that {api.account} gives out.",
+        "redirect": "No redirect is followed.",
+        "unreachable": "Is this machine on the network, or behind a proxy (HTTPS_PROXY)?",
+    }
