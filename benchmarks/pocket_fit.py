@@ -201,7 +201,8 @@ def _install_reader(fitted: Reasons) -> None:
 def weights_page() -> str:
     """The text of ``weights.py`` for the weights in place."""
     page = [
-        '"""The weights of the reader and the judges, fitted by ``benchmarks/pocket_fit.py``: larger is stronger."""\n'
+        '"""The weights of reader, judges and path scorer, fitted by ``benchmarks/pocket_fit.py`` and '
+        '``hops_fit.py``."""\n',
     ]
     page.append("from __future__ import annotations\n")
     for name, note in (
@@ -211,6 +212,8 @@ def weights_page() -> str:
         ("RELEVANT", "Reasons for a path to bear on the question (``judging.relevance_features``)."),
         ("SUFFICIENT", "Reasons for a path to be enough (``judging.sufficiency_features``)."),
         ("BRIDGE", "Reasons for a name to lead on to the next passage (``queries.bridge_candidates``)."),
+        ("START", "Reasons for a path to begin with a passage (``paths.start_reasons``)."),
+        ("STEP", "Reasons for a path to go on with a passage (``paths.step_reasons``)."),
     ):
         table = getattr(weights, name)
         first = next(iter(table.values()))

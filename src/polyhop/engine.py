@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hasha
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from polyhop.ahead import Ahead
 from polyhop.budget import Budget, Meter, until_spent
@@ -25,6 +25,7 @@ from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.tasks import SCORED, Output
 from polyhop.readers.base import AskingReader, Reader, spans_of, threshold_of
 from polyhop.recorder import OpenStep, Recorder
+from polyhop.retrieval.analysis import ENGLISH, Analysis
 from polyhop.retrieval.base import AskingRetriever, Retriever, encoder_of, links_of, passages_of, searched
 from polyhop.retrieval.tfidf import similarities
 from polyhop.text import estimate_tokens
@@ -43,6 +44,7 @@ class Engine:
     rendering: Rendering = "text"
     budget: Budget = field(default_factory=Budget)
     seed: int | None = None
+    analysis: Analysis = ENGLISH
 
     def model_of(self, task: str) -> LanguageModel:
         """The language model that a task goes to, by its prompt's role."""
@@ -195,7 +197,25 @@ class Run:
             from polyhop.retrieval.encoders.base import similarities as cosines  # numpy, which most never need
 
             return cosines(encoder, text, texts)
-        return similarities(text, texts)
+        return similarities(text, texts, self._engine.analysis)
+
+    def relevance(
+        self,
+        question: str,
+        paths: Sequence[Sequence[Passage]],
+        found: Sequence[Passage],
+        *,
+        by: Literal["pocket", "likelihood"] = "pocket",
+    ) -> list[float]:
+        """How well each path of passages bears on the question, the higher the better; no language model is asked.
+
+        ``by``: the embedded path scorer, which also looks at where a passage stands among those ``found`` first, or the
+        likelihood of the question's words after the path's.
+        """
+        from polyhop.lm.pocket.paths import likelihood_scores, path_scores  # which most never need
+
+        scores = path_scores(question, paths, found) if by == "pocket" else likelihood_scores(question, paths)
+        return [round(score, 4) for score in scores]
 
     # --- lengths -------------------------------------------------------------------------------------------------
 

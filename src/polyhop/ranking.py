@@ -1,7 +1,9 @@
-"""PromptRank for every method: a retriever that follows paths from another's hits, and a reranker of any retriever's.
+"""Path ranking for every method: PromptRank and ``hops`` as retrievers that follow paths from another's hits, and
+PromptRank as a reranker of any retriever's.
 
-By name: ``--retriever promptrank`` and ``--rerank promptrank``, or ``promptrank:FILE`` with the settings of a file that
-``polyhop tune promptrank`` wrote. Their calls are the question's own: traced, budgeted and cached with it.
+By name: ``--retriever promptrank``, ``--retriever hops``, ``--rerank promptrank``; ``promptrank:FILE``, ``hops:FILE``
+with the settings of a file, as ``polyhop tune promptrank`` writes one. Their calls are the question's own: traced,
+budgeted and cached with it.
 """
 
 from __future__ import annotations
@@ -9,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from polyhop.methods.following import ranked
+from polyhop.methods.hops import RANKING, ranked_by_paths, scoring_needs
 from polyhop.methods.paths import PathScores
-from polyhop.methods.promptrank import likelihood, promptrank, ranked
+from polyhop.methods.promptrank import likelihood, promptrank
 from polyhop.methods.registry import method_named
 from polyhop.methods.settings import read_retriever, read_settings
 from polyhop.retrieval import open_retriever
@@ -21,7 +25,7 @@ from polyhop.types import Passage, Search
 if TYPE_CHECKING:
     from polyhop.engine import Run
 
-NAME = "promptrank"
+NAME, HOPS = "promptrank", "hops"
 
 
 class PathRetriever:
@@ -37,6 +41,26 @@ class PathRetriever:
         """The ``k`` best passages of all scored paths, then of the first search."""
         first = max(k, self._settings["first"])
         return (await promptrank(query, run, **{**self._settings, "first": first})).passages[:k]
+
+    def links(self, passage: Passage) -> list[Passage]:
+        """The links of the retriever it starts from."""
+        return links_of(self.start, passage)
+
+
+class HopsRetriever:
+    """The passages of the best paths, by a path scorer that asks no language model unless it is told to. ``start``:
+    what finds the first ones; ``settings``: the method's, of which those of reading do nothing here."""
+
+    def __init__(self, start: Retriever | AskingRetriever | Search, name: str = HOPS, **settings: Any) -> None:
+        self.start, self.name = start, name
+        self._settings = {key: method_named(HOPS).resolve(settings)[key] for key in RANKING}
+        self.needs = scoring_needs(self._settings["scorer"])
+
+    async def search_by(self, run: Run, query: str, k: int) -> Sequence[Passage]:
+        """The ``k`` best passages of all scored paths."""
+        first = max(k, self._settings["first"])
+        ranking, _ = await ranked_by_paths(query, run, **{**self._settings, "first": first})
+        return ranking[:k]
 
     def links(self, passage: Passage) -> list[Passage]:
         """The links of the retriever it starts from."""
@@ -63,18 +87,26 @@ class LikelihoodReranker:
 
 def path_retriever(index: Index, path: str = "") -> PathRetriever:
     """The retriever ``promptrank`` over an index, from its TF-IDF; with a file's settings, from what the file names."""
-    start = (read_retriever(path) if path else None) or method_named(NAME).retriever
-    return PathRetriever(open_retriever(start, index), _name(path), **_settings(path))
+    return PathRetriever(_start(NAME, index, path), _name(NAME, path), **_settings(NAME, path))
+
+
+def hops_retriever(index: Index, path: str = "") -> HopsRetriever:
+    """The retriever ``hops`` over an index, from its BM25; with a file's settings, from what the file names."""
+    return HopsRetriever(_start(HOPS, index, path), _name(HOPS, path), **_settings(HOPS, path))
 
 
 def likelihood_reranker(path: str = "") -> LikelihoodReranker:
     """The reranker ``promptrank``, with the settings of a file where one is named."""
-    return LikelihoodReranker(_name(path), **_settings(path))
+    return LikelihoodReranker(_name(NAME, path), **_settings(NAME, path))
 
 
-def _name(path: str) -> str:
-    return f"{NAME}:{path}" if path else NAME
+def _start(method: str, index: Index, path: str) -> Retriever | AskingRetriever:
+    return open_retriever((read_retriever(path) if path else None) or method_named(method).retriever, index)
 
 
-def _settings(path: str) -> dict[str, Any]:
-    return read_settings(path, NAME) if path else {}
+def _name(method: str, path: str) -> str:
+    return f"{method}:{path}" if path else method
+
+
+def _settings(method: str, path: str) -> dict[str, Any]:
+    return read_settings(path, method) if path else {}

@@ -9,21 +9,21 @@ What is cut, when a prompt is too long, is its passages: first each to ``passage
 
 from __future__ import annotations
 
-import asyncio
 import random
 from bisect import bisect_left
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from polyhop.errors import BudgetSpent, SettingError
+from polyhop.errors import SettingError
+from polyhop.loops import all_ended
+from polyhop.methods.following import Path
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
     from polyhop.engine import Run
 
-Path: TypeAlias = tuple[Passage, ...]
 Position: TypeAlias = Literal["after", "before"]
 Ensemble: TypeAlias = Literal["max", "mean", "token-mean", "token-max", "token-median"]
 
@@ -199,11 +199,3 @@ class PathScores:
     def _short(self, demonstration: Mapping[str, Any]) -> Mapping[str, Any]:
         passages = [self._cut(passage, DEMONSTRATION_TOKENS) for passage in demonstration["passages"]]
         return {"question": demonstration["question"], "passages": passages}
-
-
-async def all_ended(work: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Wait for all of it; only then raise what one of them raised: a budget that is spent leaves what was done."""
-    ended = await asyncio.gather(*work, return_exceptions=True)
-    errors = [error for error in ended if error is not None]
-    if errors:
-        raise min(errors, key=lambda error: isinstance(error, BudgetSpent))

@@ -27,8 +27,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from annotated_types import Ge, Gt, Le, MultipleOf
 
+from polyhop.loops import all_ended
+from polyhop.methods.following import Path, follow, linked, paths_of, ranked
 from polyhop.methods.lengths import cut_to_fit
-from polyhop.methods.paths import Ensemble, Likelihood, Path, PathScores, Position, all_ended
+from polyhop.methods.paths import Ensemble, Likelihood, PathScores, Position
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Response
 from polyhop.text import normalise as normal
@@ -109,10 +111,14 @@ async def promptrank(
 ) -> Answer:
     """Rank paths by the likelihood of the question after them, extending the best by links; then read (§2)."""
     scores = PathScores(likelihood(locals()), question, run)
+
+    async def following(path: Path) -> list[Passage]:
+        return nearest(question, linked(path, run), run, links)
+
     found: list[Passage] = []
     with run.gathering():
         found = await run.search(question, first)
-        await search_paths(question, run, scores, found, keep=keep, links=links, hops=hops)
+        await follow(found, scores, following, keep=keep, hops=hops)
     paths = ranked(scores.known, scores.known)
     passages = tuple(dict.fromkeys((*ranked_passages(paths, scores.known, document_score), *found)))
     run.note("paths", ranked=[{"passages": [p.id for p in path], "score": scores.known[path]} for path in paths])
@@ -126,36 +132,16 @@ async def promptrank(
             return ranking
 
 
-async def search_paths(
-    question: str, run: Run, scores: PathScores, found: Sequence[Passage], *, keep: int, links: int, hops: int
-) -> None:
-    """Score the paths of one passage, extend the best, score those, and so on to ``hops`` passages (§2)."""
-
-    def extended(path: Path) -> list[Path]:
-        targets = [passage for passage in dict.fromkeys(run.links(path[-1])) if passage not in path]
-        alike = run.similarity(question, [f"{passage.title}\n{passage.text}" for passage in targets])
-        nearest = sorted(range(len(targets)), key=lambda place: -alike[place])[:links]
-        return [(*path, targets[place]) for place in nearest]
-
-    paths: list[Path] = [(passage,) for passage in found]
-    await scores.score(paths)
-    for _ in range(1, hops):
-        paths = [longer for path in ranked(paths, scores.known)[:keep] for longer in extended(path)]
-        await scores.score(paths)
-
-
-def ranked(paths: Iterable[Path], scores: Mapping[Path, float]) -> list[Path]:
-    """The paths, likeliest first; equal ones in the order given."""
-    return sorted(paths, key=lambda path: -scores[path])
+def nearest(question: str, passages: Sequence[Passage], run: Run, most: int) -> list[Passage]:
+    """The passages most like the question."""
+    alike = run.similarity(question, [f"{passage.title}\n{passage.text}" for passage in passages])
+    return [passages[place] for place in sorted(range(len(passages)), key=lambda place: -alike[place])[:most]]
 
 
 def ranked_passages(paths: Sequence[Path], scores: Mapping[Path, float], how: DocumentScore) -> list[Passage]:
     """The passages of ranked paths, best first: by the best, mean or worst score of the paths that hold them, or by the
     longest of these (Appendix B)."""
-    held: dict[Passage, list[Path]] = {}
-    for path in paths:
-        for passage in path:
-            held.setdefault(passage, []).append(path)
+    held = paths_of(paths)
 
     def value(passage: Passage) -> float:
         if how == "longest":

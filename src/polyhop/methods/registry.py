@@ -22,6 +22,7 @@ BUILT_IN = (
     "polyhop.methods.resp",
     "polyhop.methods.searchain",
     "polyhop.methods.promptrank",
+    "polyhop.methods.hops",
     "polyhop.methods.baselines.one_shot",
     "polyhop.methods.baselines.retrieval",
     "polyhop.methods.baselines.chain_of_thought",

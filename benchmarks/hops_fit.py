@@ -1,0 +1,144 @@
+"""``hops``, fitted: where ``START`` and ``STEP`` in ``lm/pocket/weights.py`` come from; it writes them anew.
+
+    python -m benchmarks.hops_fit DATA
+
+DATA as in ``benchmarks/pocket.py``, read from the train splits alone. Of each question's passages, BM25's first 100 and
+the links of its first 30, every gold one is to outrank all that are not; a passage is worth its best path, which is
+chosen anew as the weights change. Printed: mean R@5 in cross-validation, then the fit to all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from benchmarks.pocket import SETS, Split, load
+from benchmarks.pocket_fit import weights_page
+
+from polyhop import Passage
+from polyhop.data.corpora import open_corpus
+from polyhop.lm.pocket import weights
+from polyhop.lm.pocket.paths import Reasons, sought, start_reasons, step_reasons
+from polyhop.retrieval.index import index_for
+
+FIRST, EXTENDED = 100, 30
+FOLDS, EPOCHS, BATCH, PENALTY, RATE = 4, 25, 32, 1.0, 0.05
+COUNTS = {"musique": 2.5}  # of a question: the set has few
+
+
+@dataclass
+class Example:
+    """A question's paths: their reasons, the passages on each, and which passages are gold."""
+
+    rows: np.ndarray  # path × reason
+    paths: np.ndarray  # the path of each (passage, path) pair, pairs sorted by passage
+    starts: np.ndarray  # where each passage's pairs begin
+    gold: np.ndarray  # of each passage
+    missed: int  # gold passages on no path
+    weight: float
+
+    def best(self, solution: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Each passage's score and its best path."""
+        scores = self.rows @ solution
+        ends = np.append(self.starts[1:], len(self.paths))
+        chosen = np.array(
+            [
+                self.paths[start + np.argmax(scores[self.paths[start:end]])]
+                for start, end in zip(self.starts, ends, strict=True)
+            ]
+        )
+        return scores[chosen], chosen
+
+    def recall(self, solution: np.ndarray, k: int = 5) -> float:
+        """The share of gold among the ``k`` best."""
+        order = np.argsort(-self.best(solution)[0], kind="stable")[:k]
+        return float(self.gold[order].sum() / (self.gold.sum() + self.missed))
+
+    def slope(self, solution: np.ndarray) -> np.ndarray:
+        """Of the mean over gold passages of -log P(it comes before all that are not gold)."""
+        scores, chosen = self.best(solution)
+        rows, others = self.rows[chosen], ~self.gold
+        if not self.gold.any() or not others.any():
+            return np.zeros_like(solution)
+        top = scores[others].max()
+        shares = np.exp(scores[others] - top)
+        total = shares.sum()
+        behind = 1 / (1 + np.exp(np.clip(scores[self.gold] - top - np.log(total), -50, 50)))
+        pulled = behind.mean() * (shares / total) @ rows[others] - behind @ rows[self.gold] / len(behind)
+        return self.weight * np.asarray(pulled)
+
+
+def reasons_of(question: str, found: Sequence[Passage], index: Any) -> Iterator[tuple[list[str], Reasons]]:
+    """Every path of one passage or two: its ids, its reasons; those of a step under ``step:``."""
+    asked = sought(question, found)
+    for place, passage in enumerate(found):
+        start = start_reasons(asked, passage)
+        yield [passage.id], start
+        for target in index.links(passage) if place < EXTENDED else []:
+            step = step_reasons(asked, [passage], target)
+            yield [passage.id, target.id], {**start, **{f"step:{name}": value for name, value in step.items()}}
+
+
+def examples(part: Split, index: Any, names: Sequence[str]) -> Iterator[Example]:
+    """The questions of a data set."""
+    for row in part.questions:
+        told = list(reasons_of(row["question"], part.search(row["question"], FIRST), index))
+        rows = np.array([[reasons.get(name, 0.0) for name in names] for _, reasons in told])
+        ids = sorted({id_ for path, _ in told for id_ in path})
+        number = {id_: at for at, id_ in enumerate(ids)}
+        pairs = sorted((number[id_], at) for at, (path, _) in enumerate(told) for id_ in path)
+        owners, paths = (np.array(column) for column in zip(*pairs, strict=True))
+        gold = np.array([id_ in row["gold_pids"] for id_ in ids])
+        missed = len(set(row["gold_pids"])) - int(gold.sum())
+        yield Example(rows, paths, np.searchsorted(owners, np.arange(len(ids))), gold, missed, COUNTS.get(part.name, 1))
+
+
+def fitted(data: Sequence[Example]) -> np.ndarray:
+    """Adam over the questions, in an order that is always the same."""
+    scale = np.concatenate([example.rows for example in data[::5]]).std(axis=0) + 1e-6
+    solution = np.zeros(len(scale))
+    first, second, step, order = solution.copy(), solution.copy(), 0, list(data)
+    for epoch in range(EPOCHS):
+        random.Random(epoch).shuffle(order)
+        for start in range(0, len(order), BATCH):
+            batch = order[start : start + BATCH]
+            slope = sum(example.slope(solution / scale) for example in batch) / scale / len(batch)
+            slope = slope + PENALTY * solution / len(order)
+            step += 1
+            first, second = 0.9 * first + 0.1 * slope, 0.999 * second + 0.001 * slope**2
+            solution -= RATE * 0.9**epoch * first / (1 - 0.9**step) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
+    return np.asarray(solution / scale)
+
+
+def fit(data: Path) -> None:
+    """Fit on the train splits, and write ``weights.py``."""
+    names = [*sorted(weights.START), *(f"step:{name}" for name in sorted(weights.STEP))]
+    sets = {part.name: part for part in load(data, "train")}
+    held = {
+        name: list(examples(sets[name], index_for(open_corpus(data / name / "corpus.jsonl")), names))
+        for name in SETS
+        if name in sets
+    }
+    told: dict[str, list[float]] = {name: [] for name in held}
+    for fold in range(FOLDS):
+        solution = fitted([e for own in held.values() for at, e in enumerate(own) if at % FOLDS != fold])
+        for name, own in held.items():
+            told[name] += [example.recall(solution) for example in own[fold::FOLDS]]
+    solution = fitted([example for own in held.values() for example in own])
+    for name, own in held.items():
+        print(f"{name}: R@5 {100 * np.mean(told[name]):.1f} in cross-validation, ", end="")
+        print(f"{100 * np.mean([example.recall(solution) for example in own]):.1f} fitted to all")
+    for name, value in zip(names, solution.tolist(), strict=True):
+        (weights.STEP if name.startswith("step:") else weights.START)[name.removeprefix("step:")] = value
+    Path(weights.__file__).write_text(weights_page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    fit(parser.parse_args().data)

@@ -1,0 +1,129 @@
+"""hops: a first search, the links of what it found, and the paths of both ranked; then one reading.
+
+Our own method, not a paper's: a retriever of several hops that asks no language model. Borrowed: from PromptRank
+(Khalifa et al., 2023, §2) the beam of paths, each extended by the links of its last passage, and that a passage is
+worth the best of its paths; from PathRetriever (Asai et al., "Learning to Retrieve Reasoning Paths over Wikipedia
+Graph for Question Answering", 2020) that a path is judged by a small trained scorer, passage by passage; from Baleen
+(Khattab et al., "Baleen: Robust Multi-Hop Reasoning at Scale via Condensed Retrieval", 2021) and MDR (Xiong et al.,
+2021) the second query made of the question and what was found (``requery``).
+Settled here: ``scorer=pocket`` is the path scorer inside (``lm/pocket/paths.py``), ``likelihood`` its unigram model's
+likelihood of the question, ``promptrank`` PromptRank's score at its defaults, by a language model: the one that asks
+one. A path's score has four places; equal passages stand by id. The defaults were chosen on training questions.
+
+Example: "In which town was the director of Dark Mill born?" finds the film's page, which says who directed it and
+links to Ann Lee. Her page shares only "born" with the question; it ranks second for the path that leads to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from polyhop.methods.baselines.one_shot import answered_from
+from polyhop.methods.following import Path, Scores, follow, linked, paths_of
+from polyhop.methods.paths import PathScores
+from polyhop.methods.promptrank import likelihood
+from polyhop.methods.reading import Style
+from polyhop.methods.registry import method, method_named
+from polyhop.text import content_words
+from polyhop.types import Answer, NonNegative, Passage, Positive
+
+if TYPE_CHECKING:
+    from polyhop.engine import Run
+
+Scorer: TypeAlias = Literal["pocket", "likelihood", "promptrank"]
+
+RANKING = ("first", "keep", "links", "hops", "requery", "scorer")
+"""The settings by which passages are ranked."""
+
+
+def scoring_needs(scorer: Scorer) -> tuple[str, ...]:
+    """What a scorer needs of the language model."""
+    return likelihood(method_named("promptrank").resolve({})).needs if scorer == "promptrank" else ()
+
+
+@method(
+    "hops",
+    family="one retrieval",
+    calls=1,
+    paper="ours, after PromptRank and PathRetriever",
+    layers=lambda settings: 1 + (int(settings["hops"]) if settings["scorer"] == "promptrank" else 0),
+    needs=lambda settings: ("retriever", *scoring_needs(settings["scorer"])),
+)
+async def hops(
+    question: str,
+    run: Run,
+    *,
+    first: Positive = 100,  # passages of the first search
+    keep: Positive = 20,  # paths extended at every hop
+    links: NonNegative = 10,  # links followed from a path, the best by the scorer inside
+    hops: Positive = 2,  # passages a path
+    requery: NonNegative = 0,  # hits of a second query, made from a path, that it is extended by too
+    scorer: Scorer = "pocket",
+    k: Positive = 5,  # passages read
+    style: Style = "direct",
+    shots: NonNegative = 3,
+    rank_limit: Positive = 20,
+) -> Answer:
+    """Follow links from the passages found first, rank the paths, read the best passages of all."""
+    ranking, statistics = await ranked_by_paths(
+        question, run, first=first, keep=keep, links=links, hops=hops, requery=requery, scorer=scorer
+    )
+    answer = await answered_from(question, run, ranking, k=k, style=style, shots=shots, rank_limit=rank_limit)
+    return replace(answer, statistics={**answer.statistics, **statistics})
+
+
+async def ranked_by_paths(
+    question: str, run: Run, *, first: int, keep: int, links: int, hops: int, requery: int, scorer: Scorer
+) -> tuple[list[Passage], dict[str, Any]]:
+    """Every passage met, by the best path that holds it; and how many paths were scored."""
+    found: list[Passage] = []
+    scores = scores_by(scorer, question, run, found)
+
+    async def following(path: Path) -> list[Passage]:
+        targets = linked(path, run)
+        if len(targets) > links:
+            bears = dict(zip(targets, run.relevance(question, [(*path, each) for each in targets], found), strict=True))
+            targets = sorted(targets, key=lambda target: -bears[target])[:links]
+        return [*targets, *await run.search(second_query(question, path), requery)] if requery else targets
+
+    with run.gathering():
+        found += await run.search(question, first)
+        await follow(found, scores, following, keep=keep, hops=hops)
+    paths = sorted(scores.known, key=lambda path: (-scores.known[path], [passage.id for passage in path]))
+    run.note("paths", ranked=[{"passages": [p.id for p in path], "score": scores.known[path]} for path in paths])
+    worth = {passage: scores.known[best] for passage, (best, *_) in paths_of(paths).items()}
+    ranking = sorted(worth, key=lambda passage: (-worth[passage], passage.id))
+    return list(dict.fromkeys((*ranking, *found))), {"paths scored": len(paths)}
+
+
+def scores_by(scorer: Scorer, question: str, run: Run, found: Sequence[Passage]) -> Scores:
+    """What scores the question's paths, those from the passages that are put into ``found``."""
+    if scorer == "promptrank":
+        return PathScores(likelihood(method_named("promptrank").resolve({})), question, run)
+    return Relevance(question, run, found, scorer)
+
+
+class Relevance:
+    """The scores of a question's paths without a language model."""
+
+    def __init__(self, question: str, run: Run, found: Sequence[Passage], by: Literal["pocket", "likelihood"]) -> None:
+        self.question, self.run, self.found, self.by = question, run, found, by
+        self.known: dict[Path, float] = {}
+
+    async def score(self, paths: Sequence[Path]) -> None:
+        """Score the paths."""
+        scores = self.run.relevance(self.question, paths, self.found, by=self.by)
+        self.known.update(zip(paths, scores, strict=True))
+
+
+def second_query(question: str, path: Path) -> str:
+    """The title of the path's last passage, and the question's telling words that no passage on the path has.
+
+    >>> film = Passage("film", "Dark Mill", "Dark Mill is a film directed by Ann Lee.")
+    >>> second_query("In which town was the director of Dark Mill born?", (film,))
+    'Dark Mill town director born'
+    """
+    held = {word for passage in path for word in content_words(f"{passage.title} {passage.text}")}
+    return " ".join([path[-1].title, *(word for word in content_words(question) if word not in held)])
