@@ -25,10 +25,10 @@ import numpy as np
 import tantivy
 
 from polyhop.data.corpora import open_corpus
-from polyhop.retrieval.bm25 import BM25, analyser
+from polyhop.retrieval.analysis import ENGLISH
+from polyhop.retrieval.bm25 import BM25
 from polyhop.retrieval.index import build_index, open_index
 from polyhop.retrieval.links import build_links
-from polyhop.retrieval.store import PassageStore
 from polyhop.text import STOP_WORDS
 from polyhop.types import Passage
 
@@ -98,7 +98,7 @@ def bare_index(folder: Path) -> tantivy.Index:
     builder.add_text_field("body", stored=True, tokenizer_name="same", index_option="freq")
     folder.mkdir(exist_ok=True)
     index = tantivy.Index(builder.build(), path=str(folder))
-    index.register_tokenizer("same", analyser("english", True))
+    index.register_tokenizer("same", ENGLISH.tokenizer())
     return index
 
 
@@ -127,7 +127,7 @@ def build(what: str, count: int, folder: Path) -> None:
         build_index(open_corpus(Synthetic(count)), folder / "ours", links=False)
     else:
         (folder / "links").mkdir()
-        build_links(PassageStore(folder / "ours"), folder / "links", own=False)
+        build_links(open_index(folder / "ours").passages, folder / "links", own=False)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps({"seconds": time.perf_counter() - start, "peak": peak, "size": size_of(folder / what)}))
 

@@ -16,7 +16,7 @@ settings.load_profile(os.environ.get("POLYHOP_HYPOTHESIS", "steady"))
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 """Samples of the benchmarks, where a checkout has them beside it."""
 
-KINDS = ("shared", "extra", "browser")
+KINDS = ("shared", "postgres", "extra", "browser")
 """Marks of tests that need more than the core; any other test is of the kind ``core``."""
 
 _skipped: list[tuple[str, str]] = []
@@ -26,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--must-run",
         default="",
-        help="Kinds of tests that may not be skipped, comma-separated: core, shared, extra, browser.",
+        help="Kinds of tests that may not be skipped, comma-separated: core, shared, postgres, extra, browser.",
     )
 
 

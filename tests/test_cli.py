@@ -4,39 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from polyhop.cli import main
 from tests.kit.server import FakeServer, Fault
+from tests.kit.terminal import Cli, cli
 
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Cli = Callable[..., Result]
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
-    def run(*arguments: str | Path) -> Result:
-        monkeypatch.setattr(sys, "argv", ["polyhop", *map(str, arguments)])
-        monkeypatch.setenv("COLUMNS", "160")
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        told = capsys.readouterr()
-        return Result(code, told.out, told.err)
-
-    return run
+__all__ = ["cli"]
 
 
 PASSAGES = [

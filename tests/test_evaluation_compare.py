@@ -13,7 +13,7 @@ from polyhop.errors import UsageError
 from polyhop.evaluation.agreement import common, together
 from polyhop.evaluation.compare import compare, compare_all, difference
 from tests.kit.rows import report, row, scored
-from tests.test_cli import Cli, cli
+from tests.kit.terminal import Cli, cli
 
 __all__ = ["cli"]
 

@@ -17,7 +17,7 @@ from polyhop.evaluation.report import Report
 from polyhop.prices import Prices
 from polyhop.trace import Usage
 from tests.kit.rows import report, row
-from tests.test_cli import Cli, cli
+from tests.kit.terminal import Cli, cli
 from tests.test_evaluation_compare import QUESTIONS
 
 __all__ = ["cli"]

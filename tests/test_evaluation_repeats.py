@@ -12,7 +12,8 @@ from polyhop.errors import DataError, SettingError
 from polyhop.evaluation.repeats import Repeated, evaluate_repeated, is_repeated, read_repeated
 from polyhop.lm.base import Capabilities, Completion, Request
 from tests.kit.rows import report, row, scored
-from tests.test_cli import Cli, cli, questions
+from tests.kit.terminal import Cli, cli
+from tests.test_cli import questions
 from tests.test_evaluation_compare import QUESTIONS
 
 __all__ = ["cli", "questions"]

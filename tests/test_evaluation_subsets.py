@@ -16,7 +16,7 @@ from polyhop.errors import UnknownName, UsageError
 from polyhop.evaluation.subsets import where
 from polyhop.trace import Usage
 from tests.kit.rows import report, row
-from tests.test_cli import Cli, cli
+from tests.kit.terminal import Cli, cli
 from tests.test_evaluation_compare import QUESTIONS
 
 __all__ = ["cli"]

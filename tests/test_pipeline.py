@@ -205,6 +205,7 @@ CASES = [
     ("promptrank", {"hops": 3, "first": 4, "instructions": ["Ask.", "before: Do ask."]}),
     ("promptrank", {"answer_by": "lm", "first": 4, "demos": 4}),
     ("promptrank", {"joint": False, "first": 4}),
+    ("hops", {"scorer": "promptrank", "hops": 3, "first": 4}),
     ("self-ask", {"open_book": False}),
     ("self-ask", {"max_turns": 5}),
     ("auto-cot", {"shots": 0}),

@@ -21,7 +21,8 @@ from polyhop.prices import Price, Prices
 from polyhop.trace import Score, Usage
 from tests.kit.hand import RIGHT, using
 from tests.kit.scene import notes
-from tests.test_cli import Cli, cli, corpus, questions
+from tests.kit.terminal import Cli, cli
+from tests.test_cli import corpus, questions
 from tests.test_evaluation_compare import QUESTIONS
 
 __all__ = ["cli", "corpus", "questions"]

@@ -21,7 +21,7 @@ from polyhop.data.corpora import open_corpus
 from polyhop.data.questions import read_questions
 from polyhop.errors import UsageError
 from polyhop.retrieval import Index, Retriever, build_index
-from polyhop.retrieval.bm25 import BM25, Stemmer
+from polyhop.retrieval.bm25 import BM25
 from polyhop.types import Passage
 from tests.conftest import SHARED
 
@@ -29,9 +29,9 @@ WORDS = ("kiln", "harbour", "violet", "drummer", "oboe", "zinc")
 
 
 def make(
-    folder: Path, passages: Sequence[Passage], *, stemmer: Stemmer = "english", stop_words: bool = True
+    folder: Path, passages: Sequence[Passage], *, stem: bool = True, stop_words: bool = True
 ) -> tuple[Index, BM25]:
-    index = build_index(open_corpus(passages), folder, stemmer=stemmer, stop_words=stop_words, links=False)
+    index = build_index(open_corpus(passages), folder, stem=stem, stop_words=stop_words, links=False)
     return index, BM25(index)
 
 
@@ -75,7 +75,7 @@ queries = st.lists(st.lists(st.sampled_from([*WORDS, "unknown"]), max_size=5), m
 @given(passages=corpora(), queries=queries, k=st.integers(1, 12))
 def test_the_ranking_is_bm25_with_ties_by_id(passages: list[Passage], queries: list[list[str]], k: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        engine = make(Path(folder, "index"), passages, stemmer=None)[1]
+        engine = make(Path(folder, "index"), passages, stem=False)[1]
         for query in queries:
             found = engine.search_scored(" ".join(query), k)
             expected = by_hand(passages, " ".join(query))[:k]
@@ -186,7 +186,7 @@ def test_words_match_across_case_accents_and_endings(small: BM25) -> None:
 
 def test_without_stemming_and_with_stop_words_kept(tmp_path: Path) -> None:
     passages = [Passage("1", "You Are What I Am", "songs"), Passage("2", "Song", "a drummer")]
-    plain = make(tmp_path / "plain", passages, stemmer=None, stop_words=False)[1]
+    plain = make(tmp_path / "plain", passages, stem=False, stop_words=False)[1]
     assert [p.id for p in plain.search("what are you", 5)] == ["1"]
     assert [p.id for p in plain.search("songs", 5)] == ["1"]
     usual = make(tmp_path / "usual", passages)[1]

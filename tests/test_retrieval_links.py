@@ -9,7 +9,8 @@ import pytest
 
 from polyhop.data.corpora import open_corpus
 from polyhop.retrieval import Index, build_index
-from polyhop.retrieval.links import MOST_NAMESAKES, LinkMode, names_of
+from polyhop.retrieval.links import LinkMode
+from polyhop.retrieval.names import MOST_NAMESAKES, names_of
 from polyhop.types import Passage
 
 

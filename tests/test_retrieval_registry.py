@@ -108,3 +108,12 @@ def test_importing_the_room_loads_neither_engine() -> None:
     code = "import polyhop.retrieval, sys; print(sorted({'tantivy', 'numpy'} & set(sys.modules)))"
     run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=Path.cwd())
     assert run.stdout.strip() == "[]"
+
+
+def test_opening_anything_leaves_the_lists_of_names_to_be_called(index: Index) -> None:
+    import polyhop.retrieval as room
+
+    for name in ("lm", "lm?first=3"):
+        room.open_reranker(name)
+    assert "lm" in room.rerankers()
+    assert "bm25" in room.retrievers()

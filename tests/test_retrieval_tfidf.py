@@ -17,14 +17,13 @@ from polyhop.data.corpora import open_corpus
 from polyhop.errors import IndexFolderError, UsageError
 from polyhop.retrieval import Index, Retriever, build_index
 from polyhop.retrieval import tfidf as module
-from polyhop.retrieval.bm25 import Stemmer
 from polyhop.retrieval.tfidf import TfIdf, similarities
 from polyhop.types import Passage
 from tests.test_retrieval_bm25 import WORDS, queries, ranked
 
 
-def make(folder: Path, passages: Sequence[Passage], stemmer: Stemmer = "english") -> Index:
-    return build_index(open_corpus(passages), folder, stemmer=stemmer, links=False)
+def make(folder: Path, passages: Sequence[Passage], stem: bool = True) -> Index:
+    return build_index(open_corpus(passages), folder, stem=stem, links=False)
 
 
 def cosines(query: Sequence[str], texts: Sequence[Sequence[str]]) -> list[float]:
@@ -54,7 +53,7 @@ word_lists = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=6), 
 def test_the_ranking_is_the_cosine_with_ties_by_id(texts: list[list[str]], queries: list[list[str]], k: int) -> None:
     passages = [Passage(f"p{number:02}", "", " ".join(text)) for number, text in reversed(list(enumerate(texts)))]
     with tempfile.TemporaryDirectory() as folder:
-        engine = TfIdf(make(Path(folder, "index"), passages, stemmer=None))
+        engine = TfIdf(make(Path(folder, "index"), passages, stem=False))
         for query in queries:
             found = engine.search_scored(" ".join(query), k)
             scored = [(score, f"p{number:02}") for number, score in enumerate(cosines(query, texts)) if score]
@@ -99,8 +98,8 @@ def test_postings_are_made_once_and_checked(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         engines = list(pool.map(lambda _: TfIdf(index), range(4)))
     assert all([p.id for p in engine.search("oboe", 1)] == ["2"] for engine in engines)
-    postings = index.folder / "tfidf"
-    assert [path.name for path in index.folder.glob("*tfidf*")] in (["tfidf", "tfidf.lock"], ["tfidf.lock", "tfidf"])
+    postings = index.state / "tfidf"
+    assert [path.name for path in index.state.glob("*tfidf*")] in (["tfidf", "tfidf.lock"], ["tfidf.lock", "tfidf"])
     made = (postings / "manifest.json").stat().st_mtime_ns
     TfIdf(index)
     assert (postings / "manifest.json").stat().st_mtime_ns == made

@@ -22,7 +22,7 @@ from tests.test_retrieval_bm25 import WORDS, by_hand
 
 
 def make(folder: Path, passages: Sequence[Passage]) -> Index:
-    return build_index(open_corpus(passages), folder / "index", stemmer=None, links="own")
+    return build_index(open_corpus(passages), folder / "index", stem=False, links="own")
 
 
 @st.composite

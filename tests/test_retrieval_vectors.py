@@ -71,9 +71,9 @@ def test_passages_are_encoded_once_and_in_order(index: Index) -> None:
     assert numbers.encoded == [passage.id for passage in PASSAGES]
     assert passage_vectors(index, numbers.encoder()).tolist() == EXPECTED
     assert numbers.opened == 1
-    (folder,) = index.folder.glob("vectors-*[0-9a-f]")
+    (folder,) = index.state.glob("vectors-*[0-9a-f]")
     assert sorted(path.name for path in folder.iterdir()) == ["manifest.json", "vectors"]
-    assert not list(index.folder.glob(".*vectors*"))
+    assert not list(index.state.glob(".*vectors*"))
 
 
 @pytest.mark.parametrize("stop_at", ["p0", "p3", "p4", "p9", "p22"])
@@ -81,7 +81,7 @@ def test_a_stopped_encoding_goes_on(index: Index, stop_at: str) -> None:
     first = Numbers(stop_at)
     with pytest.raises(KeyboardInterrupt):
         passage_vectors(index, first.encoder())
-    assert not list(index.folder.glob("vectors-*[0-9a-f]"))
+    assert not list(index.state.glob("vectors-*[0-9a-f]"))
     second = Numbers()
     assert passage_vectors(index, second.encoder()).tolist() == EXPECTED
     whole_shards = int(stop_at[1:]) // 4
@@ -92,7 +92,7 @@ def test_a_stopped_encoding_goes_on(index: Index, stop_at: str) -> None:
 def test_a_shard_that_was_torn_is_encoded_again(index: Index, lost: int) -> None:
     with pytest.raises(KeyboardInterrupt):
         passage_vectors(index, Numbers("p14").encoder())
-    (torn,) = index.folder.glob(".vectors-*/vectors")
+    (torn,) = index.state.glob(".vectors-*/vectors")
     os.truncate(torn, max(0, torn.stat().st_size - lost))
     assert passage_vectors(index, Numbers().encoder()).tolist() == EXPECTED
 
@@ -149,12 +149,12 @@ def test_an_index_that_may_not_be_written_to_has_them_in_the_cache(
     index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
-    before = sorted(index.folder.iterdir())
+    before = sorted(index.state.iterdir())
     numbers = Numbers()
     for _ in range(2):
         assert passage_vectors(index, numbers.encoder()).tolist() == EXPECTED
     assert numbers.opened == 1
-    assert sorted(index.folder.iterdir()) == before
+    assert sorted(index.state.iterdir()) == before
     assert list((tmp_path / "cache").glob("vectors-*/*/vectors"))
 
 
@@ -182,7 +182,7 @@ def test_what_is_no_number_of_16_bits_is_refused(index: Index, value: float) -> 
 
 def test_a_damaged_folder_is_refused(index: Index) -> None:
     passage_vectors(index, Numbers().encoder())
-    (file,) = index.folder.glob("vectors-*/vectors")
+    (file,) = index.state.glob("vectors-*/vectors")
     file.write_bytes(file.read_bytes()[:-2])
     with pytest.raises(IndexFolderError, match="vectors is truncated or damaged"):
         passage_vectors(index, Numbers().encoder())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,29 +9,14 @@ from typing import Any
 import pytest
 
 from polyhop import Passage, Pipeline, Question, ScriptedLM, evaluate, open_corpus
-from polyhop.cli import main
 from polyhop.errors import DataError, SettingError, UnknownName, UsageError
 from polyhop.evaluation.store import read_report
 from polyhop.lm.base import Capabilities, Request
 from polyhop.methods.registry import method_named
 from polyhop.retrieval.index import build_index
+from tests.kit.terminal import told
 
 CORPUS = [Passage("1", "Elstow", "Elstow is the village where John Bunyan was born.")]
-
-
-def told(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str, columns: str = "80"
-) -> tuple[object, str]:
-    """A verb's exit code, and what it printed to either stream."""
-    monkeypatch.setattr(sys, "argv", ["polyhop", *arguments])
-    monkeypatch.setenv("COLUMNS", columns)
-    code: object = 0
-    try:
-        main()
-    except SystemExit as end:
-        code = end.code or 0
-    seen = capsys.readouterr()
-    return code, seen.out + seen.err
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from polyhop.lm.base import Completion
 from polyhop.text import find_folded, normalise
 from polyhop.types import Answer, Citation
@@ -17,6 +20,21 @@ def cite(answer: Answer) -> tuple[Citation, ...]:
         start, end = find_folded(answer.text, passage.text) or (None, None)
         citations.append(Citation(marker, passage.id, start, end))
     return tuple(citations)
+
+
+def place_of(metadata: Mapping[str, Any]) -> str:
+    """Where a passage of a document stands, for people; "" for a passage of another corpus.
+
+    >>> place_of({"source": "report.pdf", "page": 3, "last_page": 4, "heading": "Findings"})
+    'report.pdf, pp. 3–4, Findings'
+    >>> place_of({"source": "notes.md", "heading": "May"}), place_of({"source": 7})
+    ('notes.md, May', '')
+    """
+    source, page, last, heading = (metadata.get(name) for name in ("source", "page", "last_page", "heading"))
+    if not isinstance(source, str):
+        return ""
+    pages = f"pp. {page}–{last}" if last else f"p. {page}" if page else ""
+    return ", ".join(part for part in (source, pages, heading) if part)
 
 
 def confidence(answer: Answer, final: Completion | None) -> float | None:

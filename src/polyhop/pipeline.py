@@ -25,7 +25,8 @@ from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.readers import AskingReader, Reader, open_reader
 from polyhop.readers.base import span_reader
 from polyhop.retrieval import brings_corpus, open_reranker, open_retriever
-from polyhop.retrieval.base import AskingRetriever, Reranked, Reranker, Retriever
+from polyhop.retrieval.analysis import ENGLISH
+from polyhop.retrieval.base import AskingRetriever, Reranked, Reranker, Retriever, knows_links
 from polyhop.retrieval.index import Index, index_for
 from polyhop.trace import Step
 from polyhop.types import Answer, Kind, Passage, Question, Read, Search
@@ -82,7 +83,9 @@ class Pipeline:
         self.method: Method = method_named(method)
         self.settings = self.method.resolve(settings)
         if isinstance(retriever, str) and self.method.name == self.method.retriever != retriever:
-            raise UsageError(f"{method} is a retriever itself: leave out the retriever {retriever}")
+            from polyhop.lm.http import without_user
+
+            raise UsageError(f"{method} is a retriever itself: leave out the retriever {without_user(retriever)}")
         self.answers = self.method.answers(self.settings)
         needs = frozenset(self.method.needs(self.settings))
         self.index, opened = _open_retriever(corpus, retriever or self.method.retriever, self.method.name, needs)
@@ -102,6 +105,7 @@ class Pipeline:
                 prices=None if prices is None else Prices.of(prices),
             ),
             seed=seed,
+            analysis=getattr(self.index or opened, "analysis", ENGLISH),
         )
         _check_roles(self.engine)
         _check_needs(self.method.name, needs, self.settings, self.engine)
@@ -155,9 +159,12 @@ class Pipeline:
         return self._waited(self.engine.search(query, k))
 
     async def aclose(self) -> None:
-        """Close the models' connections and the cache."""
-        for model in self.engine.models.by_name.values():
-            if close := getattr(model, "aclose", None):
+        """Close the connections of models and retriever, and the cache."""
+        retriever: object = self.engine.retriever
+        while isinstance(retriever, AskingRetriever):
+            retriever = retriever.start
+        for part in (*self.engine.models.by_name.values(), retriever):
+            if close := getattr(part, "aclose", None):
                 await close()
         if self._cache is not None:
             self._cache.close()
@@ -266,7 +273,7 @@ def _check_needs(method: str, needs: frozenset[str], settings: Mapping[str, Any]
         )
     if "span_choice" in needs:
         span_reader(engine.reader, settings["span"])
-    if "links" in needs and not isinstance(engine.retriever, Retriever | AskingRetriever):
+    if "links" in needs and not knows_links(engine.retriever):
         raise UsageError(f"{method} follows links: use a retriever over an index")
     _check_models(method, needs, engine)
     if "reader" in needs:

@@ -46,29 +46,33 @@ def user_cache(platform: str, environment: Mapping[str, str], home: Path) -> Pat
 
 
 @contextmanager
-def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
+def locked(path: Path, *, wait: bool = True, shared: bool = False) -> Iterator[bool]:
     """Hold the lock file ``path``; yields whether it is held. The system frees it when the process ends in any way.
 
-    With ``wait`` the block is entered once no other process holds it.
+    With ``wait`` the block is entered once no other process holds it. A ``shared`` lock is held beside others of its
+    kind, wants only to read a file that is there, and is never held on Windows.
     """
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(path, os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT, 0o644)
     except OSError:
         yield False
         return
     try:
-        yield _lock(descriptor, wait)
+        yield _lock(descriptor, wait, shared)
     finally:
         os.close(descriptor)
 
 
-def _lock(descriptor: int, wait: bool) -> bool:
+def _lock(descriptor: int, wait: bool, shared: bool) -> bool:
     while True:
         try:
             if sys.platform == "win32":
+                if shared:
+                    return False
                 msvcrt.locking(descriptor, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
             else:
-                fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+                how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+                fcntl.flock(descriptor, how if wait else how | fcntl.LOCK_NB)
             return True
         except OSError:
             if not (wait and sys.platform == "win32"):  # there a waiting lock gives up after ten tries

@@ -10,11 +10,26 @@ from collections.abc import Iterable, Iterator
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _WORD = re.compile(r"\w+(?:['’]\w+)?", re.UNICODE)
-_SENTENCE_END = re.compile(r"(?<=[.!?])[\"'”’)\]]*\s+(?=[\"'“‘(\[]?[A-Z0-9À-Þ])")
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?])[\"'”’)\]]*\s+(?=[\"'“‘(\[]?[A-Z0-9À-Þ])|(?<=[。！？｡])[」』”’）》]*\s*(?=[^\s。！？｡」』”’）》])"
+)
 _ABBREVIATION = re.compile(
     r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Mt|Jr|Sr|Gen|Col|Lt|Capt|Sgt|Rev|Hon|Gov|Sen|Rep|vs|etc|No|Vol|Inc|Ltd|Co|cf|ca|c|e\.g|i\.e|a\.k\.a|U\.S|U\.K))\.$"
 )
 _PARENTHESIS = re.compile(r"\s*\([^()]*\)\s*$")
+
+CJK = (
+    "\u1100-\u11ff\u3005-\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u312f\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
+)
+"""The characters of Chinese, Japanese and Korean words, as a regular expression's set writes them."""
+
+_CJK_RUN = re.compile(f"[{CJK}]+")
+_UNIT = re.compile(rf"[{CJK}]{{1,2}}[^\w\s]*|[^\s{CJK}]+")  # what counts as a word in a passage's length
+_NO_WORD_BEFORE, _NO_WORD_AFTER = rf"(?<![^\W{CJK}])", rf"(?![^\W{CJK}])"
+_WRAPPED = re.compile(
+    r"(?<=[\u3001-\u303f\u3041-\u9fff\uff01-\uff0f])[ \t]*\r?\n[ \t]*(?=[\u3001-\u303f\u3041-\u9fff])"
+)
 
 STOP_WORDS: frozenset[str] = frozenset(
     """a about above after again against all also am an and any are as at be because been before being below between
@@ -71,6 +86,21 @@ def content_words(text: str) -> list[str]:
     return [word for word in bare if word not in STOP_WORDS]
 
 
+def spaced_bigrams(text: str) -> str:
+    """A text with blanks around the pairs of neighbours in each run of Chinese, Japanese or Korean characters.
+
+    >>> spaced_bigrams("用UTF-8写东京都。")
+    ' 用 UTF-8 写东 东京 京都 。'
+    """
+    return _CJK_RUN.sub(_pairs, text)
+
+
+def _pairs(run: re.Match[str]) -> str:
+    characters = run[0]
+    pairs = [characters[at : at + 2] for at in range(max(1, len(characters) - 1))]
+    return f" {' '.join(pairs)} "
+
+
 def fold(text: str) -> str:
     """Lower case without accents, for matching names across spellings.
 
@@ -94,44 +124,64 @@ def sentences(text: str) -> list[str]:
 
     >>> sentences("J. S. Bach was born in Eisenach. He died in 1750.")
     ['J. S. Bach was born in Eisenach.', 'He died in 1750.']
+    >>> sentences("鲁迅是作家。他写了《呐喊》！")
+    ['鲁迅是作家。', '他写了《呐喊》！']
     """
-    pieces: list[str] = []
+    pieces = (text[start:end].strip() for start, end in _sentence_spans(text))
+    return [piece for piece in pieces if piece]
+
+
+def _sentence_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Where each sentence of a text begins and the next one does."""
     start = 0
     for gap in _SENTENCE_END.finditer(text):
         if _ABBREVIATION.search(text, max(start, gap.start() - 8), gap.start()):  # a window: text may be all initials
             continue
-        pieces.append(text[start : gap.end()].strip())
+        yield start, gap.end()
         start = gap.end()
-    pieces.append(text[start:].strip())
-    return [piece for piece in pieces if piece]
+    yield start, len(text)
 
 
 def split_passages(text: str, target_words: int = 100) -> Iterator[str]:
     """Cut a document into passages of about ``target_words`` words, at sentence ends.
 
-    A sentence longer than twice the target is cut between words, so no passage grows without bound.
+    A sentence longer than twice the target is cut between words, so no passage grows without bound. Two Chinese,
+    Japanese or Korean characters count as a word.
     """
-    held: list[str] = []
-    count = 0
-    for sentence in _bounded(sentences(text), 2 * target_words):
-        size = len(sentence.split())
-        if held and count + size > 1.25 * target_words:
-            yield " ".join(held)
-            held, count = [], 0
-        held.append(sentence)
-        count += size
+    return (" ".join(text[start:end].split()) for start, end in passage_spans(text, target_words))
+
+
+def passage_spans(text: str, target_words: int = 100) -> Iterator[tuple[int, int]]:
+    """Where the passages of ``split_passages`` begin and end in the text, none blank."""
+    begun, end, count = 0, 0, 0
+    for start, stop, size in _pieces(text, 2 * target_words):
+        if count and count + size > 1.25 * target_words:
+            yield begun, end
+            count = 0
+        begun, end, count = start if not count else begun, stop, count + size
         if count >= target_words:
-            yield " ".join(held)
-            held, count = [], 0
-    if held:
-        yield " ".join(held)
+            yield begun, end
+            count = 0
+    if count:
+        yield begun, end
 
 
-def _bounded(pieces: Iterable[str], most_words: int) -> Iterator[str]:
-    for piece in pieces:
-        tokens = piece.split()
-        for start in range(0, len(tokens), most_words):
-            yield " ".join(tokens[start : start + most_words])
+def _pieces(text: str, most_words: int) -> Iterator[tuple[int, int, int]]:
+    """The sentences of a text, long ones in pieces: where each begins and ends, and its words."""
+    for start, end in _sentence_spans(text):
+        units = [unit.span() for unit in _UNIT.finditer(text, start, end)]
+        for at in range(0, len(units), most_words):
+            piece = units[at : at + most_words]
+            yield piece[0][0], piece[-1][1], len(piece)
+
+
+def unwrapped(text: str) -> str:
+    """A text without line ends inside runs of Chinese or Japanese, which stand for no blank.
+
+    >>> unwrapped("鲁迅生\\n于绍兴。\\n\\nBorn\\nin 1881.")
+    '鲁迅生于绍兴。\\n\\nBorn\\nin 1881.'
+    """
+    return _WRAPPED.sub("", text)
 
 
 def estimate_tokens(text: str) -> int:
@@ -144,14 +194,18 @@ def estimate_tokens(text: str) -> int:
 
 
 def find_folded(needle: str, text: str) -> tuple[int, int] | None:
-    """Where ``needle`` stands in ``text`` as whole words, ignoring case; None where it does not.
+    """Where ``needle`` stands in ``text`` as whole words, ignoring case; None where it does not. Chinese, Japanese and
+    Korean characters are words of their own.
 
     >>> find_folded("paris", "Born in Paris, France")
     (8, 13)
     >>> find_folded("art", "Party") is None
     True
+    >>> find_folded("绍兴", "鲁迅生于绍兴城")
+    (4, 6)
     """
-    if not needle.strip():
+    needle = needle.strip()
+    if not needle:
         return None
-    found = re.search(rf"(?<!\w){re.escape(needle.strip())}(?!\w)", text, re.IGNORECASE)
+    found = re.search(rf"{_NO_WORD_BEFORE}{re.escape(needle)}{_NO_WORD_AFTER}", text, re.IGNORECASE)
     return found.span() if found else None

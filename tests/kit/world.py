@@ -127,6 +127,12 @@ class World:
             return {"content": content, "answer": answer}
         if task == "judge.answer":
             return {"correct": self._roll("correct", *key) < 0.5}
+        if task == "rerank.order":
+            numbers = range(len(fields["passages"]) + 2)  # now and then one that is not there
+            drawn = sorted(numbers, key=lambda number: self._roll("rank", str(number), *key))
+            return {"order": drawn[: 1 + int(len(drawn) * self._roll("how many", *key))]}
+        if task == "rerank.grade":
+            return {"grade": int(5 * self._roll("grade", *key))}
         if task == "reader.extract":
             return self._extraction(key, fields)
         if task.startswith("ge.") and task != "ge.answer":

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from polyhop.cli import show as draw
+from polyhop.data.corpora import Corpus
 from polyhop.errors import UsageError
 from polyhop.pipeline import Pipeline
 
@@ -18,7 +18,7 @@ POCKET_IS = (
 
 
 def run_ask(
-    question: str, corpus: Path | None, method: str, arguments: Mapping[str, Any], show: str | None, as_json: bool
+    question: str, corpus: Corpus | None, method: str, arguments: Mapping[str, Any], show: str | None, as_json: bool
 ) -> None:
     """Answer one question and print it."""
     if show not in (None, "trace"):

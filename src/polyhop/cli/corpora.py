@@ -8,14 +8,16 @@ from typing import Any
 
 from rich.text import Text
 
+from polyhop.citing import place_of
 from polyhop.cli import show as draw
 from polyhop.cli.ask import say
 from polyhop.cli.progress import Watched
-from polyhop.data.corpora import INDEX_MANIFEST, Corpus, open_corpus
-from polyhop.errors import UnknownName
+from polyhop.data.corpora import INDEX_MANIFEST, Corpus
+from polyhop.errors import UnknownName, UsageError
 from polyhop.pipeline import Pipeline
+from polyhop.retrieval.analysis import Analysis
+from polyhop.retrieval.approximate import AUTO, check_kind, dense_indexes, in_words
 from polyhop.retrieval.base import links_of
-from polyhop.retrieval.bm25 import Stemmer
 from polyhop.retrieval.dense import Dense
 from polyhop.retrieval.encoders import open_encoder
 from polyhop.retrieval.index import Index, build_index, open_index
@@ -24,37 +26,39 @@ from polyhop.retrieval.vectors import encodings
 
 
 def run_build(
-    corpus: Path,
+    corpus: Corpus,
     out: Path,
     stem: bool,
     keep_stop_words: bool,
     links: str,
     dense: str | None,
+    dense_index: str,
     overwrite: bool,
-    skip_bad: bool,
     as_json: bool,
 ) -> None:
-    """Build an index folder, with progress; ``dense``: an encoder, whose vectors it gets too."""
-    opened, mode = open_corpus(corpus, skip_bad=skip_bad), _link_mode(links)
-    stemmer: Stemmer = "english" if stem else None
+    """Build an index folder, with progress; ``dense``: an encoder, whose vectors it gets too, and a dense index."""
+    mode, stop_words = _link_mode(links), not keep_stop_words
+    if dense_index != AUTO and not dense:
+        raise UsageError(f"--dense-index {dense_index}: is of an encoder's vectors; name one (--dense)")
+    check_kind(dense_index)
     encoder = open_encoder(dense) if dense else None  # first, so that what cannot be opened is told before the work
-    index = _standing(opened, out, stemmer, not keep_stop_words, mode) if dense and not overwrite else None
+    index = _standing(corpus, out, stem, stop_words, mode) if dense and not overwrite else None
     if index is None:
         with Watched("passages") as progress:
             index = build_index(
-                opened,
+                corpus,
                 out,
-                stemmer=stemmer,
-                stop_words=not keep_stop_words,
+                stem=stem,
+                stop_words=stop_words,
                 links=mode,
                 overwrite=overwrite,
                 progress=progress.update,
             )
     if encoder:
-        Dense(index, encoder)
+        say(f"dense index, {Dense(index, encoder, kind=dense_index).how}")
     _say_index(index, as_json)
-    if opened.skipped:
-        say(f"{opened.skipped} malformed lines were skipped")
+    if corpus.skipped:
+        say(f"{corpus.skipped} malformed lines or documents were skipped")
 
 
 def run_info(index: Path, as_json: bool) -> None:
@@ -62,9 +66,11 @@ def run_info(index: Path, as_json: bool) -> None:
     _say_index(open_index(index), as_json)
 
 
-def run_search(index: Path, query: str, k: int, arguments: Mapping[str, Any], links: bool, as_json: bool) -> None:
+def run_search(
+    corpus: Corpus | None, query: str, k: int, arguments: Mapping[str, Any], links: bool, as_json: bool
+) -> None:
     """Print the best passages of a corpus for a query; ``arguments`` are a ``Pipeline``'s."""
-    with Pipeline(index, **arguments) as pipeline:
+    with Pipeline(corpus, **arguments) as pipeline:
         found = pipeline.search(query, k)
         linked = {passage.id: links_of(pipeline.engine.retriever, passage) if links else [] for passage in found}
     if as_json:
@@ -74,7 +80,8 @@ def run_search(index: Path, query: str, k: int, arguments: Mapping[str, Any], li
         return
     to = draw.console()
     for rank, passage in enumerate(found, 1):
-        to.print(Text.assemble((f"{rank}. {draw.clean(passage.title)}", "bold"), (f"  {passage.id}", "dim")))
+        where = place_of(passage.metadata) or passage.id
+        to.print(Text.assemble((f"{rank}. {draw.clean(passage.title)}", "bold"), (f"  {draw.clean(where)}", "dim")))
         to.print(Text("   " + draw.clean(passage.text, 300)))
         if linked[passage.id]:
             to.print(Text("   → " + ", ".join(draw.clean(p.title) for p in linked[passage.id]), style="blue"))
@@ -82,12 +89,13 @@ def run_search(index: Path, query: str, k: int, arguments: Mapping[str, Any], li
         say("nothing found")
 
 
-def _standing(corpus: Corpus, out: Path, stemmer: Stemmer, stop_words: bool, links: LinkMode) -> Index | None:
+def _standing(corpus: Corpus, out: Path, stem: bool, stop_words: bool, links: LinkMode) -> Index | None:
     """The index that stands at ``out``, where it is of this corpus and these settings: its encoding goes on."""
     if not (out / INDEX_MANIFEST).is_file():
         return None
     index = open_index(out, corpus=corpus)
-    same = (index.stemmer, index.stop_words, bool(index.link_mode)) == (stemmer, stop_words, bool(links))
+    analysis = Analysis(corpus.language or "english", stem, stop_words)
+    same = (index.analysis.settings, bool(index.link_mode)) == (analysis.settings, bool(links))
     return index if same else None
 
 
@@ -99,11 +107,16 @@ def _link_mode(name: str) -> LinkMode:
 
 
 def _say_index(index: Index, as_json: bool) -> None:
-    encoded = encodings(index)
+    encoded, facts = encodings(index), {**index.facts, "language": index.analysis.language}
+    found_by = dense_indexes(index)
     if as_json:
-        draw.print_json({**index.facts, "dense": encoded})
+        draw.print_json({**facts, "dense": encoded, "dense_indexes": found_by})
         return
-    for name in ("name", "passages", "mentions", "links", "stemmer", "stop_words", "fingerprint"):
-        draw.console().print(Text(f"{name}: {index.facts[name]}"))
-    for facts in encoded:
-        draw.console().print(Text(f"vectors: {facts['passages']} of {facts['size']} numbers by {facts['encoder']}"))
+    for name in ("name", "passages", "mentions", "links", "language", "stemmer", "stop_words", "fingerprint"):
+        draw.console().print(Text(f"{name}: {facts[name]}"))
+    for vectors in encoded:
+        count = vectors.get("tokens", vectors["passages"])
+        told = f"vectors: {count} of {vectors['size']} numbers by {vectors['encoder']}"
+        draw.console().print(Text(told))
+    for one in found_by:
+        draw.console().print(Text(f"dense index of {one['encoder']}, {in_words(one)}"))

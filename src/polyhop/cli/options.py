@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from polyhop.errors import UsageError
 
+if TYPE_CHECKING:
+    from polyhop.data.corpora import Corpus
+
 option = partial(typer.Option, show_envvar=False)
 """An option, whose environment variable (``POLYHOP_VERB_NAME``) would fill half of a verb's help."""
 
 CORPUS_HELP = (
-    "A corpus: JSON lines (.gz too), a BEIR folder, a folder of .txt and .md files, an index folder, or 'demo'."
+    "A corpus: JSON lines (.gz too), a BEIR folder, a folder of documents (.txt, .md, .html, .epub, .pdf, .docx), an "
+    "index folder, or 'demo'."
 )
 
 CorpusPath = Annotated[Path | None, option("--corpus", help=CORPUS_HELP)]
+Language = Annotated[
+    str | None, option(help="The corpus' language, as german or chinese, for stems and stop words; by default english.")
+]
 Method = Annotated[str, option(help="The method; 'polyhop methods' lists them.")]
 Methods = Annotated[str, option("--method", help="A method, several with commas between, or 'all'.")]
 Lm = Annotated[
@@ -27,15 +34,28 @@ Lm = Annotated[
 LmFor = Annotated[
     list[str] | None, option("--lm-for", metavar="ROLE=LM", help="Another model for a role or task; repeatable.")
 ]
-Retriever = Annotated[str, option(help="bm25, tfidf, tfidf-bm25, mdr:FOLDER or, where a model is at hand, promptrank.")]
+Retriever = Annotated[
+    str,
+    option(
+        help="bm25, tfidf, tfidf-bm25, dense:NAME, hybrid:A+B, colbert:FOLDER, mdr:FOLDER, elastic:URL/INDEX, "
+        "http://URL, web:API or, with a model, promptrank."
+    ),
+]
 MethodRetriever = Annotated[
     str | None,
     option(
         "--retriever",
-        help="bm25, tfidf, tfidf-bm25, mdr:FOLDER or promptrank; by default the method's own, mostly bm25.",
+        help="bm25, tfidf, tfidf-bm25, dense:NAME, hybrid:A+B, colbert:FOLDER, mdr:FOLDER, elastic:URL/INDEX, "
+        "http://URL, web:API or promptrank; else the method's own.",
     ),
 ]
-Rerank = Annotated[str | None, option(help="What orders the retriever's hits anew, for any method: promptrank.")]
+Rerank = Annotated[
+    str | None,
+    option(
+        help="What orders the retriever's hits anew, for any method: lm, cross-encoder:PATH, colbert:FOLDER or "
+        "promptrank."
+    ),
+]
 Reader = Annotated[
     str,
     option(
@@ -140,6 +160,13 @@ def _from_file(given: Mapping[str, Any]) -> dict[str, Any]:
     from polyhop.methods.settings import read_settings
 
     return read_settings(given["set_from"], given["method"])
+
+
+def corpus_of(path: Path, language: str | None, skip_bad: bool) -> Corpus:
+    """The corpus that a verb is given, opened."""
+    from polyhop.data.corpora import open_corpus
+
+    return open_corpus(path, language=language, skip_bad=skip_bad)
 
 
 def pairs(given: list[str] | None, flag: str, form: str) -> dict[str, str]:

@@ -15,6 +15,7 @@ from polyhop.cli.ask import say
 from polyhop.cli.data import read
 from polyhop.cli.progress import Watched
 from polyhop.cli.report import tell_repeated, tell_unscored
+from polyhop.data.corpora import Corpus, open_corpus
 from polyhop.data.shipped import NAME as DEMO
 from polyhop.errors import UsageError
 from polyhop.evaluation.repeats import Repeated, evaluate_repeated
@@ -27,7 +28,7 @@ from polyhop.prices import Prices
 
 def run_run(
     dataset: Path,
-    corpus: Path | None,
+    corpus: Corpus | None,
     method: str,
     arguments: Mapping[str, Any],
     out: Path | None,
@@ -53,7 +54,7 @@ def run_run(
     }
     questions = read(dataset, form, skip_bad=skip_bad)
     if corpus is None and str(dataset) == DEMO:
-        corpus = dataset
+        corpus = open_corpus(dataset)
     if setup is not None:
         common |= {"setup": setup} if len(names) > 1 else settings_under(setup, names[0], arguments, questions)
     if repeat > 1 and len(names) > 1:

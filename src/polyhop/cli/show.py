@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from polyhop.citing import place_of
 from polyhop.text import find_folded
 from polyhop.trace import Ask, Branch, Note, Readout, Score, Searched, Step, Trace
 from polyhop.types import Answer, Passage
@@ -118,9 +119,11 @@ def _share(value: float | None) -> str:
 
 def _citation(marker: int, passage: Passage, answer: str) -> Text:
     line = Text.assemble((f"[{marker}] ", "bold"), (clean(passage.title), "bold"), "  ")
+    if where := place_of(passage.metadata):
+        line.append(f"({clean(where)})  ", "dim")
     line.append(clean(passage.text, 220))
-    if place := find_folded(answer, line.plain):
-        line.stylize("bold green", *place)
+    if span := find_folded(answer, line.plain):
+        line.stylize("bold green", *span)
     return line
 
 

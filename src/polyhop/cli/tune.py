@@ -13,7 +13,7 @@ from rich.text import Text
 from polyhop.cli import show as draw
 from polyhop.cli.ask import say
 from polyhop.cli.progress import Watched
-from polyhop.data.corpora import open_corpus
+from polyhop.data.corpora import Corpus
 from polyhop.data.questions import read_questions
 from polyhop.evaluation.compare import Difference
 from polyhop.evaluation.tuning.grids import GE_GRID, Point, Tuned, tune
@@ -27,7 +27,7 @@ Found = TypeVar("Found", ReaderFit, Tuned, Staged)
 
 def run_tune_reader(
     dataset: Path,
-    corpus: Path,
+    corpus: Corpus,
     reader: str,
     retriever: str,
     k: int,
@@ -38,7 +38,7 @@ def run_tune_reader(
 ) -> None:
     """Fit a reader's threshold and print it beside the reader's own."""
     questions = read_questions(dataset, limit=limit, skip_bad=skip_bad)
-    index = index_for(open_corpus(corpus, skip_bad=skip_bad))
+    index = index_for(corpus)
     with Watched("passages") as progress:
         fit = fit_reader(questions, index, reader, retriever=retriever, k=k, progress=progress.update)
     fitted_on = {"dataset": dataset.name, "questions": fit.questions, "reader": fit.reader}
@@ -48,7 +48,7 @@ def run_tune_reader(
 
 def run_tune_ge(
     dataset: Path,
-    corpus: Path,
+    corpus: Corpus,
     grid: Mapping[str, str | None],
     arguments: Mapping[str, Any],
     out: Path | None,
@@ -58,7 +58,7 @@ def run_tune_ge(
     values: dict[str, Sequence[Any]] = {
         name: given.split(",") if given is not None else GE_GRID[name] for name, given in grid.items()
     }
-    index = index_for(open_corpus(corpus, skip_bad=arguments["skip_bad"]))
+    index = index_for(corpus)
     with Watched("answers") as progress, resumable(arguments["work"]):
         tuned = tune("ge", values, dataset, index, progress=progress.update, **arguments)
     end(tuned, tuned.file, _print_tuned, out, as_json)

@@ -11,7 +11,7 @@ from rich.text import Text
 from polyhop.cli import show as draw
 from polyhop.cli.progress import Watched
 from polyhop.cli.tune import end, gain_told, resumable
-from polyhop.data.corpora import open_corpus
+from polyhop.data.corpora import Corpus
 from polyhop.errors import SettingError, UsageError
 from polyhop.evaluation.tuning.instructions import generated, read_instructions
 from polyhop.evaluation.tuning.notebook import Notebook
@@ -33,7 +33,7 @@ _TOLD = {"demonstrations": "demo_seed"}
 
 def run_tune_promptrank(
     dataset: Path,
-    corpus: Path,
+    corpus: Corpus,
     instructions: Path | None,
     generate: int | None,
     generator: str | None,
@@ -53,7 +53,7 @@ def run_tune_promptrank(
     tried = {name: told.split(",") for name, told in values.items() if told is not None}
     with resumable(search["work"]):
         candidates = _candidates(instructions, generate, generator, search["work"])
-        index = index_for(open_corpus(corpus, skip_bad=search["skip_bad"]))
+        index = index_for(corpus)
         given: dict[str, Any] = {**settings, **search, **tried}
         with Watched("questions") as progress:
             tuned = tune_promptrank(dataset, index, instructions=candidates, progress=progress.update, **given)

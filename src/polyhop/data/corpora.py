@@ -11,26 +11,30 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from polyhop.data.documents import SUFFIXES, document_files, read_document
+from polyhop.data.documents import SUFFIXES, document_files, read_documents
 from polyhop.data.lines import id_of, json_type, mapping_of, peek, read_objects, require, strings_of, text_of
 from polyhop.data.shipped import or_shipped
 from polyhop.data.sources import read_csv
 from polyhop.data.wiki_database import MAGIC, open_database, read_database
 from polyhop.data.wiki_dump import dump_files, is_archive, read_archive, read_page
 from polyhop.errors import DataError
+from polyhop.places import locked
 from polyhop.types import Passage
 
 ID_FIELDS = ("id", "_id", "pid", "passage_id")
 TEXT_FIELDS = ("text", "contents")
 
-INDEX_MANIFEST, INDEX_PASSAGES = "manifest.json", "passages.jsonl"
-"""The two files of an index folder that make it a corpus too (written by ``polyhop.retrieval.index``)."""
+INDEX_MANIFEST, INDEX_READERS = "manifest.json", "readers.lock"
+INDEX_PASSAGES, INDEX_REMOVED = "passages.jsonl", "passages.removed"
+"""What makes an index folder a corpus too (written by ``polyhop.retrieval``): the manifest names the folder inside it
+that holds the passages, a byte for each where some were removed, and what readers lock."""
 
 FORMATS = (
     "JSON lines (.gz and .bz2 too) of id|_id|pid|passage_id, title and text, or of id and contents with the title on "
     "its first line (FlashRAG); a folder with corpus.jsonl (BEIR); DPR's id, text and title, tab-separated; HotpotQA's "
-    "processed Wikipedia (its folder, its .tar.bz2 or one of its files); PathRetriever's sqlite database; a folder of "
-    ".txt and .md documents; an index folder; a list of Passage"
+    "processed Wikipedia (its folder, its .tar.bz2 or one of its files); PathRetriever's sqlite database; a document "
+    "or a folder of them (.txt, .md, .html, .epub; .pdf and .docx by the extra docs); an index folder; a list of "
+    "Passage"
 )
 
 _DPR_HEAD, _HEAD = b"id\ttext\ttitle", frozenset({"text"})
@@ -51,7 +55,10 @@ class Corpus:
         name: of its file or folder, for people.
         path: its file or folder; None for passages handed in.
         skipped: the bad lines left out by the latest iteration, with ``skip_bad``.
+        language: of its texts, for search; None for English or, of an index folder, the one it was built in.
     """
+
+    language: str | None = None
 
     def __init__(
         self, name: str, read: _Reader, fingerprint: Callable[[], str], *, path: Path | None, skip_bad: bool
@@ -120,17 +127,26 @@ class Corpus:
         return ""
 
 
-def open_corpus(source: str | Path | Iterable[Passage] | Corpus, *, skip_bad: bool = False) -> Corpus:
+def open_corpus(
+    source: str | Path | Iterable[Passage] | Corpus, *, skip_bad: bool = False, language: str | None = None
+) -> Corpus:
     """Open a corpus, whatever its format (see ``FORMATS``), or the one that ships inside, ``demo``. Cheap: nothing is
     read but the first line.
 
     A one-shot iterator is held as a list, since a corpus is read more than once; anything re-iterable is not.
+    ``language``, such as ``german``, is what an index of it stems and drops stop words by.
 
     Raises:
         DataError: it is missing or of an unknown format (the message names what was seen and what is accepted).
     """
     if isinstance(source, Corpus):
         return source
+    corpus = _opened(source, skip_bad)
+    corpus.language = language
+    return corpus
+
+
+def _opened(source: str | Path | Iterable[Passage], skip_bad: bool) -> Corpus:
     if not isinstance(source, str | os.PathLike):
         return _from_passages(source, skip_bad)
     path = or_shipped(Path(source), "passages")
@@ -219,9 +235,8 @@ def _in_rows(path: Path) -> _Items:
 
 def _from_folder(folder: Path, skip_bad: bool) -> Corpus:
     if _is_index(folder):
-        corpus = _from_lines(folder / INDEX_PASSAGES, skip_bad)
-        corpus.name, corpus.path = _name(folder), folder
-        return corpus
+        fingerprint = str(_manifest(folder).get("fingerprint", ""))
+        return Corpus(_name(folder), lambda: _in_index(folder), lambda: fingerprint, path=folder, skip_bad=skip_bad)
     for name in ("corpus.jsonl", "corpus.jsonl.gz"):
         if (folder / name).is_file():
             return _from_lines(folder / name, skip_bad)
@@ -245,9 +260,8 @@ def _from_documents(path: Path, root: Path, skip_bad: bool) -> Corpus:
         return document_files(path) if path.is_dir() else iter([path])
 
     def read() -> _Items:
-        for file in files():
-            for item in read_document(file, root):
-                yield item, (file, None)
+        for item, file in read_documents(files(), root):
+            yield item, (file, None)
 
     return Corpus(_name(path), read, lambda: _of_files(files(), root), path=path, skip_bad=skip_bad)
 
@@ -275,8 +289,32 @@ def _from_passages(source: Iterable[Passage], skip_bad: bool) -> Corpus:
     return Corpus("passages", read, fingerprint, path=None, skip_bad=skip_bad)
 
 
+def _in_index(folder: Path) -> _Items:
+    state = _state(folder)
+    with locked(state / INDEX_READERS, wait=False, shared=True):
+        if state != _state(folder):  # a writer was quicker
+            yield from _in_index(folder)
+            return
+        removed = (state / INDEX_REMOVED).read_bytes() if (state / INDEX_REMOVED).is_file() else b""
+        for item, (path, line) in _in_lines([state / INDEX_PASSAGES]):
+            if not (line and removed[line - 1 : line] == b"\1"):
+                yield item, (path, line)
+
+
 def _is_index(path: Path) -> bool:
-    return (path / INDEX_MANIFEST).is_file() and (path / INDEX_PASSAGES).is_file()
+    return (_state(path) / INDEX_PASSAGES).is_file()
+
+
+def _state(folder: Path) -> Path:
+    return folder / str(_manifest(folder).get("state", ""))
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    try:
+        found = orjson.loads((folder / INDEX_MANIFEST).read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _name(path: Path) -> str:

@@ -1,20 +1,28 @@
-"""A folder of text or Markdown documents as passages of about 100 words, cut at sentence ends."""
+"""A folder of documents as passages of about 100 words, cut at headings and sentence ends.
+
+What a passage's ``metadata`` tells: ``source``, its file under the folder; ``heading``, under which it stands; of a
+PDF, ``page``, where it begins, and ``last_page`` where it ends on another.
+"""
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from polyhop.data.converting.blocks import TITLE, Block
+from polyhop.data.converting.converter import SUFFIXES as CONVERTED
+from polyhop.data.converting.converter import Converter
+from polyhop.data.converting.plain import markdown_blocks, text_blocks
 from polyhop.errors import DataError
-from polyhop.text import split_passages
+from polyhop.text import passage_spans, unwrapped
 from polyhop.types import Passage
 
-SUFFIXES = (".txt", ".md")
-
-_MARKDOWN_HEADING = re.compile(r"^#{1,6}[ \t]+(.+?)[ \t]*#*[ \t]*$", re.MULTILINE)
-_LONGEST_HEADING = 12  # words; a longer first line is taken for prose
+_MARKDOWN = (".md", ".markdown")
+SUFFIXES = (".txt", *_MARKDOWN, *CONVERTED)
 
 
 def document_files(folder: Path) -> Iterator[Path]:
@@ -39,49 +47,111 @@ def files_under(folder: Path, is_wanted: Callable[[str], bool]) -> Iterator[Path
                 yield path
 
 
-def read_document(path: Path, root: Path) -> Iterator[Passage | DataError]:
-    """The passages of one document, numbered from 1: id ``relative/path.md#1``; none for an empty document.
+def read_documents(paths: Iterable[Path], root: Path) -> Iterator[tuple[Passage | DataError, Path]]:
+    """The passages of documents, each with its file, one document held at a time: ids are ``relative/path.md#1`` and
+    on; none for an empty text.
 
-    A document that is not UTF-8 text yields one fault, to raise or to count.
+    A document that cannot be read (encrypted, damaged, of pictures alone, not UTF-8) is one fault, to raise or to
+    count.
+
+    Raises:
+        MissingExtra: a document needs the extra ``docs``, which is not installed.
     """
+    with Converter() as converter:
+        for path in paths:
+            # A file name need not be valid Unicode; an id must be.
+            source = os.fsencode(path.relative_to(root).as_posix()).decode("utf-8", "replace")
+            try:
+                blocks = list(_blocks(path, converter))
+            except DataError as error:
+                yield error, path
+                continue
+            for passage in passages_of(blocks, source):
+                yield passage, path
+
+
+def _blocks(path: Path, converter: Converter) -> Iterable[Block]:
+    suffix = path.suffix.lower()
+    if suffix in CONVERTED:
+        return converter.blocks(path)
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        yield DataError(f"not UTF-8 text (byte {error.start}): save it as UTF-8", path)
-        return
+        raise DataError(f"not UTF-8 text (byte {error.start}): save it as UTF-8", path) from None
     except OSError as error:
-        yield DataError(f"cannot be read: {error.strerror or error}", path)
-        return
-    title, body = split_title(text, markdown=path.suffix.lower() == ".md")
-    # A file name need not be valid Unicode; an id must be.
-    name = os.fsencode(path.relative_to(root).as_posix()).decode("utf-8", "replace")
-    title = title or Path(name).stem
-    for number, piece in enumerate(split_passages(body), start=1):
-        yield Passage(id=f"{name}#{number}", title=title, text=piece)
+        raise DataError(f"cannot be read: {error.strerror or error}", path) from None
+    return markdown_blocks(text) if suffix in _MARKDOWN else text_blocks(text)
 
 
-def split_title(text: str, *, markdown: bool) -> tuple[str, str]:
-    """A document's own title and the rest of it: the first Markdown heading, else a first line that reads as one.
+def passages_of(blocks: Iterable[Block], source: str) -> Iterator[Passage]:
+    """The passages of a document. Its title is its own, its first heading, or the name of its file.
 
-    Such a line is short, has no full stop, and is followed by a blank line. Other Markdown headings stay in the text
-    as sentences of their own.
-
-    >>> split_title("# Ada Lovelace\\nShe wrote.\\n## Life\\nBorn in 1815.", markdown=True)
-    ('Ada Lovelace', '\\nShe wrote.\\nLife.\\nBorn in 1815.')
-    >>> split_title("Ada Lovelace\\n\\nShe wrote.", markdown=False)
-    ('Ada Lovelace', 'She wrote.')
-    >>> split_title("She wrote.\\n\\nMuch.", markdown=False)
-    ('', 'She wrote.\\n\\nMuch.')
+    >>> blocks = [Block("Ada", 1), Block("She wrote.", page=1), Block("Life", 2, 2), Block("Born in 1815.", page=2)]
+    >>> for passage in passages_of(blocks, "ada.pdf"):
+    ...     print(passage.title, "|", passage.text, "|", passage.metadata)
+    Ada | She wrote. | {'source': 'ada.pdf', 'page': 1}
+    Ada | Life. Born in 1815. | {'source': 'ada.pdf', 'page': 2, 'heading': 'Life'}
     """
-    if markdown and (heading := _MARKDOWN_HEADING.search(text)):
-        body = text[: heading.start()] + text[heading.end() :]
-        return heading[1].strip(), _MARKDOWN_HEADING.sub(_as_sentence, body)
-    first, gap, rest = text.lstrip().partition("\n\n")
-    short = "\n" not in first and 0 < len(first.split()) <= _LONGEST_HEADING
-    if gap and rest.strip() and short and not first.rstrip().endswith((".", ",")):
-        return first.strip(), rest
-    return "", text
+    blocks = list(blocks)
+    own = [block.text for block in blocks if block.level == TITLE] or [block.text for block in blocks if block.level]
+    title = " ".join(own[0].split()) if own else Path(source).stem
+    number = 0
+    for section in _sections(blocks, title):
+        for start, end in passage_spans(section.text):
+            number += 1
+            text = " ".join(section.text[start:end].split())
+            metadata = {"source": source, **section.pages(start, end), **section.named}
+            yield Passage(id=f"{source}#{number}", title=title, text=text, metadata=metadata)
 
 
-def _as_sentence(heading: re.Match[str]) -> str:
-    return heading[1] if heading[1].endswith((".", "!", "?", ":")) else f"{heading[1]}."
+@dataclass
+class _Section:
+    """What stands under one heading, which is its first sentence."""
+
+    heading: str
+    text: str = ""
+    starts: list[int] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+
+    def add(self, block: Block) -> None:
+        """Append a block; a page's text goes on where the page before it ended."""
+        self.text += "\n" if block.page else "\n\n"
+        if block.page and block.page not in self.numbers[-1:]:
+            self.starts.append(len(self.text))
+            self.numbers.append(block.page)
+        self.text += unwrapped(block.text)
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The heading, where there is one."""
+        return {"heading": self.heading} if self.heading else {}
+
+    def pages(self, start: int, end: int) -> dict[str, Any]:
+        """The page a stretch of the text begins on, and the one it ends on where that is another."""
+        if not self.numbers:
+            return {}
+        first, last = (self.numbers[max(0, bisect_right(self.starts, at) - 1)] for at in (start, end - 1))
+        return {"page": first} if first == last else {"page": first, "last_page": last}
+
+
+def _sections(blocks: Iterable[Block], title: str) -> Iterator[_Section]:
+    """The document cut at its headings; the one that is its title is none, and one without text goes into the next."""
+    section, titled = _Section(""), False
+    for block in blocks:
+        name = " ".join(block.text.split())
+        if block.level is None:
+            if name:
+                section.add(block)
+        elif block.level > TITLE and (titled or name != title):
+            if section.text and section.text.strip() != _as_sentence(section.heading):
+                yield section
+                section = _Section(name)
+            section.heading = name
+            section.add(Block(_as_sentence(name), page=block.page))
+        titled = titled or (block.level is not None and block.level > TITLE and name == title)
+    if section.text:
+        yield section
+
+
+def _as_sentence(heading: str) -> str:
+    return heading if heading.endswith((".", "!", "?", ":", "。", "！", "？")) else f"{heading}."

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from polyhop.data.questions import read_questions
-from polyhop.errors import LMError, PolyhopError, SettingError, UsageError
+from polyhop.errors import PolyhopError, ServiceError, SettingError, UsageError
 from polyhop.evaluation.predictions import prediction, scored
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.store import RunFolder
@@ -70,6 +70,7 @@ def evaluate(
             )
             answered, failed = thread.run(work)
         finally:
+            thread.run(pipeline.aclose())  # where its connections are
             thread.stop()
             if folder is not None:
                 folder.close()
@@ -108,7 +109,7 @@ async def run_questions(
             except Exception as error:
                 failed[question.id] = str(error) if isinstance(error, PolyhopError) else repr(error)
                 in_a_row += 1
-                if in_a_row >= MOST_FAILURES_IN_A_ROW or (not rows and isinstance(error, LMError)):
+                if in_a_row >= MOST_FAILURES_IN_A_ROW or (not rows and isinstance(error, ServiceError)):
                     if isinstance(error, PolyhopError):
                         raise
                     raise PolyhopError(f"every question fails: {error!r}") from error
@@ -146,7 +147,8 @@ def run_settings(pipeline: Pipeline, dataset: str) -> dict[str, Any]:
         "retriever": getattr(pipeline.engine.retriever, "name", "of the caller's own"),
         "reranker": pipeline.reranker.name if pipeline.reranker else None,
         "reader": getattr(pipeline.engine.reader, "name", "of the caller's own") if reads else None,
-        "corpus": pipeline.index.fingerprint if pipeline.index is not None else None,
+        "corpus": getattr(pipeline.index or pipeline.engine.retriever, "fingerprint", None),
+        "language": pipeline.index.analysis.language if pipeline.index is not None else None,
         "rendering": pipeline.engine.rendering,
         "seed": pipeline.engine.seed,
         "abstain_below": pipeline.abstain_below,

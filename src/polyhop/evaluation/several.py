@@ -93,11 +93,12 @@ def evaluate_several(
     return Several(reports, left_out)
 
 
-def one_index(corpus: Source | None, skip_bad: bool = False) -> Index | None:
+def one_index(corpus: Source | None, skip_bad: bool = False, language: str | None = None) -> Index | None:
     """The corpus opened, for several runs to share."""
     if corpus is None or isinstance(corpus, Index):
         return corpus
-    return index_for(corpus if isinstance(corpus, Corpus) else open_corpus(corpus, skip_bad=skip_bad))
+    opened = corpus if isinstance(corpus, Corpus) else open_corpus(corpus, skip_bad=skip_bad, language=language)
+    return index_for(opened)
 
 
 def _divided(names: Sequence[str], options: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:

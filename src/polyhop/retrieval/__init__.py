@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias
 
 from polyhop.errors import UsageError
 from polyhop.named import AnyFactory, Named
-from polyhop.retrieval.base import AskingRetriever, Reranker, Retriever
+from polyhop.retrieval.base import AskingRetriever, AwaitedRetriever, Reranker, Retriever
 from polyhop.retrieval.index import Index, build_index, index_for, open_index
 
 __all__ = [
     "AskingRetriever",
+    "AwaitedRetriever",
     "Index",
     "Reranker",
     "Retriever",
@@ -50,8 +52,13 @@ def register_retriever(name: str, *, brings_corpus: bool = False) -> Callable[[A
 
 
 def brings_corpus(spec: str) -> bool:
-    """Whether the retriever of this name searches passages of its own, so that no corpus need be given."""
-    name, colon, _ = spec.partition(":")
+    """Whether the retriever of this name searches passages of its own, so that no corpus need be given; of a hybrid,
+    whether all its parts do."""
+    name, colon, rest = spec.partition(":")
+    if name + colon == "hybrid:":
+        from polyhop.retrieval.hybrid import parts_of
+
+        return all(brings_corpus(part) for part, _ in parts_of(rest, retrievers())[1])
     return name + colon in _bring_corpus
 
 
@@ -67,9 +74,10 @@ def open_retriever(spec: str, index: Index | None) -> Retriever | AskingRetrieve
         UnknownName: no retriever is called so; the message lists those that are.
         UsageError: it needs an index and there is none.
     """
-    if brings_corpus(spec):
+    name, colon, _ = spec.partition(":")
+    if name + colon in _bring_corpus:
         return _retrievers.open(spec)
-    if index is None:
+    if index is None and not brings_corpus(spec):
         raise UsageError(f"the retriever {spec} searches a corpus: give one (corpus=, --corpus)")
     return _retrievers.open(spec, index)
 
@@ -142,8 +150,68 @@ def _dense(index: Index, spec: str) -> Retriever:
     return open_dense(index, spec)
 
 
+@register_retriever("http:", brings_corpus=True)
+def _http(rest: str) -> Retriever:
+    from polyhop.retrieval.services.served import open_served
+
+    return open_served("http", rest)
+
+
+@register_retriever("https:", brings_corpus=True)
+def _https(rest: str) -> Retriever:
+    from polyhop.retrieval.services.served import open_served
+
+    return open_served("https", rest)
+
+
+@register_retriever("web:", brings_corpus=True)
+def _web(rest: str) -> Retriever:
+    from polyhop.retrieval.services.web import open_web
+
+    return open_web(rest)
+
+
+@register_retriever("colbert:")
+def _colbert(index: Index, spec: str) -> Retriever:
+    from polyhop.retrieval.late.colbert import open_colbert
+
+    return open_colbert(index, spec)
+
+
+@register_reranker("colbert:")
+def _colbert_reranker(spec: str) -> Reranker:
+    from polyhop.retrieval.late.colbert import open_colbert_reranker
+
+    return open_colbert_reranker(spec)
+
+
+@register_reranker("cross-encoder:")
+def _cross_encoder(spec: str) -> Reranker:
+    from polyhop.retrieval.reranking.cross_encoder import open_cross_encoder
+
+    return open_cross_encoder(spec)
+
+
+@register_reranker("lm")
+@register_reranker("lm:")
+def _lm(options: str = "") -> Reranker:
+    from polyhop.retrieval.reranking.lm import open_lm_reranker
+
+    return open_lm_reranker(options)
+
+
+def _engine(kind: str, rest: str) -> Retriever:
+    from polyhop.retrieval.engines import open_engine
+
+    return open_engine(kind, rest)
+
+
+for _kind in ("elastic", "opensearch", "postgres", "qdrant"):
+    register_retriever(f"{_kind}:", brings_corpus=True)(partial(_engine, _kind))
+
+
 @register_retriever("hybrid:")
-def _hybrid(index: Index, spec: str) -> Retriever:
+def _hybrid(index: Index | None, spec: str) -> Retriever:
     from polyhop.retrieval.hybrid import Hybrid, parts_of
 
     fusion, parts = parts_of(spec, retrievers())
@@ -152,7 +220,7 @@ def _hybrid(index: Index, spec: str) -> Retriever:
 
 
 def _above(name: str) -> Callable[..., Any]:
-    """A factory of ``polyhop.ranking``, a floor higher: PromptRank is a method first. Loaded when it is used."""
+    """A factory of ``polyhop.ranking``, a floor higher: what ranks paths is a method first. Loaded when it is used."""
 
     def make(*given: Any) -> Any:
         return getattr(importlib.import_module("polyhop.ranking"), name)(*given)
@@ -160,6 +228,8 @@ def _above(name: str) -> Callable[..., Any]:
     return make
 
 
+for _name in ("hops", "hops:"):
+    register_retriever(_name)(_above("hops_retriever"))
 for _name in ("promptrank", "promptrank:"):
     register_retriever(_name)(_above("path_retriever"))
     register_reranker(_name)(_above("likelihood_reranker"))

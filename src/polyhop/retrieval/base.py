@@ -39,6 +39,15 @@ class Retriever(Protocol):
 
 
 @runtime_checkable
+class AwaitedRetriever(Retriever, Protocol):
+    """A retriever that mostly waits, for another machine: it is searched on the event loop, not on a thread."""
+
+    async def asearch(self, query: str, k: int) -> list[Passage]:
+        """``search``, awaited."""
+        ...
+
+
+@runtime_checkable
 class AskingRetriever(Protocol):
     """A retriever that asks a language model while it searches.
 
@@ -106,6 +115,8 @@ async def searched(retriever: Retriever | Search | None, query: str, k: int) -> 
     one."""
     if retriever is None:
         raise UsageError("this method searches: give corpus= or retriever=")
+    if isinstance(retriever, AwaitedRetriever):
+        return await retriever.asearch(query, k)
     if isinstance(retriever, Retriever):
         return await asyncio.to_thread(retriever.search, query, k)
     found = retriever(query, k)
@@ -132,6 +143,11 @@ def encoder_of(retriever: object) -> Encoder | None:
 def links_of(retriever: object, passage: Passage) -> list[Passage]:
     """The passages that ``passage`` links to; none where the retriever knows no links."""
     return retriever.links(passage) if isinstance(retriever, Retriever | AskingRetriever) else []
+
+
+def knows_links(retriever: object) -> bool:
+    """Whether a retriever can tell what a passage links to; one that cannot may say so: ``linked = False``."""
+    return isinstance(retriever, Retriever | AskingRetriever) and getattr(retriever, "linked", True)
 
 
 class ScoringRetriever(ABC):

@@ -3,23 +3,25 @@
 Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009, equation 3.15, with
 Lucene's idf, ln(1 + (N - n + 0.5) / (n + 0.5)), and its lengths in one byte (exact to 40 words, then in steps).
 
-Words are lower-cased, stop words dropped, accents folded and, in English, stemmed (Snowball): by one analyser, for the
-index and for its queries alike. Each distinct word of a query counts once.
+Text becomes terms by the index' ``Analysis``, for the index and for its queries alike. Each distinct term of a query
+counts once.
 """
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, cast
 
 from polyhop.errors import IndexFolderError
+from polyhop.retrieval.analysis import Analysis
 from polyhop.retrieval.base import OverIndex
 from polyhop.retrieval.folder import remove
 from polyhop.retrieval.store import tied_until
-from polyhop.text import STOP_WORDS
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
@@ -27,63 +29,57 @@ if TYPE_CHECKING:
 
     from polyhop.retrieval.index import Index
 
-Stemmer: TypeAlias = Literal["english"] | None
-
 BM25_FOLDER = "bm25"
 
 _ANALYSER, _BODY, _ORDINAL = "polyhop", "body", "ordinal"
-_POSSESSIVE = "s"  # what is left of "King's" once the apostrophe has parted it
 
 _HEAP, _THREADS = 256 * 2**20, 2
 _SPARE = 6
 """Hits fetched beyond ``k``, so that a small tie at the cut needs no second search."""
 
 
-def analyser(stemmer: Stemmer, stop_words: bool) -> tantivy.TextAnalyzer:
-    """Turns text into terms.
-
-    >>> analyser("english", True).analyze("Who wrote the King's songs for Dvořák?")
-    ['wrote', 'king', 'song', 'dvorak']
-    """
-    import tantivy
-
-    steps = [tantivy.Filter.lowercase()]
-    if stop_words:
-        steps.append(tantivy.Filter.custom_stopword([*sorted(STOP_WORDS), _POSSESSIVE]))
-    steps.append(tantivy.Filter.ascii_fold())
-    if stemmer:
-        steps.append(tantivy.Filter.stemmer(stemmer))
-    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
-    for step in steps:
-        builder = builder.filter(step)
-    return builder.build()
-
-
 class BM25Writer:
-    """Writes the BM25 index of passages into a folder of its own, whole once its block ends well, in bounded memory."""
+    """Writes the BM25 index of passages into a folder of its own, whole once its block ends well, in bounded memory.
 
-    def __init__(self, folder: Path, stemmer: Stemmer, stop_words: bool) -> None:
+    With ``base``, the folder of an earlier one, it begins as that one stands: its files, which tantivy never changes,
+    are shared by links.
+    """
+
+    def __init__(self, folder: Path, analysis: Analysis, base: Path | None = None) -> None:
         import tantivy
 
         folder.mkdir()
-        index = _unwatched(tantivy.Index(_schema(), path=str(folder)))
-        index.register_tokenizer(_ANALYSER, analyser(stemmer, stop_words))
-        self._document = tantivy.Document
-        self._writer = index.writer(_HEAP, _THREADS)
+        if base:
+            _share(base, folder)
+        self._base, self._analysis, self._document = base, analysis, tantivy.Document
+        with _told_of(base):
+            index = _unwatched(tantivy.Index(_schema(), path=str(folder)))
+            index.register_tokenizer(_ANALYSER, analysis.tokenizer())
+            self._writer = index.writer(_HEAP, 1 if base else _THREADS)  # a segment for each thread
 
     def __enter__(self) -> BM25Writer:
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         if error is None:
-            self._writer.commit()
-            self._writer.wait_merging_threads()
+            with _told_of(self._base):
+                self._writer.commit()
+                self._writer.wait_merging_threads()
         else:
             self._writer.rollback()
 
     def add(self, ordinal: int, passage: Passage) -> None:
         """Index a passage under its ordinal."""
-        self._writer.add_document(self._document(body=f"{passage.title}\n{passage.text}", ordinal=ordinal))
+        body = self._analysis.prepared(f"{passage.title}\n{passage.text}")
+        self._writer.add_document(self._document(body=body, ordinal=ordinal))
+
+    def remove(self, ordinals: Iterable[int]) -> None:
+        """Find the passages with these ordinals, written before, no more. The statistics still count them."""
+        import tantivy
+
+        for first, last in _runs(sorted(ordinals)):
+            span = tantivy.Query.range_query(_schema(), _ORDINAL, tantivy.FieldType.Integer, first, last)
+            self._writer.delete_documents_by_query(span)
 
 
 class BM25(OverIndex):
@@ -95,14 +91,13 @@ class BM25(OverIndex):
         import tantivy
 
         self._index = index
-        self._analyser = analyser(index.stemmer, index.stop_words)
         self._schema = _schema()
-        self._searcher = _open(index.folder / BM25_FOLDER).searcher()
+        self._searcher = _open(index.state / BM25_FOLDER).searcher()
         self._query, self._should = tantivy.Query, tantivy.Occur.Should
 
     def _scored(self, query: str, k: int) -> list[tuple[Passage, float]]:
         """Each passage with its BM25 score."""
-        terms = dict.fromkeys(self._analyser.analyze(query))
+        terms = dict.fromkeys(self._index.analysis.terms(query))
         if not terms:
             return []
         return self._index.passages.best(self._hits(list(terms), k), k)
@@ -112,7 +107,7 @@ class BM25(OverIndex):
 
         The ranking of the whole corpus is read down until they are all met.
         """
-        terms = list(dict.fromkeys(self._analyser.analyze(query)))
+        terms = list(dict.fromkeys(self._index.analysis.terms(query)))
         depth = max(1, k)
         while terms:
             hits = self._hits(terms, depth)
@@ -131,12 +126,53 @@ class BM25(OverIndex):
         query = self._query.boolean_query(clauses)
         limit = min(k + _SPARE, len(self._index))
         while True:
-            found = self._searcher.search(query, limit, count=False).hits
-            ordinals = self._searcher.fast_field_values(_ORDINAL, [address for _, address in found])
+            with _told_of(self._index.folder):
+                found = self._searcher.search(query, limit, count=False).hits
+                ordinals = self._searcher.fast_field_values(_ORDINAL, [address for _, address in found])
             hits = [(score, cast(int, ordinal)) for (score, _), ordinal in zip(found, ordinals, strict=True)]
             if len(hits) < limit or limit == len(self._index) or tied_until(hits, k - 1) < limit:
                 return hits
             limit = min(4 * limit, len(self._index))
+
+
+def _share(base: Path, folder: Path) -> None:
+    """Put the files of a tantivy folder into another one too: linked where that can be done, else copied."""
+    for path in base.iterdir():
+        if path.suffix == ".lock":
+            continue
+        try:
+            if path.suffix == ".json":  # tantivy writes these anew
+                raise OSError
+            (folder / path.name).hardlink_to(path)
+        except OSError:
+            shutil.copyfile(path, folder / path.name)
+
+
+def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The unbroken runs of rising numbers, each by its ends.
+
+    >>> list(_runs([1, 2, 3, 7, 9, 10]))
+    [(1, 3), (7, 7), (9, 10)]
+    """
+    start = 0
+    for end in range(1, len(numbers) + 1):
+        if end == len(numbers) or numbers[end] > numbers[end - 1] + 1:
+            yield numbers[start], numbers[end - 1]
+            start = end
+
+
+@contextmanager
+def _told_of(folder: Path | None) -> Iterator[None]:
+    """Raise what tantivy says over the files of a folder as ours. Over some it panics, which is no ``Exception``."""
+    try:
+        yield
+    except BaseException as error:
+        if folder and (isinstance(error, (ValueError, OSError)) or type(error).__name__ == "PanicException"):
+            from importlib.metadata import version
+
+            message = f"tantivy {version('tantivy')} cannot read it ({str(error)[:200]}); build the index again"
+            raise IndexFolderError(message, folder) from error
+        raise
 
 
 def _schema() -> tantivy.Schema:
@@ -154,11 +190,9 @@ def _open(folder: Path) -> tantivy.Index:
     Raises:
         IndexFolderError: tantivy cannot read it.
     """
-    from importlib.metadata import version
-
     import tantivy
 
-    try:
+    with _told_of(folder):
         if sys.platform == "win32":  # links need a privilege there
             return _unwatched(tantivy.Index.open(str(folder)))
         view = Path(tempfile.mkdtemp(prefix="polyhop-"))
@@ -169,9 +203,6 @@ def _open(folder: Path) -> tantivy.Index:
             return _unwatched(tantivy.Index.open(str(view)))
         finally:
             remove(view)
-    except (ValueError, OSError) as error:
-        message = f"tantivy {version('tantivy')} cannot read it ({error}); build the index again"
-        raise IndexFolderError(message, folder) from error
 
 
 def _unwatched(index: tantivy.Index) -> tantivy.Index:

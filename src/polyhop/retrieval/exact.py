@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -19,8 +20,14 @@ _BLOCK = 2**20
 """Numbers of a block, 4 bytes each: it stays in a processor's cache."""
 
 
+_LEAST = np.finfo(np.float32).min
+
+
 def nearest(
-    vectors: NDArray[np.float16] | NDArray[np.float32], queries: NDArray[np.float32], k: int
+    vectors: NDArray[np.float16] | NDArray[np.float32],
+    queries: NDArray[np.float32],
+    k: int,
+    left_out: NDArray[np.bool_] | None = None,
 ) -> list[list[Hit]]:
     """Each query's hits by falling inner product, then by row: the first ``k``, and all that tie with the ``k``-th.
 
@@ -28,11 +35,12 @@ def nearest(
         vectors: (rows, size), mapped from a file as they may be.
         queries: (queries, size).
         k: at least 1.
+        left_out: (rows,), which are no hits, if any.
 
     Blocks are multiplied in 32 bits. What could be among the first ``k``, by the bound on that product's rounding, is
     multiplied again in 64 bits and alone, so no score and no tie depends on blocks or on other queries.
     """
-    k = min(k, len(vectors))
+    k = min(k, len(vectors) - (0 if left_out is None else int(left_out.sum())))
     rounding = vectors.shape[1] * 2.0**-23 * np.linalg.norm(queries, axis=1)  # of two products, by unit of length
     best = np.full((len(queries), k), -np.inf, np.float32)
     longest = 0.0
@@ -42,9 +50,11 @@ def nearest(
         block = np.asarray(vectors[start : start + step], np.float32)
         longest = max(longest, float(np.sqrt(np.einsum("ij,ij->i", block, block).max())))
         products = queries @ block.T
+        if left_out is not None:
+            products[:, left_out[start : start + step]] = -np.inf
         better = products.max(1) > best.min(1)
         best[better] = np.partition(np.concatenate([best[better], products[better]], 1), -k)[:, -k:]
-        of, at = np.nonzero(products >= (best.min(1) - rounding * longest)[:, None])
+        of, at = np.nonzero(products >= np.maximum(best.min(1) - rounding * longest, _LEAST)[:, None])
         found.append((of, at + start, products[of, at]))
     owners, rows, approximate = (np.concatenate(parts) for parts in zip(*found, strict=True))
     kept = approximate >= (best.min(1) - rounding * longest)[owners]
@@ -56,11 +66,13 @@ def nearest_passages(
     index: Index, vectors: NDArray[np.float16] | NDArray[np.float32], queries: NDArray[np.float32], k: int
 ) -> list[list[tuple[Passage, float]]]:
     """``nearest``, the rows being those of an index: ``k`` passages each, tied ones in the order of their ids."""
-    get = index.passages.get
-    return [
-        sorted(((get(row), score) for score, row in hits), key=lambda hit: (-hit[1], hit[0].id))[:k]
-        for hits in nearest(vectors, queries, k)
-    ]
+    return [passages_of(index, hits, k) for hits in nearest(vectors, queries, k, index.passages.removed)]
+
+
+def passages_of(index: Index, hits: Sequence[Hit], k: int) -> list[tuple[Passage, float]]:
+    """The first ``k`` passages of hits, the rows being those of an index, tied ones in the order of their ids."""
+    found = [(index.passages.get(row), score) for score, row in hits]
+    return sorted(found, key=lambda hit: (-hit[1], hit[0].id))[:k]
 
 
 def _first(
@@ -68,5 +80,6 @@ def _first(
 ) -> list[Hit]:
     scores = (vectors[rows].astype(np.float64) * query).sum(1)
     order = np.lexsort((rows, -scores))
-    order = order[scores[order] >= scores[order[k - 1]]]
+    if len(order) > k:
+        order = order[scores[order] >= scores[order[k - 1]]]
     return list(zip(scores[order].tolist(), rows[order].tolist(), strict=True))

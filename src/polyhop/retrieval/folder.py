@@ -21,7 +21,7 @@ from polyhop.data.corpora import INDEX_MANIFEST
 from polyhop.errors import IndexFolderError
 from polyhop.places import cache_folder, locked
 
-_LOCK = ".building"
+_LOCK, _WRITTEN = ".building", f".{INDEX_MANIFEST}"
 OTHER_CACHE = "set POLYHOP_CACHE to a folder that can be written to"
 
 _SAMPLES, _SAMPLE_BYTES = 64, 64 * 1024
@@ -37,14 +37,10 @@ def new_folder(folder: Path, *, kind: str, overwrite: bool = False) -> Iterator[
     Raises:
         IndexFolderError: the folder exists already, is something else than a ``kind``, or cannot be written.
     """
-    _check_free(folder, kind, overwrite)
+    check_free(folder, kind, overwrite)
     made(folder.parent)
-    prefix = f".{folder.name}{_LOCK}-"
-    for left in folder.parent.glob(f"{_glob_literal(prefix)}*"):
-        with locked(left / _LOCK, wait=False) as free:
-            if free:
-                remove(left)
-    building = folder.with_name(prefix + token_hex(8))
+    clear_left(folder)
+    building = folder.with_name(f".{folder.name}{_LOCK}-{token_hex(8)}")
     unnamed = folder.with_name(f".polyhop-{token_hex(8)}")
     made(unnamed)
     try:
@@ -56,6 +52,14 @@ def new_folder(folder: Path, *, kind: str, overwrite: bool = False) -> Iterator[
     except BaseException:
         remove(building)
         raise
+
+
+def clear_left(folder: Path) -> None:
+    """Remove what killed builds of a folder left beside it."""
+    for left in folder.parent.glob(f"{_glob_literal(f'.{folder.name}{_LOCK}-')}*"):
+        with locked(left / _LOCK, wait=False) as free:
+            if free:
+                remove(left)
 
 
 def made(folder: Path, instead: str = "name another folder") -> Path:
@@ -87,14 +91,27 @@ def remove(folder: Path) -> None:
         time.sleep(0.01)
 
 
-def seal(folder: Path, *, kind: str, version: int, facts: Mapping[str, Any]) -> None:
-    """Write the manifest of a finished folder: its kind, format version, facts, and each file's size and checksum."""
-    files = {path.relative_to(folder).as_posix(): _measure(path) for path in _files(folder)}
+def seal(folder: Path, *, kind: str, version: int, facts: Mapping[str, Any], state: str = "") -> None:
+    """Write the manifest of a finished folder: its kind, format version, facts, and each file's size and checksum.
+
+    ``state``: the folder inside it where its files stand (``states.py``). They and the manifest are on the disk once
+    this returns; an earlier manifest is replaced in one step.
+    """
+    base = folder / state
+    files: dict[str, list[int]] = {}
+    for path in _files(base):
+        files[path.relative_to(base).as_posix()] = _measure(path)
+        _on_disk(path)
     manifest = {"kind": kind, "version": version, "byte_order": sys.byteorder, "polyhop": __version__, **facts}
-    manifest["files"] = files
+    manifest |= {"files": files, **({"state": state} if state else {})}
     manifest["checksum"] = _checksum(manifest)
     data = orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
-    (folder / INDEX_MANIFEST).write_bytes(data)
+    written = base / _WRITTEN
+    written.write_bytes(data)
+    for path in (written, base):
+        _on_disk(path)
+    written.replace(folder / INDEX_MANIFEST)
+    _on_disk(folder)
 
 
 def check(folder: Path, *, kind: str, version: int) -> dict[str, Any]:
@@ -103,8 +120,15 @@ def check(folder: Path, *, kind: str, version: int) -> dict[str, Any]:
     Checksums cover all of a file up to 4 MB and evenly spread samples of a larger one, so this takes milliseconds.
 
     Raises:
-        IndexFolderError: the folder is missing, partial, damaged, or of another kind or version.
+        IndexFolderError: the folder is missing, partial, damaged, of another kind or version, or cannot be read.
     """
+    try:
+        return _checked(folder, kind, version)
+    except OSError as error:
+        raise IndexFolderError(f"cannot be read: {error.strerror} ({error.filename})", folder) from error
+
+
+def _checked(folder: Path, kind: str, version: int) -> dict[str, Any]:
     again = f"build the {kind} again"
     if not folder.is_dir():
         raise IndexFolderError("no such folder", folder)
@@ -122,7 +146,7 @@ def check(folder: Path, *, kind: str, version: int) -> dict[str, Any]:
     if manifest.pop("checksum", None) != _checksum(manifest):
         raise IndexFolderError(f"its {INDEX_MANIFEST} is damaged or was edited; {again}", folder)
     for name, written in files.items():
-        file = folder / name
+        file = folder / manifest.get("state", "") / name
         if not file.is_file():
             raise IndexFolderError(f"partial: {name} is missing; {again}", folder)
         if _measure(file) != written:
@@ -130,21 +154,32 @@ def check(folder: Path, *, kind: str, version: int) -> dict[str, Any]:
     return cast(dict[str, Any], manifest)
 
 
-def _check_free(folder: Path, kind: str, overwrite: bool) -> None:
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+def check_free(folder: Path, kind: str, overwrite: bool) -> None:
+    """``IndexFolderError`` where something stands at ``folder`` that may not be replaced by a ``kind``."""
+    if is_free(folder):
         return
     if not overwrite:
         raise IndexFolderError("exists already; overwrite it (--overwrite) or name another folder", folder)
-    try:
-        found = orjson.loads((folder / INDEX_MANIFEST).read_bytes())["kind"]
-    except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
-        found = None
-    if found != kind:
+    if manifest_of(folder).get("kind") != kind:
         raise IndexFolderError(f"is not a polyhop {kind}, so it is not overwritten; name another folder", folder)
 
 
+def is_free(folder: Path) -> bool:
+    """Whether nothing stands there, or an empty folder."""
+    return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+
+
+def manifest_of(folder: Path) -> dict[str, Any]:
+    """The manifest as it stands, whatever state the rest is in; {} without one that can be read."""
+    try:
+        found = orjson.loads((folder / INDEX_MANIFEST).read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def _put_in_place(building: Path, folder: Path, kind: str, overwrite: bool) -> None:
-    _check_free(folder, kind, overwrite)
+    check_free(folder, kind, overwrite)
     if folder.exists():
         old = folder.with_name(f".{folder.name}{_LOCK}-{token_hex(8)}")
         folder.rename(old)
@@ -155,9 +190,25 @@ def _put_in_place(building: Path, folder: Path, kind: str, overwrite: bool) -> N
 
 
 def _files(folder: Path) -> list[Path]:
-    """Every file of a folder but its manifest and lock files."""
-    paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return [path for path in paths if path.name not in (INDEX_MANIFEST, _LOCK) and path.suffix != ".lock"]
+    """Every file of a folder but its manifest and lock files, and but what was made later in folders of their own."""
+    found = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [Path(place, name) for name in names if name not in (INDEX_MANIFEST, _WRITTEN, _LOCK)]
+    return sorted(path for path in found if path.suffix != ".lock")
+
+
+def _on_disk(path: Path) -> None:
+    """Wait until what was written to a file or folder is on the disk, where the system can do so."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:  # Windows opens no folder
+        return
+    try:
+        with suppress(OSError):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _measure(path: Path) -> list[int]:

@@ -13,7 +13,7 @@ from math import fsum, isfinite, sqrt
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from polyhop.errors import SettingError, UsageError
-from polyhop.retrieval.base import OverIndex, Retriever, ScoringRetriever, encoder_of
+from polyhop.retrieval.base import Retriever, ScoringRetriever, encoder_of
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ RRF_K = 60
 _WEIGHT = re.compile(r"(?P<name>.+)\*(?P<weight>\d+(?:\.\d+)?)")
 
 
-class Hybrid(OverIndex):
+class Hybrid(ScoringRetriever):
     """Retrievers with their weights, fused. As safe across threads as they are; ties are broken by passage id, and no
-    result depends on the order of the parts.
+    result depends on the order of the parts. Links are the index's or, without one, the first part's that knows any.
 
     ``fusion``: ``zscore`` wants retrievers that tell scores (``search_many_scored``), ``rrf`` takes any. ``depth``:
     hits of each part, more where more are asked for.
@@ -38,7 +38,7 @@ class Hybrid(OverIndex):
 
     def __init__(
         self,
-        index: Index,
+        index: Index | None,
         parts: Sequence[tuple[Retriever, float]],
         *,
         fusion: Fusion = "zscore",
@@ -61,6 +61,18 @@ class Hybrid(OverIndex):
         self.name, self.fusion, self.depth = name, fusion, depth
         self._index, self._parts = index, parts
         self.encoder: Encoder | None = next(filter(None, (encoder_of(part) for part, _ in parts)), None)
+
+    async def aclose(self) -> None:
+        """Close the connections of those parts that have any."""
+        for part, _ in self._parts:
+            if close := getattr(part, "aclose", None):
+                await close()
+
+    def links(self, passage: Passage) -> list[Passage]:
+        """The passages this one links to."""
+        if self._index is not None:
+            return self._index.links(passage)
+        return next(filter(None, (part.links(passage) for part, _ in self._parts)), [])
 
     def _scored(self, query: str, k: int) -> list[tuple[Passage, float]]:
         """Each passage with its fused score."""

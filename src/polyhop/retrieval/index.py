@@ -1,25 +1,29 @@
 """An index: a corpus made searchable, in one folder of memory-mapped files.
 
-It holds the passages, a BM25 index over them, and their links; TF-IDF joins it when first asked for. Built to one
-side and renamed when whole, so a killed build leaves nothing that opens.
+It holds the passages, a BM25 index over them, and their links; what else retrievers make of it joins them when first
+asked for. It changes from one whole state to the next (``states.py``), so a killed build or update leaves the old one.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from polyhop.data.corpora import Corpus
 from polyhop.errors import IndexFolderError, UnknownName
 from polyhop.places import cache_folder, locked
-from polyhop.retrieval.bm25 import BM25_FOLDER, BM25Writer, Stemmer
-from polyhop.retrieval.folder import OTHER_CACHE, check, made, new_folder, remove, seal
+from polyhop.retrieval.analysis import Analysis
+from polyhop.retrieval.bm25 import BM25_FOLDER, BM25Writer
+from polyhop.retrieval.folder import OTHER_CACHE, made, remove
 from polyhop.retrieval.links import LinkMode, Links, build_links
+from polyhop.retrieval.states import first_state, read_state, seal_state
 from polyhop.retrieval.store import PassageStore, StoreWriter
 from polyhop.types import Passage
 
-KIND, VERSION = "index", 1
+KIND, VERSION = "index", 2
 
 _REPORT_EVERY = 1000
 
@@ -27,25 +31,34 @@ _REPORT_EVERY = 1000
 class Index:
     """An opened index folder. Opening reads its manifest and maps its files; safe across threads.
 
+    It stays as it was opened, whatever updates the folder meanwhile. Its length counts its passages.
+
     Attributes:
         folder: where it is.
+        state: the folder of the state it reads, with whatever was made of that.
         name: its corpus' name.
         fingerprint: of the corpus it was built from.
-        stemmer, stop_words, link_mode: what it was built with; ``link_mode`` is where its links really come from.
+        analysis: how its texts became terms.
+        link_mode: where its links really come from.
         facts: its whole manifest.
         passages: every passage, by ordinal or id.
+        rows: how many ordinals there are, those of removed passages too.
+        let_go: called, lets writers remove its state once another counts, which else they do when this index is gone.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.facts = check(folder, kind=KIND, version=VERSION)
+        self.state, self.facts, holding = read_state(folder, kind=KIND, version=VERSION)
+        self.let_go = weakref.finalize(self, holding.close)
         self.name: str = self.facts["name"]
         self.fingerprint: str = self.facts["fingerprint"]
-        self.stemmer: Stemmer = self.facts["stemmer"]
-        self.stop_words: bool = self.facts["stop_words"]
+        self.analysis = Analysis(
+            self.facts.get("language", "english"), self.facts["stemmer"] is not None, self.facts["stop_words"]
+        )
         self.link_mode: LinkMode = self.facts["links"]
-        self.passages = PassageStore(folder)
-        self._links = Links(folder) if self.link_mode else None
+        self.passages = PassageStore(self.state)
+        self.rows = self.passages.rows
+        self._links = Links(self.state) if self.link_mode else None
 
     def __len__(self) -> int:
         return len(self.passages)
@@ -58,26 +71,29 @@ class Index:
         ordinal = self.passages.ordinal(passage.id) if self._links else None
         if self._links is None or ordinal is None:
             return []
-        return [self.passages.get(target) for target in self._links.of(ordinal)]
+        try:
+            return [self.passages.get(target) for target in self._links.of(ordinal)]
+        except IndexError:
+            raise IndexFolderError("its links are damaged; build the index again", self.folder) from None
 
 
 def build_index(
     corpus: Corpus,
     folder: str | Path,
     *,
-    stemmer: Stemmer = "english",
+    stem: bool = True,
     stop_words: bool = True,
     links: LinkMode = "titles",
     overwrite: bool = False,
     progress: Callable[[int], object] | None = None,
 ) -> Index:
-    """Index a corpus into ``folder``.
+    """Index a corpus into ``folder``, in its language.
 
     Memory is bounded by the ids and then, with ``links``, the titles: about 110 bytes a passage beside 400 MB.
 
     Args:
-        stemmer: ``english`` or None.
-        stop_words: whether English stop words are dropped, here and from queries.
+        stem: whether words are stemmed, here and in queries; no matter in a language cut by characters.
+        stop_words: whether stop words are dropped, here and from queries.
         links: ``titles`` (the corpus' own hyperlinks or, where it has none, the titles its texts mention), ``own``, or
             False.
         overwrite: replace an index that stands there; anything else is never touched.
@@ -86,46 +102,73 @@ def build_index(
     Raises:
         DataError: the corpus is empty, malformed or repeats an id.
         IndexFolderError: something stands at ``folder``.
+        UnknownName: there is no analysis for the corpus' language.
     """
-    from importlib.metadata import version
-
-    _check_settings(stemmer, links)
+    analysis = _analysis(corpus, stem, stop_words)
+    _check_links(links)
     folder = Path(folder)
-    with new_folder(folder, kind=KIND, overwrite=overwrite) as building:
-        fingerprint, count, has_links = corpus.fingerprint, 0, False
-        with StoreWriter(building) as store, BM25Writer(building / BM25_FOLDER, stemmer, stop_words) as bm25:
-            for passage in corpus.unique():
-                bm25.add(store.add(passage), passage)
-                has_links = has_links or bool(passage.links)
-                count += 1
-                if progress and count % _REPORT_EVERY == 0:
-                    progress(count)
-        mode: LinkMode = "own" if links and (has_links or links == "own") else links
-        mentions = build_links(PassageStore(building), building, own=mode == "own") if mode else 0
-        facts = {
-            "name": corpus.name,
-            "fingerprint": fingerprint,
-            "passages": count,
-            "skipped": corpus.skipped,
-            "mentions": mentions,
-            "stemmer": stemmer,
-            "stop_words": stop_words,
-            "links": mode,
-            "libraries": {"tantivy": version("tantivy"), "numpy": version("numpy")},
-        }
-        seal(building, kind=KIND, version=VERSION, facts=facts)
+    with first_state(folder, kind=KIND, overwrite=overwrite) as state:
+        fingerprint = corpus.fingerprint
+        facts = fill(state, corpus.unique(), analysis, links, progress)
+        finish(state, facts | {"name": corpus.name, "fingerprint": fingerprint, "skipped": corpus.skipped})
+    return open_index(folder)
+
+
+def fill(
+    state: Path,
+    passages: Iterable[Passage],
+    analysis: Analysis,
+    links: LinkMode,
+    progress: Callable[[int], object] | None = None,
+) -> dict[str, Any]:
+    """Write the files of an index of distinct passages; what its manifest is to say of them."""
+    count = linking = 0
+    with StoreWriter(state) as store, BM25Writer(state / BM25_FOLDER, analysis) as bm25:
+        for passage in passages:
+            bm25.add(store.add(passage), passage)
+            linking += bool(passage.links)
+            count += 1
+            if progress and count % _REPORT_EVERY == 0:
+                progress(count)
     if progress:
         progress(count)
-    return open_index(folder)
+    mode = link_mode(links, linking)
+    mentions = build_links(PassageStore(state), state, analysis, own=mode == "own") if mode else 0
+    return {
+        "passages": count,
+        "mentions": mentions,
+        "links": mode,
+        "links_asked": links,
+        "linking": linking,
+        "language": analysis.language,
+        "stemmer": analysis.stemmer,
+        "stop_words": analysis.stop_words,
+    }
+
+
+def link_mode(asked: LinkMode, linking: int) -> LinkMode:
+    """Where links come from, where ``linking`` passages have some of their own."""
+    return "own" if asked and linking else asked
+
+
+def finish(state: Path, facts: dict[str, Any]) -> None:
+    """Make a filled state the one that counts."""
+    from importlib.metadata import version
+
+    libraries = {"tantivy": version("tantivy"), "numpy": version("numpy")}
+    seal_state(state, kind=KIND, version=VERSION, facts=facts | {"libraries": libraries})
 
 
 def open_index(folder: str | Path, *, corpus: Corpus | None = None) -> Index:
     """Open an index folder, checked; with ``corpus``, also that it was built from that corpus as it now is.
 
     Raises:
-        IndexFolderError: it is missing, partial, damaged, of another format version, or of another corpus.
+        IndexFolderError: it is missing, partial, damaged, of another format version, or of another corpus or language.
     """
     index = Index(Path(folder))
+    if corpus is not None and corpus.language not in (None, index.analysis.language):
+        message = f"it was built in {index.analysis.language}, not {corpus.language}; build another"
+        raise IndexFolderError(message, index.folder)
     if corpus is not None and not corpus.is_index and index.fingerprint != corpus.fingerprint:
         message = f"it was built from {index.name!r} in another state than {corpus.path or corpus.name}; build it again"
         raise IndexFolderError(message, index.folder)
@@ -135,7 +178,7 @@ def open_index(folder: str | Path, *, corpus: Corpus | None = None) -> Index:
 def index_for(
     corpus: Corpus,
     *,
-    stemmer: Stemmer = "english",
+    stem: bool = True,
     stop_words: bool = True,
     links: LinkMode = "titles",
     progress: Callable[[int], object] | None = None,
@@ -147,10 +190,11 @@ def index_for(
     Raises:
         DataError: as ``build_index`` and ``open_index`` do.
     """
-    _check_settings(stemmer, links)
+    _check_links(links)
+    analysis = _analysis(corpus, stem, stop_words)
     if corpus.is_index and corpus.path is not None:
-        return open_index(corpus.path)
-    settings = repr((VERSION, corpus.fingerprint, corpus.skip_bad, stemmer, stop_words, links))
+        return open_index(corpus.path, corpus=corpus)
+    settings = repr((VERSION, corpus.fingerprint, corpus.skip_bad, *analysis.settings, links))
     folder = cache_folder() / "indexes" / hashlib.sha256(settings.encode()).hexdigest()[:32]
     made(folder.parent, OTHER_CACHE)
     with locked(folder.with_suffix(".lock")):
@@ -159,11 +203,13 @@ def index_for(
                 return open_index(folder)
             except IndexFolderError:
                 remove(folder)
-        return build_index(corpus, folder, stemmer=stemmer, stop_words=stop_words, links=links, progress=progress)
+        return build_index(corpus, folder, stem=stem, stop_words=stop_words, links=links, progress=progress)
 
 
-def _check_settings(stemmer: object, links: object) -> None:
-    if stemmer not in ("english", None):
-        raise UnknownName("stemmer", str(stemmer), ["english"], "Or None, for no stemming.")
+def _analysis(corpus: Corpus, stem: bool, stop_words: bool) -> Analysis:
+    return Analysis(corpus.language or "english", stem, stop_words)
+
+
+def _check_links(links: object) -> None:
     if links not in ("titles", "own", False):
         raise UnknownName("kind of links", str(links), ["titles", "own"], "Or False, for none.")

@@ -1,35 +1,56 @@
-"""The passages of an index, memory-mapped: JSON lines, the place of each, and a look-up by id."""
+"""The passages of an index, memory-mapped: JSON lines, the place and checksum of each, and a look-up by id.
+
+A passage keeps its ordinal, the number of its row, as long as the index is updated: those added come last, and of those
+removed the row stays, marked by a byte.
+"""
 
 from __future__ import annotations
 
 import mmap
+import shutil
 import sys
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+from zlib import crc32
 
 import orjson
 
-from polyhop.data.corpora import INDEX_PASSAGES
+from polyhop.data.corpora import INDEX_PASSAGES, INDEX_REMOVED
 from polyhop.errors import DataError, IndexFolderError
 from polyhop.types import Passage
 
-OFFSETS, ID_HASHES, ID_ORDINALS = "passages.offsets", "passages.id_hashes", "passages.id_ordinals"
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+OFFSETS, CHECKSUMS = "passages.offsets", "passages.checksums"
+ID_HASHES, ID_ORDINALS = "passages.id_hashes", "passages.id_ordinals"
 
 TIE = 1e-5
 """Scores closer than this share of themselves are tied: a float32 sum depends on the order of its terms."""
 
 
 class StoreWriter:
-    """Writes passages of distinct ids, whole once its block ends well; holds 16 bytes each."""
+    """Writes passages of distinct ids, whole once its block ends well; holds 20 bytes each.
 
-    def __init__(self, folder: Path) -> None:
+    With ``base``, they come after that store's rows; ``removed`` are the ordinals of it that are to be marked so.
+    """
+
+    def __init__(self, folder: Path, base: PassageStore | None = None, removed: Iterable[int] = ()) -> None:
         self.folder = folder
-        self._file = (folder / INDEX_PASSAGES).open("wb", buffering=1 << 20)
-        self._offsets, self._hashes = array("Q", [0]), array("Q")
+        self._base, self._removed = base, list(removed)
+        if base:
+            for name in (INDEX_PASSAGES, OFFSETS, CHECKSUMS):
+                shutil.copyfile(base.folder / name, folder / name)
+        self._file = (folder / INDEX_PASSAGES).open("ab", buffering=1 << 20)
+        self._rows = base.rows if base else 0
+        self._end = self._file.tell()
+        self._offsets = array("Q") if base else array("Q", [0])
+        self._checksums, self._hashes = array("I"), array("Q")
 
     def __enter__(self) -> StoreWriter:
         return self
@@ -49,58 +70,94 @@ class StoreWriter:
             line = orjson.dumps(passage.to_dict())
         except TypeError as error:
             raise DataError(f"passage {passage.id!r} cannot be written as JSON: {error}") from error
+        line += b"\n"
         self._file.write(line)
-        self._file.write(b"\n")
-        self._offsets.append(self._offsets[-1] + len(line) + 1)
+        self._end += len(line)
+        self._offsets.append(self._end)
+        self._checksums.append(crc32(line))
         self._hashes.append(_hash(passage.id))
-        return len(self._hashes) - 1
+        return self._rows + len(self._hashes) - 1
 
     def _write_tables(self) -> None:
         import numpy as np
 
+        for name, added in ((OFFSETS, self._offsets), (CHECKSUMS, self._checksums)):
+            with (self.folder / name).open("ab") as stream:
+                added.tofile(stream)
         hashes = np.frombuffer(self._hashes, dtype=np.uint64)
+        ordinals = np.arange(self._rows, self._rows + len(hashes), dtype=np.uint32)
+        removed = np.zeros(self._rows + len(hashes), dtype=np.bool_)
+        if self._base:
+            known_hashes, known_ordinals = self._base.id_table()
+            hashes, ordinals = np.concatenate([known_hashes, hashes]), np.concatenate([known_ordinals, ordinals])
+            if self._base.removed is not None:
+                removed[: self._rows] = self._base.removed
         order = np.argsort(hashes, kind="stable")
-        np.frombuffer(self._offsets, dtype=np.uint64).tofile(self.folder / OFFSETS)
         hashes[order].tofile(self.folder / ID_HASHES)
-        order.astype(np.uint32).tofile(self.folder / ID_ORDINALS)
+        ordinals[order].tofile(self.folder / ID_ORDINALS)
+        removed[self._removed] = True
+        if removed.any():
+            removed.tofile(self.folder / INDEX_REMOVED)
 
 
 class PassageStore:
-    """The passages of an index folder by ordinal or id; nothing is held but maps of the files. Safe across threads."""
+    """The passages of an index folder by ordinal or id; nothing is held but maps of the files. Safe across threads.
+
+    Attributes:
+        rows: how many there ever were; the length counts those that are there.
+        removed: (rows,), which are there no more; None where all are.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._lines = map_bytes(folder / INDEX_PASSAGES)
         self._offsets = map_numbers(folder / OFFSETS, "Q")
+        self._checksums = map_numbers(folder / CHECKSUMS, "I")
         self._hashes = map_numbers(folder / ID_HASHES, "Q")
         self._ordinals = map_numbers(folder / ID_ORDINALS, "I")
+        self.rows = len(self._checksums)
+        self.removed = _removed(folder)
+        self._length = self.rows - (0 if self.removed is None else int(self.removed.sum()))
 
     def __len__(self) -> int:
-        return len(self._offsets) - 1
+        return self._length
 
     def __iter__(self) -> Iterator[Passage]:
         """All passages in order, read as a stream: a map walked from end to end would count as memory used."""
+        return (passage for ordinal, passage in enumerate(self.all_rows()) if self.stands(ordinal))
+
+    def all_rows(self, start: int = 0) -> Iterator[Passage]:
+        """The passages of all rows from ``start`` on, also of those removed, read as a stream."""
+        return (self._parse(line, ordinal) for ordinal, line in enumerate(self.all_lines(start), start))
+
+    def all_lines(self, start: int = 0) -> Iterator[bytes]:
+        """``all_rows``, as they are written, unchecked: of each the JSON of ``Passage.to_dict``."""
         with (self.folder / INDEX_PASSAGES).open("rb", buffering=1 << 20) as stream:
-            for ordinal, line in enumerate(stream):
-                yield self._parse(line, ordinal)
+            stream.seek(min(self._offsets[start], len(self._lines)))
+            yield from stream
 
     def get(self, ordinal: int) -> Passage:
         """The passage at ``ordinal``, from 0 in the order of the corpus.
 
         Raises:
-            IndexError: there is none.
+            IndexError: there is none, or none any more.
             IndexFolderError: its record is damaged.
         """
-        if not 0 <= ordinal < len(self):
-            raise IndexError(f"no passage {ordinal} among {len(self)}")
+        if not 0 <= ordinal < self.rows:
+            raise IndexError(f"no passage {ordinal} among {self.rows}")
+        if not self.stands(ordinal):
+            raise IndexError(f"passage {ordinal} was removed")
         return self._parse(self._lines[self._offsets[ordinal] : self._offsets[ordinal + 1]], ordinal)
 
+    def stands(self, ordinal: int) -> bool:
+        """Whether the passage of a row was not removed."""
+        return self.removed is None or not self.removed[ordinal]
+
     def _parse(self, line: bytes, ordinal: int) -> Passage:
-        try:
-            row = orjson.loads(line)
-            return Passage(row["id"], row["title"], row["text"], tuple(row.get("links", ())), row.get("metadata") or {})
-        except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-            raise IndexFolderError(f"passage {ordinal} is damaged; build the index again", self.folder) from error
+        if ordinal >= self.rows or crc32(line) != self._checksums[ordinal]:
+            raise IndexFolderError(f"passage {ordinal} is damaged; build the index again", self.folder)
+        row = orjson.loads(line)
+        return Passage(row["id"], row["title"], row["text"], tuple(row.get("links", ())), row.get("metadata") or {})
 
     def by_id(self, id: str) -> Passage | None:
         """The passage with this id, or None."""
@@ -113,21 +170,44 @@ class PassageStore:
         place = bisect_left(self._hashes, wanted)
         while place < len(self._hashes) and self._hashes[place] == wanted:  # two ids may share a hash
             ordinal = self._ordinals[place]
-            if self.get(ordinal).id == id:
+            if ordinal >= self.rows:
+                raise IndexFolderError(f"{ID_ORDINALS} is damaged; build the index again", self.folder)
+            if self.stands(ordinal) and self.get(ordinal).id == id:
                 return ordinal
             place += 1
         return None
 
+    def id_table(self) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+        """The hashes of all rows' ids, rising, and the ordinal of each."""
+        import numpy as np
+
+        return np.frombuffer(self._hashes, dtype=np.uint64), np.frombuffer(self._ordinals, dtype=np.uint32)
+
     def best(self, hits: Sequence[tuple[float, int]], k: int) -> list[tuple[Passage, float]]:
-        """The first ``k`` of hits ``(score, ordinal)``, given by falling score; tied ones in the order of their ids."""
+        """The first ``k`` of hits ``(score, ordinal)``, given by falling score; tied ones in the order of their ids.
+
+        Raises:
+            IndexFolderError: there is no such passage, so what found it is damaged.
+        """
         found: list[tuple[Passage, float]] = []
         start = 0
         while start < len(hits) and len(found) < k:
             end = tied_until(hits, start)
-            group = [(self.get(ordinal), score) for score, ordinal in hits[start:end]]
+            try:
+                group = [(self.get(ordinal), score) for score, ordinal in hits[start:end]]
+            except (IndexError, TypeError) as error:
+                raise IndexFolderError(f"is damaged ({error}); build the index again", self.folder) from None
             found += sorted(group, key=lambda hit: hit[0].id) if len(group) > 1 else group
             start = end
         return found[:k]
+
+
+def _removed(folder: Path) -> NDArray[np.bool_] | None:
+    if not (folder / INDEX_REMOVED).exists():
+        return None
+    import numpy as np
+
+    return np.frombuffer(map_bytes(folder / INDEX_REMOVED), dtype=np.bool_)
 
 
 def tied_until(hits: Sequence[tuple[float, int]], start: int) -> int:

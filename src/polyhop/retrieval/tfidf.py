@@ -1,7 +1,7 @@
 """TF-IDF cosine over the passages of an index, and between a few texts.
 
 A text is the vector of its terms' weights (1 + ln tf) · idf, idf = ln((1 + N) / (1 + n)) + 1, scaled to length 1: the
-weights of scikit-learn's ``TfidfVectorizer(sublinear_tf=True)``. Terms are those of BM25's analyser. The postings are
+weights of scikit-learn's ``TfidfVectorizer(sublinear_tf=True)``. Terms are those of BM25's analysis. The postings are
 made from the index on first use and kept in its folder: 5 bytes for each distinct term of each passage.
 """
 
@@ -11,7 +11,6 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from itertools import islice
 from math import log, sqrt
 from pathlib import Path
@@ -19,15 +18,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from polyhop.errors import IndexFolderError
 from polyhop.places import locked
+from polyhop.retrieval.analysis import ENGLISH, Analysis
 from polyhop.retrieval.base import OverIndex
-from polyhop.retrieval.bm25 import analyser
 from polyhop.retrieval.folder import beside, check, new_folder, seal
 from polyhop.retrieval.store import TIE, map_bytes, map_numbers
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
     import numpy as np
-    import tantivy
     from numpy.typing import NDArray
 
     from polyhop.retrieval.index import Index
@@ -52,8 +50,7 @@ class TfIdf(OverIndex):
         import numpy as np
 
         self._index = index
-        self._analyser = analyser(index.stemmer, index.stop_words)
-        folder = _folder_for(index, progress)
+        self._folder = folder = _folder_for(index, progress)
         self._terms = _TermList(folder)
         self._starts = map_numbers(folder / "starts", "Q")
         self._ordinals = np.frombuffer(map_bytes(folder / "ordinals"), dtype=np.uint32)
@@ -63,14 +60,20 @@ class TfIdf(OverIndex):
 
     def _scored(self, query: str, k: int) -> list[tuple[Passage, float]]:
         """Each passage with its cosine to the query, from 0 to 1."""
+        try:
+            return self._ranked(query, k)
+        except (IndexError, ValueError, ZeroDivisionError) as error:
+            raise IndexFolderError(f"its postings are damaged ({error}); remove them", self._folder) from error
+
+    def _ranked(self, query: str, k: int) -> list[tuple[Passage, float]]:
         import numpy as np
 
-        counts = Counter(self._analyser.analyze(query))
+        counts = Counter(self._index.analysis.terms(query))
         known = [(place, count) for term, count in counts.items() if (place := self._terms.find(term)) is not None]
         rows = [slice(self._starts[place], self._starts[place + 1]) for place, _ in known]
         idf = [_idf(len(self._index), row.stop - row.start) for row in rows]
         weights = unit({place: (1 + log(count)) * idf[at] for at, (place, count) in enumerate(known)})
-        scores = np.zeros(len(self._index), dtype=np.float32)
+        scores = np.zeros(self._index.rows, dtype=np.float32)
         for (place, _), row, rarity in zip(known, rows, idf, strict=True):
             scores[self._ordinals[row]] += self._log_counts[self._counts[row]] * np.float32(weights[place] * rarity)
         scores /= self._norms
@@ -83,16 +86,17 @@ class TfIdf(OverIndex):
         return self._index.passages.best(hits, k)
 
 
-def similarities(text: str, texts: Sequence[str]) -> list[float]:
-    """The TF-IDF cosine of ``text`` to each of ``texts``, from 0 to 1; document frequencies are counted in ``texts``.
+def similarities(text: str, texts: Sequence[str], analysis: Analysis = ENGLISH) -> list[float]:
+    """The TF-IDF cosine of ``text`` to each of ``texts``, from 0 to 1; document frequencies are counted in ``texts``,
+    terms are those of ``analysis``.
 
     >>> [round(value, 2) for value in similarities("jazz drummer", ["A drummer of jazz.", "A jazz club.", "A river."])]
     [1.0, 0.37, 0.0]
     """
-    vectors = [Counter(_english().analyze(each)) for each in texts]
+    vectors = [Counter(analysis.terms(each)) for each in texts]
     frequency = Counter(term for vector in vectors for term in vector)
     idf = {term: _idf(len(texts), count) for term, count in frequency.items()}
-    query = weigh(Counter(_english().analyze(text)), idf)
+    query = weigh(Counter(analysis.terms(text)), idf)
     documents = (weigh(vector, idf) for vector in vectors)
     return [sum(weight * document.get(term, 0.0) for term, weight in query.items()) for document in documents]
 
@@ -114,11 +118,6 @@ def unit(vector: Mapping[_Key, float]) -> dict[_Key, float]:
 
 def _idf(texts: int, having: int) -> float:
     return log((1 + texts) / (1 + having)) + 1
-
-
-@lru_cache(maxsize=1)
-def _english() -> tantivy.TextAnalyzer:
-    return analyser("english", True)
 
 
 class _TermList:
@@ -152,7 +151,7 @@ class _Numbering(dict[str, int]):
 
 def _folder_for(index: Index, progress: Callable[[int], object] | None) -> Path:
     """The index' postings folder, made on first use; in the cache where the index may not be written to."""
-    folder = beside(index.folder, "tfidf", repr((index.fingerprint, index.stemmer, index.stop_words)))
+    folder = beside(index.state, "tfidf", repr((index.fingerprint, *index.analysis.settings)))
     if not folder.is_dir():
         with locked(folder.with_suffix(".lock")):
             if not folder.is_dir():
@@ -173,12 +172,12 @@ def _build(index: Index, folder: Path, progress: Callable[[int], object] | None)
     import numpy as np
 
     numbering = _Numbering()
-    passages = iter(index.passages)
+    passages = index.passages.all_rows()
     blocks: list[tuple[int, int, Path]] = []
-    for start in range(0, len(index), _BLOCK):
-        end = min(start + _BLOCK, len(index))
+    for start in range(0, index.rows, _BLOCK):
+        end = min(start + _BLOCK, index.rows)
         blocks.append((start, end, folder / f"block{start}"))
-        _write_block(islice(passages, end - start), index, numbering, blocks[-1][2])
+        _write_block(enumerate(islice(passages, end - start), start), index, numbering, blocks[-1][2])
         if progress:
             progress(end)
     _write_terms(numbering, folder)
@@ -192,7 +191,7 @@ def _build(index: Index, folder: Path, progress: Callable[[int], object] | None)
     ordinals = np.memmap(folder / "ordinals", dtype=np.uint32, mode="w+", shape=(size,))
     counts = np.memmap(folder / "counts", dtype=np.uint8, mode="w+", shape=(size,))
     idf = np.log((1 + len(index)) / (1 + frequency)) + 1
-    norms = np.ones(len(index), dtype=np.float32)
+    norms = np.ones(index.rows, dtype=np.float32)
     free = starts[:-1].copy()
     for start, end, path in blocks:
         terms, documents, tf = _read_block(path)
@@ -207,14 +206,15 @@ def _build(index: Index, folder: Path, progress: Callable[[int], object] | None)
     norms.tofile(folder / "norms")
 
 
-def _write_block(passages: Iterable[Passage], index: Index, numbering: _Numbering, path: Path) -> None:
-    """The distinct (term, passage) pairs of a run of passages, sorted, and how often each occurs."""
+def _write_block(passages: Iterable[tuple[int, Passage]], index: Index, numbering: _Numbering, path: Path) -> None:
+    """The distinct (term, passage) pairs of a run of numbered passages, sorted, and how often each occurs. Removed ones
+    have no term."""
     import numpy as np
 
-    analyse = analyser(index.stemmer, index.stop_words).analyze
+    analyse = index.analysis.terms
     terms, lengths = array("I"), array("I")
-    for passage in passages:
-        found = analyse(f"{passage.title}\n{passage.text}")
+    for ordinal, passage in passages:
+        found = analyse(f"{passage.title}\n{passage.text}") if index.passages.stands(ordinal) else []
         terms.extend(map(numbering.__getitem__, found))
         lengths.append(len(found))
     documents = np.repeat(np.arange(len(lengths), dtype=np.uint64), np.frombuffer(lengths, dtype=np.uint32))

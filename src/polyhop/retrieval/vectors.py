@@ -1,14 +1,15 @@
 """The vectors of an index's passages by one encoder: a matrix in half precision, mapped from a folder of its own.
 
-It stands in the index's folder or, where that may not be written to, in the cache, under a name that changes with the
-corpus and the encoder: vectors of another state are never met. Passages are encoded in shards; stopped at any moment,
-encoding goes on after the last shard that is surely whole. 2 bytes a number: 1.5 GB for a million passages of 768.
+It stands in the folder of the index's state or, where that may not be written to, in the cache, under a name that
+changes with the corpus and the encoder: vectors of another state are never met. Passages are encoded in shards;
+stopped at any moment, encoding goes on after the last shard that is surely whole. 2 bytes a number: 1.5 GB for a
+million passages of 768.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -17,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from polyhop.errors import UsageError
+from polyhop.errors import IndexFolderError, UsageError
 from polyhop.places import locked
-from polyhop.retrieval.folder import beside, check, seal
+from polyhop.retrieval.folder import beside, check, manifest_of, seal
 from polyhop.types import Passage
 from polyhop.watching import watched
 
@@ -52,39 +53,96 @@ def passage_vectors(index: Index, encoder: PassageEncoder) -> NDArray[np.float16
         UsageError: the encoder gives what is no number, or none of 16 bits.
         IndexFolderError: the folder is damaged.
     """
-    key = repr((VERSION, index.fingerprint, encoder.key, encoder.size))
-    folder = beside(index.folder, f"vectors-{sha256(key.encode()).hexdigest()[:16]}", key)
-    if not folder.is_dir():
-        with locked(folder.with_suffix(".lock")):
-            if not folder.is_dir():
-                _make(index, encoder, folder)
-    check(folder, kind=KIND, version=VERSION)
-    return np.memmap(folder / _FILE, np.float16, "r", shape=(len(index), encoder.size))
+    key = repr((VERSION, encoder.key, encoder.size))
+    folder = encoded_folder(index, "vectors", key, lambda making: _write(index, encoder, making))
+    return np.memmap(folder / _FILE, np.float16, "r", shape=(index.rows, encoder.size))
 
 
 def encodings(index: Index) -> list[dict[str, Any]]:
-    """What vectors stand in an index's folder: the ``encoder`` of each, their ``size`` and ``passages``.
+    """What vectors stand in an index's folder: the ``encoder`` of each, their ``size`` and ``passages``, and how many
+    ``tokens`` have one each where it is not the passages that do.
 
     Raises:
         IndexFolderError: a folder of them is damaged.
     """
-    folders = (folder for folder in sorted(index.folder.glob("vectors-*")) if folder.is_dir())
-    told = [check(folder, kind=KIND, version=VERSION) for folder in folders]
-    return [{key: facts[key] for key in ("encoder", "size", "passages")} for facts in told]
+    folders = [*sorted(index.state.glob("vectors-*")), *sorted(index.state.glob("tokens-*"))]
+    told = [check(folder, kind=KIND, version=VERSION) for folder in folders if folder.is_dir()]
+    return [{key: facts[key] for key in ("encoder", "size", "passages", "tokens") if key in facts} for facts in told]
 
 
-def _make(index: Index, encoder: PassageEncoder, folder: Path) -> None:
-    making = folder.with_name(f".{folder.name}")
-    making.mkdir(exist_ok=True)
-    path = making / _FILE
-    shard_bytes = 2 * encoder.size * _SHARD
-    begun = path.stat().st_size // shard_bytes if path.exists() else 0
-    done = max(0, begun - 1) * _SHARD  # the last one may have been lost on its way to the disk
-    encode = encoder.open()
-    with path.open("ab") as stream, watched("passages encoded", done) as tell:
-        stream.truncate(2 * encoder.size * done)
-        passages = islice(index.passages, done, None)
+def encoded_folder(index: Index, name: str, key: str, write: Callable[[Path], Mapping[str, Any]]) -> Path:
+    """The folder ``NAME-…`` of an index's encoding, told from others by ``key``; made on first use, which a second
+    process waits for. ``write`` fills a folder, going on from what a stopped one left there, and gives its facts.
+
+    Raises:
+        IndexFolderError: the folder is damaged.
+    """
+    name = f"{name}-{sha256(key.encode()).hexdigest()[:16]}"
+    folder = beside(index.state, name, repr((index.fingerprint, key)))
+    if not folder.is_dir():
+        with locked(folder.with_suffix(".lock")):
+            if not folder.is_dir():
+                making = folder.with_name(f".{folder.name}")
+                making.mkdir(exist_ok=True)
+                seal(making, kind=KIND, version=VERSION, facts=write(making))
+                making.rename(folder)
+    check(folder, kind=KIND, version=VERSION)
+    return folder
+
+
+def carry_vectors(old: Path, new: Path, kept: NDArray[np.intp] | None) -> None:
+    """Begin the vectors of an index's next state with those of its old one, all or the rows ``kept``: where they are
+    asked for, encoding goes on after them."""
+    for folder in (*old.glob("vectors-*"), *old.glob(".vectors-*")):
+        try:
+            facts = manifest_of(folder) if folder.name.startswith(".") else check(folder, kind=KIND, version=VERSION)
+            rows = _carried(folder)
+        except IndexFolderError:  # made anew when asked for
+            continue
+        if not rows:
+            continue
+        vectors = np.memmap(folder / _FILE, np.float16, "r", shape=(rows, facts["size"]))
+        taken = np.arange(rows) if kept is None else kept[kept < rows]
+        making = new / f".{folder.name.removeprefix('.')}"
+        making.mkdir()
+        with (making / _FILE).open("wb") as stream:
+            for start in range(0, len(taken), _SHARD):
+                vectors[taken[start : start + _SHARD]].tofile(stream)
+        about = {"encoder": facts["encoder"], "size": facts["size"], "passages": len(taken)}
+        seal(making, kind=KIND, version=VERSION, facts=about)
+
+
+def _carried(making: Path) -> int:
+    """How many passages a folder surely holds the vectors of, by its manifest: it may have been begun with those."""
+    facts = manifest_of(making)
+    rows = int(facts.get("passages", 0))
+    return rows if rows and (making / _FILE).stat().st_size >= 2 * rows * facts["size"] else 0
+
+
+def surely_done(path: Path, passage_bytes: int) -> int:
+    """How many passages a file of so many bytes each surely holds after a stop: whole shards, without the last one,
+    which may have been lost on its way to the disk."""
+    begun = path.stat().st_size // (passage_bytes * _SHARD) if path.exists() else 0
+    return max(0, begun - 1) * _SHARD
+
+
+def shards(index: Index, done: int) -> Iterator[list[Passage]]:
+    """The passages after the first ``done``, a shard at a time; whoever watches is told of each that was worked on."""
+    with watched("passages encoded", done) as tell:
+        passages = index.passages.all_rows(done)
         while shard := list(islice(passages, _SHARD)):
+            yield shard
+            done += len(shard)
+            tell(done, index.rows)
+
+
+def _write(index: Index, encoder: PassageEncoder, making: Path) -> dict[str, Any]:
+    path = making / _FILE
+    done = max(surely_done(path, 2 * encoder.size), _carried(making))
+    encode = encoder.open()
+    with path.open("ab") as stream:
+        stream.truncate(2 * encoder.size * done)
+        for shard in shards(index, done):
             with np.errstate(over="ignore"):  # told of below
                 vectors = encode(shard).astype(np.float16)
             if not np.isfinite(vectors).all():
@@ -92,7 +150,4 @@ def _make(index: Index, encoder: PassageEncoder, folder: Path) -> None:
             stream.write(vectors.tobytes())
             stream.flush()
             os.fsync(stream.fileno())
-            done += len(shard)
-            tell(done, len(index))
-    seal(making, kind=KIND, version=VERSION, facts={"encoder": encoder.name, "size": encoder.size, "passages": done})
-    making.rename(folder)
+    return {"encoder": encoder.name, "size": encoder.size, "passages": index.rows}

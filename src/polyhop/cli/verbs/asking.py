@@ -29,6 +29,7 @@ def demo(
 def ask(
     question: Annotated[str, typer.Argument(help="The question, in quotes.")],
     corpus: opt.CorpusPath = None,
+    language: opt.Language = None,
     method: opt.Method = "tor",
     lm: opt.Lm = "pocket",
     lm_for: opt.LmFor = None,
@@ -38,6 +39,7 @@ def ask(
     settings: opt.Settings = None,
     set_from: opt.SetFrom = None,
     show: Annotated[str | None, opt.option(help="'trace' draws how the answer was found.")] = None,
+    skip_bad: opt.SkipBad = False,
     prompts: opt.Prompts = None,
     rendering: opt.Rendering = "text",
     cache: opt.Cache = None,
@@ -58,7 +60,8 @@ def ask(
     from polyhop.cli.ask import run_ask
 
     arguments = opt.pipeline_arguments(locals())
-    run_ask(question, corpus, method, arguments, show, as_json)
+    opened = opt.corpus_of(corpus, language, skip_bad) if corpus else None
+    run_ask(question, opened, method, arguments, show, as_json)
 
 
 @app.command()
@@ -67,6 +70,7 @@ def run(
         Path, opt.option(help="Questions in any known format, hf:DATASET[:SPLIT], or 'demo'; 'polyhop data' tells.")
     ],
     corpus: opt.CorpusPath = None,
+    language: opt.Language = None,
     method: opt.Methods = "tor",
     lm: opt.Lm = "pocket",
     lm_for: opt.LmFor = None,
@@ -105,8 +109,9 @@ def run(
     from polyhop.cli.run import run_run
 
     arguments = opt.pipeline_arguments(locals())
+    opened = opt.corpus_of(corpus, language, skip_bad) if corpus else None
     run_run(
-        dataset, corpus, method, arguments, out, limit, concurrency, skip_bad, metrics, form, repeat, setup, as_json
+        dataset, opened, method, arguments, out, limit, concurrency, skip_bad, metrics, form, repeat, setup, as_json
     )
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from polyhop.cli import options as opt
+from polyhop.errors import UsageError
 
 app = typer.Typer()
 index_app = typer.Typer(help="Build an index folder of a corpus, or look into one.", no_args_is_help=True)
@@ -16,26 +17,39 @@ app.add_typer(index_app, name="index")
 
 @app.command()
 def search(
-    index: Annotated[Path, typer.Argument(help="An index folder, or any corpus.")],
+    index: Annotated[
+        str, typer.Argument(help="An index folder, any corpus, or a retriever that brings its own, as web:brave.")
+    ],
     query: Annotated[str, typer.Argument(help="What to look for.")],
     k: Annotated[int, opt.option("-k", min=1, help="How many passages.")] = 5,
-    retriever: opt.Retriever = "bm25",
+    retriever: opt.MethodRetriever = None,
     rerank: opt.Rerank = None,
     lm: opt.Lm = "pocket",
     links: Annotated[bool, opt.option("--links", help="Show what each passage links to.")] = False,
+    language: opt.Language = None,
+    skip_bad: opt.SkipBad = False,
     as_json: opt.Json = False,
 ) -> None:
     """Search a corpus."""
     from polyhop.cli.corpora import run_search
+    from polyhop.retrieval import brings_corpus
 
-    run_search(index, query, k, {"retriever": retriever, "rerank": rerank, "lm": lm}, links, as_json)
+    corpus = None
+    if not brings_corpus(index):
+        corpus = opt.corpus_of(Path(index), language, skip_bad)
+    elif retriever is None:
+        retriever = index
+    else:
+        raise UsageError(f"{index} is a retriever already; leave out --retriever {retriever}, or name a corpus")
+    run_search(corpus, query, k, {"retriever": retriever, "rerank": rerank, "lm": lm}, links, as_json)
 
 
 @index_app.command("build")
 def index_build(
     corpus: Annotated[Path, typer.Argument(help=opt.CORPUS_HELP)],
     out: Annotated[Path, opt.option(help="The index folder to write.")],
-    stem: Annotated[bool, opt.option(help="Stem English words.")] = True,
+    language: opt.Language = None,
+    stem: Annotated[bool, opt.option(help="Stem words, by the corpus' language.")] = True,
     keep_stop_words: Annotated[bool, opt.option("--keep-stop-words", help="Index stop words too.")] = False,
     links: Annotated[
         str, opt.option(help="titles (the corpus' hyperlinks, else title mentions), own or none.")
@@ -44,6 +58,10 @@ def index_build(
         str | None,
         opt.option(help="Encode it too, for the retriever dense:NAME; after a stop the same command goes on."),
     ] = None,
+    dense_index: Annotated[
+        str,
+        opt.option(help="What finds the nearest vectors: auto (by size), exact, ivf-rabitq, ivf-sq8 or hnsw."),
+    ] = "auto",
     overwrite: Annotated[bool, opt.option("--overwrite", help="Replace an index that is there.")] = False,
     skip_bad: opt.SkipBad = False,
     as_json: opt.Json = False,
@@ -51,7 +69,60 @@ def index_build(
     """Build an index folder of a corpus."""
     from polyhop.cli.corpora import run_build
 
-    run_build(corpus, out, stem, keep_stop_words, links, dense, overwrite, skip_bad, as_json)
+    opened = opt.corpus_of(corpus, language, skip_bad)
+    run_build(opened, out, stem, keep_stop_words, links, dense, dense_index, overwrite, as_json)
+
+
+@index_app.command("load")
+def index_load(
+    corpus: Annotated[Path, typer.Argument(help="An index folder, or any corpus.")],
+    engine: Annotated[
+        str,
+        typer.Argument(
+            help="elastic:URL/INDEX, opensearch:URL/INDEX, qdrant:URL/COLLECTION, qdrant:FOLDER or "
+            "postgres://HOST/DATABASE#TABLE."
+        ),
+    ],
+    language: opt.Language = None,
+    dense: Annotated[str | None, opt.option(help="Load vectors by this encoder too.")] = None,
+    overwrite: Annotated[bool, opt.option("--overwrite", help="Replace another corpus that was loaded there.")] = False,
+    skip_bad: opt.SkipBad = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Load a corpus into a search engine."""
+    from polyhop.cli.loading import run_load
+
+    run_load(opt.corpus_of(corpus, language, skip_bad), engine, dense, overwrite, as_json)
+
+
+@index_app.command("add")
+def index_add(
+    index: Annotated[Path, typer.Argument(help="An index folder.")],
+    corpus: Annotated[Path, typer.Argument(help=opt.CORPUS_HELP)],
+    replace: Annotated[bool, opt.option("--replace", help="Replace passages of the same ids by these.")] = False,
+    skip_bad: opt.SkipBad = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Add passages to an index, without a rebuild."""
+    from polyhop.cli.updates import run_add
+
+    run_add(index, opt.corpus_of(corpus, None, skip_bad), replace, as_json)
+
+
+@index_app.command("remove")
+def index_remove(
+    index: Annotated[Path, typer.Argument(help="An index folder.")],
+    ids: Annotated[list[str] | None, typer.Argument(help="The ids of the passages.")] = None,
+    ids_file: Annotated[
+        Path | None, opt.option("--ids", help="A file of ids, one a line; - for standard input.")
+    ] = None,
+    missing_ok: Annotated[bool, opt.option("--missing-ok", help="Pass over ids that are not there.")] = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Remove passages from an index."""
+    from polyhop.cli.updates import run_remove
+
+    run_remove(index, ids or [], ids_file, missing_ok, as_json)
 
 
 @index_app.command("info")

@@ -18,6 +18,7 @@ app.add_typer(tune_app, name="tune")
 def tune_reader(
     dataset: opt.Labelled,
     corpus: opt.TunedCorpus,
+    language: opt.Language = None,
     reader: opt.Reader = "pocket",
     retriever: opt.Retriever = "bm25",
     k: Annotated[int, opt.option("-k", min=1, help="Hits a question that are read beside the gold passages.")] = 5,
@@ -29,13 +30,15 @@ def tune_reader(
     """Fit a reader's threshold. Above which confidence does a passage hold the answer?"""
     from polyhop.cli.tune import run_tune_reader
 
-    run_tune_reader(dataset, corpus, reader, retriever, k, limit, skip_bad, out, as_json)
+    opened = opt.corpus_of(corpus, language, skip_bad)
+    run_tune_reader(dataset, opened, reader, retriever, k, limit, skip_bad, out, as_json)
 
 
 @tune_app.command("ge")
 def tune_ge(
     dataset: opt.Labelled,
     corpus: opt.TunedCorpus,
+    language: opt.Language = None,
     lm: opt.Lm = "pocket",
     lm_for: opt.LmFor = None,
     retriever: opt.MethodRetriever = None,
@@ -65,13 +68,15 @@ def tune_ge(
 
     grid = {"retrieve_below": retrieve_below, "keep_above": keep_above}
     search = {"limit": limit, "work": work, "concurrency": concurrency, "skip_bad": skip_bad, "objective": objective}
-    run_tune_ge(dataset, corpus, grid, {**opt.pipeline_arguments(locals()), **search}, out, as_json)
+    arguments = {**opt.pipeline_arguments(locals()), **search}
+    run_tune_ge(dataset, opt.corpus_of(corpus, language, skip_bad), grid, arguments, out, as_json)
 
 
 @tune_app.command("promptrank")
 def tune_promptrank(
     dataset: opt.Labelled,
     corpus: opt.TunedCorpus,
+    language: opt.Language = None,
     lm: opt.Lm = "pocket",
     lm_for: opt.LmFor = None,
     retriever: opt.MethodRetriever = None,
@@ -107,4 +112,5 @@ def tune_promptrank(
     values = {"temperatures": temperatures, "weights": weights}
     search = {"demos": demos, "reader": reader, "objective": objective, "limit": limit, "sample": sample, "work": work}
     search |= {"concurrency": concurrency, "skip_bad": skip_bad}
-    run_tune_promptrank(dataset, corpus, instructions, generate, generator, values, arguments, search, out, as_json)
+    opened = opt.corpus_of(corpus, language, skip_bad)
+    run_tune_promptrank(dataset, opened, instructions, generate, generator, values, arguments, search, out, as_json)

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from polyhop.citing import place_of
 from polyhop.evaluation.errors import error_of, is_judged
 from polyhop.evaluation.report import Report
 
@@ -95,7 +96,10 @@ def _trace(path: Path) -> dict[str, Any] | None:
             "ranked": [each["id"] for each in told["passages"]],
             "evidence": told["evidence"],
             "citations": told["citations"],
-            "passages": {name: {"title": each["title"], "text": each["text"]} for name, each in passages.items()},
+            "passages": {
+                name: {"title": each["title"], "text": each["text"], "place": place_of(each.get("metadata", {}))}
+                for name, each in passages.items()
+            },
             "steps": [
                 {name: value for name, value in step.items() if name not in _LEFT_OUT} for step in trace["steps"]
             ],

@@ -179,7 +179,8 @@ function isGold(question, name, passage) {
 function passage(question, trace, name, before = "", marked = null) {
   const known = trace.passages[name];
   const gold = isGold(question, name, known);
-  const title = [before, known ? known.title : name, gold ? [" ", chip("gold", "gold")] : "", " ", dim(name)].flat(2);
+  const where = known && known.place ? `${known.place} · ${name}` : name;
+  const title = [before, known ? known.title : name, gold ? [" ", chip("gold", "gold")] : "", " ", dim(where)].flat(2);
   const fill = () => (known ? element("p", {}, marked ? highlighted(known.text, ...marked) : known.text) : dim("its text is not known"));
   return folded(title.filter(Boolean), fill, { class: gold ? "gold" : null });
 }

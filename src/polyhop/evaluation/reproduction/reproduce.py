@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from polyhop.errors import DataError, SettingError, UnknownName, UsageError
+from polyhop.errors import DataError, SettingError, UnknownName, UsageError, masked
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.reproduction.benchmarks import Benchmark, Benchmarks
 from polyhop.evaluation.reproduction.jobs import CannotRun, Given, Job, beside, jobs, told_lm
@@ -84,7 +84,7 @@ def reproduce(
         table,
         told_lm(given.model([("default", "")]))
         + "".join(f"; {name}: {told_lm(each)}" for name, each in given.lms.items()),
-        str(getattr(retriever, "name", retriever) or "each method's own, mostly bm25"),
+        masked(str(getattr(retriever, "name", retriever) or "each method's own, mostly bm25")),
         columns,
         cells,
         {name: runs.used(table, name) for name in table.datasets} if table.is_result else {},

@@ -27,7 +27,7 @@ from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from polyhop.data.questions import read_questions
 from polyhop.data.shipped import NAME as DEMO
-from polyhop.errors import DataError, PolyhopError, SettingError, UnknownName
+from polyhop.errors import DataError, PolyhopError, SettingError, UnknownName, masked
 from polyhop.evaluation.grid import combinations, folder_name
 from polyhop.evaluation.runner import CONCURRENCY
 from polyhop.methods.registry import Method, method_named, methods
@@ -57,6 +57,7 @@ Name: TypeAlias = Annotated[Any, AfterValidator(_name)]
 SHARED: Mapping[str, Any] = {
     "dataset": Name,
     "corpus": Name,
+    "language": str,
     "format": str,
     "limit": Positive,
     "concurrency": Positive,
@@ -120,6 +121,7 @@ class Plan:
     points: Sequence[Point]
     dataset: Any
     corpus: Any = None
+    language: str | None = None
     format: str | None = None
     limit: int | None = None
     concurrency: int = CONCURRENCY
@@ -251,7 +253,8 @@ def _point(base: _Base, place: str, change: Mapping[str, Any]) -> Point:
     file = {} if "set_from" in own else _from_file(usual, method, place)
     before = {**usual, **method.resolve({**file, **base.settings(method)})}
     differ = {name: {**options, **settings}[name] for name in change}
-    changes = {name: value for name, value in differ.items() if name not in before or before[name] != value}
+    changed = {name: value for name, value in differ.items() if name not in before or before[name] != value}
+    changes = {name: masked(value) if isinstance(value, str) else value for name, value in changed.items()}
     return Point(folder_name(changes), place, changes, options, settings)
 
 

@@ -133,7 +133,7 @@ class Shared:
     """
 
     def __init__(self, plan: Plan, questions: Sequence[Question], replies: Path, opener: Opener) -> None:
-        self.plan, self.index = plan, one_index(plan.corpus, plan.skip_bad)
+        self.plan, self.index = plan, one_index(plan.corpus, plan.skip_bad, plan.language)
         self._questions = questions
         self._replies, self._open_lm = replies, opener
         self._caches: dict[Path, CompletionCache] = {}

@@ -1,0 +1,65 @@
+"""What an update costs beside a rebuild: passages added to an index and removed from it, at several sizes.
+
+    python -m benchmarks.updates [--sizes 1000,10000,100000] [--changed 100] [--check]
+
+The passages are those of ``bm25.py``, half of which mention a title. Timed by the wall clock, writing to the disk and
+all: the index built with the added passages, they added to one without them, and as many removed from that. With
+``--check`` the exit status is 1 when an update of the largest index takes more than a tenth of its rebuild.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+
+from benchmarks.bm25 import Synthetic
+
+from polyhop.data.corpora import open_corpus
+from polyhop.retrieval.index import build_index
+from polyhop.retrieval.updating import add_passages, remove_passages
+
+WORST_SHARE = 0.1
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def measured(size: int, changed: int, folder: Path) -> tuple[float, float, float]:
+    """Seconds that building takes, adding, and removing."""
+    passages = list(Synthetic(size + changed))
+    build = seconds(lambda: build_index(open_corpus(passages), folder / "whole"))
+    build_index(open_corpus(list(islice(passages, size))), folder / "index")
+    add = seconds(lambda: add_passages(folder / "index", open_corpus(passages[size:])))
+    gone = [passage.id for passage in passages[: size : max(1, size // changed)]][: min(changed, size // 20)]
+    remove = seconds(lambda: remove_passages(folder / "index", gone))
+    return build, add, remove
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", default="1000,10000,100000")
+    parser.add_argument("--changed", type=int, default=100)
+    parser.add_argument("--check", action="store_true", help="exit 1 when the bar is missed")
+    arguments = parser.parse_args()
+    print(f"{'passages':>10}{'build s':>9}{'add s':>8}{'share':>8}{'remove s':>10}{'share':>8}")
+    worst = 0.0
+    for size in map(int, arguments.sizes.split(",")):
+        with tempfile.TemporaryDirectory(prefix="polyhop-updates-") as name:
+            build, add, remove = measured(size, arguments.changed, Path(name))
+        worst = max(add, remove) / build
+        print(f"{size:10,}{build:9.2f}{add:8.2f}{add / build:8.1%}{remove:10.2f}{remove / build:8.1%}")
+    if worst > WORST_SHARE:
+        print(f"missed: an update takes {worst:.1%} of a rebuild, over {WORST_SHARE:.0%}", file=sys.stderr)
+    return 1 if arguments.check and worst > WORST_SHARE else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

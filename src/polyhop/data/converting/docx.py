@@ -1,0 +1,41 @@
+"""DOCX as blocks, by mammoth: paragraphs and the headings its styles tell. Its pages are not known before it is laid
+out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from polyhop.data.converting.archive import unpacked
+from polyhop.data.converting.blocks import Block
+from polyhop.data.converting.html import html_blocks
+from polyhop.errors import DataError
+
+_OLE = b"\xd0\xcf\x11\xe0"  # what Word wraps an encrypted document in, and its old format
+_DOCUMENT_TYPE = re.compile(rb"<!(DOCTYPE|ENTITY)", re.IGNORECASE)
+_STYLES = "p[style-name='Title'] => h1:fresh"
+
+
+def docx_blocks(path: Path) -> Iterator[Block]:
+    """The blocks of a document; pictures are left out.
+
+    Raises:
+        DataError: it is encrypted, damaged, in Word's old format, or carries a document type, as none of Word's does.
+    """
+    import mammoth
+
+    with path.open("rb") as stream:
+        if stream.read(len(_OLE)) == _OLE:
+            raise DataError("encrypted, or in Word's old format: save it as .docx without a password")
+    with unpacked(path) as archive:
+        for part in archive.infolist():
+            if part.filename.endswith((".xml", ".rels")) and _DOCUMENT_TYPE.search(
+                archive.read(part).replace(b"\0", b"")
+            ):
+                raise DataError("not read: its XML has a document type")
+        if "word/document.xml" not in archive.namelist():
+            raise DataError("damaged: it holds no text document")
+    with path.open("rb") as stream:
+        made = mammoth.convert_to_html(stream, style_map=_STYLES, convert_image=lambda _: [])
+    yield from html_blocks(made.value)
