@@ -14,6 +14,7 @@ from polyhop.lm.hf.checkpoint import Checkpoint, Dtype
 from polyhop.lm.hf.generation import Writer, Writing, Written, stopped
 from polyhop.lm.hf.jobs import Ids, Job
 from polyhop.lm.hf.memory import Memory
+from polyhop.lm.hf.packing import share_heap
 from polyhop.lm.hf.seq2seq import Seq2SeqScorer
 from polyhop.lm.hf.tokens import Tokens
 from polyhop.lm.reasoning import answer_spans, answer_tokens
@@ -67,6 +68,8 @@ class TransformersLM:
         usual = 16384 if self.checkpoint.device != "cpu" else 1024 if self.checkpoint.pairs else 4096
         self.max_batch_tokens = max_batch_tokens or usual
         self.memory = Memory(cache_mib * 2**20)
+        if self.checkpoint.device == "cpu":
+            share_heap()
         can = self.checkpoint.scores
         self.capabilities = Capabilities(
             chat=self.tokens.chats, token_logprobs=True, score=can, score_temperature=can, seed=True
