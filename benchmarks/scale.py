@@ -5,8 +5,9 @@
 
 ``sparse`` indexes a file of synthetic passages (those of ``benchmarks/bm25.py``) and serves it, each in a process of
 its own: seconds, peak memory, size on disk, seconds to the first hit, and milliseconds a query of 15 words, its 10
-hits' texts read. Memory while serving is what the process holds, the mapped pages it has touched among it. With
-``--check`` the exit status is 1 when building takes 1.5 GB, serving 500 MB, or half of the queries 10 ms.
+hits' texts read. Memory is told twice: what the process holds of its own, and with the pages of mapped files that it
+has touched, which the system takes back where memory is short. With ``--check`` the exit status is 1 when building
+takes 1.5 GB with those pages, serving 500 MB without, or half of the queries 10 ms.
 
 ``dense`` makes ``ivf-rabitq`` over vectors of one cloud without clusters (``benchmarks/dense.py``'s ``falling``), with
 each number of ROWS. The unit costs of the first foretell the second, beside what was measured; those of the last
@@ -32,6 +33,7 @@ import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -138,7 +140,8 @@ def sparse(passages: int) -> list[str]:
         served = apart("serve", passages, folder)
     print(f"{passages:,} passages, {served['corpus']:.0f} MB of JSON lines")
     print(
-        f"  build        {built['seconds']:8.0f} s      peak {built['peak']:6.0f} MB   on disk {built['size']:.0f} MB"
+        f"  build        {built['seconds']:8.0f} s      peak {built['held']:6.0f} MB of its own, "
+        f"{built['peak']:.0f} MB with the mapped pages touched; {built['size']:.0f} MB on disk"
     )
     print(
         f"  by formula   {'':10}      peak {sparse_build_mb(passages):6.0f} MB   21M: {sparse_build_mb(21_000_000):.0f}"
@@ -150,7 +153,7 @@ def sparse(passages: int) -> list[str]:
     )
     bars = (
         ("peak", built["peak"], BUILD_MB),
-        ("serving", served["resident"], SERVE_MB),
+        ("serving", served["held"], SERVE_MB),
         ("p50", served["p50"], HALF_MS),
     )
     return [f"{what}: {value:.1f}, the bar is {bar}" for what, value, bar in bars if value >= bar]
@@ -165,10 +168,31 @@ def apart(what: str, passages: int, folder: Path) -> dict[str, float]:
 
 def build(folder: Path) -> dict[str, float]:
     """Build the index, links and all."""
+    done, held = Event(), [0.0]
+
+    def watch() -> None:
+        while not done.wait(0.2):
+            held.append(resident()["RssAnon"])
+
+    watching = Thread(target=watch)
+    watching.start()
     begun = time.perf_counter()
     build_index(open_corpus(folder / "corpus.jsonl"), folder / "index")
+    seconds = time.perf_counter() - begun
+    done.set()
+    watching.join()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"seconds": time.perf_counter() - begun, "peak": peak, "size": size_of(folder / "index")}
+    return {"seconds": seconds, "held": max(held), "peak": peak, "size": size_of(folder / "index")}
+
+
+def resident() -> dict[str, float]:
+    """Megabytes of this process in memory, by Linux' names."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return {
+        name: int(rest.split()[0]) / 1024
+        for name, _, rest in (one.partition(":") for one in lines)
+        if "R" in name and "kB" in rest
+    }
 
 
 def serve(folder: Path, passages: int) -> dict[str, float]:
@@ -184,12 +208,7 @@ def serve(folder: Path, passages: int) -> dict[str, float]:
         engine.search(query, HITS)
         taken.append(1000 * (time.perf_counter() - begun))
     p50, p99 = np.percentile(taken, (50, 99)).tolist()
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    told = {
-        name: int(rest.split()[0]) / 1024
-        for name, _, rest in (line.partition(":") for line in lines)
-        if "Rss" in name or "RSS" in name
-    }
+    told = resident()
     corpus = (folder / "corpus.jsonl").stat().st_size / MB
     return {
         "first": first,

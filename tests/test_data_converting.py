@@ -362,6 +362,9 @@ def test_a_pdf_or_docx_that_cannot_be_read_is_one_fault(tmp_path: Path) -> None:
         tmp_path / "empty.pdf": "damaged",
         tmp_path / "text.pdf": "damaged",
         docx(tmp_path / "bomb.docx", text, head=ENTITIES): "its XML has a document type",
+        packed(tmp_path / "hidden.docx", {"word/document.xml": "<a/>", "word/a.png": f"\ufeff{ENTITIES}<a/>"}): (
+            "its XML has a document type"
+        ),
         docx(tmp_path / "none.docx", []): "no text in it",
         packed(tmp_path / "other.docx", {"a.xml": "<a/>"}): "damaged: it holds no text document",
         packed(tmp_path / "torn.docx", {"word/document.xml": "<a>"}): "damaged",

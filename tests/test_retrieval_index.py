@@ -143,6 +143,8 @@ def test_what_is_missing_or_no_index_says_so(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text("[]")
     with pytest.raises(IndexFolderError, match=r"manifest\.json is damaged"):
         open_index(tmp_path)
+    with pytest.raises(IndexFolderError, match="a file, not a folder"):
+        open_index(tmp_path / "manifest.json")
 
 
 def test_a_record_that_is_damaged_while_open_is_an_error_not_garbage(folder: Path) -> None:

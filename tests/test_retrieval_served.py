@@ -238,6 +238,8 @@ def test_a_method_that_follows_links_is_told_before_any_request(follower: str) -
     assert retriever.links(PASSAGES[0]) == []
     with pytest.raises(UsageError, match="follows links: use a retriever over an index"):
         Pipeline(method=follower, retriever=retriever)
+    with pytest.raises(UsageError, match="follows links: use a retriever over an index"):
+        Pipeline(method=follower, retriever=retriever, rerank="lm")
 
 
 async def test_it_serves_several_loops_and_is_used_again_after_it_is_closed(service: FakeService) -> None:

@@ -13,6 +13,7 @@ from polyhop.errors import DataError, SettingError, UnknownName, UsageError
 from polyhop.evaluation.store import read_report
 from polyhop.lm.base import Capabilities, Request
 from polyhop.methods.registry import method_named
+from polyhop.retrieval.engines.place import place_of
 from polyhop.retrieval.index import build_index
 from tests.kit.terminal import told
 
@@ -99,6 +100,30 @@ def test_a_cache_or_an_index_that_cannot_be_written_is_named(tmp_path: Path, mon
     monkeypatch.setenv("POLYHOP_CACHE", str(tmp_path / "file"))
     with pytest.raises(DataError, match=r"the folder cannot be made: .*; set POLYHOP_CACHE"):
         Pipeline(CORPUS)
+
+
+@pytest.mark.parametrize("lost", ["manifest.json", "state-*/passages.jsonl"])
+def test_a_damaged_index_is_told_from_a_folder_of_no_corpus(tmp_path: Path, lost: str) -> None:
+    build_index(open_corpus(CORPUS), tmp_path / "mine")
+    (found,) = (tmp_path / "mine").glob(lost)
+    found.unlink()
+    with pytest.raises(DataError, match="an index, but a partial or damaged one; build the index again"):
+        Pipeline(tmp_path / "mine")
+
+
+@pytest.mark.parametrize("asked", [["search", "{}", "Elstow"], ["ask", "Where is Elstow?", "--corpus", "{}"]])
+def test_what_was_skipped_is_told(
+    tmp_path: Path, asked: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("POLYHOP_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "bad.jsonl").write_text('{"id": "1", "text": "Elstow is a village."}\n{"id":\n')
+    asked = [part.format(tmp_path / "bad.jsonl") for part in asked]
+    assert "1 malformed lines or documents were skipped" in told(capsys, monkeypatch, *asked, "--skip-bad")[1]
+
+
+def test_a_database_without_a_table_names_no_place_to_search() -> None:
+    with pytest.raises(SettingError, match=r"names no place to search: write postgres://localhost/DATABASE#TABLE"):
+        place_of("postgres", "//ada:secret@localhost/mydb")
 
 
 def test_a_folder_of_runs_is_told_from_a_run(tmp_path: Path) -> None:

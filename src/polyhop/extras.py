@@ -38,6 +38,9 @@ def installed(extra: str) -> bool:
 def load(module: str, extra: str, feature: str) -> ModuleType:
     """Import a module of an extra; ``MissingExtra`` with the install line where it is not installed."""
     try:
-        return importlib.import_module(module)
+        loaded = importlib.import_module(module)
     except ImportError as error:
         raise MissingExtra(feature, extra) from error
+    if module == "transformers":
+        loaded.utils.logging.disable_progress_bar()  # else one is drawn for every checkpoint, into pipes too
+    return loaded

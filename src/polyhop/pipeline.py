@@ -26,7 +26,7 @@ from polyhop.readers import AskingReader, Reader, open_reader
 from polyhop.readers.base import span_reader
 from polyhop.retrieval import brings_corpus, open_reranker, open_retriever
 from polyhop.retrieval.analysis import ENGLISH
-from polyhop.retrieval.base import AskingRetriever, Reranked, Reranker, Retriever, knows_links
+from polyhop.retrieval.base import AskingRetriever, Reranked, Reranker, Retriever, beginning_of, knows_links
 from polyhop.retrieval.index import Index, index_for
 from polyhop.trace import Step
 from polyhop.types import Answer, Kind, Passage, Question, Read, Search
@@ -160,10 +160,7 @@ class Pipeline:
 
     async def aclose(self) -> None:
         """Close the connections of models and retriever, and the cache."""
-        retriever: object = self.engine.retriever
-        while isinstance(retriever, AskingRetriever):
-            retriever = retriever.start
-        for part in (*self.engine.models.by_name.values(), retriever):
+        for part in (*self.engine.models.by_name.values(), beginning_of(self.engine.retriever)):
             if close := getattr(part, "aclose", None):
                 await close()
         if self._cache is not None:

@@ -8,7 +8,7 @@ budgeted and cached with it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from polyhop.methods.following import ranked
@@ -34,6 +34,7 @@ class PathRetriever:
 
     def __init__(self, start: Retriever | AskingRetriever | Search, name: str = NAME, **settings: Any) -> None:
         self.start, self.name = start, name
+        self.chosen = _chosen(NAME, settings, start)
         self._settings = {**method_named(NAME).resolve(settings), "answer_by": "none"}
         self.needs = likelihood(self._settings).needs
 
@@ -53,6 +54,7 @@ class HopsRetriever:
 
     def __init__(self, start: Retriever | AskingRetriever | Search, name: str = HOPS, **settings: Any) -> None:
         self.start, self.name = start, name
+        self.chosen = _chosen(HOPS, settings, start)
         self._settings = {key: method_named(HOPS).resolve(settings)[key] for key in RANKING}
         self.needs = scoring_needs(self._settings["scorer"])
 
@@ -71,7 +73,7 @@ class LikelihoodReranker:
     """Passages by how likely each makes the query, alone (§4.1's single-hop reranking). ``settings``: the method's."""
 
     def __init__(self, name: str = NAME, **settings: Any) -> None:
-        self.name = name
+        self.name, self.chosen = name, _chosen(NAME, settings)
         self._settings = method_named(NAME).resolve(settings)
         self.first: int = self._settings["first"]
         self.needs = likelihood(self._settings).needs
@@ -106,6 +108,15 @@ def _start(method: str, index: Index, path: str) -> Retriever | AskingRetriever:
 
 def _name(method: str, path: str) -> str:
     return f"{method}:{path}" if path else method
+
+
+def _chosen(name: str, settings: Mapping[str, Any], start: object = None) -> dict[str, Any]:
+    """What is not as the method has it by default: its settings and, by its name, the retriever it starts from."""
+    method = method_named(name)
+    usual, given = method.resolve({}), method.resolve(settings)
+    told = {setting: value for setting, value in given.items() if value != usual[setting]}
+    begins = getattr(start, "name", method.retriever)
+    return told if begins == method.retriever else {**told, "start": begins}
 
 
 def _settings(method: str, path: str) -> dict[str, Any]:

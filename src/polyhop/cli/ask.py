@@ -24,6 +24,7 @@ def run_ask(
     if show not in (None, "trace"):
         raise UsageError(f"--show {show}: must be 'trace'")
     with Pipeline(corpus, method, **arguments) as pipeline:
+        say_skipped(corpus)
         answer = pipeline.ask(question)
     if arguments["lm"] == "pocket":
         say(POCKET_IS)
@@ -31,6 +32,12 @@ def run_ask(
         draw.print_json(answer.to_dict())
     else:
         draw.print_answer(answer, show_trace=show == "trace", to=draw.console())
+
+
+def say_skipped(corpus: Corpus | None) -> None:
+    """Say how many bad lines or documents ``--skip-bad`` left out, where any."""
+    if corpus is not None and corpus.skipped:
+        say(f"{corpus.skipped} malformed lines or documents were skipped")
 
 
 def say(message: str) -> None:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from polyhop.citing import place_of
 from polyhop.cli import show as draw
-from polyhop.cli.ask import say
+from polyhop.cli.ask import say, say_skipped
 from polyhop.cli.progress import Watched
 from polyhop.data.corpora import INDEX_MANIFEST, Corpus
 from polyhop.errors import UnknownName, UsageError
@@ -57,8 +57,7 @@ def run_build(
     if encoder:
         say(f"dense index, {Dense(index, encoder, kind=dense_index).how}")
     _say_index(index, as_json)
-    if corpus.skipped:
-        say(f"{corpus.skipped} malformed lines or documents were skipped")
+    say_skipped(corpus)
 
 
 def run_info(index: Path, as_json: bool) -> None:
@@ -71,6 +70,7 @@ def run_search(
 ) -> None:
     """Print the best passages of a corpus for a query; ``arguments`` are a ``Pipeline``'s."""
     with Pipeline(corpus, **arguments) as pipeline:
+        say_skipped(corpus)
         found = pipeline.search(query, k)
         linked = {passage.id: links_of(pipeline.engine.retriever, passage) if links else [] for passage in found}
     if as_json:
@@ -95,7 +95,7 @@ def _standing(corpus: Corpus, out: Path, stem: bool, stop_words: bool, links: Li
         return None
     index = open_index(out, corpus=corpus)
     analysis = Analysis(corpus.language or "english", stem, stop_words)
-    same = (index.analysis.settings, bool(index.link_mode)) == (analysis.settings, bool(links))
+    same = (index.analysis.settings, index.facts["links_asked"]) == (analysis.settings, links)
     return index if same else None
 
 

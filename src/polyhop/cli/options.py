@@ -37,16 +37,16 @@ LmFor = Annotated[
 Retriever = Annotated[
     str,
     option(
-        help="bm25, tfidf, tfidf-bm25, dense:NAME, hybrid:A+B, colbert:FOLDER, mdr:FOLDER, elastic:URL/INDEX, "
-        "http://URL, web:API or, with a model, promptrank."
+        help="bm25, tfidf, tfidf-bm25, dense:NAME, hybrid:A+B, colbert:FOLDER, mdr:FOLDER, hops, "
+        "elastic:URL/INDEX, http://URL, web:API or, with a model, promptrank."
     ),
 ]
 MethodRetriever = Annotated[
     str | None,
     option(
         "--retriever",
-        help="bm25, tfidf, tfidf-bm25, dense:NAME, hybrid:A+B, colbert:FOLDER, mdr:FOLDER, elastic:URL/INDEX, "
-        "http://URL, web:API or promptrank; else the method's own.",
+        help="bm25, tfidf, tfidf-bm25, dense:NAME, hybrid:A+B, colbert:FOLDER, mdr:FOLDER, hops, "
+        "elastic:URL/INDEX, http://URL, web:API or promptrank; else the method's own (of search: bm25).",
     ),
 ]
 Rerank = Annotated[

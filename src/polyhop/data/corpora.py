@@ -251,6 +251,8 @@ def _from_folder(folder: Path, skip_bad: bool) -> Corpus:
         )
     if next(document_files(folder), None):
         return _from_documents(folder, folder, skip_bad)
+    if _manifest(folder).get("kind") == "index" or next(folder.glob("state-*"), None):
+        raise DataError("an index, but a partial or damaged one; build the index again", folder)
     seen = ", ".join(sorted(entry.name for entry in folder.iterdir())[:8]) or "nothing"
     raise DataError(f"no corpus in this folder; it holds {seen}. Accepted: {FORMATS}.", folder)
 

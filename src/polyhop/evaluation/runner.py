@@ -16,7 +16,7 @@ from polyhop.evaluation.store import RunFolder
 from polyhop.metrics import Metrics, chosen
 from polyhop.metrics.profiles import DEFAULT
 from polyhop.pipeline import LM, LoopThread, Pipeline, Source
-from polyhop.retrieval.base import AskingRetriever
+from polyhop.retrieval.base import AskingRetriever, Reranked, beginning_of
 from polyhop.types import Question
 
 CONCURRENCY = 16
@@ -137,6 +137,10 @@ def run_settings(pipeline: Pipeline, dataset: str) -> dict[str, Any]:
     asks = pipeline.answers or scores or isinstance(pipeline.engine.retriever, AskingRetriever)
     models = pipeline.engine.models.by_name if asks else {}
     reads = "reader" in needs
+    retriever = pipeline.engine.retriever
+    retriever = retriever.start if isinstance(retriever, Reranked) else retriever
+    searched = pipeline.index or beginning_of(pipeline.engine.retriever)
+    links = pipeline.index.facts["links_asked"] if pipeline.index else None
     return {
         "method": pipeline.method.name,
         "settings": {name: list(v) if isinstance(v, tuple) else v for name, v in pipeline.settings.items()},
@@ -145,10 +149,13 @@ def run_settings(pipeline: Pipeline, dataset: str) -> dict[str, Any]:
         )
         or "no model",
         "retriever": getattr(pipeline.engine.retriever, "name", "of the caller's own"),
+        "retriever_settings": getattr(retriever, "chosen", None) or None,
         "reranker": pipeline.reranker.name if pipeline.reranker else None,
+        "reranker_settings": getattr(pipeline.reranker, "chosen", None) or None,
         "reader": getattr(pipeline.engine.reader, "name", "of the caller's own") if reads else None,
-        "corpus": getattr(pipeline.index or pipeline.engine.retriever, "fingerprint", None),
-        "language": pipeline.index.analysis.language if pipeline.index is not None else None,
+        "corpus": getattr(searched, "fingerprint", None),
+        "language": str(searched.analysis) if hasattr(searched, "analysis") else None,
+        "links": None if links == "titles" else links,  # as most indexes have them
         "rendering": pipeline.engine.rendering,
         "seed": pipeline.engine.seed,
         "abstain_below": pipeline.abstain_below,

@@ -43,6 +43,8 @@ class Analysis:
     ['haus', 'kunstl']
     >>> Analysis("chinese").terms("鲁迅生于绍兴，UTF-8")
     ['鲁迅', '迅生', '生于', '于绍', '绍兴', 'utf', '8']
+    >>> str(Analysis()), str(Analysis("german", stem=False, stop_words=False))
+    ('english', 'german, not stemmed, all words')
 
     Raises:
         UnknownName: there is no such language; the message lists those there are.
@@ -55,6 +57,10 @@ class Analysis:
     def __post_init__(self) -> None:
         if self.language not in LANGUAGES:
             raise UnknownName("language", self.language, LANGUAGES)
+
+    def __str__(self) -> str:
+        stemmed = self.stem or self.by_characters
+        return self.language + ("" if stemmed else ", not stemmed") + ("" if self.stop_words else ", all words")
 
     @property
     def by_characters(self) -> bool:

@@ -135,9 +135,14 @@ def passages_of(found: Any) -> list[Passage]:
 
 def encoder_of(retriever: object) -> Encoder | None:
     """The encoder of a retriever, or of the one it starts from, where that has one: a dense one's, a hybrid's."""
+    return getattr(beginning_of(retriever), "encoder", None)
+
+
+def beginning_of(retriever: object) -> object:
+    """The retriever that the first search is really made by, whatever asks and reranks above it."""
     while isinstance(retriever, AskingRetriever):
         retriever = retriever.start
-    return getattr(retriever, "encoder", None)
+    return retriever
 
 
 def links_of(retriever: object, passage: Passage) -> list[Passage]:
@@ -147,6 +152,8 @@ def links_of(retriever: object, passage: Passage) -> list[Passage]:
 
 def knows_links(retriever: object) -> bool:
     """Whether a retriever can tell what a passage links to; one that cannot may say so: ``linked = False``."""
+    while isinstance(retriever, Reranked):  # its links are those of what it reranks
+        retriever = retriever.start
     return isinstance(retriever, Retriever | AskingRetriever) and getattr(retriever, "linked", True)
 
 

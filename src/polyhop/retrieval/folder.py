@@ -131,7 +131,8 @@ def check(folder: Path, *, kind: str, version: int) -> dict[str, Any]:
 def _checked(folder: Path, kind: str, version: int) -> dict[str, Any]:
     again = f"build the {kind} again"
     if not folder.is_dir():
-        raise IndexFolderError("no such folder", folder)
+        message = "a file, not a folder" if folder.is_file() else "no such folder"
+        raise IndexFolderError(message, folder)
     path = folder / INDEX_MANIFEST
     if not path.is_file():
         raise IndexFolderError(f"not a polyhop {kind}, or a partial one: it has no {INDEX_MANIFEST}; {again}", folder)

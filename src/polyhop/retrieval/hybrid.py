@@ -126,10 +126,12 @@ def _by_score(hits: Hits) -> dict[Passage, float]:
 
 def parts_of(spec: str, known: Collection[str]) -> tuple[Fusion, list[tuple[str, float]]]:
     """``[FUSION:]RETRIEVER[*WEIGHT]+RETRIEVER[*WEIGHT]…`` taken apart. A plus sign parts only where the name of a
-    retriever follows, so that a path may hold one.
+    retriever follows, so that a path may hold one, or where the name before it takes no path.
 
     >>> parts_of("bm25+dense:my+model", ["bm25", "dense:"])
     ('zscore', [('bm25', 1.0), ('dense:my+model', 1.0)])
+    >>> parts_of("bm25+dens:my-model", ["bm25", "dense:"])
+    ('zscore', [('bm25', 1.0), ('dens:my-model', 1.0)])
     >>> parts_of("rrf:bm25*0.5+dense:openai:tiny@http://localhost/v1*2", ["bm25", "dense:"])
     ('rrf', [('bm25', 0.5), ('dense:openai:tiny@http://localhost/v1', 2.0)])
     """
@@ -141,7 +143,7 @@ def parts_of(spec: str, known: Collection[str]) -> tuple[Fusion, list[tuple[str,
     for piece in spec.split("+"):
         head, colon, _ = piece.partition(":")
         starts = head + colon in known or head.partition("*")[0] in known
-        if starts or not names:
+        if starts or not names or not re.search("[:?]", names[-1]):
             names.append(piece)
         else:
             names[-1] += f"+{piece}"

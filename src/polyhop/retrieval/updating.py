@@ -1,8 +1,9 @@
 """Updates of an index without a rebuild: passages added, replaced and removed, in one step each.
 
 The next state shares with the old one what tantivy wrote, and copies the passages; only what is new is analysed and
-searched for links, and only it will be encoded, where the index has vectors. TF-IDF is made anew when it is next asked
-for. All that is found is what an index built anew would find, except that BM25's statistics (how many passages there
+searched for links, and only it will be encoded, where the index has vectors. TF-IDF, the token vectors of late
+interaction, and a dense index (of the kind that goes with the size) are made anew when they are next asked for. All
+that is found is what an index built anew would find, except that BM25's statistics (how many passages there
 are, how many have a term, how long they are) still count those removed. Once they are more than a tenth of all, the
 update writes the index anew, without them.
 """

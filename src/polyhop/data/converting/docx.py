@@ -14,6 +14,7 @@ from polyhop.errors import DataError
 
 _OLE = b"\xd0\xcf\x11\xe0"  # what Word wraps an encrypted document in, and its old format
 _DOCUMENT_TYPE = re.compile(rb"<!(DOCTYPE|ENTITY)", re.IGNORECASE)
+_BEFORE_XML = b"\xef\xbb\xbf\xff\xfe \t\r\n"
 _STYLES = "p[style-name='Title'] => h1:fresh"
 
 
@@ -30,9 +31,8 @@ def docx_blocks(path: Path) -> Iterator[Block]:
             raise DataError("encrypted, or in Word's old format: save it as .docx without a password")
     with unpacked(path) as archive:
         for part in archive.infolist():
-            if part.filename.endswith((".xml", ".rels")) and _DOCUMENT_TYPE.search(
-                archive.read(part).replace(b"\0", b"")
-            ):
+            data = archive.read(part).replace(b"\0", b"")  # whatever its name: a document may call any part its text
+            if data.lstrip(_BEFORE_XML).startswith(b"<") and _DOCUMENT_TYPE.search(data):
                 raise DataError("not read: its XML has a document type")
         if "word/document.xml" not in archive.namelist():
             raise DataError("damaged: it holds no text document")

@@ -114,8 +114,8 @@ class Manifest:
         return f"vectors of {self.size} numbers by {self.encoder}" if self.encoder else "no vectors"
 
     def __str__(self) -> str:
-        terms = self.language + ("" if self.stem else ", not stemmed") + ("" if self.stop_words else ", all words")
-        return f"{self.corpus!r} ({self.passages} passages, {self.fingerprint[:8]}; {terms}; {self.vectors})"
+        told = f"{self.passages} passages, {self.fingerprint[:8]}; {self.analysis}; {self.vectors}"
+        return f"{self.corpus!r} ({told})"
 
 
 def short_key(encoder: Encoder) -> str:

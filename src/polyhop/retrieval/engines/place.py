@@ -57,8 +57,8 @@ def place_of(kind: str, rest: str) -> Place:
         SettingError: it cannot be read, or has an option there is not.
     """
     if kind == "postgres":
-        server, _, tail = rest.rpartition("#")
-        collection, given = path_and_options(kind, tail)
+        server, mark, tail = rest.rpartition("#")
+        collection, given = path_and_options(kind, tail if mark else "")
         shown = f"postgres:{_shown_dsn(server)}#{collection}"
     elif kind == "qdrant" and "://" not in rest:
         server, given = path_and_options(kind, rest)
@@ -91,10 +91,13 @@ def _shown_dsn(dsn: str) -> str:
     ('//host:5432/db', '//host/db')
     >>> _shown_dsn("host=localhost dbname=db password='my secret'"), _shown_dsn("")
     ('dbname=db host=localhost', '')
+    >>> _shown_dsn("//ada:se?cret@host/db")  # libpq takes a question mark in a password as it stands
+    '//'
     """
     scheme, slashes, rest = dsn.partition("//")
     if slashes and scheme in _SCHEMES:
-        return "//" + rest.partition("?")[0].rpartition("@")[2]
+        place, _, options = rest.partition("?")
+        return "//" if "@" in options else "//" + place.rpartition("@")[2]
     words = (word.partition("=") for word in dsn.split())
     return " ".join(sorted(f"{name}={value}" for name, _, value in words if name in get_args(_Shown)))
 

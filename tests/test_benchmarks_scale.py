@@ -1,0 +1,60 @@
+"""The formulas of ``benchmarks/scale.py``: they give back what they were measured by, and grow as they should."""
+
+from __future__ import annotations
+
+import pytest
+from benchmarks.scale import Made, building, foretold, held, searching, sparse_build_mb
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polyhop.retrieval.approximate import lists_of
+
+ROWS = st.integers(100_000, 50_000_000)
+
+
+def made(rows: int, size: int = 768) -> Made:
+    lists = lists_of(rows)
+    return Made(
+        rows=rows,
+        size=size,
+        lists=lists,
+        probes=32,
+        again=200,
+        held=round(held(rows, size, lists, 16)),
+        build=1e-11 * building(rows, size, lists),
+        search=1e-10 * searching(rows, size, lists, 32, 200),
+        recall=0.95,
+    )
+
+
+@given(ROWS)
+def test_what_was_measured_is_foretold_of_itself(rows: int) -> None:
+    one = made(rows)
+    told = foretold(one, rows)
+    assert told.memory == pytest.approx(one.held)
+    assert told.disk == pytest.approx(one.held + 2 * rows * one.size)
+    assert (told.build, told.search_as_many) == pytest.approx((one.build, one.search))
+    assert told.search_as_large == told.search_as_many
+
+
+@given(ROWS, ROWS)
+def test_one_measurement_foretells_another_of_the_same_unit_costs(known: int, asked: int) -> None:
+    told, measured = foretold(made(known), asked), made(asked)
+    assert (told.memory, told.build, told.search_as_many) == pytest.approx(
+        (measured.held, measured.build, measured.search), rel=1e-6
+    )
+
+
+@given(ROWS)
+def test_more_takes_more_and_a_share_at_least_as_much_as_a_number(rows: int) -> None:
+    one, more = foretold(made(1_000_000), rows), foretold(made(1_000_000), 2 * rows)
+    assert all(a < b for a, b in zip(one[:3], more[:3], strict=True))
+    assert one.search_as_many <= one.search_as_large
+
+
+def test_wikipedias_passages_fit_a_laptop() -> None:
+    told = foretold(made(1_000_000), 21_000_000)
+    assert told.memory == pytest.approx(21e6 * (96 + 16) + 4 * 768 * (4096 + 768))
+    assert told.memory < 2.5e9
+    assert told.disk == pytest.approx(21e6 * 768 * 2 + told.memory)
+    assert 2500 < sparse_build_mb(21_000_000) < 4096
