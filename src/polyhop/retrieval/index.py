@@ -89,7 +89,7 @@ def build_index(
 ) -> Index:
     """Index a corpus into ``folder``, in its language.
 
-    Memory is bounded by the ids and then, with ``links``, the titles: about 110 bytes a passage beside 400 MB.
+    Memory is bounded by the ids and then, with ``links``, the titles: about 265 bytes a passage beside 180 MB.
 
     Args:
         stem: whether words are stemmed, here and in queries; no matter in a language cut by characters.
