@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from polyhop.errors import UsageError
 from polyhop.retrieval import Index
 from polyhop.retrieval.bm25 import BM25
 from tests.kit.engine_contract import EngineContract, built, index, load, opened
@@ -51,3 +52,8 @@ class TestQdrant(RanksAsBM25, EngineContract):
     def place(self, tmp_path: Path) -> str:
         pytest.importorskip("qdrant_client")
         return f"qdrant:{tmp_path / 'qdrant'}"
+
+    def test_a_search_makes_no_folder(self, place: str) -> None:
+        with pytest.raises(UsageError, match="nothing is loaded at"):
+            opened(place)
+        assert not Path(place.removeprefix("qdrant:")).exists()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from polyhop.retrieval.approximate import AUTO, check_kind, dense_indexes, in_wo
 from polyhop.retrieval.base import links_of
 from polyhop.retrieval.dense import Dense
 from polyhop.retrieval.encoders import open_encoder
+from polyhop.retrieval.encoders.pickled import take_vectors
 from polyhop.retrieval.index import Index, build_index, open_index
 from polyhop.retrieval.links import LinkMode
 from polyhop.retrieval.vectors import encodings
@@ -58,6 +59,13 @@ def run_build(
         say(f"dense index, {Dense(index, encoder, kind=dense_index).how}")
     _say_index(index, as_json)
     say_skipped(corpus)
+
+
+def run_vectors(index: Path, files: Sequence[Path], out: Path) -> None:
+    """Write the vectors of pickles as one file, in the order of an index."""
+    opened = open_index(index)
+    size = take_vectors(opened, files, out)
+    say(f"{out}: {len(opened)} vectors of {size} numbers, for --retriever dense:vectors:{out}@ENCODER")
 
 
 def run_info(index: Path, as_json: bool) -> None:

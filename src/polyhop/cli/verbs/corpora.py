@@ -125,6 +125,18 @@ def index_remove(
     run_remove(index, ids or [], ids_file, missing_ok, as_json)
 
 
+@index_app.command("vectors")
+def index_vectors(
+    index: Annotated[Path, typer.Argument(help="An index folder.")],
+    files: Annotated[list[Path], typer.Argument(help="Pickles of ids and vectors.")],
+    out: Annotated[Path, opt.option(help="The .npy file to write, for dense:vectors:FILE@ENCODER.")],
+) -> None:
+    """Take vectors out of DPR's pickles, safely."""
+    from polyhop.cli.corpora import run_vectors
+
+    run_vectors(index, files, out)
+
+
 @index_app.command("info")
 def index_info(
     index: Annotated[Path, typer.Argument(help="An index folder.")],

@@ -1,7 +1,7 @@
 """Vectors and tensors from files that cannot run code: ``.npy``, ``.fvecs``, ``.safetensors``, mapped as they lie.
 
-Pickles, as DPR's and FlashRAG's tools write, can run any code when they are opened, so they are never read; the error
-says how their owner makes an ``.npy`` of one.
+Pickles, as DPR's and FlashRAG's tools write, can run any code when they are opened, so they are never read here; the
+error says how an ``.npy`` is made of one (``pickled.py``).
 """
 
 from __future__ import annotations
@@ -19,10 +19,6 @@ Matrix: TypeAlias = NDArray[np.float16] | NDArray[np.float32]
 
 KINDS = ".npy, .fvecs and .safetensors"
 
-CONVERT = """\
-import numpy, pathlib, pickle
-rows = pickle.loads(pathlib.Path("{0}").read_bytes())  # DPR's: pairs of an id and a vector, in the corpus' order
-numpy.save("{1}.npy", numpy.array([vector for _, vector in rows], "float16"))"""
 RAW = """\
 import numpy; numpy.save("{1}.npy", numpy.memmap("{0}", "float32").reshape(-1, SIZE))"""
 
@@ -80,8 +76,8 @@ def _opened(path: Path) -> Matrix:
             return _only(path, read_tensors(path))
         case suffix if suffix in _PICKLES:
             raise DataError(
-                "is a pickle, which can run code and is never read here. If you trust it, convert it in Python:\n"
-                + CONVERT.format(path.name, path.stem),
+                "is a pickle, which can run any code, so it is not opened here; one of ids and vectors, as DPR writes "
+                f"it, becomes an .npy by: polyhop index vectors INDEX {path.name} --out {path.stem}.npy",
                 path,
             )
         case ".memmap":

@@ -3,6 +3,7 @@ PostgreSQL. Each is a ``Store``; ``Remote`` searches one and ``load`` fills one.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from polyhop.errors import UnknownName
@@ -22,9 +23,11 @@ def open_engine(kind: str, rest: str) -> Remote:
         RetrievalError: the server cannot be reached, or refuses.
     """
     from polyhop.retrieval.encoders import open_encoder
-    from polyhop.retrieval.engines.base import Remote
+    from polyhop.retrieval.engines.base import Remote, nothing_loaded
 
     place = place_of(kind, rest)
+    if kind == "qdrant" and "://" not in place.server and not Path(place.server).is_dir():
+        raise nothing_loaded(place)  # its client would make the folder
     store = open_store(place)
     try:
         return Remote(store, open_encoder(place.dense) if place.dense else None, place.fusion)

@@ -231,7 +231,7 @@ class Remote(ScoringRetriever):
         shown = store.place.shown
         manifest = store.find()
         if manifest is None:
-            raise UsageError(f"nothing is loaded at {shown}; first: polyhop index load CORPUS '{shown}'")
+            raise nothing_loaded(store.place)
         if not manifest.complete:
             raise UsageError(f"the load of {manifest} into {shown} was stopped; the same load goes on where it was")
         if encoder is not None and (manifest.encoder_key, manifest.size) != (short_key(encoder), encoder.size):
@@ -271,6 +271,11 @@ class Remote(ScoringRetriever):
         ids = list(self._store.linked(passage.id))
         found = self._store.get(ids) if ids else {}
         return [found[id] for id in ids if id in found]
+
+
+def nothing_loaded(place: Place) -> UsageError:
+    """What is wrong where a place has nothing to search."""
+    return UsageError(f"nothing is loaded at {place.shown}; first: polyhop index load CORPUS '{place.shown}'")
 
 
 def _sendable(query: str) -> str:

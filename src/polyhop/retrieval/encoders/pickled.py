@@ -1,0 +1,169 @@
+"""Vectors out of pickles, as DPR's tools write them: pairs of a passage's id and its vector.
+
+A pickle names what is to be called when it is opened, and may name anything. The reader here knows the few names that
+NumPy's arrays are made of; any other ends it before anything is called. It runs in a process of its own that knows no
+environment variable, and whose memory, time and output are bounded, so that a fault of the reader reaches no further.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polyhop.errors import DataError
+from polyhop.watching import watched
+
+if TYPE_CHECKING:
+    from polyhop.retrieval.index import Index
+
+_OF_ARRAYS = frozenset(
+    (module, name)
+    for room in ("numpy.core", "numpy._core")  # by NumPy 1 and by NumPy 2
+    for module, name in (
+        (f"{room}.multiarray", "_reconstruct"),
+        (f"{room}.multiarray", "scalar"),
+        (f"{room}.numeric", "_frombuffer"),
+        ("numpy", "ndarray"),
+        ("numpy", "dtype"),
+        ("_codecs", "encode"),  # bytes, in the protocols of Python 2
+    )
+)
+_MEMORY, _MEMORY_A_BYTE = 2**31, 8
+_SECONDS, _BYTES_A_SECOND = 60, 5_000_000
+_IDS, _VECTORS = "ids.json", "vectors.npy"
+_MORE_IDS = 5  # in a message
+
+
+def take_vectors(index: Index, files: Sequence[Path], out: Path) -> int:
+    """Write the vectors of pickles as one ``.npy`` of 16 bits, (rows, size), a row for each passage of an index in its
+    order, for ``dense:vectors:FILE@ENCODER``; rows of removed passages are zeros. Gives the size.
+
+    Raises:
+        DataError: a file is no pickle of ids and vectors or names what no array needs; an id is met twice or not in the
+            index; a passage has no vector; ``out`` stands already.
+    """
+    if out.exists():
+        raise DataError("exists already; name another file", out)
+    matrix: np.memmap[Any, np.dtype[np.float16]] | None = None
+    met = np.zeros(index.rows, np.bool_)
+    making = out.with_name(f".{out.name}")
+    try:
+        with watched("vectors taken") as tell:
+            for path in files:
+                ids, vectors = _read_apart(path)
+                if matrix is None:
+                    matrix = np.lib.format.open_memmap(making, "w+", np.float16, (index.rows, vectors.shape[1]))
+                if vectors.shape[1] != matrix.shape[1]:
+                    raise DataError(f"has vectors of {vectors.shape[1]} numbers, those before {matrix.shape[1]}", path)
+                rows = _rows(index, ids, met, path)
+                matrix[rows] = vectors
+                met[rows] = True
+                tell(int(met.sum()), len(index))
+        lacking = [passage.id for passage in index.passages if not met[index.passages.ordinal(passage.id) or 0]]
+        if matrix is None or lacking:
+            named = ", ".join(map(repr, lacking[:_MORE_IDS]))
+            raise DataError(f"no vector for {len(lacking)} of {len(index)} passages: {named}", out)
+        matrix.flush()
+        making.rename(out)
+        return int(matrix.shape[1])
+    finally:
+        making.unlink(missing_ok=True)
+
+
+def _rows(index: Index, ids: Sequence[str], met: NDArray[np.bool_], path: Path) -> NDArray[np.int64]:
+    rows = np.empty(len(ids), np.int64)
+    for place, id in enumerate(ids):
+        row = index.passages.ordinal(id)
+        if row is None:
+            raise DataError(f"has a vector for {id!r}, which is no passage of {index.name!r}", path)
+        rows[place] = row
+    if met[rows].any() or len(np.unique(rows)) < len(rows):
+        raise DataError("has a vector for a passage that has one already", path)
+    return rows
+
+
+def _read_apart(path: Path) -> tuple[list[str], NDArray[np.float16]]:
+    """The ids and vectors of a pickle, read by a process of its own."""
+    if not path.is_file():
+        raise DataError("no such file of vectors", path)
+    size = path.stat().st_size
+    with TemporaryDirectory(prefix="polyhop-") as folder:
+        command = [sys.executable, "-P", "-m", __name__, str(path.resolve()), folder, str(size)]
+        try:
+            done = subprocess.run(
+                command,
+                env={"PYTHONPATH": str(Path(__file__).parents[3])},
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_SECONDS + size / _BYTES_A_SECOND,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise DataError("takes too long to read; it is no plain list of ids and vectors", path) from None
+        if done.returncode:
+            told = done.stdout.decode(errors="replace").strip()
+            raise DataError(told or "cannot be read within the memory that such a file needs", path)
+        ids = json.loads(Path(folder, _IDS).read_bytes())
+        return ids, np.load(Path(folder, _VECTORS), allow_pickle=False)
+
+
+# --- in the process of its own --------------------------------------------------------------------------------------
+
+
+class _ArraysOnly(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in _OF_ARRAYS:
+            raise pickle.UnpicklingError(f"it names {module}.{name}, which no vector needs")
+        return super().find_class(module, name)
+
+
+def _main(path: str, folder: str, size: str) -> None:
+    most = _MEMORY + _MEMORY_A_BYTE * int(size)
+    try:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    except (ImportError, ValueError, OSError):  # a system without such limits
+        pass
+    try:
+        with Path(path).open("rb") as stream:
+            ids, vectors = _pairs(_ArraysOnly(stream).load())
+    except Exception as error:  # a pickle may fail in any way
+        sys.stdout.write(f"is no pickle of ids and vectors: {error or type(error).__name__}")
+        raise SystemExit(1) from error
+    Path(folder, _IDS).write_text(json.dumps(ids))
+    np.save(Path(folder, _VECTORS), vectors)
+
+
+def _pairs(rows: Any) -> tuple[list[str], NDArray[np.float16]]:
+    if not isinstance(rows, list | tuple) or not rows:
+        raise ValueError(f"it holds a {type(rows).__name__}, not a list of pairs")
+    ids, vectors = [], []
+    for row in rows:
+        if not isinstance(row, list | tuple) or len(row) != 2 or not isinstance(row[0], str | int):
+            raise ValueError("a row of it is no pair of an id and a vector")
+        ids.append(str(row[0]))
+        vectors.append(np.asarray(row[1], np.float32))
+    matrix = np.stack(vectors)
+    if matrix.ndim != 2:
+        raise ValueError("a vector of it is no row of numbers")
+    with np.errstate(over="ignore"):  # told of below
+        halves = matrix.astype(np.float16)
+    if not np.isfinite(halves).all():
+        raise ValueError("a vector of it holds what is no number of 16 bits")
+    return ids, halves
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])
