@@ -26,7 +26,7 @@ def open_engine(kind: str, rest: str) -> Remote:
     from polyhop.retrieval.engines.base import Remote, nothing_loaded
 
     place = place_of(kind, rest)
-    if kind == "qdrant" and "://" not in place.server and not Path(place.server).is_dir():
+    if kind == "qdrant" and "://" not in place.server and not Path(place.server).exists():
         raise nothing_loaded(place)  # its client would make the folder
     store = open_store(place)
     try:
