@@ -3,38 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from polyhop.cli import main
+from tests.kit.terminal import Cli, run
 
 
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Cli = Callable[..., Result]
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
-    def run(*arguments: str | Path) -> Result:
-        monkeypatch.setattr(sys, "argv", ["polyhop", "tune", "promptrank", *map(str, arguments)])
-        monkeypatch.setenv("COLUMNS", "120")
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        return Result(code, *capsys.readouterr())
-
-    return run
+@pytest.fixture(name="cli")
+def tune_promptrank(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    return lambda *words: run(capsys, monkeypatch, ("tune", "promptrank", *words), "120")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from polyhop.cli import main
 
-__all__ = ["Cli", "Result", "cli", "told"]
+__all__ = ["Cli", "Result", "cli", "run", "told"]
 
 
 class Result(NamedTuple):
@@ -28,20 +28,21 @@ Cli = Callable[..., Result]
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Runs the command of these words."""
-    return lambda *arguments: _run(capsys, monkeypatch, arguments, "160")
+    return lambda *arguments: run(capsys, monkeypatch, arguments, "160")
 
 
 def told(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str, columns: str = "80"
 ) -> tuple[int, str]:
     """A command's exit code, and what it printed to either stream."""
-    result = _run(capsys, monkeypatch, arguments, columns)
+    result = run(capsys, monkeypatch, arguments, columns)
     return result.code, result.out + result.err
 
 
-def _run(
+def run(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str | Path, ...], columns: str
 ) -> Result:
+    """How the command of these words ends, in a terminal of so many columns."""
     monkeypatch.setattr(sys, "argv", ["polyhop", *map(str, words)])
     monkeypatch.setenv("COLUMNS", columns)
     code = 0

@@ -68,9 +68,10 @@ def take_vectors(index: Index, files: Sequence[Path], out: Path) -> int:
                 matrix[rows] = vectors
                 met[rows] = True
                 tell(int(met.sum()), len(index))
-        lacking = [passage.id for passage in index.passages if not met[index.passages.ordinal(passage.id) or 0]]
-        if matrix is None or lacking:
-            named = ", ".join(map(repr, lacking[:_MORE_IDS]))
+        removed = index.passages.removed
+        lacking = np.flatnonzero(~met if removed is None else ~(met | removed))
+        if matrix is None or len(lacking):
+            named = ", ".join(repr(index.passages.get(row).id) for row in lacking[:_MORE_IDS].tolist())
             raise DataError(f"no vector for {len(lacking)} of {len(index)} passages: {named}", out)
         matrix.flush()
         making.rename(out)
