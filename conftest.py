@@ -1,0 +1,11 @@
+"""Modules that are made of an extra have no doctests where it is not installed."""
+
+from polyhop.extras import installed
+
+NEED = {
+    "langchain": "src/polyhop/adapters/langchain.py",
+    "llamaindex": "src/polyhop/adapters/llamaindex.py",
+    "haystack": "src/polyhop/adapters/haystack.py",
+}
+
+collect_ignore = [module for extra, module in NEED.items() if not installed(extra)]

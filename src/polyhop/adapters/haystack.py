@@ -1,0 +1,219 @@
+"""Haystack 2 and 3: components that retrieve and answer by a pipeline of ours; its retrievers and chat generators for a
+pipeline. ``Pipeline`` is polyhop's here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from threading import Lock
+from typing import Any
+
+import orjson
+
+from polyhop.adapters.base import (
+    SETTINGS,
+    ChatLM,
+    Found,
+    Opened,
+    Reply,
+    TheirRetriever,
+    metadata_of,
+    passage_of,
+    sources,
+    told,
+    why_ended,
+)
+from polyhop.errors import MissingExtra, UsageError, masked
+from polyhop.lm.base import Request
+from polyhop.pipeline import Pipeline, Searcher, Source
+from polyhop.types import Answer, Kind, Passage
+
+try:
+    from haystack import component, default_from_dict, default_to_dict
+    from haystack.core.errors import SerializationError
+    from haystack.dataclasses import ChatMessage, Document, GeneratedAnswer
+except ImportError as error:
+    raise MissingExtra("polyhop.adapters.haystack", "haystack") from error
+
+
+def to_document(passage: Passage, score: float | None = None) -> Document:
+    """A passage as a Haystack document: title and links in its meta; the document itself where it came of one."""
+    if isinstance(passage, Found) and isinstance(passage.theirs, Document):
+        return passage.theirs
+    return Document(id=passage.id, content=passage.text, meta=metadata_of(passage), score=score)
+
+
+def to_passage(document: Document) -> Passage:
+    """A Haystack document as a passage (``adapters.base.passage_of``); score, blob and embeddings stay with it."""
+    return passage_of(document.id, document.content or "", document.meta, document)
+
+
+# --- ours as theirs ---------------------------------------------------------------------------------------------------
+
+
+class _Component:
+    """What both components are: opened at the first run or by ``warm_up``, told as plain arguments where they are."""
+
+    def _made(self, source: Pipeline | Source | Searcher | None, options: Mapping[str, Any], **arguments: Any) -> None:
+        """What ``__init__`` does; ``component`` makes its classes anew, which ``super()`` would not find."""
+        self._source, self._options = source, options
+        self._arguments = {"source": source, **arguments, **options}
+        self._open: Opened | None = None
+        self._opening = Lock()
+
+    def _opened(self) -> Opened:
+        with self._opening:
+            self._open = self._open or Opened(self._source, self._options)
+        return self._open
+
+    def warm_up(self) -> None:
+        """Open corpus, retriever and model."""
+        self._opened()
+
+    def close(self) -> None:
+        """Close what was opened here."""
+        with self._opening:
+            opened, self._open = self._open, None
+        if opened is not None:
+            opened.close()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The component as Haystack writes it; ``SerializationError`` where an argument is an object or a secret."""
+        try:
+            plain = orjson.dumps(self._arguments, _path, orjson.OPT_PASSTHROUGH_DATACLASS).decode()
+        except TypeError as error:
+            raise SerializationError(
+                f"{type(self).__name__} was made with an object: {error}. To be written, give it names and plain values"
+            ) from None
+        if '"api_key":' in plain or masked(plain) != plain:
+            raise SerializationError(
+                f"{type(self).__name__} was made with a key or password, which would be written for all to read; "
+                "set it in the environment, such as OPENAI_API_KEY"
+            )
+        row: dict[str, Any] = default_to_dict(self, **orjson.loads(plain))
+        return row
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Any:
+        """The component that ``to_dict`` wrote."""
+        return default_from_dict(cls, data)
+
+
+@component
+class PolyhopRetriever(_Component):
+    """A Haystack retriever. ``source``: an open polyhop ``Pipeline``, whose retriever and reranker are asked, else a
+    retriever or a corpus (a file, folder, index or passages), opened with ``options`` of a polyhop ``Pipeline``.
+    ``top_k``: documents a search, with the retriever's scores where it tells them."""
+
+    def __init__(self, source: Pipeline | Source | Searcher | None = None, *, top_k: int = 5, **options: Any) -> None:
+        self._made(source, options, top_k=top_k)
+        self.top_k = top_k
+
+    @component.output_types(documents=list[Document])
+    def run(self, query: str, top_k: int | None = None) -> dict[str, list[Document]]:
+        """The best passages, best first."""
+        return self._opened().wait(self.run_async(query, top_k))
+
+    @component.output_types(documents=list[Document])
+    async def run_async(self, query: str, top_k: int | None = None) -> dict[str, list[Document]]:
+        """``run``, awaited."""
+        found = await self._opened().search(query, top_k or self.top_k)
+        return {"documents": [to_document(passage, score) for passage, score in found]}
+
+
+@component
+class PolyhopAnswerer(_Component):
+    """A Haystack component that answers: one ``GeneratedAnswer``, the passages behind it as its documents, and in
+    ``meta`` all that ``Answer.to_dict`` tells but those (``trace`` adds the trace). ``source`` and ``options`` as
+    ``PolyhopRetriever``'s."""
+
+    def __init__(
+        self,
+        source: Pipeline | Source | Searcher | None = None,
+        *,
+        kind: Kind = "qa",
+        trace: bool = False,
+        **options: Any,
+    ) -> None:
+        self._made(source, options, kind=kind, trace=trace)
+        self.kind, self.trace = kind, trace
+
+    @component.output_types(answers=list[GeneratedAnswer])
+    def run(self, query: str) -> dict[str, list[GeneratedAnswer]]:
+        """The answer to a question."""
+        return self._opened().wait(self.run_async(query))
+
+    @component.output_types(answers=list[GeneratedAnswer])
+    async def run_async(self, query: str) -> dict[str, list[GeneratedAnswer]]:
+        """``run``, awaited."""
+        answer: Answer = await self._opened().pipeline.aask(query, kind=self.kind)
+        documents = [to_document(passage) for passage in sources(answer)]
+        return {"answers": [GeneratedAnswer(answer.text, query, documents, told(answer, trace=self.trace))]}
+
+
+# --- theirs as ours ---------------------------------------------------------------------------------------------------
+
+
+def from_haystack(retriever: Any) -> TheirRetriever:
+    """A Haystack retriever (a component with ``query`` in, ``documents`` out) for ``Pipeline(retriever=…)``. One with
+    a ``top_k`` is asked for as many passages as a method wants. Embedder and retriever are one by Haystack's
+    ``TextEmbeddingRetriever`` or a ``SuperComponent``; ``UsageError`` for another component."""
+    asked, given = _sockets(retriever, "input"), _sockets(retriever, "output")
+    if "query" not in asked or "documents" not in given:
+        raise UsageError(
+            f"{type(retriever).__name__} is no component with a query in and documents out; wrap what embeds and what "
+            "retrieves as one, by haystack's TextEmbeddingRetriever or SuperComponent"
+        )
+    run = _awaited(retriever)
+
+    async def find(query: str, k: int) -> list[Passage]:
+        found = await run(query=query, **({"top_k": k} if "top_k" in asked else {}))
+        return [to_passage(document) for document in found["documents"]]
+
+    return TheirRetriever(f"haystack:{type(retriever).__name__}", find)
+
+
+class HaystackLM(ChatLM):
+    """A Haystack chat generator for ``Pipeline(lm=…)``; ``settings`` as ``adapters.base.SETTINGS``, sent as
+    ``generation_kwargs``. A thread does the work of one that is not async."""
+
+    def __init__(self, generator: Any, *, settings: Mapping[str, str] = SETTINGS) -> None:
+        super().__init__(f"haystack:{getattr(generator, 'model', type(generator).__name__)}", settings)
+        self._run = _awaited(generator)
+
+    async def _reply(self, request: Request, settings: dict[str, Any]) -> Reply:
+        messages = [ChatMessage.from_openai_dict_format(dict(message)) for message in request.messages]
+        replies = (await self._run(messages=messages, generation_kwargs=settings))["replies"]
+        message = replies[0]
+        return Reply(
+            "".join(message.texts),
+            why_ended(message.meta),
+            message.meta.get("usage"),
+            message.reasoning and message.reasoning.reasoning_text,
+            message.meta.get("logprobs"),
+        )
+
+
+def _awaited(made: Any) -> Callable[..., Any]:
+    """A component's ``run``, awaited: its own ``run_async``, else on a thread. It is warmed up first."""
+    if hasattr(made, "warm_up"):
+        made.warm_up()
+    if getattr(made, "__haystack_supports_async__", False):
+        asynchronous: Callable[..., Any] = made.run_async
+        return asynchronous
+
+    async def run(**inputs: Any) -> Any:
+        return await asyncio.to_thread(made.run, **inputs)
+
+    return run
+
+
+def _sockets(made: Any, side: str) -> Mapping[str, Any]:
+    sockets = getattr(made, f"__haystack_{side}__", None)
+    return {} if sockets is None else dict(sockets._sockets_dict)
+
+
+def _path(value: Any) -> str:
+    if hasattr(value, "__fspath__"):
+        return str(value)
+    raise TypeError(f"{value!r}")
