@@ -108,12 +108,7 @@ class Call:
 
     def again(self, reply: str, complaint: str) -> Call:
         """The corrective retry: the same call, with the reply and what was wrong with it."""
-        correction = f"That could not be read: {complaint}. Reply again, exactly in the form asked for."
-        turns = [
-            {"role": "assistant", "content": reply[:2000] or "(nothing)"},
-            {"role": "user", "content": correction},
-        ]
-        return replace(self, turns=[*self.turns, *turns], attempt=2)
+        return replace(self, turns=[*self.turns, *correction(reply, complaint)], attempt=2)
 
     def record(self, request: Request, reply: Completion, output: Output | None, complaint: str) -> dict[str, Any]:
         """The call as its step in the trace holds it."""
@@ -141,6 +136,12 @@ class Call:
             "cached": reply.cached,
             "retries": reply.retries,
         }
+
+
+def correction(reply: str, complaint: str) -> list[dict[str, str]]:
+    """The turns that a corrective retry adds to the first call's: the reply, and what was wrong with it."""
+    wanted = f"That could not be read: {complaint}. Reply again, exactly in the form asked for."
+    return [{"role": "assistant", "content": reply[:2000] or "(nothing)"}, {"role": "user", "content": wanted}]
 
 
 def settings_of(prompt: Prompt, options: Options | None) -> dict[str, Any]:

@@ -1,0 +1,186 @@
+"""What spans say: steps and answers as attributes of the GenAI semantic conventions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from polyhop.engine import Engine
+from polyhop.lm.names import lm_names, model_and_url
+from polyhop.retold import messages_of
+from polyhop.trace import Ask, Branch, Readout, Score, Searched, Step, plain
+from polyhop.types import Answer
+
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A span's name, its attributes without texts, and whether its work is another program's."""
+
+    name: str
+    attributes: Mapping[str, Any]
+    outside: bool = False
+
+
+def described(step: Step, engine: Engine, corpus: str | None) -> Described:
+    """A step as its span tells it; ``corpus`` is the name of what is searched."""
+    match step:
+        case Ask():
+            return _of_call(step, engine)
+        case Score():
+            model = _of_model(step.model, engine)
+            told = {
+                "gen_ai.operation.name": "score",
+                **model,
+                "gen_ai.usage.input_tokens": step.prompt_tokens,
+                "polyhop.task": step.task,
+                "polyhop.targets": len(step.targets),
+                "polyhop.tokens_estimated": True,
+            }
+            return Described(f"score {model['gen_ai.request.model']}", told, "server.address" in model)
+        case Searched():
+            told = {
+                "gen_ai.operation.name": "retrieval",
+                "gen_ai.data_source.id": corpus,
+                "gen_ai.request.top_k": float(step.k),
+                "polyhop.retriever": getattr(engine.retriever, "name", None),
+                "polyhop.passages": len(step.passages),
+            }
+            return Described(f"retrieval {corpus}" if corpus else "retrieval", known(told), outside=True)
+        case Readout():
+            told = {"polyhop.reader": getattr(engine.reader, "name", None), "polyhop.passages": len(step.passages)}
+            return Described("read", known(told))
+        case Branch():
+            return Described(step.name, known({"polyhop.verdict": step.verdict}))
+        case _:
+            return Described(step.kind, {})
+
+
+def content_of(step: Step, steps: Sequence[Step], engine: Engine) -> dict[str, Any]:
+    """The texts of a step, one of a question's ``steps``."""
+    match step:
+        case Ask():
+            reply = _message("assistant", step.text, step.finish_reason)
+            if step.reasoning:
+                reply["parts"].insert(0, {"type": "reasoning", "content": step.reasoning})
+            return {"gen_ai.input.messages": _prompt(step, steps, engine), "gen_ai.output.messages": json_text([reply])}
+        case Score():
+            return {"polyhop.scores": json_text(list(zip(step.targets, step.logprobs, strict=True)))}
+        case Searched():
+            found = [{"id": passage.id, "title": passage.title, "content": passage.text} for passage in step.passages]
+            return {"gen_ai.retrieval.query.text": whole(step.query), "gen_ai.retrieval.documents": json_text(found)}
+        case Readout():
+            return {"polyhop.question": whole(step.question), "polyhop.spans": json_text(plain(step.spans))}
+        case Branch():
+            return {"polyhop.label": whole(step.label)}
+        case _:
+            return {}
+
+
+def outcome(answer: Answer) -> dict[str, Any]:
+    """What came of a question, in numbers."""
+    usage = answer.usage
+    return known(
+        {
+            "polyhop.supported": answer.supported,
+            "polyhop.confidence": answer.confidence,
+            "polyhop.calls": usage.calls,
+            "polyhop.searches": usage.searches,
+            "polyhop.layers": usage.layers,
+            "polyhop.budget_spent": answer.trace.budget,
+        }
+    )
+
+
+def answer_content(answer: Answer) -> dict[str, Any]:
+    """The texts of a question and its answer."""
+    return {
+        "gen_ai.input.messages": json_text([_message("user", answer.trace.question)]),
+        "gen_ai.output.messages": json_text([_message("assistant", answer.text, "stop")]),
+    }
+
+
+def known(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes that have a value.
+
+    >>> known({"polyhop.verdict": None, "polyhop.calls": 0})
+    {'polyhop.calls': 0}
+    """
+    return {name: value for name, value in attributes.items() if value is not None}
+
+
+def whole(text: str) -> str:
+    """A text that exporters take: half of a surrogate pair becomes a question mark.
+
+    >>> whole("a\\ud800")
+    'a?'
+    """
+    return text.encode("utf-8", "replace").decode()
+
+
+def json_text(value: Any) -> str:
+    """A structured attribute as spans hold it, all in ASCII.
+
+    >>> json_text({"text": "é\\ud800"})
+    '{"text": "\\\\u00e9\\\\ud800"}'
+    """
+    return json.dumps(value, default=str)
+
+
+def _of_call(step: Ask, engine: Engine) -> Described:
+    """A language model call. What a reply out of the cache once cost is not told again."""
+    model = _of_model(step.model, engine)
+    operation = "chat" if _asked_by_chat(step.model, engine) else "text_completion"
+    told = {
+        "gen_ai.operation.name": operation,
+        **model,
+        "gen_ai.response.finish_reasons": (step.finish_reason,),
+        "gen_ai.usage.input_tokens": None if step.cached else step.prompt_tokens,
+        "gen_ai.usage.output_tokens": None if step.cached else step.completion_tokens,
+        "polyhop.task": step.task,
+        "polyhop.attempt": step.attempt,
+        "polyhop.readable": step.output is not None,
+        "polyhop.cached": step.cached,
+        "polyhop.retries": step.retries,
+        "polyhop.tokens_estimated": step.estimated,
+    }
+    return Described(f"{operation} {model['gen_ai.request.model']}", known(told), "server.address" in model)
+
+
+def _of_model(name: str, engine: Engine) -> dict[str, Any]:
+    """A model's provider, name and server. One whose name has no known prefix is the caller's own."""
+    prefix, _, rest = name.partition(":")
+    named = bool(rest) and prefix in lm_names()
+    told: dict[str, Any] = {
+        "gen_ai.provider.name": prefix if named else "polyhop",
+        "gen_ai.request.model": model_and_url(prefix, rest)[0] if named else name,
+    }
+    model = _model(name, engine)
+    if engine.seed is not None and model is not None and model.capabilities.seed:
+        told["gen_ai.request.seed"] = engine.seed
+    if isinstance(url := getattr(model, "url", None), str):
+        parts = urlsplit(url)
+        told |= known({"server.address": parts.hostname, "server.port": parts.port or _PORTS.get(parts.scheme)})
+    return told
+
+
+def _asked_by_chat(name: str, engine: Engine) -> bool:
+    model = _model(name, engine)
+    return model is None or model.capabilities.chat
+
+
+def _model(name: str, engine: Engine) -> Any:
+    return next((model for model in engine.models.by_name.values() if model.name == name), None)
+
+
+def _prompt(step: Ask, steps: Sequence[Step], engine: Engine) -> str:
+    turns = messages_of(step, steps, engine.prompts, engine.rendering)
+    return json_text([_message(turn["role"], turn["content"]) for turn in turns or ()])
+
+
+def _message(role: str, text: str, finish_reason: str | None = None) -> dict[str, Any]:
+    return known({"role": role, "parts": [{"type": "text", "content": text}], "finish_reason": finish_reason})

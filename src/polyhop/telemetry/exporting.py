@@ -1,0 +1,78 @@
+"""Where spans go and what they may tell, as the environment says."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from typing import Any
+
+from polyhop.errors import SettingError, UnknownName
+from polyhop.extras import load
+
+CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+_ON_SPANS = ("true", "span_only", "span_and_event")
+_NOT_ON_SPANS = ("", "false", "no_content", "event_only")
+_EXPORTERS = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
+
+
+def start() -> None:
+    """Have spans exported as the ``OTEL_*`` variables say, unless the program or ``opentelemetry-instrument`` has set
+    that up already.
+
+    ``OTEL_TRACES_EXPORTER`` names ``otlp`` (the default), ``console`` (to stderr, since results go to stdout), ``none``
+    or another package's. What is left is sent at the program's end. Raises ``MissingExtra``, ``UnknownName``, and
+    ``SettingError`` for a value that cannot be.
+    """
+    content_captured()
+    trace, sdk = (load(f"opentelemetry.{name}", "otel", "telemetry") for name in ("trace", "sdk.trace"))
+    if isinstance(trace.get_tracer_provider(), sdk.TracerProvider):
+        return
+    export = load("opentelemetry.sdk.trace.export", "otel", "telemetry")
+    provider = sdk.TracerProvider(resource=_resource())
+    for exporter in _exporters(export):
+        provider.add_span_processor(export.BatchSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+
+
+def content_captured() -> bool:
+    """Whether the environment asks for texts on spans. Raises ``SettingError`` for a word that it does not know."""
+    told = os.environ.get(CAPTURE, "").strip().lower()
+    if told not in (*_ON_SPANS, *_NOT_ON_SPANS):
+        raise SettingError(
+            f"{CAPTURE}={told}: must be NO_CONTENT, SPAN_ONLY, SPAN_AND_EVENT, EVENT_ONLY, true or false"
+        )
+    return told in _ON_SPANS
+
+
+def _resource() -> Any:
+    """What the environment says of this program, named polyhop where it has no other name."""
+    resources = load("opentelemetry.sdk.resources", "otel", "telemetry")
+    told = resources.Resource.create()
+    unnamed = str(told.attributes.get("service.name", "")).startswith("unknown_service")
+    return told.merge(resources.Resource({"service.name": "polyhop"})) if unnamed else told
+
+
+def _exporters(export: Any) -> Iterator[Any]:
+    others = entry_points(group="opentelemetry_traces_exporter")
+    for name in os.environ.get("OTEL_TRACES_EXPORTER", "otlp").split(","):
+        match name.strip():
+            case "none" | "":
+                pass
+            case "console":
+                yield export.ConsoleSpanExporter(out=sys.stderr)
+            case other:
+                known = _otlp() if other == "otlp" else other
+                if known not in others.names:
+                    raise UnknownName("OTEL_TRACES_EXPORTER", known, {"console", "none", "otlp", *others.names})
+                yield others[known].load()()
+
+
+def _otlp() -> str:
+    """The exporter of the OTLP protocol that the environment names; HTTP where it names none."""
+    every = os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
+    protocol = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", every)
+    if protocol not in _EXPORTERS:
+        raise UnknownName("OTEL_EXPORTER_OTLP_PROTOCOL", protocol, _EXPORTERS)
+    return _EXPORTERS[protocol]
