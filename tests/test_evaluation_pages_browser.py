@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,8 @@ import pytest
 
 from polyhop.evaluation.pages.page import page
 from polyhop.evaluation.store import read_report
+from tests.kit.browser import CHROMIUM, launched
 from tests.kit.evil import ATTACKS, evil_run, plain_run
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-ARGUMENTS = [
-    *("--headless", "--no-sandbox", "--disable-gpu"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-]
 
 pytestmark = [
     pytest.mark.browser,
@@ -27,11 +21,8 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs: pip install playwright")
-    with playwright.sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+    with launched() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from polyhop.cli.show import trace_tree
+from polyhop.cli.traces import trace_tree
 from polyhop.errors import LMError, SettingError
 from polyhop.lm.base import ScoreRequest
 from polyhop.lm.scripted import ScriptedLM

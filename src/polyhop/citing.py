@@ -1,13 +1,30 @@
-"""What stands behind an answer: its citations, and how sure it is."""
+"""What stands behind an answer: its citations, the references they come to, and how sure it is."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from polyhop.lm.base import Completion
-from polyhop.text import find_folded, normalise
-from polyhop.types import Answer, Citation
+from polyhop.prompts.tasks.searchain import unmarked
+from polyhop.text import find_folded, normalise, printable
+from polyhop.types import Answer, Citation, Passage
+
+_MARKDOWN = re.compile(r"[\\`*_\[\]<>!|]")
+
+
+class Reference(NamedTuple):
+    """A passage behind an answer: the numbers it is cited by, and the places (start, end) of its text that are used."""
+
+    markers: tuple[int, ...]
+    passage: Passage
+    spans: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def marks(self) -> str:
+        """Its numbers as they stand in a text: [1][3]."""
+        return "".join(f"[{marker}]" for marker in self.markers)
 
 
 def cite(answer: Answer) -> tuple[Citation, ...]:
@@ -20,6 +37,68 @@ def cite(answer: Answer) -> tuple[Citation, ...]:
         start, end = find_folded(answer.text, passage.text) or (None, None)
         citations.append(Citation(marker, passage.id, start, end))
     return tuple(citations)
+
+
+def references(answer: Answer) -> list[Reference]:
+    """The passages that an answer cites, each once with all its numbers, in the order of their first ones."""
+    evidence = (passage for piece in answer.evidence for passage in piece.passages)
+    known = {passage.id: passage for passage in (*answer.passages, *evidence)}
+    cited: dict[str, list[Citation]] = {}
+    for citation in sorted(answer.citations, key=lambda citation: citation.marker):
+        if citation.passage_id in known:
+            cited.setdefault(citation.passage_id, []).append(citation)
+    return [
+        Reference(
+            tuple(dict.fromkeys(each.marker for each in citations)),
+            known[name],
+            tuple(dict.fromkeys((c.start, c.end) for c in citations if c.start is not None and c.end is not None)),
+        )
+        for name, citations in cited.items()
+    ]
+
+
+def marked(answer: Answer) -> str:
+    """The answer with the marks of its citations: those that the method wrote, with the reasoning they stand in; else,
+    after the answer, those of the passages that carry it word for word."""
+    if not answer.content:
+        carrying = "".join(f"[{citation.marker}]" for citation in answer.citations if citation.start is not None)
+        return f"{answer.text} {carrying}".strip() if answer.text else ""
+    return answer.content if is_whole(answer) else f"{answer.text}\n\n{answer.content}".strip()
+
+
+def is_whole(answer: Answer) -> bool:
+    """Whether the content is the answer itself, a long one, not the reasoning of a short one.
+
+    >>> is_whole(Answer("It is by Ann Lee.", content="It is by Ann Lee [1]."))
+    True
+    >>> is_whole(Answer("Ann Lee", content="It is by Ann Lee [1]."))
+    False
+    """
+    return normalise(unmarked(answer.content)) == normalise(answer.text)
+
+
+def with_references(answer: Answer) -> str:
+    """The answer as ``marked``, and under it a Markdown list of its references: numbers, title and place of each. The
+    titles are of the corpus: what Markdown would take for a link, an image or HTML is escaped.
+
+    >>> found = Passage("p1", "Mill [film]", "Mill is by Ann Lee.")
+    >>> print(with_references(Answer("Ann Lee", passages=(found,), citations=(Citation(1, "p1", 11, 18),))))
+    Ann Lee [1]
+    <BLANKLINE>
+    - [1] Mill \\[film\\]
+    """
+    lines = (f"- {each.marks} {_MARKDOWN.sub(_escape, titled(each.passage))}" for each in references(answer))
+    return "\n\n".join(filter(None, (marked(answer), "\n".join(lines))))
+
+
+def titled(passage: Passage) -> str:
+    """A passage's title and where it stands in its document, on one line of printable text."""
+    where = place_of(passage.metadata)
+    return printable(f"{passage.title} ({where})" if where else passage.title) or printable(passage.id)
+
+
+def _escape(character: re.Match[str]) -> str:
+    return "\\" + character[0]
 
 
 def place_of(metadata: Mapping[str, Any]) -> str:

@@ -193,6 +193,16 @@ def estimate_tokens(text: str) -> int:
     return -(-len(text) // 4)
 
 
+def printable(text: str) -> str:
+    """One line of printable text: no line ends, no controls, which a terminal would obey, no marks that turn the
+    direction of writing.
+
+    >>> printable("a\\x1b]0;b\\x07\\n\\u202ec")
+    'a]0;b c'
+    """
+    return " ".join("".join(c for c in text if c.isprintable() or c.isspace()).split())
+
+
 def find_folded(needle: str, text: str) -> tuple[int, int] | None:
     """Where ``needle`` stands in ``text`` as whole words, ignoring case; None where it does not. Chinese, Japanese and
     Korean characters are words of their own.

@@ -169,23 +169,40 @@ class Trace:
         """The longest chain of language model calls each of which had to wait for the one before."""
         if any(call.depth is not None for call in self.calls):
             return max(call.depth or 0 for call in self.calls)
-        return int(self._longest(lambda step: 1.0 if isinstance(step, CALLS) else 0.0))
+        calls = self._longest(lambda step: 1.0 if isinstance(step, CALLS) else 0.0)
+        return sum(isinstance(step, CALLS) for step in calls)
+
+    @property
+    def critical_path(self) -> tuple[Step, ...]:
+        """The slowest chain of dependent steps, in order: no schedule could have been faster."""
+        holding = {step.parent for step in self.steps}  # their seconds are those of the steps under them
+        own = {step.id: 0.0 if isinstance(step, Branch) or step.id in holding else step.seconds for step in self.steps}
+        return tuple(step for step in self._longest(lambda step: own[step.id]) if own[step.id])
 
     @property
     def critical_seconds(self) -> float:
-        """Seconds along the slowest chain of dependent steps: no schedule could have been faster."""
-        holding = {step.parent for step in self.steps}  # their seconds are those of the steps under them
-        return self._longest(lambda step: 0.0 if isinstance(step, Branch) or step.id in holding else step.seconds)
+        """Seconds along the critical path."""
+        return sum((step.seconds for step in self.critical_path), start=0.0)
 
     def children(self, parent: int | None = None) -> list[Step]:
         """The steps directly under ``parent`` (None: at the root)."""
         return [step for step in self.steps if step.parent == parent]
 
-    def _longest(self, weigh: Callable[[Step], float]) -> float:
-        length: dict[int, float] = {}
+    def _longest(self, weigh: Callable[[Step], float]) -> list[Step]:
+        """The heaviest chain of steps each of which came after the one before."""
+        by_id = {step.id: step for step in self.steps}
+        weight: dict[int, float] = {}
+        before: dict[int, int | None] = {}
         for step in self.steps:
-            length[step.id] = weigh(step) + max((length[before] for before in step.after), default=0.0)
-        return max(length.values(), default=0.0)
+            heaviest = max(step.after, key=weight.__getitem__, default=None)
+            before[step.id] = heaviest
+            weight[step.id] = weigh(step) + (0.0 if heaviest is None else weight[heaviest])
+        chain: list[Step] = []
+        at = max(weight, key=weight.__getitem__, default=None)
+        while at is not None:
+            chain.append(by_id[at])
+            at = before[at]
+        return chain[::-1]
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values; every passage is written once, under ``passages``, and named by id elsewhere."""

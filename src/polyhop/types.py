@@ -29,6 +29,10 @@ NonNegative: TypeAlias = Annotated[int, Ge(0)]
 """A setting that counts, or is 0 for none."""
 
 
+FileName: TypeAlias = Annotated[str, "names a file"]
+"""A setting that names a file of the user's own: a server takes none from its clients."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Passage:
     """One passage of a corpus; equal and hashed by ``id``.
@@ -112,6 +116,8 @@ class Answer:
 
     ``passages`` are ranked, best first, distinct. ``supported``: retrieved evidence backs the answer. ``confidence``, 0
     to 1: the model's own probability of the answer's words, else the share of evidence that came to it, else None.
+    ``content``: the reasoning of a short answer, or the whole of a long one, with the marks [1] of its ``citations``;
+    of a method that writes one.
     ``abstained``: the answer was withheld because it fell short of ``abstain_below``; the trace has it.
     """
 
@@ -123,6 +129,7 @@ class Answer:
     abstained: bool = False
     statistics: Mapping[str, float] = field(default_factory=dict)
     citations: tuple[Citation, ...] = ()
+    content: str = ""
     trace: Trace = field(default=None, repr=False)  # type: ignore[assignment]  # the engine always fills it
     usage: Usage = field(default=None, repr=False)  # type: ignore[assignment]
 
@@ -130,6 +137,7 @@ class Answer:
         """Everything as JSON-ready values, the trace included."""
         return {
             "answer": self.text,
+            "content": self.content,
             "confidence": self.confidence,
             "supported": self.supported,
             "abstained": self.abstained,

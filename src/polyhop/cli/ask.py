@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast, get_args
 
 from polyhop.cli import show as draw
+from polyhop.cli.answers import print_answer
+from polyhop.cli.live import can_show, shown_live
 from polyhop.data.corpora import Corpus
-from polyhop.errors import UsageError
+from polyhop.errors import UnknownName, UsageError
 from polyhop.pipeline import Pipeline
+from polyhop.telemetry import start, traced
+from polyhop.types import Answer, Kind, Question
+
+KINDS = get_args(Kind)
 
 POCKET_IS = (
     "pocket answers by classical text statistics, not by a language model; "
@@ -18,20 +25,42 @@ POCKET_IS = (
 
 
 def run_ask(
-    question: str, corpus: Corpus | None, method: str, arguments: Mapping[str, Any], show: str | None, as_json: bool
+    question: str,
+    corpus: Corpus | None,
+    method: str,
+    arguments: Mapping[str, Any],
+    kind: str,
+    show: str | None,
+    quiet: bool,
+    as_json: bool,
+    *,
+    telemetry: bool = False,
 ) -> None:
-    """Answer one question and print it."""
+    """Answer one question and print it; on a terminal its steps are shown as they happen, unless ``quiet``."""
     if show not in (None, "trace"):
         raise UsageError(f"--show {show}: must be 'trace'")
-    with Pipeline(corpus, method, **arguments) as pipeline:
-        say_skipped(corpus)
-        answer = pipeline.ask(question)
+    if kind not in KINDS:
+        raise UnknownName("kind of question", kind, KINDS)
+    live = can_show() and not quiet
+    asked = Question("", question, kind=cast("Kind", kind))
+    answer = asyncio.run(_answered(asked, corpus, method, arguments, live, telemetry))
     if arguments["lm"] == "pocket":
         say(POCKET_IS)
     if as_json:
         draw.print_json(answer.to_dict())
     else:
-        draw.print_answer(answer, show_trace=show == "trace", to=draw.console())
+        print_answer(answer, show_trace=show == "trace", to=draw.console())
+
+
+async def _answered(
+    question: Question, corpus: Corpus | None, method: str, arguments: Mapping[str, Any], live: bool, telemetry: bool
+) -> Answer:
+    async with Pipeline(corpus, method, **arguments) as pipeline:
+        if telemetry:
+            start()
+            traced(pipeline, corpus=corpus.name if corpus else None)
+        say_skipped(corpus)
+        return await (shown_live(pipeline.stream(question)) if live else pipeline.aask(question))
 
 
 def say_skipped(corpus: Corpus | None) -> None:

@@ -89,10 +89,11 @@ def run_search(
     to = draw.console()
     for rank, passage in enumerate(found, 1):
         where = place_of(passage.metadata) or passage.id
-        to.print(Text.assemble((f"{rank}. {draw.clean(passage.title)}", "bold"), (f"  {draw.clean(where)}", "dim")))
-        to.print(Text("   " + draw.clean(passage.text, 300)))
+        head = Text.assemble((f"{rank}. {draw.clean(passage.title)}", "bold"), (f"  {draw.clean(where)}", "dim"))
+        below = [Text(draw.clean(passage.text, 300))]
         if linked[passage.id]:
-            to.print(Text("   → " + ", ".join(draw.clean(p.title) for p in linked[passage.id]), style="blue"))
+            below.append(Text("→ " + ", ".join(draw.clean(p.title) for p in linked[passage.id]), style="blue"))
+        draw.print_prose(draw.Entry(head, below, indent=3), to)
     if not found:
         say("nothing found")
 

@@ -6,6 +6,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from polyhop.cli import show as draw
+from polyhop.cli.answers import print_answer
 from polyhop.cli.ask import POCKET_IS, say
 from polyhop.cli.progress import Watched
 from polyhop.cli.run import finish
@@ -28,7 +29,7 @@ def run_demo(method: str, lm: str, concurrency: int, as_json: bool) -> None:
             for question in read_questions(DEMO, limit=SHOWN):
                 answer = pipeline.ask(question)
                 to.print(Rule(style="dim"))
-                draw.print_answer(answer, show_trace=True, to=to)
+                print_answer(answer, show_trace=True, to=to)
                 to.print(Text(f"Gold: {question.answers[0]}", style="dim"))
         to.print(Rule(style="dim"))
     with Watched("questions") as progress:

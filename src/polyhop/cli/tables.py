@@ -109,13 +109,13 @@ def frontier(points: Mapping[str, Point], cost: str, metric: str) -> Rows:
 
 def print_comparison(names: tuple[str, str], comparison: Comparison, shown: Iterable[str], to: Console) -> None:
     """Two runs' metrics, their difference with its interval and p, and the questions that flipped."""
-    rows = [["metric", *names, "difference", "95 %", "p", "Holm's p", "better", "worse", "n"]]
+    rows = [["metric", *names, "change", "95 %", "p", "Holm's p", "better, worse", "n"]]
     for name in shown:
         if (d := comparison.metrics.get(name)) is None:
             continue
         values = (f"{100 * d.first:.1f}", f"{100 * d.second:.1f}", f"{100 * (d.second - d.first):+.1f}")
-        sure = (f"{100 * d.low:+.1f} … {100 * d.high:+.1f}", f"{d.p:.4f}", _p(d.corrected))
-        rows.append([label(name), *values, *sure, str(d.better), str(d.worse), str(d.n)])
+        sure = (f"{100 * d.low:+.1f}…{100 * d.high:+.1f}", f"{d.p:.4f}", _p(d.corrected))
+        rows.append([label(name), *values, *sure, f"{d.better}, {d.worse}", str(d.n)])
     print_rows(rows, to, names=1)
     if (misled := comparison.misled) is not None:
         to.print(f"misled: {100 * misled.value:.1f} % of {misled.n} questions right without search are wrong with it")
@@ -128,7 +128,7 @@ def print_together(
     found: Together, labels: Mapping[str, str], reports: Mapping[str, Report], shown: Sequence[str], to: Console
 ) -> None:
     """How far runs agree, and what a vote or a perfect choice among them would score."""
-    to.print(Text(f"\nOn the {found.n} questions that all runs answered:", style="bold"))
+    to.print(Text(f"On the {found.n} questions that all runs answered:", style="bold"))
     rows = [["metric", *reports, "majority", "oracle"]]
     for name in (each for each in shown if each in found.oracle):
         each = [report.metrics.get(name) for report in reports.values()]

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from pydantic import TypeAdapter, ValidationError
 
 from polyhop.errors import SettingError, UnknownName, UsageError
-from polyhop.types import Answer
+from polyhop.types import Answer, FileName
 
 BUILT_IN = (
     "polyhop.methods.tor",
@@ -71,6 +71,11 @@ class Setting:
     name: str
     type: Any
     default: Any
+
+    @property
+    def names_file(self) -> bool:
+        """Whether its value is a file's name (``types.FileName``)."""
+        return bool(self.type == FileName)
 
     def parse(self, value: Any, method: str) -> Any:
         """``value``, typed or as text from a command line (``"5,3,3"``), as this setting takes it."""

@@ -211,6 +211,7 @@ async def search_in_the_chain(
         evidence=(Evidence(passages),) if passages else (),
         supported=bool(supported) and all(supported.values()),
         citations=content.citations(),
+        content=content.text,
         statistics={
             "rounds": len(chains),
             "steps": len({_key(node["query"]) for chain in chains for node in chain}),  # Table 4

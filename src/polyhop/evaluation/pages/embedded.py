@@ -96,6 +96,7 @@ def _trace(path: Path) -> dict[str, Any] | None:
             "ranked": [each["id"] for each in told["passages"]],
             "evidence": told["evidence"],
             "citations": told["citations"],
+            "content": told.get("content", ""),
             "passages": {
                 name: {"title": each["title"], "text": each["text"], "place": place_of(each.get("metadata", {}))}
                 for name, each in passages.items()

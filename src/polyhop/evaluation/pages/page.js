@@ -189,11 +189,35 @@ const highlighted = (text, start, end) => [text.slice(0, start), element("mark",
 
 function citations(question, trace) {
   if (!trace.citations.length) return [];
-  const told = trace.citations.map(({ marker, passage_id: name, start, end }) =>
-    passage(question, trace, name, `[${marker}] `, start === null ? null : [start, end]));
+  const cited = new Map();
+  for (const citation of [...trace.citations].sort((a, b) => a.marker - b.marker)) {
+    if (!cited.has(citation.passage_id)) cited.set(citation.passage_id, []);
+    cited.get(citation.passage_id).push(citation);
+  }
+  const at = new Map();
+  const told = [...cited].map(([name, all]) => {
+    const marked = all.find(({ start }) => start !== null);
+    const marks = all.map(({ marker }) => `[${marker}]`).join("");
+    const made = passage(question, trace, name, `${marks} `, marked ? [marked.start, marked.end] : null);
+    for (const { marker } of all) at.set(marker, made);
+    return made;
+  });
   const evidence = trace.evidence.filter((piece) => piece.answer).map((piece) =>
     element("p", { class: "leaf" }, dim(piece.passages.map((name) => (trace.passages[name] || { title: name }).title).join(" → ") + ": "), piece.answer));
-  return [element("h4", {}, "Citations"), ...told, ...(evidence.length ? [element("h4", {}, "Evidence"), ...evidence] : [])];
+  const content = trace.content ? [element("h4", {}, "Content"), element("p", {}, linked(trace.content, at))] : [];
+  return [...content, element("h4", {}, "Citations"), ...told, ...(evidence.length ? [element("h4", {}, "Evidence"), ...evidence] : [])];
+}
+
+// A text with each of its marks, [1] or [1, 3], as buttons that open what they cite.
+function linked(text, at) {
+  return text.split(/(\[\d+(?:[,; ]+\d+)*\])/).map((part, place) => (place % 2 ? part.match(/\d+/g).map((number) => mark(Number(number), at)) : part));
+}
+
+function mark(number, at) {
+  const cited = at.get(number);
+  if (!cited) return `[${number}]`;
+  const open = () => { cited.open = true; cited.querySelector("summary").focus(); cited.scrollIntoView({ block: "nearest" }); };
+  return element("button", { type: "button", class: "mark", "aria-label": `citation ${number}`, onclick: open }, `[${number}]`);
 }
 
 function ranking(question, trace) {

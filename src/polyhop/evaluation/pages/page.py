@@ -57,6 +57,12 @@ def page(
     )
 
 
+def standing_alone(plot: str) -> str:
+    """A plot as an SVG file, with the page's style."""
+    whole = plot.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+    return whole.replace(">", f"><style>{_file('page.css')}</style>", 1)
+
+
 def _names(reports: Mapping[str, Report]) -> list[str]:
     """The shortest of method, folder's name and folder that tells the runs apart."""
     whole = list(reports)

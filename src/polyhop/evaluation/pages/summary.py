@@ -117,9 +117,14 @@ def _cost(reports: Reports, cost: str) -> str:
     if len(reports) < 2 or metric is None:
         return ""
     try:
-        points = frontier(reports, cost, metric)
+        return cost_plot(reports, cost, metric)
     except UsageError:
         return ""
+
+
+def cost_plot(reports: Reports, cost: str, metric: str) -> str:
+    """Runs by what a question cost and what they score, with the frontier. Raises what ``frontier`` does."""
+    points = frontier(reports, cost, metric)
     series = {run: number for number, run in enumerate(reports)}
     dots = [
         Dot(run, p.cost, 100 * p.score.value, 100 * p.score.low, 100 * p.score.high, p.behind is None, series[run])

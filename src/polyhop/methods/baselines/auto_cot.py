@@ -26,7 +26,7 @@ from polyhop.methods.registry import method
 from polyhop.methods.together import together
 from polyhop.prompts.tasks import Response
 from polyhop.text import normalise, sentences
-from polyhop.types import Answer, NonNegative, Positive
+from polyhop.types import Answer, FileName, NonNegative, Positive
 
 if TYPE_CHECKING:
     from polyhop.engine import Run
@@ -46,7 +46,7 @@ async def automatic_chain_of_thought(
     question: str,
     run: Run,
     *,
-    pool: str = "",  # a file of questions; ours where it is not given
+    pool: FileName = "",  # a file of questions; ours where it is not given
     shots: NonNegative = 3,  # clusters, k
     question_tokens: Positive = 60,  # §4.2
     rationale_steps: Positive = 5,  # §4.2

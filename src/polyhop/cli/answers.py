@@ -1,0 +1,68 @@
+"""An answer in the terminal: its text with numbered citations, the passages they stand for, and what it cost."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from polyhop.citing import is_whole, marked, references
+from polyhop.cli.passages import entries
+from polyhop.cli.show import Entry, clean, print_prose
+from polyhop.cli.telling import counted
+from polyhop.cli.traces import critical_line, trace_tree
+from polyhop.prompts.tasks.searchain import marks as marks_in
+from polyhop.types import Answer
+
+_LONGEST = 4000
+"""Characters of a paragraph that are shown."""
+
+
+def print_answer(answer: Answer, *, show_trace: bool, to: Console) -> None:
+    """The answer, its citations, and, if asked for, how it was found."""
+    plain = to.color_system is None
+    if show_trace:
+        numbers = {each.passage.id: each.marks for each in references(answer)}
+        print_prose(trace_tree(answer.trace, numbers, plain=plain), to)
+        to.print(critical_line(answer.trace, answer.usage.seconds))
+        to.print()
+    _print_text(answer, to)
+    if not answer.supported and not answer.abstained:
+        to.print(Text("No retrieved evidence supports this answer.", style="yellow"))
+    for entry in entries(answer, plain=plain):
+        print_prose(entry, to)
+    to.print(_cost(answer))
+
+
+def _print_text(answer: Answer, to: Console) -> None:
+    sure = (f"  (confidence {_share(answer.confidence)})", "dim")
+    if answer.abstained:
+        to.print(Text(f"No answer: its confidence, {_share(answer.confidence)}, is too low.", style="bold yellow"))
+        return
+    head = Text("Answer:", style="bold")
+    if not (answer.content and is_whole(answer)):
+        told = answer.text if answer.content else marked(answer)
+        head = Text.assemble(head, " ", _with_marks(told or "(none)", "bold green"))
+    print_prose(Entry(head.append_text(Text.assemble(sure))), to)
+    for paragraph in filter(None, map(str.strip, answer.content.split("\n"))):
+        print_prose(_with_marks(paragraph), to)
+
+
+def _with_marks(text: str, style: str = "") -> Text:
+    """A text whose marks, [1], stand out."""
+    shown = Text(clean(text, _LONGEST), style=style)
+    for start, end, _ in marks_in(shown.plain):
+        shown.stylize("bold cyan", start, end)
+    return shown
+
+
+def _cost(answer: Answer) -> Text:
+    usage = answer.usage
+    return Text(
+        f"{counted('model calls', usage.calls)} ({usage.layers} in a row), {counted('searches', usage.searches)}, "
+        f"{usage.prompt_tokens + usage.completion_tokens:,} tokens, {usage.seconds:.2f} s",
+        style="dim",
+    )
+
+
+def _share(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.2f}"

@@ -1,0 +1,156 @@
+"""A question while it is being answered: a small tree of its steps on a terminal's stderr, gone when the answer is
+there."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from itertools import groupby
+from typing import NamedTuple
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+
+from polyhop.cli.telling import counted
+from polyhop.cli.traces import FOLDED, Look, seconds, tokens_of, told, told_together
+from polyhop.trace import CALLS, Branch, Searched, Step
+from polyhop.types import Answer
+from polyhop.watching import watching
+
+QUIET = 0.3
+"""Seconds in which a question may be answered without anything being shown."""
+_MOST_LINES = 14
+_ROWS_LEFT = 4
+"""Rows of the terminal that are left to what stands above."""
+
+
+def can_show() -> bool:
+    """Whether stderr is a terminal that lines can be redrawn in."""
+    return sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+
+
+async def shown_live(steps: AsyncGenerator[Step | Answer, None]) -> Answer:
+    """The answer of a ``Pipeline.stream``, its steps shown as they happen."""
+    tree = Steps()
+    async with aclosing(steps):
+        with _drawn(tree):
+            async for told in steps:
+                if isinstance(told, Answer):
+                    return told
+                tree.add(told)
+    raise AssertionError("a stream ends with its answer")
+
+
+@contextmanager
+def _drawn(tree: Steps) -> Iterator[None]:
+    to = Console(stderr=True, highlight=False)
+    live = Live(tree, console=to, refresh_per_second=10, transient=True, redirect_stdout=False)
+    with live, watching(tree.working):
+        yield
+
+
+class Steps:
+    """The steps told so far, as the last lines of their tree, a branch that has ended as one line; and their cost."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+        self._spinner = Spinner("dots")
+        self._lock = threading.Lock()  # steps come from the loop, drawing is a thread's
+        self._steps: dict[int, Step] = {}
+        self._under: dict[int | None, list[int]] = {}
+        self._open: set[int] = set()
+        self.work = ""
+
+    def add(self, step: Step) -> None:
+        """Take in a step as ``Pipeline.stream`` tells it: a branch comes twice."""
+        with self._lock:
+            if step.id not in self._steps:
+                self._under.setdefault(step.parent, []).append(step.id)
+                if isinstance(step, Branch):
+                    self._open.add(step.id)
+            else:
+                self._open.discard(step.id)
+            self._steps[step.id] = step
+
+    @contextmanager
+    def working(self, noun: str, before: int) -> Iterator[_Work]:
+        """Long work within a step, as ``watching`` tells of it."""
+        yield _Work(self, noun)
+        self.work = ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        passed = time.monotonic() - self._begun
+        if passed < QUIET:
+            return
+        with self._lock:
+            steps = list(self._steps.values())
+            rows = list(self._rows(None, 0))
+            for parent in self._under.keys() - {None, *self._steps}:  # a search that is told of when it has ended
+                rows += self._rows(parent, 1)
+        yield from _last(rows, max(1, min(_MOST_LINES, console.height - _ROWS_LEFT)))
+        self._spinner.update(text=self._status(steps, passed))
+        yield self._spinner
+
+    def _rows(self, parent: int | None, depth: int) -> Iterator[_Row]:
+        children = [self._steps[name] for name in self._under.get(parent, ())]
+        for kind, steps in groupby(children, key=lambda step: step.kind):
+            alike = list(steps)
+            if kind in FOLDED:
+                yield _Row(depth, alike)
+                continue
+            for step in alike:
+                yield _Row(depth, [step], step.id in self._open)
+                if step.id in self._open:
+                    yield from self._rows(step.id, depth + 1)
+
+    def _status(self, steps: Sequence[Step], passed: float) -> Text:
+        calls = [step for step in steps if isinstance(step, CALLS)]
+        searches = sum(isinstance(step, Searched) for step in steps)
+        counts = [counted("calls", len(calls)), counted("searches", searches)]
+        parts = [seconds(passed), *counts, f"{sum(map(tokens_of, calls)):,} tokens", self.work]
+        return Text(" · ".join(filter(None, parts)), style="dim")
+
+
+class _Row(NamedTuple):
+    """A line of the tree: a step, or several that are shown as one."""
+
+    depth: int
+    steps: Sequence[Step]
+    is_open: bool = False
+
+    def drawn(self) -> Text:
+        """On one line, which ends where the terminal does."""
+        first, *others = self.steps
+        line, below = (told_together(self.steps), ()) if others else told(first, Look())
+        shown = Text.assemble("  " * self.depth, line, *(f"  {text.plain}" for text in below[:1]))
+        shown.no_wrap, shown.overflow = True, "ellipsis"
+        return shown
+
+
+def _last(rows: Sequence[_Row], most: int) -> Iterator[Text]:
+    """The last rows, and those that hold them."""
+    dropped: set[int] = set()
+    if len(rows) > most:
+        ended = [place for place, row in enumerate(rows) if not row.is_open]
+        dropped = set(ended[: len(rows) - most + 1])
+    if dropped:
+        yield Text(f"… {counted('steps', len(dropped))} before", style="dim")
+    for row in [row for place, row in enumerate(rows) if place not in dropped][-most:]:
+        yield row.drawn()
+
+
+class _Work:
+    """What ``Steps`` shows of work within a step."""
+
+    def __init__(self, steps: Steps, noun: str) -> None:
+        self._steps, self._noun = steps, noun
+
+    def update(self, done: int, total: int | None = None) -> None:
+        """So much is done."""
+        self._steps.work = f"{done:,} {self._noun}" if total is None else f"{done:,}/{total:,} {self._noun}"

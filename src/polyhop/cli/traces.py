@@ -1,0 +1,147 @@
+"""A question's reasoning as a tree: branches with their verdicts, what each call came to, what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from rich.text import Text
+from rich.tree import Tree
+
+from polyhop.cli.show import Entry, clean
+from polyhop.cli.telling import Known, Told, best_spans, counted, told_ask, told_note, told_reading, told_search
+from polyhop.trace import CALLS, Ask, Branch, Note, Readout, Score, Searched, Step, Trace, passages_in
+
+GOOD, ON, BAD, END = ("✓", "bold green"), ("↓", "cyan"), ("✗", "red"), ("■", "yellow")
+VERDICTS: Mapping[str, tuple[str, str]] = {
+    **dict.fromkeys(("accept", "pass", "sufficient", "bound", "kept", "sure", "stands"), GOOD),
+    **dict.fromkeys(
+        ("search", "plan", "complete", "verify", "go on", "searched", "observed", "inserted", "edited"), ON
+    ),
+    **dict.fromkeys(("reject", "dropped", "nothing found", "no thought", "no plan"), BAD),
+    **dict.fromkeys(("stop", "limit", "end"), END),
+}
+"""How a branch ended: its sign, and the style of sign and word."""
+
+FOLDED = frozenset({Score.kind, Readout.kind})
+"""Steps of which a method may take a hundred in a row."""
+_UNNAMED = "passage"
+"""The branches that are known by their label alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How steps are shown. ``marks``: by passage id, the numbers it is cited by, as "[1]"; ``known``: passages by id;
+    ``plain``: there is no colour to mark with; ``unended``: what a branch without a verdict is said to be."""
+
+    marks: Mapping[str, str] = field(default_factory=dict)
+    known: Known = field(default_factory=dict)
+    plain: bool = True
+    unended: str = ""
+
+
+def trace_tree(trace: Trace, marks: Mapping[str, str] | None = None, *, plain: bool = True) -> Tree:
+    """The whole trace as a tree; ``marks`` and ``plain`` as in ``Look``."""
+    known = {passage.id: passage for passage in passages_in(trace.steps)}
+    look = Look(marks or {}, known, plain, unended="cut short" if trace.budget else "")
+    root = Tree(Text(clean(trace.question), style="bold"), guide_style="dim")
+    _grow(root, trace, None, look, _parted(trace))
+    if trace.budget:
+        root.add(Text(f"■ budget spent: {trace.budget}", style="yellow"))
+    return root
+
+
+def _grow(tree: Tree, trace: Trace, parent: int | None, look: Look, critical: frozenset[int]) -> None:
+    for kind, steps in groupby(trace.children(parent), key=lambda step: step.kind):
+        alike = list(steps)
+        if kind in FOLDED and len(alike) > 1 and not any(trace.children(step.id) for step in alike):
+            tree.add(Entry(told_together(alike), (), _cost(alike, critical)))
+            continue
+        for step in alike:
+            line, below = told(step, look)
+            _grow(tree.add(Entry(line, below, _cost([step], critical))), trace, step.id, look, critical)
+
+
+def critical_line(trace: Trace, whole: float) -> Text:
+    """How long the steps took that had to wait for each other, of ``whole`` seconds."""
+    marked = " (•)" if _parted(trace) else ""
+    return Text(f"critical path{marked}: {seconds(trace.critical_seconds)} of {seconds(whole)}", style="dim")
+
+
+def _parted(trace: Trace) -> frozenset[int]:
+    """The steps on the critical path; none where every call is on it."""
+    critical = frozenset(step.id for step in trace.critical_path)
+    calls = {step.id for step in trace.steps if isinstance(step, CALLS) and step.seconds}
+    return critical if calls - critical else frozenset()
+
+
+def told(step: Step, look: Look) -> Told:
+    """A step's line, its name or sign first, and the lines under it."""
+    match step:
+        case Branch():
+            return Told(_branch(step, look))
+        case Searched():
+            return _named("search", "blue", told_search(step, look.marks))
+        case Readout():
+            return _named("read", "blue", told_reading(step, look.known, look.plain))
+        case Ask():
+            return _named(step.task, "magenta", told_ask(step))
+        case Note():
+            return _named(step.name, "yellow", told_note(step, look.known))
+        case Score():
+            return _named("score", "magenta", Told(Text(f"{step.task}, {counted('texts', len(step.targets))}")))
+        case _:
+            return Told(Text(step.kind))
+
+
+def _named(name: str, style: str, told: Told) -> Told:
+    return told._replace(head=Text.assemble((f"{clean(name)}  ", style), told.head))
+
+
+def _branch(step: Branch, look: Look) -> Text:
+    verdict = step.verdict or look.unended
+    sign, style = VERDICTS.get(verdict, ("▸", "magenta"))
+    name = "" if step.name == _UNNAMED else f"{clean(step.name)}  "
+    marks = "".join(look.marks.get(passage.id, "") for passage in step.passages)
+    line = Text.assemble((f"{sign} ", style), (name, "dim"), (f"{marks} " if marks else "", "bold"))
+    return line.append(clean(step.label), "bold").append(f"  {clean(verdict)}" if verdict else "", style)
+
+
+def told_together(alike: Sequence[Step]) -> Text:
+    """Many scores or readings as one line."""
+    kind = alike[0].kind
+    told = best_spans([step for step in alike if isinstance(step, Readout)])
+    if scores := [step for step in alike if isinstance(step, Score)]:
+        told = Text(", ".join(dict.fromkeys(step.task for step in scores)), style="dim")
+    return Text.assemble((f"{kind} × {len(alike)}  ", "magenta" if scores else "blue"), told)
+
+
+def _cost(steps: Sequence[Step], critical: frozenset[int]) -> Text:
+    """Tokens and time; a dot where the steps are on the critical path."""
+    if not any(isinstance(step, (*CALLS, Searched, Readout)) for step in steps):
+        return Text()
+    tokens = sum(tokens_of(step) for step in steps)
+    told = f"{tokens:,} tok" if tokens else ""
+    time = "cached" if all(isinstance(step, Ask) and step.cached for step in steps) else seconds(_time(steps))
+    return Text(f"{told} {time:>7}{' •' if any(step.id in critical for step in steps) else ''}".strip(), style="dim")
+
+
+def tokens_of(step: Step) -> int:
+    """Tokens of a language model call, prompt and reply."""
+    if isinstance(step, Ask):
+        return step.prompt_tokens + step.completion_tokens
+    return step.prompt_tokens if isinstance(step, Score) else 0
+
+
+def _time(steps: Sequence[Step]) -> float:
+    """Seconds from the first's start to the last's end."""
+    return max(step.started + step.seconds for step in steps) - min(step.started for step in steps)
+
+
+def seconds(time: float) -> str:
+    """
+    >>> seconds(0.0421), seconds(3.21)
+    ('42 ms', '3.2 s')
+    """
+    return f"{1000 * time:.0f} ms" if time < 1 else f"{time:,.1f} s"
