@@ -90,9 +90,9 @@ class Pipeline:
         needs = frozenset(self.method.needs(self.settings))
         self.index, opened = _open_retriever(corpus, retriever or self.method.retriever, self.method.name, needs)
         self.reranker = open_reranker(rerank) if isinstance(rerank, str) else rerank
-        self._cache: CompletionCache | None = None
+        models, self._cache = open_models(lm, cache, lm_options or {})
         self.engine = Engine(
-            models=Models(self._open_models(lm, cache, lm_options or {})),
+            models=Models(models),
             prompts=prompts if isinstance(prompts, PromptBook) else PromptBook(prompts),
             retriever=Reranked(opened, self.reranker) if opened and self.reranker else opened,
             reader=open_reader(reader) if isinstance(reader, str) else reader,
@@ -115,26 +115,11 @@ class Pipeline:
         self.abstain_below = abstain_below
         self._thread: LoopThread | None = None
 
-    async def aask(self, question: str | Question, *, kind: Kind = "qa") -> Answer:
-        """Answer one question. Raises ``LMError`` when the model cannot be reached."""
-        return await self._answer(question, kind, None)
-
-    async def stream(self, question: str | Question, *, kind: Kind = "qa") -> AsyncGenerator[Step | Answer, None]:
-        """The steps as they happen, then the answer. A branch comes twice: as it begins, without a verdict, and as it
-        ends. Steps are numbered as they are begun, so a ``parent`` is always known; what a search or reading asks comes
-        before it. Leaving the loop ends the work."""
-        steps: asyncio.Queue[Step | None] = asyncio.Queue()
-        work = asyncio.get_running_loop().create_task(self._answer(question, kind, steps.put_nowait))
-        work.add_done_callback(lambda _: steps.put_nowait(None))
-        try:
-            while (step := await steps.get()) is not None:
-                yield step
-            yield work.result()
-        finally:
-            work.cancel()
-            await asyncio.gather(work, return_exceptions=True)
-
-    async def _answer(self, question: str | Question, kind: Kind, listen: Callable[[Step], object] | None) -> Answer:
+    async def aask(
+        self, question: str | Question, *, kind: Kind = "qa", listen: Callable[[Step], object] | None = None
+    ) -> Answer:
+        """Answer one question; ``listen`` is called with each step as ``stream`` gives them. Raises ``LMError`` when
+        the model cannot be reached."""
         text, kind = (question.text, question.kind) if isinstance(question, Question) else (question, kind)
         if not isinstance(text, str):
             raise UsageError(f"a question is a text or a polyhop.Question, not a {type(text).__name__}")
@@ -143,7 +128,22 @@ class Pipeline:
         found = await self.engine.answer(self.method.function, self.method.name, text, kind, self.settings, listen)
         if self.abstain_below is None or (found.confidence or 0.0) >= self.abstain_below:
             return found
-        return replace(found, text="", abstained=True, citations=())
+        return replace(found, text="", content="", abstained=True, citations=())
+
+    async def stream(self, question: str | Question, *, kind: Kind = "qa") -> AsyncGenerator[Step | Answer, None]:
+        """The steps as they happen, then the answer. A branch comes twice: as it begins, without a verdict, and as it
+        ends. Steps are numbered as they are begun, so a ``parent`` is always known; what a search or reading asks comes
+        before it. Leaving the loop ends the work."""
+        steps: asyncio.Queue[Step | None] = asyncio.Queue()
+        work = asyncio.get_running_loop().create_task(self.aask(question, kind=kind, listen=steps.put_nowait))
+        work.add_done_callback(lambda _: steps.put_nowait(None))
+        try:
+            while (step := await steps.get()) is not None:
+                yield step
+            yield work.result()
+        finally:
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
 
     def ask(self, question: str | Question, *, kind: Kind = "qa") -> Answer:
         """``aask`` from ordinary code, inside a running event loop (a notebook) too."""
@@ -190,26 +190,6 @@ class Pipeline:
         if self._thread is not None:
             self._thread.stop()
 
-    def _open_models(
-        self, lm: LM, cache: bool | str | Path | None, options: Mapping[str, Any]
-    ) -> dict[str, LanguageModel]:
-        named = lm if isinstance(lm, Mapping) else {"default": lm}
-        if options and all(not isinstance(m, str) or m.partition(":")[0] in LOCAL for m in named.values()):
-            raise UsageError(f"{', '.join(options)}: for a model behind a server only, such as openai:MODEL")
-        return {name: self._open_model(model, cache, options) for name, model in named.items()}
-
-    def _open_model(
-        self, lm: str | LanguageModel, cache: bool | str | Path | None, options: Mapping[str, Any]
-    ) -> LanguageModel:
-        served = isinstance(lm, str) and lm.partition(":")[0] not in LOCAL
-        model = open_lm(lm, **options) if served else open_lm(lm)
-        if not (served if cache is None else cache):
-            return model
-        if self._cache is None:
-            path = cache if isinstance(cache, (str, Path)) else cache_folder() / "lm.sqlite"
-            self._cache = CompletionCache(Path(path))
-        return CachedLM(model, self._cache)
-
 
 def ask(
     question: str, *, corpus: Source | None = None, method: str = "tor", lm: LM = "pocket", **options: Any
@@ -217,6 +197,25 @@ def ask(
     """Answer one question: one use of a ``Pipeline``, with the same arguments."""
     with Pipeline(corpus, method, lm, **options) as pipeline:
         return pipeline.ask(question)
+
+
+def open_models(
+    lm: LM, cache: bool | str | Path | None, options: Mapping[str, Any]
+) -> tuple[dict[str, LanguageModel], CompletionCache | None]:
+    """The models of ``lm`` by role or task, opened, and the cache of their replies where one is on; the arguments are
+    ``Pipeline``'s."""
+    named = lm if isinstance(lm, Mapping) else {"default": lm}
+    if options and all(not isinstance(m, str) or m.partition(":")[0] in LOCAL for m in named.values()):
+        raise UsageError(f"{', '.join(options)}: for a model behind a server only, such as openai:MODEL")
+    opened: dict[str, LanguageModel] = {}
+    kept: CompletionCache | None = None
+    for name, given in named.items():
+        served = isinstance(given, str) and given.partition(":")[0] not in LOCAL
+        opened[name] = open_lm(given, **options) if served else open_lm(given)
+        if served if cache is None else cache:
+            kept = kept or CompletionCache(cache if isinstance(cache, (str, Path)) else cache_folder() / "lm.sqlite")
+            opened[name] = CachedLM(opened[name], kept)
+    return opened, kept
 
 
 def _open_retriever(

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from polyhop.cli import options as opt
-from polyhop.cli.verbs import about, asking, corpora, data, results, tune
+from polyhop.cli.verbs import about, asking, corpora, data, results, serving, tune
 
 app = typer.Typer(
     name="polyhop",
@@ -19,7 +19,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"auto_envvar_prefix": "POLYHOP", "help_option_names": ["-h", "--help"]},
 )
-for room in (asking, results, corpora, data, tune, about):
+for room in (asking, results, corpora, data, serving, tune, about):
     app.add_typer(room.app)
 
 

@@ -89,6 +89,9 @@ Price = Annotated[
     option("--price", help="PROMPT:COMPLETION a million tokens, as 0.15:0.6, or a JSON or TOML table by model."),
 ]
 Abstain = Annotated[float | None, option(help="Withhold answers less confident than this, 0 to 1.")]
+Telemetry = Annotated[
+    bool, option("--telemetry", help="Tell OpenTelemetry of every question, as the OTEL_ variables say.")
+]
 Seed = Annotated[int | None, option(help="Passed to models that take a seed.")]
 MaxConcurrency = Annotated[int | None, option(help="Most model calls at once.")]
 Limit = Annotated[int | None, option(min=1, help="Only the first so many questions.")]

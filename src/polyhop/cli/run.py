@@ -24,6 +24,7 @@ from polyhop.evaluation.runner import evaluate
 from polyhop.evaluation.setups import settings_under
 from polyhop.evaluation.several import Several, evaluate_several, named
 from polyhop.prices import Prices
+from polyhop.telemetry import start
 
 
 def run_run(
@@ -43,6 +44,8 @@ def run_run(
 ) -> None:
     """Run a method or several over a dataset, show progress, print the table; exit 1 if a question failed."""
     names = named(method)
+    if arguments.get("telemetry"):
+        start()
     common = {
         **arguments,
         "out": out,

@@ -38,7 +38,11 @@ def ask(
     reader: opt.Reader = "pocket",
     settings: opt.Settings = None,
     set_from: opt.SetFrom = None,
+    kind: Annotated[
+        str, opt.option(help="What is asked for: qa, boolean (yes or no), slot, fact (a claim to check) or long.")
+    ] = "qa",
     show: Annotated[str | None, opt.option(help="'trace' draws how the answer was found.")] = None,
+    quiet: Annotated[bool, opt.option("--quiet", help="Show no steps while it works.")] = False,
     skip_bad: opt.SkipBad = False,
     prompts: opt.Prompts = None,
     rendering: opt.Rendering = "text",
@@ -54,6 +58,7 @@ def ask(
     requests_per_minute: opt.Rpm = None,
     tokens_per_minute: opt.Tpm = None,
     timeout: opt.Timeout = None,
+    telemetry: opt.Telemetry = False,
     as_json: opt.Json = False,
 ) -> None:
     """Answer one question over a corpus, with citations."""
@@ -61,7 +66,7 @@ def ask(
 
     arguments = opt.pipeline_arguments(locals())
     opened = opt.corpus_of(corpus, language, skip_bad) if corpus else None
-    run_ask(question, opened, method, arguments, show, as_json)
+    run_ask(question, opened, method, arguments, kind, show, quiet, as_json, telemetry=telemetry)
 
 
 @app.command()
@@ -103,6 +108,7 @@ def run(
     requests_per_minute: opt.Rpm = None,
     tokens_per_minute: opt.Tpm = None,
     timeout: opt.Timeout = None,
+    telemetry: opt.Telemetry = False,
     as_json: opt.Json = False,
 ) -> None:
     """Run a method, or several, over a dataset and measure it."""
@@ -111,7 +117,19 @@ def run(
     arguments = opt.pipeline_arguments(locals())
     opened = opt.corpus_of(corpus, language, skip_bad) if corpus else None
     run_run(
-        dataset, opened, method, arguments, out, limit, concurrency, skip_bad, metrics, form, repeat, setup, as_json
+        dataset,
+        opened,
+        method,
+        {**arguments, "telemetry": telemetry},
+        out,
+        limit,
+        concurrency,
+        skip_bad,
+        metrics,
+        form,
+        repeat,
+        setup,
+        as_json,
     )
 
 

@@ -1,0 +1,364 @@
+"""What the server adds to the engine, and whether it holds under many clients, slow ones and open streams.
+
+    python -m benchmarks.server --check
+    python -m benchmarks.server --seconds 5
+
+The server is a process of its own on loopback, over the demo's corpus, with a scripted model of 100 ms a call:
+
+- *overhead*: one question after another with a model of no latency, over HTTP and by the engine alone; medians. The
+  first step is that of a stream.
+- *load*: 64 clients for 60 seconds, each asking anew as soon as it is answered. Memory is the server's after a third of
+  the time and at the end; by then as many traces are held as will be.
+- *slow readers*: for a quarter of the time the same again, beside 8 clients that take 64 bytes of a stream a second.
+- *open streams*: 1,000 streams of questions under way, and searches one after another beside them; then all clients
+  leave, and their work must end.
+
+``--check`` exits with 1 when a bar is missed. Needs the extra ``serve``; one machine bears clients and server, so two
+cores should be free.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import resource
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+import aiohttp
+import orjson
+
+import polyhop
+from polyhop import Pipeline, ScriptedLM
+from polyhop.data.questions import read_questions
+
+LATENCY, CLIENTS, SLOW, STREAMS, KEPT = 0.1, 64, 8, 1_000, 200
+QUESTIONS = [question.text for question in read_questions("demo")]
+CORPUS = "demo"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One figure of the table; ``most``: its bar, where it has one."""
+
+    name: str
+    value: float
+    unit: str = ""
+    most: float | None = None
+
+    @property
+    def missed(self) -> bool:
+        """Whether it is beyond its bar."""
+        return self.most is not None and not self.value <= self.most
+
+
+@dataclass
+class Asked:
+    """What came of the questions of a phase."""
+
+    seconds: list[float] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    def percentile(self, percent: int) -> float:
+        """Milliseconds that so many percent of the questions took at most."""
+        return 1000 * quantiles(self.seconds, n=100)[percent - 1] if len(self.seconds) > 1 else float("nan")
+
+
+def scripted(latency: float) -> ScriptedLM:
+    """A model that has one reply for every task."""
+
+    def reply(task: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"rationale": "The passages tell.", "answer": "Oslo"} if task.endswith("cot") else {"answer": "Oslo"}
+
+    return ScriptedLM(reply, latency=latency)
+
+
+# --- the server ------------------------------------------------------------------------------------------------------
+
+
+def serve(method: str, latency: float, port: int) -> None:
+    """The process that is measured."""
+    from polyhop.serve.http.app import Options
+    from polyhop.serve.http.server import serve
+    from polyhop.serve.service import Service
+
+    allow_files()
+    corpora = {CORPUS: polyhop.open_corpus(CORPUS)}
+    lm = scripted(latency)
+    service = Service(corpora, method=method, lm=lm, concurrency=2 * STREAMS, traces_kept=KEPT, grace=1.0)
+    asyncio.run(serve(service, Options(), "127.0.0.1", port))
+
+
+@contextmanager
+def server(method: str, latency: float) -> Iterator[tuple[str, int]]:
+    """A server that is ready: its URL and its process."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "benchmarks.server", "--method", method, "--serve", str(latency), str(port)]
+    with subprocess.Popen(command, cwd=Path(__file__).resolve().parent.parent) as process:
+        try:
+            asyncio.run(_ready(f"http://127.0.0.1:{port}", process))
+            yield f"http://127.0.0.1:{port}", process.pid
+        finally:
+            process.terminate()
+
+
+async def _ready(url: str, process: subprocess.Popen[bytes]) -> None:
+    async with aiohttp.ClientSession() as session, asyncio.timeout(300):
+        while True:
+            if process.poll() is not None:
+                sys.exit("the server did not start")
+            try:
+                async with session.get(f"{url}/ready") as response:
+                    if response.status == 200:
+                        return
+            except aiohttp.ClientError:
+                pass
+            await asyncio.sleep(0.1)
+
+
+def allow_files() -> None:
+    """As many open files as this process may have: a stream is one."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def megabytes(process: int) -> float:
+    """The memory that a process holds."""
+    told = subprocess.run(["ps", "-o", "rss=", "-p", str(process)], capture_output=True, text=True, check=True)
+    return int(told.stdout) / 1024
+
+
+# --- the clients -----------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
+    """Connections without a limit."""
+    connector, timeout = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=120)
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as opened:
+        yield opened
+
+
+async def ask(client: aiohttp.ClientSession, url: str, question: str, asked: Asked) -> None:
+    """One question over HTTP."""
+    began = time.perf_counter()
+    try:
+        async with client.post(f"{url}/v1/ask", json={"question": question}) as response:
+            body = await response.json()
+            if response.status != 200 or body["answer"] != "Oslo":
+                asked.errors.append(f"{response.status}: {str(body)[:200]}")
+    except (aiohttp.ClientError, TimeoutError) as error:
+        asked.errors.append(f"{type(error).__name__}: {error}")
+    asked.seconds.append(time.perf_counter() - began)
+
+
+async def first_step(client: aiohttp.ClientSession, url: str, question: str) -> float:
+    """Seconds to the first step of a stream, which is then read to its end."""
+    began, first = time.perf_counter(), 0.0
+    async with client.post(f"{url}/v1/ask", json={"question": question, "stream": True}) as response:
+        async for line in response.content:
+            if not first and line.startswith(b"event: step"):
+                first = time.perf_counter() - began
+    return first
+
+
+async def open_stream(url: str, *, small: bool = False) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A stream of a question under way; with ``small`` buffers, so that what is not read is soon not sent."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    connection = socket.socket()
+    if small:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    connection.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(connection, (host, int(port)))
+    reader, writer = await asyncio.open_connection(sock=connection, limit=2048 if small else 2**16)
+    body = orjson.dumps({"question": QUESTIONS[0], "stream": True})
+    head = f"POST /v1/ask HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    writer.write(head.encode() + b"\r\n" + body)
+    await reader.readuntil(b"event: start")
+    return reader, writer
+
+
+async def pieces(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """What comes, 64 bytes at a time."""
+    while piece := await reader.read(64):
+        yield piece
+
+
+async def read_slowly(url: str) -> None:
+    """Take 64 bytes of a stream a second, and another stream where it ends, until cancelled."""
+    while True:
+        reader, writer = await open_stream(url, small=True)
+        try:
+            async for _ in pieces(reader):
+                await asyncio.sleep(1)
+        except ConnectionError:
+            pass  # it was left by the server, as it may be
+        finally:
+            writer.close()
+
+
+async def load(url: str, seconds: float, memory: Callable[[], float] | None = None) -> tuple[Asked, list[float]]:
+    """``CLIENTS`` at once for so long; the memory after a third of it and at the end."""
+    asked, held = Asked(), list[float]()
+    end = time.perf_counter() + seconds
+    questions = itertools.cycle(QUESTIONS)
+
+    async def one(client: aiohttp.ClientSession) -> None:
+        while time.perf_counter() < end:
+            await ask(client, url, next(questions), asked)
+
+    async def measure() -> None:
+        await asyncio.sleep(seconds / 3)
+        if memory is not None:
+            held.append(await asyncio.to_thread(memory))
+
+    async with session() as client:
+        await asyncio.gather(measure(), *(one(client) for _ in range(CLIENTS)))
+    return asked, [*held, memory()] if memory is not None else []
+
+
+# --- the phases ------------------------------------------------------------------------------------------------------
+
+
+async def overhead(method: str, url: str, times: int) -> list[Line]:
+    """What HTTP adds to a question and to its first step, in turn with the engine alone."""
+    served, bare = Asked(), list[float]()
+    served_first, bare_first = list[float](), list[float]()
+    async with Pipeline(CORPUS, method, scripted(0.0)) as pipeline, session() as client:
+        for question in itertools.islice(itertools.cycle(QUESTIONS), times):
+            began = time.perf_counter()
+            await pipeline.aask(question)
+            bare.append(time.perf_counter() - began)
+            await ask(client, url, question, served)
+            began = time.perf_counter()
+            stream = pipeline.stream(question)
+            await anext(stream)
+            bare_first.append(time.perf_counter() - began)
+            await stream.aclose()
+            served_first.append(await first_step(client, url, question))
+    return [
+        Line("engine alone, a question", 1000 * median(bare), "ms"),
+        Line("added by the server, a question", 1000 * (median(served.seconds) - median(bare)), "ms", 5),
+        Line("added by the server, first step", 1000 * (median(served_first) - median(bare_first)), "ms", 50),
+        Line("errors, one after another", len(served.errors), most=0),
+    ]
+
+
+def under_load(url: str, process: int, seconds: float) -> list[Line]:
+    """Many clients, and the same again beside slow readers."""
+    asked, (early, late) = asyncio.run(load(url, seconds, lambda: megabytes(process)))
+    beside, _ = asyncio.run(_beside_slow(url, max(2.0, seconds / 4)))
+    for error in (*asked.errors, *beside.errors)[:5]:
+        print(error, file=sys.stderr)
+    p50, p99 = asked.percentile(50), asked.percentile(99)
+    return [
+        Line(f"questions a second, {CLIENTS} clients", len(asked.seconds) / seconds),
+        Line("errors", len(asked.errors), most=0),
+        Line("p50", p50, "ms"),
+        Line("p99", p99, "ms"),
+        Line("p99 over p50", p99 / p50, most=2.0),
+        Line("memory after a third", early, "MB"),
+        Line("memory grown since", 100 * (late / early - 1), "%", 5.0),
+        Line(f"errors beside {SLOW} slow readers", len(beside.errors), most=0),
+        Line("p50 beside them over p50", beside.percentile(50) / p50, most=1.25),
+        Line("p99 beside them", beside.percentile(99), "ms"),
+    ]
+
+
+async def _beside_slow(url: str, seconds: float) -> tuple[Asked, list[float]]:
+    slow = [asyncio.ensure_future(read_slowly(url)) for _ in range(SLOW)]
+    try:
+        return await load(url, seconds)
+    finally:
+        for task in slow:
+            task.cancel()
+        await asyncio.gather(*slow, return_exceptions=True)
+
+
+async def open_streams(url: str, process: int) -> list[Line]:
+    """Many streams open at once, others served beside them, and all left."""
+    before = megabytes(process)
+    async with AsyncExitStack() as leaving, session() as client:
+        began = time.perf_counter()
+        opened = await asyncio.gather(*(open_stream(url) for _ in range(STREAMS)), return_exceptions=True)
+        seconds = time.perf_counter() - began
+        streams = [each for each in opened if not isinstance(each, BaseException)]
+        for _, writer in streams:
+            leaving.callback(writer.close)
+        running = await gauge(client, url)
+        held = megabytes(process) - before
+        searches = Asked()
+        for question in QUESTIONS[:50]:
+            start = time.perf_counter()
+            async with client.post(f"{url}/v1/search", json={"query": question}) as response:
+                if response.status != 200:
+                    searches.errors.append(str(response.status))
+            searches.seconds.append(time.perf_counter() - start)
+    return [
+        Line("open streams", len(streams)),
+        Line("streams that failed", STREAMS - len(streams), most=0),
+        Line("of them not under way", STREAMS - running, most=0),
+        Line("seconds to open them", seconds, "s"),
+        Line("memory a stream", 1024 * held / max(1, len(streams)), "kB"),
+        Line("a search beside them, p50", searches.percentile(50), "ms", 50),
+        Line("errors of searches", len(searches.errors), most=0),
+        Line("seconds until all work has ended", await until_idle(url), "s", 5),
+    ]
+
+
+async def gauge(client: aiohttp.ClientSession, url: str) -> int:
+    """Questions under way."""
+    async with client.get(f"{url}/metrics") as response:
+        lines: Iterable[str] = (await response.text()).splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("polyhop_questions_running "))
+
+
+async def until_idle(url: str) -> float:
+    """Seconds until nothing is under way; about 30 where that does not come."""
+    began = time.perf_counter()
+    async with session() as client:
+        for _ in range(600):
+            if not await gauge(client, url):
+                break
+            await asyncio.sleep(0.05)
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    """Measure, print the table and, asked to, check the bars."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="exit with 1 when a bar is missed")
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long the clients ask")
+    parser.add_argument("--method", default="iter-retgen", help="the method that is asked; its tasks answer")
+    parser.add_argument("--serve", nargs=2, metavar=("LATENCY", "PORT"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        serve(options.method, float(options.serve[0]), int(options.serve[1]))
+        return
+    allow_files()
+    lines: list[Line] = []
+    with server(options.method, 0.0) as (url, _):
+        lines += asyncio.run(overhead(options.method, url, times=max(20, int(3 * options.seconds))))
+    with server(options.method, LATENCY) as (url, process):
+        lines += under_load(url, process, options.seconds)
+    with server(options.method, 60.0) as (url, process):
+        lines += asyncio.run(open_streams(url, process))
+    for line in lines:
+        bar = "" if line.most is None else f"at most {line.most:g}{'  MISSED' if line.missed else ''}"
+        print(f"{line.name:<36}{line.value:>10.2f} {line.unit:<4}{bar}")
+    if options.check and any(line.missed for line in lines):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""Errors over HTTP: which status each has, and one shape for all: ``{"error": {"type", "message", "param"?}}``."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+
+from polyhop.errors import PolyhopError, ServiceError, UsageError
+from polyhop.serve.http.replies import reply
+from polyhop.serve.logs import LOG
+from polyhop.serve.refusals import Busy, Left, NotAllowed, OutOfTime, Stopping, TooMany, UnknownRun, UnknownTrace
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI, Request, Response
+
+_STATUSES: tuple[tuple[type[PolyhopError], int, str], ...] = (
+    (UnknownTrace, 404, "not_found"),
+    (UnknownRun, 404, "not_found"),
+    (NotAllowed, 401, "not_allowed"),
+    (Busy, 503, "busy"),
+    (TooMany, 429, "too_many"),
+    (Stopping, 503, "stopping"),
+    (Left, 499, "left"),
+    (OutOfTime, 504, "out_of_time"),
+    (UsageError, 400, "invalid_request"),
+    (ServiceError, 502, "upstream"),
+)
+"""Status and type by error, the first that fits."""
+
+_OTHERS = {404: "not_found", 405: "method_not_allowed", 413: "too_large", 415: "unsupported_media_type"}
+
+
+class Refused(PolyhopError):
+    """A request that is not looked at: ``type`` and ``status`` tell why; ``param`` is the part of it that is wrong,
+    ``code`` what OpenAI calls this."""
+
+    def __init__(self, status: int, type: str, message: str, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.type, self.param, self.code = status, type, param, code
+
+
+class ErrorTold(BaseModel):
+    """What was wrong: its sort, for programs, a message for people, and the part of the request it is about."""
+
+    type: str
+    message: str
+    param: str | None = None
+    code: str | None = None
+
+
+class ErrorBody(BaseModel):
+    """The body of every response that is an error."""
+
+    error: ErrorTold
+
+
+WRONG_USE: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorBody, "description": told}
+    for status, told in {
+        400: "What was asked for cannot be.",
+        401: "A key is missing or wrong.",
+        404: "There is no such thing.",
+        413: "The body is too large.",
+        415: "The body is not JSON.",
+        422: "The body or a parameter has another form.",
+        429: "Too many requests; Retry-After tells when to come again.",
+        502: "The language model or the retriever could not be reached, or refused.",
+        503: "The service is busy or stopping.",
+        504: "The question took longer than the service allows.",
+    }.items()
+}
+"""The errors that any operation may answer with, for the OpenAPI document."""
+
+
+def told(error: Exception) -> tuple[int, dict[str, Any]]:
+    """The status and the body of an error. What is no error of polyhop's is logged and tells nothing of itself."""
+    if isinstance(error, Refused):
+        return error.status, body(error.type, str(error), error.param, error.code)
+    for kind, status, name in _STATUSES:
+        if isinstance(error, kind):
+            return status, body(name, str(error))
+    if isinstance(error, PolyhopError):
+        return 500, body("failed", str(error))
+    LOG.error("an unexpected error", exc_info=error)
+    return 500, body("internal", "the server failed; its log says why")
+
+
+def body(type: str, message: str, param: str | None = None, code: str | None = None) -> dict[str, Any]:
+    """The body of an error."""
+    more = {name: value for name, value in {"param": param, "code": code}.items() if value}
+    return {"error": {"type": type, "message": message, **more}}
+
+
+def headers_of(error: Exception) -> dict[str, str]:
+    """The headers that belong to an error."""
+    if isinstance(error, NotAllowed):
+        return {"WWW-Authenticate": "Bearer"}
+    return {"Retry-After": str(math.ceil(error.retry_after))} if isinstance(error, TooMany) else {}
+
+
+def install(app: FastAPI) -> None:
+    """Have the app answer every error in this shape."""
+    from fastapi.exceptions import RequestValidationError
+    from starlette.exceptions import HTTPException
+
+    async def raised(request: Request, error: Exception) -> Response:
+        status, content = told(error)
+        return reply(content, status, headers_of(error))
+
+    async def refused(request: Request, error: Any) -> Response:
+        content = body(_OTHERS.get(error.status_code, "failed"), str(error.detail))
+        return reply(content, error.status_code, dict(error.headers or {}))
+
+    async def malformed(request: Request, error: Any) -> Response:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"][1:])
+        return reply(body("invalid_request", f"{place}: {first['msg']}" if place else first["msg"], place), 422)
+
+    app.add_exception_handler(PolyhopError, raised)
+    app.add_exception_handler(HTTPException, refused)
+    app.add_exception_handler(RequestValidationError, malformed)

@@ -1,0 +1,186 @@
+"""What stands before the app, as ASGI middleware: ``Gate`` lets in who may come, ``Watch`` sees every request out."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any, TypeAlias
+
+from polyhop.errors import PolyhopError
+from polyhop.serve.http.errors import Refused, headers_of, told
+from polyhop.serve.http.replies import encoded
+from polyhop.serve.limits import CLIENT, Clients, Keys
+from polyhop.serve.logs import LOG, REQUEST
+from polyhop.serve.metrics import Metrics
+from polyhop.serve.refusals import NotAllowed
+
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+App: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
+
+OPEN = frozenset({"/", "/health", "/ready", "/openapi.json", "/favicon.ico"})
+"""Paths that need no key, beside the page's files under ``/static/``: they tell nothing of anyone."""
+
+SAFE = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = (
+    (b"content-security-policy", SAFE),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+QUIET = frozenset({"/health", "/ready", "/metrics"})
+"""Paths that are asked so often that they are not logged."""
+
+_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Lets a request in, or refuses it: by host, key, the form and size of its body, and its client's limits.
+
+    ``hosts``: names that a request may be for, None for any; on the loopback it keeps a web page elsewhere from being
+    answered under a name of its own. ``most_bytes`` of a body, which must come within ``patience`` seconds.
+    """
+
+    app: App
+    keys: Keys | None = None
+    hosts: frozenset[str] | None = None
+    clients: Clients = field(default_factory=Clients)
+    most_bytes: int = 1_000_000
+    patience: float = 30.0
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        try:
+            self._check_host(headers)
+            name = self._client(scope, headers)
+            asking = scope["method"] == "POST"
+            with self.clients.admitted(name or _address(scope)) if asking else nullcontext():
+                if asking:
+                    receive = await self._whole(headers, receive)
+                token = CLIENT.set(name)
+                try:
+                    await self.app(scope, receive, send)
+                finally:
+                    CLIENT.reset(token)
+        except PolyhopError as error:  # the app tells its own
+            status, content = told(error)
+            await _answer(send, status, content, headers_of(error))
+
+    def _check_host(self, headers: dict[bytes, bytes]) -> None:
+        host = headers.get(b"host", b"").decode("latin-1").lower()
+        name = host.rpartition(":")[0] if re.search(r":\d*$", host) else host
+        if self.hosts is not None and name not in self.hosts:
+            raise Refused(421, "wrong_host", f"this server does not go by {name!r}; --allow-host lets it")
+
+    def _client(self, scope: Message, headers: dict[bytes, bytes]) -> str:
+        """The name of the key; "" without keys and where none is needed."""
+        path = scope["path"]
+        if self.keys is None or path in OPEN or path.startswith("/static/"):
+            return ""
+        scheme, _, bearer = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        key = bearer.strip() if scheme.lower() == "bearer" else headers.get(b"x-api-key", b"").decode("latin-1")
+        name = self.keys.holder(key)
+        if name is None:
+            wrong = "is not known here" if key else "is needed"
+            raise NotAllowed(f"an API key {wrong}: send Authorization: Bearer KEY")
+        return name
+
+    async def _whole(self, headers: dict[bytes, bytes], receive: Receive) -> Receive:
+        """The body read to its end, and what gives it to the app, then what comes after it."""
+        if not headers.get(b"content-type", b"").lower().startswith(b"application/json"):
+            raise Refused(415, "unsupported_media_type", "the body must be JSON: send Content-Type: application/json")
+        try:
+            async with asyncio.timeout(self.patience):
+                content = await self._read(receive)
+        except TimeoutError:
+            raise Refused(408, "too_slow", f"the body did not come within {self.patience:g} seconds") from None
+        waiting: list[Message] = [{"type": "http.request", "body": content, "more_body": False}]
+
+        async def following() -> Message:
+            return waiting.pop() if waiting else await receive()
+
+        return following
+
+    async def _read(self, receive: Receive) -> bytes:
+        parts, size = [], 0
+        while True:
+            message = await receive()
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > self.most_bytes:
+                raise Refused(413, "too_large", f"the body is larger than {self.most_bytes} bytes")
+            if not message.get("more_body"):
+                return b"".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Sees every request through: gives it an id, its response the headers that keep pages safe, and counts and logs
+    how it ended. A client that takes none of its response for ``patience`` seconds is left."""
+
+    app: App
+    metrics: Metrics
+    patience: float = 60.0
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+        request = given if _ID.fullmatch(given) else secrets.token_hex(8)
+        began, status = monotonic(), 0
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                own = {name.lower() for name, _ in message["headers"]}  # a response may have a policy of its own
+                usual = (line for line in (*HEADERS, (b"x-request-id", request.encode())) if line[0] not in own)
+                message["headers"] = [*message["headers"], *usual]
+            try:
+                async with asyncio.timeout(self.patience):
+                    await send(message)
+            except TimeoutError:
+                raise OSError("the client does not take its response") from None
+
+        token = REQUEST.set(request)
+        try:
+            await self.app(scope, receive, watched)
+        except Exception as error:  # noqa: BLE001 - the last place where it can be told
+            code, content = told(error)
+            if not status:
+                await _answer(watched, code, content)
+        finally:
+            self.metrics.responded(status)
+            if scope["path"] not in QUIET:
+                facts = {"method": scope["method"], "path": scope["path"], "status": status}
+                LOG.info("request", extra={"facts": facts | {"seconds": round(monotonic() - began, 4)}})
+            REQUEST.reset(token)
+
+
+def _address(scope: Message) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+async def _answer(send: Send, status: int, content: Any, headers: Mapping[str, str] | None = None) -> None:
+    text = encoded(content)
+    usual = {"content-type": "application/json", "content-length": str(len(text)), "cache-control": "no-store"}
+    lines = [(name.lower().encode(), value.encode()) for name, value in {**usual, **(headers or {})}.items()]
+    await send({"type": "http.response.start", "status": status, "headers": lines})
+    await send({"type": "http.response.body", "body": text})

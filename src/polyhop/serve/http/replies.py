@@ -1,0 +1,125 @@
+"""Responses: JSON, and a stream of server-sent events that stays alive while nothing happens."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Coroutine, Mapping
+from contextlib import aclosing, suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import orjson
+
+from polyhop.serve.refusals import Left
+
+if TYPE_CHECKING:
+    from fastapi import Request, Response
+
+T = TypeVar("T")
+
+AHEAD = 256
+"""Most events that are made before the client has taken those before."""
+
+EVERY = 15.0
+"""Seconds between two comments that keep an idle stream open."""
+
+
+def reply(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A JSON response."""
+    from fastapi import Response
+
+    return Response(encoded(content), status, {"Cache-Control": "no-store", **(headers or {})}, "application/json")
+
+
+def encoded(content: Any) -> bytes:
+    """JSON of anything: what orjson refuses, as half of a surrogate pair in a model's text, is escaped.
+
+    >>> encoded({"text": "half \\ud83d"})
+    b'{"text": "half \\\\ud83d"}'
+    """
+    try:
+        return orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS, default=str)
+    except TypeError:
+        return json.dumps(content, default=str).encode()
+
+
+def event(name: str, content: Any) -> bytes:
+    """One server-sent event.
+
+    >>> event("answer", {"answer": "Elstow"})
+    b'event: answer\\ndata: {"answer":"Elstow"}\\n\\n'
+    """
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), encoded(content))
+
+
+async def events_reply(chunks: AsyncGenerator[bytes, None]) -> Response:
+    """A stream of events. The first is waited for, so that what it raises is still an error of its own; ``chunks`` is
+    closed when the client leaves."""
+    from fastapi.responses import StreamingResponse
+
+    first = await anext(chunks)
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(_alive(first, chunks), media_type="text/event-stream", headers=headers)
+
+
+async def unless_left(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Wait for ``work``; when the client leaves, end it and raise ``Left``."""
+    task = asyncio.ensure_future(work)
+    left = asyncio.ensure_future(_left(request))
+    try:
+        await asyncio.wait({task, left}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise Left("the client left before its answer came")
+        return task.result()
+    finally:
+        left.cancel()
+        task.cancel()
+        await asyncio.gather(left, task, return_exceptions=True)
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _alive(first: bytes, chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """The chunks, those that came together as one, and comments while none comes."""
+    parts = [first]
+    more, room = asyncio.Event(), asyncio.Event()
+
+    async def read() -> None:
+        try:
+            async with aclosing(chunks):
+                async for chunk in chunks:
+                    parts.append(chunk)
+                    more.set()
+                    if len(parts) >= AHEAD:
+                        room.clear()
+                        await room.wait()
+        finally:
+            more.set()
+
+    reading = asyncio.get_running_loop().create_task(read())
+    try:
+        while parts or not reading.done():
+            if parts:
+                ready = b"".join(parts)
+                parts.clear()
+                room.set()
+                yield ready
+                continue
+            more.clear()
+            if not await _happens(more, EVERY):
+                yield b": at work\n\n"
+        reading.result()
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+async def _happens(event: asyncio.Event, seconds: float) -> bool:
+    """Whether it happens within so many seconds."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    return event.is_set()

@@ -1,0 +1,86 @@
+"""The app on a socket until a signal comes: what runs then is finished or handed back."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from polyhop.errors import UsageError
+from polyhop.extras import load
+from polyhop.serve.http.app import Options, create_app
+from polyhop.serve.logs import LOG
+from polyhop.serve.service import Service
+
+_LAST = 5
+"""Seconds after the service has closed in which the last responses are sent."""
+
+
+async def serve(service: Service, options: Options, host: str, port: int) -> None:
+    """Serve until SIGTERM or SIGINT; a second one ends at once. Raises what opening the service raises, ``UsageError``
+    where it cannot listen, and ``MissingExtra`` without the extra."""
+    await hold(create_app(service, options), service, host, port)
+
+
+async def hold(app: Any, service: Service, host: str, port: int) -> None:
+    """``serve`` for any ASGI app over a service."""
+    uvicorn = load("uvicorn", "serve", "polyhop serve")
+    listening = listen(host, port)
+    with listening:
+        await service.open()
+        config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False, lifespan="on")
+        config.timeout_graceful_shutdown = int(service.grace) + _LAST
+        server = uvicorn.Server(config)
+        address = listening.getsockname()
+        facts = {"url": url_of(address[0], address[1]), "method": service.default_method, "corpora": service.corpora}
+        LOG.info("serving", extra={"facts": facts})
+        stopping = asyncio.ensure_future(_close_with(server, service))
+        try:
+            with _signals_end_here():
+                await server.serve(sockets=[listening])
+        finally:
+            stopping.cancel()
+            await asyncio.gather(stopping, return_exceptions=True)
+        if not server.force_exit:
+            await service.aclose()
+        LOG.info("stopped")
+
+
+@contextmanager
+def _signals_end_here() -> Iterator[None]:
+    """uvicorn raises the signals that it caught again once it is done; by then they have been obeyed."""
+    before = {sign: signal.signal(sign, lambda *_: None) for sign in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for sign, handler in before.items():
+            signal.signal(sign, handler)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens; port 0 takes a free one. ``UsageError`` where that cannot be."""
+    try:
+        family, *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise UsageError(f"cannot listen at {host} port {port}: {error.strerror or error}") from None
+
+
+def url_of(host: str, port: int) -> str:
+    """The address as a browser takes it.
+
+    >>> url_of("::1", 8000)
+    'http://[::1]:8000'
+    """
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def _close_with(server: Any, service: Service) -> None:
+    """Close the service as soon as the server is told to end."""
+    while not server.should_exit:  # noqa: ASYNC110 - uvicorn sets it in a signal handler of its own
+        await asyncio.sleep(0.05)
+    LOG.info("stopping")
+    await service.aclose()

@@ -1,0 +1,130 @@
+"""Who may ask, how often, and how much at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from hashlib import sha256
+from hmac import compare_digest
+from pathlib import Path
+from time import monotonic
+
+from polyhop.errors import DataError, SettingError
+from polyhop.serve.refusals import TooMany
+
+CLIENT: ContextVar[str] = ContextVar("polyhop_client", default="")
+"""The name of the key that the request under way came with, "" without keys. Answers are shown to their own client."""
+
+SHORTEST = 16
+"""Characters that a key has at least: shorter ones can be guessed."""
+
+_MANY = 10_000
+_ENTRY = re.compile(r"(?:(?P<name>[\w.@-]+):)?(?P<key>[!-9;-~]+)")
+
+
+class Keys:
+    """API keys by the names of who they belong to. Only their hashes are held.
+
+    >>> keys = Keys({"ann": "a-long-enough-key"})
+    >>> keys.holder("a-long-enough-key"), keys.holder("another")
+    ('ann', None)
+    """
+
+    def __init__(self, by_name: Mapping[str, str]) -> None:
+        for name, key in by_name.items():
+            if len(key) < SHORTEST:
+                raise SettingError(f"the key of {name} has {len(key)} characters; it must have at least {SHORTEST}")
+        self._hashes = {name: _hash(key) for name, key in by_name.items()}
+        if len(set(self._hashes.values())) < len(self._hashes):
+            raise SettingError("two names have the same key")
+
+    def __len__(self) -> int:
+        return len(self._hashes)
+
+    @classmethod
+    def of(cls, entries: Iterable[str], place: str) -> Keys:
+        """Keys from entries, ``NAME:KEY`` or ``KEY``; empty ones and those after a ``#`` are left out. ``place``, for
+        errors: where they are from; no error tells a key."""
+        found: dict[str, str] = {}
+        for number, entry in enumerate(entries, 1):
+            if not entry.strip() or entry.lstrip().startswith("#"):
+                continue
+            told = _ENTRY.fullmatch(entry.strip())
+            name = told and (told["name"] or f"key {number}")
+            if told is None or name is None or name in found:
+                raise DataError("no key, or a name's second one: write NAME:KEY or KEY", place, number)
+            found[name] = told["key"]
+        if not found:
+            raise DataError("no key in it: write NAME:KEY or KEY, one a line", place)
+        return cls(found)
+
+    @classmethod
+    def read(cls, path: Path) -> Keys:
+        """Keys from a file, one a line."""
+        try:
+            return cls.of(path.read_text("utf-8").splitlines(), str(path))
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"cannot be read: {error}", path) from None
+
+    def holder(self, key: str) -> str | None:
+        """Whose a key is. It takes the same time whatever the key, and whoever's it is."""
+        given, found = _hash(key), None
+        for name, known in self._hashes.items():
+            if compare_digest(given, known):
+                found = name
+        return found
+
+
+def _hash(key: str) -> bytes:
+    return sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+@dataclass(slots=True)
+class _Use:
+    running: int = 0
+    paid_until: float = 0.0
+
+
+class Clients:
+    """What each client asks: at most ``per_minute`` requests a minute (all of them at once, after a minute's rest) and
+    ``at_once`` at the same time; None for no limit."""
+
+    def __init__(
+        self, *, per_minute: int | None = None, at_once: int | None = None, clock: Callable[[], float] = monotonic
+    ) -> None:
+        for name, value in {"per_minute": per_minute, "at_once": at_once}.items():
+            if value is not None and value < 1:
+                raise SettingError(f"{name}={value}: must be at least 1")
+        self.per_minute, self.at_once = per_minute, at_once
+        self._clock = clock
+        self._uses: dict[str, _Use] = {}
+
+    @contextmanager
+    def admitted(self, client: str) -> Iterator[None]:
+        """A request of a client, as long as the block lasts. Raises ``TooMany`` before it begins."""
+        now = self._clock()
+        if len(self._uses) > _MANY:
+            self._forget(now)
+        use = self._uses.setdefault(client, _Use())
+        if self.at_once is not None and use.running >= self.at_once:
+            raise TooMany(f"{use.running} requests of yours are under way; at most {self.at_once} may be")
+        if self.per_minute is not None:
+            self._pay(use, now, 60 / self.per_minute)
+        use.running += 1
+        try:
+            yield
+        finally:
+            use.running -= 1
+
+    def _pay(self, use: _Use, now: float, each: float) -> None:
+        """A request costs ``each`` seconds, and a client may be a minute ahead."""
+        paid = max(use.paid_until, now) + each
+        if paid - now > 60 + 1e-6:
+            raise TooMany(f"more than {self.per_minute} requests a minute", retry_after=paid - now - 60)
+        use.paid_until = paid
+
+    def _forget(self, now: float) -> None:
+        self._uses = {name: use for name, use in self._uses.items() if use.running or use.paid_until > now}

@@ -1,0 +1,65 @@
+"""Logs of a server: a JSON object a line, on stderr. No question, answer or key is in them unless asked for."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from contextvars import ContextVar
+from datetime import UTC, datetime
+
+import orjson
+
+from polyhop.serve.service import Answered
+
+LOG = logging.getLogger("polyhop.serve")
+REQUEST: ContextVar[str] = ContextVar("polyhop_request", default="")
+"""The id of the HTTP request under way."""
+
+
+class JsonLines(logging.Formatter):
+    """A record as one line: time, level, event, the request's id, and what was given as ``extra={"facts": {…}}``."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        row = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            **({"request": request} if (request := REQUEST.get()) else {}),
+            **getattr(record, "facts", {}),
+        }
+        if record.exc_info:
+            row["error"] = self.formatException(record.exc_info)
+        return orjson.dumps(row, default=str).decode()
+
+
+def log_to_stderr() -> None:
+    """Send the service's records there, and uvicorn's warnings."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    for name, level in ((LOG.name, logging.INFO), ("uvicorn", logging.WARNING)):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate, logger.level = [handler], False, level
+
+
+def log_answers(*, with_text: bool = False) -> Callable[[Answered], None]:
+    """What logs each answer of a service: method, seconds, cost; ``with_text``: question and answer too."""
+
+    def log(answered: Answered) -> None:
+        asked, answer = answered.asked, answered.answer
+        facts = {
+            "trace_id": answered.trace_id,
+            "method": asked.method,
+            "corpus": asked.corpus,
+            "client": asked.client,
+            "supported": answer.supported,
+            "abstained": answer.abstained,
+            "seconds": round(answer.usage.seconds, 4),
+            "calls": answer.usage.calls,
+            "tokens": answer.usage.prompt_tokens + answer.usage.completion_tokens,
+        }
+        text = {"question": asked.question, "answer": answer.text} if with_text else {}
+        LOG.info("answered", extra={"facts": facts | text})
+
+    return log

@@ -1,0 +1,137 @@
+// An answer: its words with numbered citations, how sure it is, whether evidence backs it, and what it cost.
+
+import { at } from "./api.js";
+import { el, facts } from "./dom.js";
+import { passage } from "./passages.js";
+import { cut, seconds, share, whole } from "./words.js";
+
+const AROUND = 60; // characters of an excerpt before what it shows
+
+/** The answer's words, confidence and support; a citation jumps to its passage among the sources of `panel`. */
+export function reply(story, panel) {
+  const { answer } = story;
+  const { answer: words, content = "", citations = [] } = answer;
+  const known = new Set(citations.map((each) => each.marker));
+  const jump = (marker) =>
+    el(
+      "a.cite",
+      { href: "#", "aria-label": `Source ${marker}`, onclick: (event) => jumped(event, panel, marker) },
+      `[${marker}]`,
+    );
+  const carrying = citations
+    .filter((each) => !content && Number.isInteger(each.start))
+    .map(({ marker }) => [" ", jump(marker)]);
+  const whole = content && plain(content) === plain(words); // a long answer, written with its marks
+  const notice =
+    answer.notice ??
+    (answer.supported || answer.abstained ? null : "No retrieved passage was found to support this answer.");
+  const told = answer.abstained ? "No answer: it was not sure enough." : words ? null : "(no answer)";
+  return [
+    told && el("p.reply.none", {}, told),
+    !told && !whole && el("p.reply", {}, words, carrying),
+    !answer.abstained && content && el("p.content", {}, cited(content, known, jump)),
+    sure(answer),
+    notice && el("p.notice", {}, notice),
+    story.budget && el("p.notice", {}, `A limit was reached: ${story.budget}.`),
+  ].filter(Boolean);
+}
+
+const plain = (text) =>
+  text
+    .replace(/\[\d+\]/g, "")
+    .replace(/\s+/g, " ")
+    .replace(/ ([.,;:!?])/g, "$1")
+    .trim();
+
+function cited(text, markers, jump) {
+  return text.split(/(\[\d+\])/).map((part) => {
+    const marker = /^\[(\d+)\]$/.exec(part);
+    return marker && markers.has(Number(marker[1])) ? jump(Number(marker[1])) : part;
+  });
+}
+
+function jumped(event, panel, marker) {
+  event.preventDefault();
+  const source = panel.querySelector(`.sources [data-marker="${CSS.escape(marker)}"]`)?.closest("details");
+  if (!source) return;
+  source.open = true;
+  source.scrollIntoView({
+    block: "center",
+    behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth",
+  });
+  source.querySelector("summary").focus({ preventScroll: true });
+}
+
+function sure({ confidence, supported }) {
+  const known = typeof confidence === "number";
+  const bar = known && gauge(confidence);
+  return el(
+    "p.sure",
+    {},
+    el(supported ? "span.backed" : "span.unbacked", {}, supported ? "Backed by retrieved evidence" : "Unsupported"),
+    el("span.confidence", {}, bar, ` confidence ${share(confidence)}`),
+  );
+}
+
+function gauge(value) {
+  const level = el("span");
+  level.style.width = `${100 * value}%`;
+  return el(
+    "span.gauge",
+    { role: "meter", "aria-valuemin": 0, "aria-valuemax": 1, "aria-valuenow": value, "aria-label": "Confidence" },
+    level,
+  );
+}
+
+/** The passages that the answer cites, each folded under its numbers. */
+export function sources(story) {
+  const { citations = [] } = story.answer;
+  if (!citations.length) return null;
+  const cited = Map.groupBy(citations, (each) => each.passage_id);
+  return el(
+    "section.sources",
+    {},
+    el("h3", {}, "Sources"),
+    [...cited].map(([id, all]) => source(story, id, all)),
+  );
+}
+
+function source(story, id, citations) {
+  const marks = citations.map(({ marker }) => el("span.marker", { "data-marker": marker }, `[${marker}]`));
+  const { start, end } = citations.find((each) => Number.isInteger(each.start)) ?? {};
+  const head = [
+    marks,
+    " ",
+    el("span.name", {}, story.titleOf(id)),
+    " ",
+    el("span.excerpt", {}, excerpt(story.passages.get(id)?.text ?? "", start, end)),
+  ];
+  return el("details.source", {}, el("summary", {}, head), passage(story, id));
+}
+
+/** The words around what carries the answer, it marked; else the beginning. */
+function excerpt(text, start, end) {
+  const letters = Array.from(text);
+  if (!Number.isInteger(start)) return cut(text, AROUND * 3);
+  const part = (from, to) => letters.slice(Math.max(0, from), to).join("");
+  const before = start > AROUND ? ["…", part(start - AROUND, start).replace(/^\S*\s/, "")] : [part(0, start)];
+  return [before, el("mark", {}, part(start, end)), cut(part(end, letters.length), AROUND * 2)];
+}
+
+/** What the question cost, as terms and numbers. */
+export function cost(story) {
+  const { usage } = story.answer;
+  if (!usage) return null;
+  const { layers, seconds: took } = usage.volatile ?? {};
+  const tokens = usage.prompt_tokens + usage.completion_tokens;
+  return facts([
+    [
+      "Model calls",
+      `${whole(usage.calls)}${layers > 1 ? `, ${layers === usage.calls ? "all" : whole(layers)} in a row` : ""}`,
+    ],
+    ["Searches", whole(usage.searches)],
+    ["Tokens", `${usage.tokens_estimated ? "about " : ""}${whole(tokens)}`],
+    ["Time", seconds(took)],
+    ["Trace", story.id && el("a", { href: `#/trace/${at(story.id)}` }, "permalink")],
+  ]);
+}

@@ -1,0 +1,208 @@
+// The view in which one asks: a question, one method or two side by side, and what was asked lately.
+
+import { at, get } from "./api.js";
+import { choice, el, folded } from "./dom.js";
+import { Inspector } from "./inspector.js";
+import { Panel } from "./panel.js";
+import { Story } from "./story.js";
+import { cut, seconds } from "./words.js";
+
+const KINDS = [
+  ["qa", "a short answer"],
+  ["boolean", "yes or no"],
+  ["slot", "a slot to fill"],
+  ["fact", "a claim to check"],
+  ["long", "a long answer"],
+];
+let known = null; // methods and corpora, asked for once
+let chosen = {}; // what the form held last
+
+/** The view; `ids` are of kept traces to show (one, or two beside each other). */
+export async function askView(ids = []) {
+  known ??= Promise.all([get("v1/methods"), get("v1/corpora")]).catch((error) => {
+    known = null;
+    throw error;
+  });
+  const [methods, corpora] = await known;
+  const inspector = new Inspector();
+  const results = el("div.results");
+  const stage = el("div.stage", { hidden: true }, results, inspector.element);
+  const recent = el("section.recent");
+  const form = formOf(methods, corpora, (bodies) => run(bodies));
+  let panels = [];
+  if (ids.length) await open();
+  else lately(recent);
+  return {
+    element: el("div.ask", {}, form.element, stage, recent),
+    title: ids.length ? cut(form.question(), 60) : "Ask",
+    leave: () => panels.forEach((panel) => panel.cancel()),
+  };
+
+  function put(fresh) {
+    panels.forEach((panel) => panel.cancel());
+    panels = fresh;
+    inspector.element.hidden = true;
+    stage.hidden = false;
+    recent.replaceChildren();
+    stage.classList.toggle("beside", panels.length > 1);
+    results.replaceChildren(...panels.map((panel) => panel.element));
+  }
+
+  async function run(bodies) {
+    put(bodies.map(() => new Panel(inspector)));
+    form.busy(true);
+    const mine = panels;
+    await Promise.all(bodies.map((body, place) => mine[place].ask(body)));
+    if (mine !== panels || !results.isConnected) return;
+    form.busy(false);
+    const told = mine.map((panel) => panel.story).filter((story) => story.answer && story.id);
+    if (told.length) history.pushState(null, "", `#/trace/${told.map((story) => at(story.id)).join(",")}`);
+  }
+
+  async function open() {
+    const stories = await Promise.all(ids.map((id) => get(`v1/traces/${at(id)}`).then(Story.of)));
+    put(stories.map(() => new Panel(inspector)));
+    form.fill(stories);
+    requestAnimationFrame(() => panels.forEach((panel, place) => panel.open(stories[place])));
+  }
+}
+
+function formOf(methods, corpora, submit) {
+  const names = grouped(methods.methods);
+  const about = el("p.about.dim");
+  const hint = el("p.hint.dim");
+  const tell = () => {
+    const method = methods.methods.find((each) => each.name === element.elements.method.value);
+    about.textContent = (method?.summary ?? "").replace(/ \([^()]*§[^()]*\)/, "");
+    hint.textContent = Object.entries(method?.settings ?? {})
+      .map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`)
+      .join("   ");
+  };
+  const text = el("textarea", {
+    name: "question",
+    rows: 2,
+    required: true,
+    placeholder: "Ask what takes more than one passage to answer",
+    "aria-label": "Question",
+    onkeydown: (event) => {
+      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) event.preventDefault();
+      element.requestSubmit();
+    },
+  });
+  const button = el("button.go", { type: "submit" }, "Ask");
+  const more = () => [
+    choice("Wanted", "kind", KINDS, "qa"),
+    number("Most model calls", "max_calls", { min: 1, step: 1 }),
+    number("Most seconds", "max_seconds", { min: 0.1, step: "any" }),
+    number("Withhold below confidence", "abstain_below", { min: 0.01, max: 1, step: "any" }),
+    el(
+      "label.field.wide",
+      {},
+      el("span", {}, "Settings of the method, KEY=VALUE in each line"),
+      el("textarea.settings", { name: "settings", rows: 2, spellcheck: "false" }),
+    ),
+    hint,
+  ];
+  const element = el(
+    "form.question",
+    {
+      onsubmit: (event) => {
+        event.preventDefault();
+        submit(bodies());
+      },
+    },
+    el("h1.unseen", {}, "Ask a question"),
+    text,
+    el(
+      "div.controls",
+      {},
+      choice("Method", "method", names, chosen.method ?? methods.default, tell),
+      choice("Beside it", "beside", [["", "no other"], ...names], chosen.beside ?? ""),
+      corpora.corpora.length > 1 &&
+        choice(
+          "Corpus",
+          "corpus",
+          corpora.corpora.map((each) => [each, each]),
+          chosen.corpus ?? corpora.default,
+        ),
+      button,
+    ),
+    about,
+    folded("Limits and settings", more),
+  );
+  text.value = chosen.question ?? "";
+  tell();
+  return {
+    element,
+    busy: (yes) => {
+      button.textContent = yes ? "Ask anew" : "Ask";
+    },
+    question: () => text.value,
+    fill: (stories) => {
+      text.value = stories[0].question;
+      element.elements.method.value = stories[0].method;
+      element.elements.beside.value = stories[1]?.method ?? "";
+      tell();
+    },
+  };
+
+  function bodies() {
+    const told = Object.fromEntries([...new FormData(element)].filter(([, value]) => value.trim()));
+    chosen = told;
+    const { method, beside, settings, ...rest } = told;
+    for (const name of ["max_calls", "max_seconds", "abstain_below"]) if (rest[name]) rest[name] = Number(rest[name]);
+    const one = { ...rest, method, ...(settings ? { settings: settingsOf(settings) } : {}) };
+    return beside ? [one, { ...rest, method: beside }] : [one];
+  }
+}
+
+const number = (title, name, rest) =>
+  el("label.field", {}, el("span", {}, title), el("input", { type: "number", name, ...rest }));
+
+/** `KEY=VALUE` lines as settings; a value is JSON where it can be, `5,3` a list, else a word. */
+function settingsOf(text) {
+  const value = (told) => {
+    try {
+      return JSON.parse(/^[\d.]+(,[\d.]+)+$/.test(told) ? `[${told}]` : told);
+    } catch {
+      return told;
+    }
+  };
+  const pairs = text
+    .split("\n")
+    .filter((line) => line.includes("="))
+    .map((line) => [line.slice(0, line.indexOf("=")).trim(), line.slice(line.indexOf("=") + 1).trim()]);
+  return Object.fromEntries(pairs.map(([name, told]) => [name, value(told)]));
+}
+
+/** Methods as options, by family. */
+function grouped(methods) {
+  const families = Map.groupBy(methods, (each) => each.family ?? "methods");
+  return [...families].map(([family, each]) => [
+    family,
+    each.map(({ name, paper }) => [name, paper ? `${name} · ${cut(paper.replace(/ \(.*/, ""), 36)}` : name]),
+  ]);
+}
+
+/** The newest answers, to be looked at again. */
+async function lately(part) {
+  const told = await get("v1/traces").catch(() => ({ traces: [] }));
+  const rows = told.traces.slice(0, 8);
+  if (!rows.length)
+    return part.replaceChildren(
+      el(
+        "p.dim.first",
+        {},
+        "The answer comes with its reasoning: every search, passage and model call, drawn as it happens.",
+      ),
+    );
+  const row = (each) =>
+    el(
+      "li",
+      {},
+      el("a", { href: `#/trace/${at(each.trace_id)}` }, each.question),
+      el("span.given", {}, each.answer || "(no answer)"),
+      el("span.dim", {}, [each.method, seconds(each.seconds)].join(" · ")),
+    );
+  part.replaceChildren(el("h2", {}, "Asked lately"), el("ul", {}, rows.map(row)));
+}

@@ -1,0 +1,72 @@
+// Elements made by hand. Every text becomes a text node: nothing that is shown can become markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** An element: `el("p.dim", {id: "a"}, "text", other)`. Null, false and undefined are left out; `on…` listen. */
+export function el(name, attributes = {}, ...children) {
+  return made((tag) => document.createElement(tag), name, attributes, children);
+}
+
+/** The same of SVG. */
+export function svg(name, attributes = {}, ...children) {
+  return made((tag) => document.createElementNS(SVG, tag), name, attributes, children);
+}
+
+function made(create, name, attributes, children) {
+  const [tag, ...classes] = name.split(".");
+  const element = create(tag);
+  if (classes.length) element.setAttribute("class", classes.join(" "));
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else element.setAttribute(key, value === true ? "" : String(value));
+  }
+  element.append(
+    ...children
+      .flat(Infinity)
+      .filter((child) => child || child === 0)
+      .map((child) => (child instanceof Node ? child : String(child))),
+  );
+  return element;
+}
+
+/** A folded part, filled when it is first opened. */
+export function folded(title, fill, { open = false, name = "details" } = {}) {
+  const inside = el("div.inside");
+  const part = el(name, { open }, el("summary", {}, title), inside);
+  const once = () => part.open && !inside.hasChildNodes() && inside.append(...[fill()].flat(Infinity).filter(Boolean));
+  part.addEventListener("toggle", once);
+  once();
+  return part;
+}
+
+/** A `<select>` with its label; `options` are `[value, text]`, or `[group, [[value, text], …]]`. */
+export function choice(title, name, options, value, onchange) {
+  const option = ([of, text]) =>
+    Array.isArray(text)
+      ? el("optgroup", { label: of }, text.map(option))
+      : el("option", { value: of, selected: of === value }, text);
+  return el("label.field", {}, el("span", {}, title), el("select", { name, onchange }, options.map(option)));
+}
+
+/** Terms and what they are, those without a value left out. */
+export function facts(pairs) {
+  const told = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return el(
+    "dl.facts",
+    {},
+    told.map(([term, value]) => el("div", {}, el("dt", {}, term), el("dd", {}, value))),
+  );
+}
+
+/** Tell that an element is the current one, `value` saying of what; without it that it is not. */
+export function current(element, value) {
+  if (value) element.setAttribute("aria-current", value);
+  else element.removeAttribute("aria-current");
+}
+
+/** Put the focus on a part that is no control, so that a reader of the screen goes on from there. */
+export function focus(element) {
+  element.setAttribute("tabindex", "-1");
+  element.focus({ preventScroll: true });
+}

@@ -1,0 +1,35 @@
+// A question of a run: what was wanted, and how the run came to its answer.
+
+import { at, get } from "./api.js";
+import { el, facts } from "./dom.js";
+import { Inspector } from "./inspector.js";
+import { Panel } from "./panel.js";
+import { outcome } from "./run.js";
+import { Story } from "./story.js";
+import { cut } from "./words.js";
+
+export async function runQuestionView(run, id) {
+  const { method, row, answer, trace } = await get(`v1/runs/${at(run)}/questions/${at(id)}`);
+  const inspector = new Inspector();
+  const panel = new Panel(inspector);
+  const story = trace && Story.of({ question: row.question, method, answer, trace });
+  if (story) requestAnimationFrame(() => panel.open(story));
+  return {
+    title: cut(row.question, 60),
+    element: el(
+      "section.question-of-run",
+      {},
+      el("p.back", {}, el("a", { href: `#/runs/${at(run)}` }, `All questions of ${run}`)),
+      el("h1.asked", {}, row.question),
+      facts([
+        ["Wanted", row.answers.join(" · ")],
+        ["Given", [row.answer || "(none)", " ", outcome(row.right, row.error)]],
+        ["Type", row.type],
+        ["Wanted passages", (row.gold?.titles ?? row.gold?.ids ?? []).join(" · ")],
+      ]),
+      story
+        ? el("div.stage", {}, el("div.results", {}, panel.element), inspector.element)
+        : el("p.dim", {}, "The trace of this question is not there any more."),
+    ),
+  };
+}

@@ -1,0 +1,170 @@
+// One run: its figures, and its questions with filters.
+
+import { at, get } from "./api.js";
+import { choice, el, facts, folded } from "./dom.js";
+import { metricName, percent } from "./runs.js";
+import { brief, share, whole } from "./words.js";
+
+const PAGE = 50;
+const kept = new Map(); // of each run, the filters as they were left
+
+export async function runView(name) {
+  const run = await get(`v1/runs/${at(name)}`);
+  const state = kept.get(name) ?? { wrong: "", type: "", search: "" };
+  kept.set(name, state);
+  const body = el("tbody");
+  const told = el("p.dim", { role: "status" });
+  const more = el(
+    "button.plain",
+    { type: "button", hidden: true, onclick: () => load(body.childElementCount) },
+    "Show more",
+  );
+  const type = el("div.slot");
+  let latest = 0;
+  let typed = null;
+
+  async function load(offset) {
+    const mine = ++latest;
+    const query = new URLSearchParams({ offset, limit: PAGE });
+    for (const [key, value] of Object.entries(state)) if (value) query.set(key, value);
+    const found = await get(`v1/runs/${at(name)}/questions?${query}`).catch((error) => error);
+    if (mine !== latest) return;
+    if (found instanceof Error) {
+      told.textContent = found.message;
+      return;
+    }
+    if (!offset) body.replaceChildren();
+    body.append(...found.questions.map((row) => line(name, row, found.errors)));
+    told.textContent = `${whole(found.total)} of ${whole(run.questions)} questions`;
+    more.hidden = body.childElementCount >= found.total;
+    if (found.types.length > 1 && !type.hasChildNodes())
+      type.append(
+        choice("Type", "type", [["", "all"], ...found.types.map((each) => [each, each])], state.type, (event) =>
+          change("type", event.target.value),
+        ),
+      );
+  }
+
+  function change(key, value) {
+    state[key] = value;
+    return load(0);
+  }
+
+  const filters = el(
+    "form.filters",
+    { onsubmit: (event) => event.preventDefault(), "aria-label": "Filters" },
+    choice(
+      "Answers",
+      "wrong",
+      [
+        ["", "all"],
+        ["true", "wrong"],
+        ["false", "right"],
+      ],
+      state.wrong,
+      (event) => change("wrong", event.target.value),
+    ),
+    type,
+    el(
+      "label.field",
+      {},
+      el("span", {}, "Search"),
+      el("input", {
+        type: "search",
+        name: "search",
+        value: state.search,
+        oninput: (event) => {
+          clearTimeout(typed);
+          typed = setTimeout(() => change("search", event.target.value), 150);
+        },
+      }),
+    ),
+    told,
+  );
+  await load(0);
+  const columns = ["Question", "Answer", "Wanted", "Confidence", "Calls"];
+  return {
+    title: name,
+    element: el(
+      "section.run",
+      {},
+      el("p.back", {}, el("a", { href: "#/runs" }, "All runs")),
+      el("h1", {}, name),
+      figures(run),
+      folded("Settings of the run", () =>
+        facts(Object.entries(run.settings).map(([key, value]) => [key, brief(value)])),
+      ),
+      filters,
+      el(
+        "table.questions",
+        {},
+        el("caption.unseen", {}, "Questions of the run"),
+        el(
+          "thead",
+          {},
+          el(
+            "tr",
+            {},
+            columns.map((each) =>
+              el(each === "Calls" || each === "Confidence" ? "th.number" : "th", { scope: "col" }, each),
+            ),
+          ),
+        ),
+        body,
+      ),
+      more,
+    ),
+  };
+}
+
+function figures(run) {
+  const shown = Object.entries(run.metrics).filter(([name]) => /^(em|f1|cover_em|accuracy|recall_mean@5)$/.test(name));
+  const rest = Object.entries(run.metrics).filter(([name]) => !shown.some(([each]) => each === name));
+  const tell = ([name, mean]) => [metricName(name), percent(mean)];
+  return [
+    el(
+      "div.figures",
+      {},
+      facts([
+        ["Method", run.method],
+        ["Model", run.lm],
+        ["Questions", whole(run.questions)],
+        ...shown.map(tell),
+        ["Under way", run.finished === false ? "yes" : null],
+      ]),
+    ),
+    rest.length > 0 && folded("All metrics", () => facts(rest.map(tell))),
+  ];
+}
+
+/** Whether an answer is right, in words that need no colour; of a wrong one, what went wrong. */
+export function outcome(right, error = null, meaning = null) {
+  if (right === null || right === undefined) return el("span.dim", {}, "not judged");
+  return right
+    ? el("span.right", {}, "right")
+    : [el("span.wrong", {}, "wrong"), error && el("span.error", { title: meaning }, ` ${error}`)];
+}
+
+function line(run, row, errors = {}) {
+  return el(
+    "tr",
+    {},
+    el(
+      "th",
+      { scope: "row" },
+      el("a", { href: `#/runs/${at(run, row.id)}` }, row.question),
+      row.type && el("span.dim", {}, ` ${row.type}`),
+    ),
+    el(
+      "td",
+      { "data-name": "Answer" },
+      row.answer || el("span.dim", {}, "(none)"),
+      " ",
+      el("br"),
+      outcome(row.right, row.error, errors[row.error]),
+    ),
+    el("td", { "data-name": "Wanted" }, row.answers.slice(0, 2).join(" · ")),
+    el("td.number", { "data-name": "Confidence" }, typeof row.confidence === "number" ? share(row.confidence) : "–"),
+    el("td.number", { "data-name": "Calls" }, row.calls),
+  );
+}

@@ -1,0 +1,214 @@
+// The list of runs, with what each question cost and scored, and the choice of two to compare.
+
+import { at, get, picture } from "./api.js";
+import { choice, el } from "./dom.js";
+import { count, whole } from "./words.js";
+
+const COSTS = [
+  ["calls", "model calls"],
+  ["tokens", "tokens"],
+  ["seconds", "seconds"],
+];
+
+export async function runsView() {
+  const { runs } = await get("v1/runs");
+  if (!runs.length)
+    return {
+      title: "Runs",
+      element: el(
+        "section",
+        {},
+        el("h1", {}, "Runs"),
+        el(
+          "p.dim",
+          {},
+          "There are no runs in the folder of this server. ",
+          el("code", {}, "polyhop run"),
+          " makes one.",
+        ),
+      ),
+    };
+  const chosen = new Set();
+  const button = el(
+    "button.go",
+    {
+      type: "button",
+      disabled: true,
+      onclick: () => {
+        location.hash = `#/compare/${[...chosen].map((name) => at(name)).join("/")}`;
+      },
+    },
+    "Compare two",
+  );
+  const pick = (event) => {
+    if (event.target.checked) chosen.add(event.target.value);
+    else chosen.delete(event.target.value);
+    button.disabled = chosen.size !== 2;
+    button.textContent = chosen.size === 2 ? "Compare these" : "Compare two";
+  };
+  const metrics = headline(runs);
+  const body = el("tbody");
+  const told = el("p.dim", { role: "status" });
+  const shown = { method: "", search: "" };
+  const list = () => {
+    const words = shown.search.toLowerCase();
+    const found = runs.filter(
+      (run) =>
+        (!shown.method || run.method === shown.method) &&
+        [run.run, run.method, run.lm, run.dataset].join(" ").toLowerCase().includes(words),
+    );
+    body.replaceChildren(...found.map((run) => line(run, metrics, chosen, pick)));
+    told.textContent =
+      found.length === runs.length ? count(runs.length, "run") : `${found.length} of ${count(runs.length, "run")}`;
+  };
+  const filter = (event) => {
+    shown[event.target.name] = event.target.value;
+    list();
+  };
+  const methods = [...new Set(runs.map((run) => run.method).filter(Boolean))].sort();
+  list();
+  return {
+    title: "Runs",
+    element: el(
+      "section.runs",
+      {},
+      el("h1", {}, "Runs"),
+      el(
+        "form.filters",
+        { onsubmit: (event) => event.preventDefault(), "aria-label": "Filters" },
+        methods.length > 1 &&
+          choice("Method", "method", [["", "all"], ...methods.map((each) => [each, each])], "", filter),
+        el(
+          "label.field",
+          {},
+          el("span", {}, "Search"),
+          el("input", { type: "search", name: "search", oninput: filter }),
+        ),
+        told,
+        button,
+      ),
+      el("div.scroll", { tabindex: 0, role: "region", "aria-label": "Runs" }, table(metrics, body)),
+      frontier(runs, metrics),
+    ),
+  };
+}
+
+/** The metrics that most runs have, the usual ones first. */
+function headline(runs) {
+  const names = [...new Set(runs.flatMap((run) => Object.keys(run.metrics ?? {})))];
+  const usual = ["em", "f1", "cover_em", "accuracy"].filter((name) => names.includes(name));
+  return [...usual, ...names.filter((name) => !usual.includes(name))].slice(0, 5);
+}
+
+const COLUMNS = ["Run", "Method", "Model", "Questions"];
+
+function table(metrics, body) {
+  const heads = [...COLUMNS, ...metrics.map(metricName), "Calls", "Tokens"];
+  const head = el(
+    "tr",
+    {},
+    el("th", { scope: "col" }, el("span.unseen", {}, "Compare")),
+    heads.map((name, place) => el(place > 2 ? "th.number" : "th", { scope: "col" }, name)),
+  );
+  return el(
+    "table",
+    {},
+    el("caption.unseen", {}, "Runs, the newest first; calls and tokens are those of a question"),
+    el("thead", {}, head),
+    body,
+  );
+}
+
+function line(run, metrics, chosen, pick) {
+  if (run.error)
+    return el(
+      "tr",
+      {},
+      el("td"),
+      el("th", { scope: "row" }, run.run),
+      el("td.problem", { colspan: COLUMNS.length + metrics.length + 1 }, run.error),
+    );
+  const box = el("input", {
+    type: "checkbox",
+    value: run.run,
+    checked: chosen.has(run.run),
+    "aria-label": `Compare ${run.run}`,
+    onchange: pick,
+  });
+  const name = el(
+    "th",
+    { scope: "row" },
+    el("a", { href: `#/runs/${at(run.run)}` }, run.run),
+    run.finished === false && el("span.dim", {}, " under way"),
+  );
+  const per = (value) => (typeof value === "number" && run.questions ? whole(value / run.questions) : "");
+  const { calls, prompt_tokens: asked = 0, completion_tokens: told = 0 } = run.usage ?? {};
+  return el(
+    "tr",
+    {},
+    el("td", {}, box),
+    name,
+    cell(run.method),
+    cell(run.lm),
+    number(whole(run.questions)),
+    metrics.map((metric) => number(percent(run.metrics[metric]), interval(run.metrics[metric]))),
+    number(per(calls)),
+    number(per(asked + told)),
+  );
+}
+
+const cell = (text) => el("td", {}, text ?? "");
+const number = (text, title = null) => el("td.number", { title }, text);
+
+/** `em` as EM, `recall_mean@5` as Recall mean@5. */
+export const metricName = (name) =>
+  /^(em|f1)$/.test(name) ? name.toUpperCase() : name.replaceAll("_", " ").replace(/\bem\b/, "EM");
+export const percent = (mean) => (typeof mean?.value === "number" ? (100 * mean.value).toFixed(1) : "");
+const interval = (mean) =>
+  typeof mean?.low === "number"
+    ? `${(100 * mean.low).toFixed(1)} to ${(100 * mean.high).toFixed(1)}, ${count(mean.n, "question")}`
+    : null;
+
+/** What a question costs against what is scored, drawn by the server. */
+function frontier(runs, metrics) {
+  const whole = runs.filter((run) => !run.error);
+  if (whole.length < 2) return null;
+  const figure = el("div.plot");
+  const draw = async () => {
+    const query = new URLSearchParams({ cost: cost.value, metric: metric.value });
+    try {
+      const src = await picture(`v1/runs/frontier.svg?${query}`);
+      figure.replaceChildren(
+        el("img", {
+          src,
+          alt: `Runs by ${cost.value} a question and ${metricName(metric.value)}; the table above has the figures`,
+        }),
+      );
+    } catch (error) {
+      figure.replaceChildren(el("p.dim", {}, error.message));
+    }
+  };
+  const option = ([value, text]) => el("option", { value }, text);
+  const cost = el("select", { "aria-label": "Cost", onchange: draw }, COSTS.map(option));
+  const metric = el(
+    "select",
+    { "aria-label": "Metric", onchange: draw },
+    metrics.map((name) => option([name, metricName(name)])),
+  );
+  if (metrics.includes("f1")) metric.value = "f1";
+  draw();
+  return el(
+    "section.frontier",
+    {},
+    el(
+      "div.bar",
+      {},
+      el("h2", {}, "What it costs"),
+      metric,
+      el("span.dim", {}, "against"),
+      cost,
+      el("span.dim", {}, "a question"),
+    ),
+    figure,
+  );
+}

@@ -1,0 +1,41 @@
+"""Why a service does not answer: no failure of a method or model, but its own limits."""
+
+from __future__ import annotations
+
+from polyhop.errors import PolyhopError, UnknownName, UsageError
+
+
+class UnknownTrace(UsageError):
+    """No answer of this id is kept."""
+
+
+class UnknownRun(UnknownName):
+    """No run, or no question of a run, has this name."""
+
+
+class NotAllowed(PolyhopError):
+    """A key is missing or wrong."""
+
+
+class TooMany(PolyhopError):
+    """A client asks too often, or too much at once; ``retry_after``: seconds after which it may ask again."""
+
+    def __init__(self, message: str, retry_after: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Busy(TooMany):
+    """The service has as much to do as it takes on."""
+
+
+class Stopping(PolyhopError):
+    """The service is being stopped: it takes on nothing, and hands back what it could not finish."""
+
+
+class OutOfTime(PolyhopError):
+    """A question took longer than the service lets any."""
+
+
+class Left(PolyhopError):
+    """Who asked is gone; the work was ended."""

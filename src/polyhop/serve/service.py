@@ -1,0 +1,294 @@
+"""The service: corpora held open, questions answered by any method over them, and what was answered kept to be looked
+at. It knows nothing of HTTP; the servers over it are thin.
+
+    service = Service({"wiki": "wiki.jsonl"}, lm="openai:gpt-4o-mini")
+    answered = await service.ask(Asked("Who …?", method="tor"))
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from polyhop.errors import SettingError, UsageError
+from polyhop.methods.registry import method_named
+from polyhop.pipeline import LM, Pipeline, Searcher, Source
+from polyhop.retold import messages_of
+from polyhop.serve.asked import LIMITS, Terms, key_of
+from polyhop.serve.asked import MOST_PASSAGES as MOST_PASSAGES
+from polyhop.serve.asked import Answered as Answered
+from polyhop.serve.asked import Asked as Asked
+from polyhop.serve.asked import Began as Began
+from polyhop.serve.holdings import Holdings
+from polyhop.serve.limits import CLIENT
+from polyhop.serve.metrics import Metrics
+from polyhop.serve.refusals import Busy, OutOfTime, Stopping, UnknownTrace
+from polyhop.trace import Ask, Step
+from polyhop.types import Passage
+
+_log = logging.getLogger("polyhop.serve")
+
+
+Event: TypeAlias = Began | Step | Answered
+Listen: TypeAlias = Callable[[Step], object]
+
+
+class Service:
+    """Answers questions over named corpora. One event loop's; ``open`` it first so that nobody waits for an index.
+
+    ``corpora``: sources by name, as ``Pipeline`` takes them, the first the default; None for a retriever that brings
+    its passages. ``method``, ``lm``, ``retriever``, ``reader``, ``max_calls``, ``max_tokens``, ``max_seconds``,
+    ``abstain_below`` and the other ``options`` are ``Pipeline``'s and hold for every question.
+    ``concurrency``: most questions being answered at once; up to ``waiting`` more wait for their turn, others are
+    refused (``Busy``). ``timeout``: seconds after which a question is given up (``OutOfTime``). ``longest``: most
+    characters of a question. ``traces_kept``: how many of the latest answers can be looked at. ``pipelines_kept``: how
+    many pairs of corpus and settings stay ready. ``runs``: a folder of run folders, to be shown beside.
+    ``on_answer``: each is called with every answer. ``grace``: seconds that ``aclose`` lets questions finish in.
+    ``settings``: of the default method. ``telemetry``: OpenTelemetry is told of every question (``polyhop.telemetry``).
+
+    Raises a ``UsageError`` for what cannot work.
+    """
+
+    def __init__(
+        self,
+        corpora: Mapping[str, Source | None],
+        *,
+        method: str = "tor",
+        lm: LM = "pocket",
+        retriever: str | Searcher | None = None,
+        reader: Any = "pocket",
+        max_calls: int | None = None,
+        max_tokens: int | None = None,
+        max_seconds: float | None = None,
+        abstain_below: float | None = None,
+        concurrency: int = 64,
+        waiting: int = 1024,
+        timeout: float = 300.0,
+        longest: int = 4000,
+        traces_kept: int = 1000,
+        pipelines_kept: int = 64,
+        runs: Path | None = None,
+        on_answer: Sequence[Callable[[Answered], None]] = (),
+        grace: float = 30.0,
+        settings: Mapping[str, Any] | None = None,
+        telemetry: bool = False,
+        **options: Any,
+    ) -> None:
+        if not corpora:
+            raise UsageError("a service needs a corpus")
+        for name, value in {"concurrency": concurrency, "timeout": timeout, "longest": longest}.items():
+            if value <= 0:
+                raise SettingError(f"{name}={value}: must be above 0")
+        self.corpora = tuple(corpora)
+        self.default_corpus = self.corpora[0]
+        self.default_method = method_named(method).name
+        self.runs = runs
+        self.metrics = Metrics()
+        self.on_answer = list(on_answer)
+        self._terms = Terms(
+            corpora=self.corpora,
+            method=self.default_method,
+            settings=method_named(method).resolve(settings or {}),
+            limits={"max_calls": max_calls, "max_tokens": max_tokens, "max_seconds": max_seconds},
+            abstain_below=abstain_below,
+            longest=longest,
+        )
+        self._holdings = Holdings(corpora, lm, retriever, {**options, "reader": reader}, telemetry)
+        self._pipelines: OrderedDict[bytes, Pipeline] = OrderedDict()
+        self._pipelines_kept, self._traces_kept = pipelines_kept, traces_kept
+        self._traces: OrderedDict[str, Answered] = OrderedDict()
+        self._slots = asyncio.Semaphore(concurrency)
+        self._waiting, self._timeout, self.grace = waiting, timeout, grace
+        self._running: set[asyncio.Task[Answered]] = set()
+        self._opened: set[str] = set()
+        self._closing: asyncio.Future[None] | None = None
+        self._handing_back = False
+
+    # --- asking --------------------------------------------------------------------------------------------------
+
+    async def ask(self, asked: Asked) -> Answered:
+        """Answer a question. Cancelling it ends the work.
+
+        Raises ``UsageError`` for what cannot be asked, ``Busy``, ``OutOfTime`` and ``Stopping`` for what is refused,
+        and what a method raises, as ``LMError``.
+        """
+        began, pipeline = await self._begin(asked)
+        async with self._under_way(began, pipeline) as work:
+            await asyncio.wait([work])
+            return self._result(work)
+
+    async def stream(self, asked: Asked) -> AsyncGenerator[Event, None]:
+        """A question under way: that it began, each step as it happens (see ``Pipeline.stream``), and the answer.
+        Leaving the loop ends the work; a slow reader does not hold it."""
+        began, pipeline = await self._begin(asked)
+        yield began
+        steps: asyncio.Queue[Step | None] = asyncio.Queue()
+        async with self._under_way(began, pipeline, steps.put_nowait) as work:
+            work.add_done_callback(lambda _: steps.put_nowait(None))
+            while (step := await steps.get()) is not None:
+                yield step
+            yield self._result(work)
+
+    async def search(self, query: str, k: int = 5, corpus: str | None = None) -> list[Passage]:
+        """The ``k`` best passages of a corpus, best first, as the default method's searches find them."""
+        self._check_open()
+        self._terms.check_text("query", query)
+        if not 1 <= k <= MOST_PASSAGES:
+            raise SettingError(f"k={k}: must be 1 to {MOST_PASSAGES}")
+        pipeline = await self._pipeline(self.resolved(Asked(query, corpus=corpus)))
+        async with self._turn():
+            return await pipeline.engine.search(query, k)
+
+    def resolved(self, asked: Asked) -> Asked:
+        """A request as it will be answered (see ``Terms``)."""
+        return self._terms.resolved(asked)
+
+    # --- looking back --------------------------------------------------------------------------------------------
+
+    def trace(self, trace_id: str) -> Answered:
+        """An answer given before, with its trace; ``UnknownTrace`` where it is not kept."""
+        found = self._traces.get(trace_id)
+        if found is None or found.asked.client != CLIENT.get():
+            raise UnknownTrace(f"no trace {trace_id!r}: the latest {self._traces_kept} answers are kept")
+        return found
+
+    def traces(self) -> list[Answered]:
+        """The answers kept, the newest first: those given to the client that looks."""
+        return [kept for kept in reversed(self._traces.values()) if kept.asked.client == CLIENT.get()]
+
+    def prompt(self, trace_id: str, step: int) -> list[dict[str, str]]:
+        """The messages of a language model call in a trace, rendered again; ``UsageError`` for a step that is none."""
+        answered = self.trace(trace_id)
+        steps = answered.answer.trace.steps
+        call = steps[step] if 0 <= step < len(steps) else None
+        if not isinstance(call, Ask):
+            raise UnknownTrace(f"step {step} of {trace_id!r} is no language model call")
+        messages = messages_of(call, steps, self._holdings.prompts, self._holdings.rendering)
+        if messages is None:
+            raise UsageError(f"the prompt of step {step} ({call.task}) cannot be rendered again: its file has changed")
+        return messages
+
+    # --- opening and closing -------------------------------------------------------------------------------------
+
+    @property
+    def ready(self) -> bool:
+        """Whether questions are taken on."""
+        return self._closing is None
+
+    async def open(self) -> None:
+        """Open every corpus with the default method; an index that is not there is built."""
+        for corpus in self.corpora:
+            if corpus in self._opened:
+                continue
+            await self._pipeline(self.resolved(Asked("?", corpus=corpus)))
+            self._opened.add(corpus)
+            if skipped := getattr(self._holdings.corpora[corpus], "skipped", 0):
+                facts = {"corpus": corpus, "skipped": skipped}
+                _log.warning("malformed lines or documents were skipped", extra={"facts": facts})
+
+    async def aclose(self) -> None:
+        """Take on nothing more; let what runs finish within ``grace`` seconds, hand the rest back (``Stopping``), and
+        close everything. Whoever calls it waits for all of that."""
+        self._closing = self._closing or asyncio.ensure_future(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        if self._running:
+            await asyncio.wait(self._running, timeout=self.grace)
+        self._handing_back = True
+        left = list(self._running)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        await self._holdings.aclose()
+
+    # --- inside --------------------------------------------------------------------------------------------------
+
+    async def _begin(self, asked: Asked) -> tuple[Began, Pipeline]:
+        self._check_open()
+        if self._slots.locked() and self.metrics.gauges["waiting"] >= self._waiting:
+            raise Busy("as many questions are under way and wait as this service takes on; try again")
+        began = Began(secrets.token_hex(8), replace(self.resolved(asked), client=CLIENT.get()))
+        return began, await self._pipeline(began.asked)
+
+    @asynccontextmanager
+    async def _under_way(
+        self, began: Began, pipeline: Pipeline, listen: Listen | None = None
+    ) -> AsyncIterator[asyncio.Task[Answered]]:
+        """The work on a question, ended with the block."""
+        self._check_open()
+        work = asyncio.get_running_loop().create_task(self._work(began, pipeline, listen))
+        self._running.add(work)
+        work.add_done_callback(self._running.discard)
+        try:
+            yield work
+        finally:
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+
+    def _result(self, work: asyncio.Task[Answered]) -> Answered:
+        if work.cancelled() and self._handing_back:
+            raise Stopping("the service was stopped before this question was answered; ask again")
+        return work.result()
+
+    async def _work(self, began: Began, pipeline: Pipeline, listen: Listen | None) -> Answered:
+        asked = began.asked
+        with self.metrics.question(str(asked.method)) as ended:
+            async with self._turn():
+                answer = await pipeline.aask(asked.question, kind=asked.kind, listen=listen)
+            ended(answer)
+        answered = Answered(began.trace_id, asked, answer)
+        self._keep(answered)
+        return answered
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """Waits for a free place and takes it, no longer than a question may take."""
+        try:
+            async with asyncio.timeout(self._timeout) as limit:
+                with self.metrics.now("waiting"):
+                    await self._slots.acquire()
+                try:
+                    with self.metrics.now("running"):
+                        yield
+                finally:
+                    self._slots.release()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise OutOfTime(f"no answer within {self._timeout:g} seconds, which this service allows") from None
+
+    def _keep(self, answered: Answered) -> None:
+        self._traces[answered.trace_id] = answered
+        while len(self._traces) > self._traces_kept:
+            self._traces.popitem(last=False)
+        for tell in self.on_answer:
+            try:
+                tell(answered)
+            except Exception:  # noqa: BLE001 - an answer is no worse for it
+                _log.exception("a listener to answers failed")
+
+    async def _pipeline(self, asked: Asked) -> Pipeline:
+        """The pipeline of a resolved request, opened on a thread where it is not among the latest used."""
+        key = key_of(asked)
+        if key not in self._pipelines:
+            limits = {name: getattr(asked, name) for name in (*LIMITS, "abstain_below")}
+            corpus, method = str(asked.corpus), str(asked.method)
+            opened = await asyncio.to_thread(self._holdings.pipeline, corpus, method, asked.settings, limits)
+            self._pipelines[key] = opened
+            if len(self._pipelines) > self._pipelines_kept:
+                self._pipelines.popitem(last=False)
+            return opened
+        self._pipelines.move_to_end(key)
+        return self._pipelines[key]
+
+    def _check_open(self) -> None:
+        if self._closing is not None:
+            raise Stopping("the service is stopping; ask again elsewhere or later")
