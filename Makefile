@@ -19,13 +19,16 @@ ALL := .venv-all/.all-$(STAMP)
 PGLITE_PACKAGES := @electric-sql/pglite@0.5.14 @electric-sql/pglite-socket@0.2.17 @electric-sql/pglite-pgvector@0.0.15
 PGLITE := .cache/pglite/.whole-$(shell echo '$(PGLITE_PACKAGES)' | cksum | cut -d' ' -f1)
 
-.PHONY: help demo test test-all check bench docs clean pglite python-ok
+AXE := .cache/axe/.whole-4.14.1
+
+.PHONY: help demo test test-all check bench docs clean pglite axe python-ok
 
 help:
 	@echo "make demo      answer three questions and measure the demo set (no key, no GPU, no download beyond packages)"
 	@echo "make test      the tests of the core"
 	@echo "make test-all  the tests with every extra installed, torch among them"
 	@echo "make pglite    a PostgreSQL for the tests of test-all that need one; needs npm"
+	@echo "make axe       axe-core, for the test of how accessible the server's page is; needs npm"
 	@echo "make check     ruff, mypy, the import contract"
 	@echo "make bench     the benchmarks: tables beside a peer"
 	@echo "make docs      check that the documentation is in step with the code"
@@ -67,6 +70,15 @@ $(PGLITE):
 	rm -rf .cache/pglite
 	mkdir -p .cache/pglite
 	npm install --prefix .cache/pglite --cache .cache/npm --no-save --no-audit --no-fund --loglevel error $(PGLITE_PACKAGES)
+	touch $@
+
+# axe-core, loaded by the browser tests alone.
+axe: $(AXE)
+
+$(AXE):
+	rm -rf .cache/axe
+	mkdir -p .cache/axe
+	npm install --prefix .cache/axe --cache .cache/npm --no-save --no-audit --no-fund --loglevel error axe-core@4.14.1
 	touch $@
 
 # A stamp is written when an install is whole, so an interrupted one is done again; it changes with pyproject.toml.

@@ -16,12 +16,14 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "docs": ("mammoth", "pypdfium2"),
     "serve": ("fastapi", "uvicorn"),
     "mcp": ("mcp",),
-    "otel": ("opentelemetry.sdk",),
+    "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
     "pgvector": ("psycopg",),
     "qdrant": ("qdrant_client",),
     "elastic": ("elasticsearch", "opensearchpy"),
     "ray": ("ray",),
     "langchain": ("langchain_core",),
+    "llamaindex": ("llama_index.core",),
+    "haystack": ("haystack",),
 }
 """The modules of each extra of the package, as ``pip install 'polyhop[NAME]'`` brings them."""
 

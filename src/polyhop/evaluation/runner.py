@@ -17,6 +17,7 @@ from polyhop.metrics import Metrics, chosen
 from polyhop.metrics.profiles import DEFAULT
 from polyhop.pipeline import LM, LoopThread, Pipeline, Source
 from polyhop.retrieval.base import AskingRetriever, Reranked, beginning_of
+from polyhop.telemetry import traced
 from polyhop.types import Question
 
 CONCURRENCY = 16
@@ -41,14 +42,16 @@ def evaluate(
     progress: Progress | None = None,
     title: str | None = None,
     metrics: Metrics = None,
+    telemetry: bool = False,
     **options: Any,
 ) -> Report:
     """Answer a dataset's questions and report metrics, statistics and cost.
 
     ``out``: the run's folder; predictions are appended there as questions finish, and a run that was stopped goes on
     where it was. ``title``: the dataset's name, else its file's. ``metrics``: names of metric profiles; by default
-    ``default`` and that of the benchmark the questions come from. ``options``: those of ``Pipeline`` and the method's
-    settings. A question that fails is named in ``Report.failed`` and tried again by the next run on the folder.
+    ``default`` and that of the benchmark the questions come from. ``telemetry``: OpenTelemetry is told of every
+    question. ``options``: those of ``Pipeline`` and the method's settings. A question that fails is named in
+    ``Report.failed`` and tried again by the next run on the folder.
     """
     if limit is not None and limit < 0:
         raise SettingError(f"limit={limit}: must be a number of questions, 0 or more")
@@ -61,6 +64,8 @@ def evaluate(
     if len({question.id for question in questions}) < len(questions):
         raise UsageError("two questions have the same id")
     with Pipeline(corpus, method, lm, **options) as pipeline:
+        if telemetry:
+            traced(pipeline, corpus=getattr(corpus, "name", None))
         settings = {**run_settings(pipeline, name), "metrics": profiles.to_dict()}
         folder = RunFolder(out, settings, questions) if out is not None else None
         thread = LoopThread()
