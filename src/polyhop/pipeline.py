@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -114,6 +115,7 @@ class Pipeline:
             raise SettingError(f"abstain_below={abstain_below}: must be above 0 and at most 1")
         self.abstain_below = abstain_below
         self._thread: LoopThread | None = None
+        self._one_at_a_time = Lock()  # callers may be on several threads
 
     async def aask(
         self, question: str | Question, *, kind: Kind = "qa", listen: Callable[[Step], object] | None = None
@@ -150,9 +152,10 @@ class Pipeline:
         return self._waited(self.aask(question, kind=kind))
 
     def _waited(self, work: Coroutine[Any, Any, T]) -> T:
-        if self._thread is None:
-            self._thread = LoopThread()
-        return self._thread.run(work)
+        with self._one_at_a_time:
+            self._thread = self._thread or LoopThread()
+            thread = self._thread
+        return thread.run(work)
 
     def search(self, query: str, k: int = 5) -> list[Passage]:
         """The ``k`` best passages for a query, best first: the reranker's choice where there is one."""
