@@ -40,6 +40,7 @@ import orjson
 import polyhop
 from polyhop import Pipeline, ScriptedLM
 from polyhop.data.questions import read_questions
+from polyhop.lm.base import Completion, Request
 
 LATENCY, CLIENTS, SLOW, STREAMS, KEPT = 0.1, 64, 8, 1_000, 200
 QUESTIONS = [question.text for question in read_questions("demo")]
@@ -73,13 +74,22 @@ class Asked:
         return 1000 * quantiles(self.seconds, n=100)[percent - 1] if len(self.seconds) > 1 else float("nan")
 
 
+class Forgetful(ScriptedLM):
+    """A scripted model that does not keep what it was asked."""
+
+    async def complete(self, request: Request) -> Completion:
+        """The reply."""
+        self.calls.clear()
+        return await super().complete(request)
+
+
 def scripted(latency: float) -> ScriptedLM:
     """A model that has one reply for every task."""
 
     def reply(task: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"rationale": "The passages tell.", "answer": "Oslo"} if task.endswith("cot") else {"answer": "Oslo"}
 
-    return ScriptedLM(reply, latency=latency)
+    return Forgetful(reply, latency=latency)
 
 
 # --- the server ------------------------------------------------------------------------------------------------------

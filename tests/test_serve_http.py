@@ -19,6 +19,7 @@ from polyhop.extras import installed
 from polyhop.lm.base import Completion, Request
 from polyhop.serve.http import replies
 from polyhop.serve.http.app import Options
+from polyhop.serve.http.server import listen
 from polyhop.serve.limits import Keys
 from polyhop.serve.service import Service
 from tests.kit.serving import served
@@ -357,3 +358,10 @@ async def test_metrics_count_what_came() -> None:
     assert 'polyhop_http_requests_total{status="200"} 1' in text
     assert 'polyhop_http_requests_total{status="400"} 1' in text
     assert 'method="nothing"' not in text
+
+
+def test_an_answer_in_two_parts_is_sent_at_once() -> None:
+    with listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()[:2]):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
