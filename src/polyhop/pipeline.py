@@ -149,9 +149,10 @@ class Pipeline:
 
     def ask(self, question: str | Question, *, kind: Kind = "qa") -> Answer:
         """``aask`` from ordinary code, inside a running event loop (a notebook) too."""
-        return self._waited(self.aask(question, kind=kind))
+        return self.wait(self.aask(question, kind=kind))
 
-    def _waited(self, work: Coroutine[Any, Any, T]) -> T:
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """``work`` awaited from ordinary code, on any thread: all of it on one loop, the pipeline's own."""
         with self._one_at_a_time:
             self._thread = self._thread or LoopThread()
             thread = self._thread
@@ -159,7 +160,7 @@ class Pipeline:
 
     def search(self, query: str, k: int = 5) -> list[Passage]:
         """The ``k`` best passages for a query, best first: the reranker's choice where there is one."""
-        return self._waited(self.engine.search(query, k))
+        return self.wait(self.engine.search(query, k))
 
     async def aclose(self) -> None:
         """Close the connections of models and retriever, and the cache."""

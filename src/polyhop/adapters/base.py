@@ -8,14 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
 from polyhop.errors import LMError, PolyhopError, RetrievalError, UsageError
 from polyhop.lm.base import Capabilities, Completion, Request
 from polyhop.lm.trouble import BadReply
 from polyhop.lm.wire import read_chat
-from polyhop.loops import LoopThread
 from polyhop.pipeline import Pipeline, Searcher, Source
 from polyhop.retrieval.base import AskingRetriever, Retriever, ScoringRetriever
 from polyhop.types import Answer, Passage
@@ -63,8 +61,6 @@ class Opened:
             self.pipeline = Pipeline(retriever=source, **options)
         else:
             self.pipeline = Pipeline(source, **options)
-        self._thread: LoopThread | None = None
-        self._starting = Lock()
 
     async def search(self, query: str, k: int) -> list[tuple[Passage, float | None]]:
         """The ``k`` best passages, best first, with the retriever's score where it tells one."""
@@ -75,9 +71,7 @@ class Opened:
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """``work`` awaited from ordinary code, on any thread."""
-        with self._starting:
-            thread = self._thread = self._thread or LoopThread()
-        return thread.run(work)
+        return self.pipeline.wait(work)
 
     def each(self, stream: AsyncGenerator[T, None]) -> Iterator[T]:
         """``stream`` in ordinary code; leaving the loop ends it."""
@@ -88,11 +82,7 @@ class Opened:
             self.wait(stream.aclose())
 
     def close(self) -> None:
-        """End the thread, and close the pipeline where it was opened here."""
-        with self._starting:
-            thread, self._thread = self._thread, None
-        if thread is not None:
-            thread.stop()
+        """Close the pipeline where it was opened here."""
         if self._own:
             self.pipeline.close()
 

@@ -24,8 +24,7 @@ from polyhop.telemetry import traced
 class Holdings:
     """Opens pipelines over shared parts. ``corpora``: sources by name, None for a retriever that brings its passages.
     ``options`` are ``Pipeline``'s that hold for every pipeline. ``telemetry``: OpenTelemetry is told of every question.
-    Safe across threads; a pipeline needs no closing of its
-    own, since it holds nothing alone."""
+    Safe across threads; a pipeline needs no closing of its own, since it holds nothing alone."""
 
     corpora: Mapping[str, Source | None]
     lm: LM
