@@ -26,7 +26,7 @@ AXE := .cache/axe/.whole-4.14.1
 help:
 	@echo "make demo      answer three questions and measure the demo set (no key, no GPU, no download beyond packages)"
 	@echo "make test      the tests of the core"
-	@echo "make test-all  the tests with every extra installed, torch among them"
+	@echo "make test-all  the tests with every extra installed, torch among them; those of the pages need a Chromium"
 	@echo "make pglite    a PostgreSQL for the tests of test-all that need one; needs npm"
 	@echo "make axe       axe-core, for the test of how accessible the server's page is; needs npm"
 	@echo "make check     ruff, mypy, the import contract"
@@ -96,7 +96,7 @@ $(ALL): | python-ok
 	test -x .venv-all/bin/python && .venv-all/bin/python -m pip --version >/dev/null 2>&1 || { rm -rf .venv-all; $(PYTHON) -m venv .venv-all; }
 	rm -f .venv-all/.all-*
 	.venv-all/bin/python -m pip install --quiet '$(TORCH)'
-	.venv-all/bin/python -m pip install --quiet --editable '.[all,test,agreement]'
+	.venv-all/bin/python -m pip install --quiet --editable '.[all,test,agreement,browser]'
 	touch $@
 
 python-ok:

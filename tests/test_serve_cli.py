@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -58,10 +60,25 @@ def test_a_missing_extra_gives_its_install_line(
     )
 
 
+def test_a_tool_server_has_limits_of_its_clients_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("mcp")
+    given: list[Any] = []
+    monkeypatch.setattr("polyhop.serve.mcp.run", lambda *arguments: given.extend(arguments))
+    limits = ["--rate", "3", "--at-once", "2", "--most-bytes", "500"]
+    monkeypatch.setattr(sys, "argv", ["polyhop", "mcp", "--transport", "http", "--port", "7", *limits])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    service, *place, options = given
+    assert isinstance(service, Service)
+    assert place == ["http", "127.0.0.1", 7]
+    assert (options.per_minute, options.at_once, options.most_bytes) == (3, 2, 500)
+
+
 def test_an_address_that_cannot_be_had_is_told() -> None:
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(UsageError, match=f"cannot listen at 127.0.0.1 port {port}: "):
+        with pytest.raises(UsageError, match=f"cannot listen at 127.0.0.1 port {port}: Address already in use$"):
             listen("127.0.0.1", port)
     with pytest.raises(UsageError, match="cannot listen at no such host port 0"):
         listen("no such host", 0)
@@ -70,12 +87,17 @@ def test_an_address_that_cannot_be_had_is_told() -> None:
 
 @asynccontextmanager
 async def held(
-    caplog: pytest.LogCaptureFixture, lm: Model, **options: Any
+    caplog: pytest.LogCaptureFixture,
+    lm: Model,
+    *,
+    guarded: Options | None = None,
+    found: Passage = OSLO,
+    **options: Any,
 ) -> AsyncIterator[tuple[aiohttp.ClientSession, asyncio.Future[None]]]:
     """A server that signals end, and a session of a client."""
     caplog.set_level(logging.INFO, "polyhop.serve")
-    service = Service({"towns": None}, method="one-r", lm=lm, retriever=lambda query, k: [OSLO], **options)
-    serving = asyncio.ensure_future(serve(service, Options(), "127.0.0.1", 0))
+    service = Service({"towns": None}, method="one-r", lm=lm, retriever=lambda query, k: [found], **options)
+    serving = asyncio.ensure_future(serve(service, guarded or Options(), "127.0.0.1", 0))
     await until(lambda: serving.done() or any(record.getMessage() == "serving" for record in caplog.records))
     facts = next(record.facts for record in caplog.records if record.getMessage() == "serving")  # type: ignore[attr-defined]
     async with aiohttp.ClientSession(facts["url"]) as session:
@@ -119,6 +141,35 @@ async def test_what_does_not_finish_in_the_grace_is_handed_back(caplog: pytest.L
         assert (name, error["type"]) == ("error", "stopping")
         await serving
         assert lm.given_up == 2
+
+
+@pytest.mark.extra
+@needs_serve
+async def test_a_client_that_takes_nothing_is_cut_off(caplog: pytest.LogCaptureFixture) -> None:
+    found = Passage("long", "Long", "word " * 2_000_000)
+    async with held(caplog, Model(), guarded=Options(patience=0.3), found=found) as (session, serving):
+        url = session._base_url
+        assert url is not None
+        with socket.socket() as slow:
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            slow.connect((url.host, url.port))
+            body = json.dumps({"question": QUESTION})
+            head = "POST /v1/ask HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            slow.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+            await until(lambda: any("/v1/ask" in str(getattr(record, "facts", "")) for record in caplog.records))
+            await asyncio.sleep(0.5)
+            assert await asyncio.to_thread(_taken, slow) < len(found.text)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await serving
+
+
+def _taken(connection: socket.socket) -> int:
+    """How many bytes still come."""
+    taken = 0
+    with contextlib.suppress(ConnectionError):
+        while part := connection.recv(1 << 16):
+            taken += len(part)
+    return taken
 
 
 @pytest.mark.extra

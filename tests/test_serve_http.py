@@ -186,8 +186,11 @@ async def test_what_fails_has_a_status_or_an_event_of_its_own() -> None:
         for path in ("/v1/traces/none", "/v1/nothing", "/static/none.js", "/static/../service.py"):
             status, told = await get(session, path)
             assert (status, told["error"]["type"]) == (404, "not_found")
+        assert (await get(session, "/v1/nothing"))[1]["error"]["message"].startswith("there is nothing at /v1/nothing;")
         async with session.delete("/v1/ask") as response:
-            assert (response.status, (await response.json())["error"]["type"]) == (405, "method_not_allowed")
+            error = (await response.json())["error"]
+            assert (response.status, error["type"]) == (405, "method_not_allowed")
+            assert error["message"] == "/v1/ask takes POST, not DELETE"
 
 
 # --- clients that leave, or are slow ---------------------------------------------------------------------------------
@@ -299,6 +302,10 @@ async def test_a_body_is_json_of_a_size_and_comes_in_time() -> None:
         typed = {"Content-Type": "application/json"}
         async with session.post("/v1/ask", data=b"{not json", headers=typed) as response:
             assert response.status == 422
+            error = (await response.json())["error"]
+            assert error["message"].startswith("the body is no valid JSON: ")
+            assert error["message"].endswith(" at character 1")
+            assert "param" not in error
         assert (await ask(session, method="x" * 300))[0] == 413
 
         async def never() -> AsyncIterator[bytes]:

@@ -248,9 +248,32 @@ def test_a_graph_shows_what_its_variables_are_bound_to(opened: Open, complaints:
     assert complaints == []
 
 
+def test_ranked_paths_are_a_tree_that_shows_the_best_of_them(opened: Open, demo: str, complaints: list[str]) -> None:
+    tab = answered(opened(demo), METROPOLIS, "hops")
+    assert tab.locator(".drawing").get_attribute("data-shape") == "tree"
+    paths = [node.get_attribute("data-id").split("/") for node in tab.locator(".node[data-kind=path]").all()]
+    assert ["question"] not in paths
+    assert all(path[:-1] == ["question"] or path[:-1] in paths[:place] for place, path in enumerate(paths))
+    labels = tab.locator(".node[data-kind=path] .label").all_inner_texts()
+    assert sum(" of " in label for label in labels) == 8
+    best = tab.locator(".node[data-tone=good]")
+    assert best.locator(".label").inner_text().startswith("best of ")
+    assert best.locator(".said").inner_text().startswith("score ")
+    place = best.bounding_box()
+    beside = [box for box in (node.bounding_box() for node in all_nodes(tab)) if box["x"] > place["x"]]
+    crossed = [box for box in beside if abs(box["y"] - place["y"]) < box["height"]]
+    assert len(crossed) == 1, "the line to the answer crosses no other node"
+    tab.locator(".node[data-kind=path]").nth(1).click()
+    titles = tab.locator(".inspector h3").inner_text().split(" → ")
+    assert len(titles) == len(paths[1]) - 1 == tab.locator(".inspector .passage").count()
+    tab.locator(".node[data-tone=root]").click()
+    assert "search" in tab.locator(".inspector").inner_text()
+    assert complaints == []
+
+
 @pytest.mark.parametrize("width", [1440, 800, 360])
 def test_no_node_covers_another(opened: Open, demo: str, width: int) -> None:
-    for method in ("tor", "ge", "resp"):
+    for method in ("tor", "ge", "resp", "hops"):
         tab = answered(opened(demo, viewport={"width": width, "height": 900}), METROPOLIS, method)
         boxes = [node.bounding_box() for node in all_nodes(tab)]
         assert len(boxes) > 2
@@ -323,9 +346,13 @@ def test_keys_alone_lead_through_the_tree(opened: Open, demo: str, complaints: l
     press(tab, "Enter")
     assert tab.evaluate("document.activeElement.id") == "main"
     press(tab, "Tab")
+    asked: list[str] = []
+    tab.on("request", lambda request: asked.append(request.url) if request.method == "POST" else None)
     tab.keyboard.type(METROPOLIS)
+    assert asked == [], "nothing is asked before it is written"
     press(tab, "Enter")
     tab.wait_for_url("**#/trace/*")
+    assert len(asked) == 1
     while not tab.evaluate("document.activeElement.matches('.node')"):
         press(tab, "Tab")
     assert active(tab) == "question"

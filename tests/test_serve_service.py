@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any
@@ -12,12 +13,14 @@ import pytest
 from polyhop import Passage, ScriptedLM, open_corpus
 from polyhop.errors import LMError, PolyhopError, SettingError, UnknownName, UsageError
 from polyhop.lm.base import Completion, Request
+from polyhop.pipeline import Pipeline
 from polyhop.retrieval.index import Index, build_index
+from polyhop.serve.kept import bytes_of
 from polyhop.serve.limits import CLIENT
 from polyhop.serve.refusals import Busy, OutOfTime, Stopping, UnknownTrace
 from polyhop.serve.service import Answered, Asked, Began, Service
 from polyhop.serve.shapes import answer_row, notice_of, trace_row
-from polyhop.trace import Ask, Searched, Step
+from polyhop.trace import Ask, Searched, Step, Trace
 
 OSLO = Passage("oslo", "Oslo", "Oslo is the capital of Norway.")
 BERN = Passage("bern", "Bern", "Bern is the seat of Switzerland's government.")
@@ -164,6 +167,9 @@ async def test_a_notice_says_what_an_answer_is_not(serving: Serving) -> None:
     assert "support" in str(notice_of(unsupported.answer))
     pocket = await serving(lm="pocket").ask(Asked(QUESTION))
     assert "no language model" in str(notice_of(pocket.answer))
+    scored = await serving(lm="pocket").ask(Asked(QUESTION, method="promptrank"))
+    assert not scored.answer.trace.calls, "pocket only scored"
+    assert "no language model" in str(notice_of(scored.answer))
     assert notice_of((await serving().ask(Asked(QUESTION))).answer) is None
 
 
@@ -278,6 +284,60 @@ async def test_the_latest_answers_are_kept(serving: Serving) -> None:
     assert service.traces() == [third, second]
     with pytest.raises(UnknownTrace, match="the latest 2 answers are kept"):
         service.trace(first.trace_id)
+
+
+async def test_answers_that_take_too_much_memory_make_room_for_the_last(serving: Serving) -> None:
+    each = bytes_of((await serving().ask(Asked(QUESTION))).answer.trace)
+    service = serving(bytes_kept=3 * each)
+    answered = [await service.ask(Asked(QUESTION)) for _ in range(5)]
+    assert service.traces() == answered[:1:-1]
+    service = serving(bytes_kept=1)
+    answered = [await service.ask(Asked(QUESTION)) for _ in range(2)]
+    assert service.traces() == answered[1:]
+
+
+def test_the_memory_of_a_trace_is_that_of_its_steps_replies_and_passages_each_once() -> None:
+    many = Passage("many", "Many", "word " * 10_000)
+    searches = [Searched(id=number, query="q", k=1, passages=(many,)) for number in range(2)]
+    one, both = (bytes_of(Trace(QUESTION, "tor", tuple(searches[:count]))) for count in (1, 2))
+    assert 50_000 < one < both < 60_000
+    reply = Ask(id=0, task="t", model="m", fields={}, output=None, text="x" * 9_000)
+    assert 9_000 < bytes_of(Trace(QUESTION, "tor", (reply,))) < 30_000
+
+
+async def test_requests_that_come_at_once_open_one_pipeline(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    service, opened, gate = serving(), [], threading.Event()
+    open_pipeline = service._holdings.pipeline
+
+    def slow(*arguments: Any) -> Pipeline:
+        opened.append(arguments)
+        gate.wait()
+        return open_pipeline(*arguments)
+
+    monkeypatch.setattr(service._holdings, "pipeline", slow)
+    asking = [asyncio.ensure_future(service.ask(Asked(QUESTION))) for _ in range(3)]
+    await until(lambda: opened)
+    asking.pop(0).cancel()  # who came first leaves: the others are served all the same
+    await asyncio.sleep(0)
+    gate.set()
+    assert [answered.answer.text for answered in await asyncio.gather(*asking)] == ["Oslo", "Oslo"]
+    assert len(opened) == 1
+
+
+async def test_a_pipeline_that_could_not_be_opened_is_tried_again(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = serving()
+    open_pipeline = service._holdings.pipeline
+
+    def fails(*arguments: Any) -> Pipeline:
+        raise UsageError("no index yet")
+
+    monkeypatch.setattr(service._holdings, "pipeline", fails)
+    with pytest.raises(UsageError, match="no index yet"):
+        await service.ask(Asked(QUESTION))
+    monkeypatch.setattr(service._holdings, "pipeline", open_pipeline)
+    assert (await service.ask(Asked(QUESTION))).answer.text == "Oslo"
 
 
 async def test_a_prompt_is_the_one_that_the_model_saw(serving: Serving) -> None:

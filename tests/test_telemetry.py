@@ -299,11 +299,11 @@ async def test_a_served_model_is_told_by_name_and_server() -> None:
     async with Pipeline(method="direct", lm=model, seed=7) as pipeline:
         ask = Ask(id=0, task="answer.direct", model=model.name, fields={}, output={}, text="x")
         told = described(ask, pipeline.engine, None)
-        score = described(
-            Score(id=0, task="t", model=model.name, targets=("x",), logprobs=(0.0,)), pipeline.engine, None
-        )
+        scored = Score(id=0, task="t", model=model.name, targets=("x",), logprobs=(0.0,), temperature=1.4)
+        score = described(scored, pipeline.engine, None)
     assert (told.name, told.outside) == ("text_completion llama3:8b", True)
     assert (score.name, score.outside) == ("score llama3:8b", True)
+    assert score.attributes["gen_ai.request.temperature"] == 1.4
     assert told.attributes["gen_ai.provider.name"] == "openai"
     assert told.attributes["server.address"] == "llm.example"
     assert told.attributes["server.port"] == 8443

@@ -13,28 +13,48 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """An event loop on a thread of its own, so that ordinary code can wait for coroutines anywhere."""
+    """An event loop on a thread of its own, so that ordinary code can wait for coroutines anywhere, on any thread. It
+    begins with the first of them; after ``stop`` with the next."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="polyhop", daemon=True)
-        self._thread.start()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._starting = threading.Lock()
+
+    @property
+    def runs(self) -> bool:
+        """Whether it has begun."""
+        return self._loop is not None
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for ``work``; an interrupt cancels it."""
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
+        with self._starting:
+            loop = self._loop = self._loop or _begun()
+        return _waited(work, loop)
 
     def stop(self) -> None:
-        """Cancel what still runs and end the thread."""
-        self.run(_cancel_others())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        """Cancel what still runs and end the thread, if it has begun."""
+        with self._starting:
+            loop, self._loop = self._loop, None
+        if loop is not None:
+            thread = _waited(_cancel_others(), loop)
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+
+def _begun() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="polyhop", daemon=True).start()
+    return loop
+
+
+def _waited(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
+    future = asyncio.run_coroutine_threadsafe(work, loop)
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
 
 
 async def all_ended(work: Iterable[Coroutine[Any, Any, None]]) -> None:
@@ -55,9 +75,11 @@ async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
             task.cancel()
 
 
-async def _cancel_others() -> None:
+async def _cancel_others() -> threading.Thread:
+    """Cancel what else runs on this loop; the thread that it runs on."""
     others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
     await asyncio.get_running_loop().shutdown_default_executor()
+    return threading.current_thread()

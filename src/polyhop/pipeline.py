@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from threading import Lock
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -29,6 +28,7 @@ from polyhop.retrieval import brings_corpus, open_reranker, open_retriever
 from polyhop.retrieval.analysis import ENGLISH
 from polyhop.retrieval.base import AskingRetriever, Reranked, Reranker, Retriever, beginning_of, knows_links
 from polyhop.retrieval.index import Index, index_for
+from polyhop.text import check_asked
 from polyhop.trace import Step
 from polyhop.types import Answer, Kind, Passage, Question, Read, Search
 
@@ -114,8 +114,7 @@ class Pipeline:
         if abstain_below is not None and not 0 < abstain_below <= 1:
             raise SettingError(f"abstain_below={abstain_below}: must be above 0 and at most 1")
         self.abstain_below = abstain_below
-        self._thread: LoopThread | None = None
-        self._one_at_a_time = Lock()  # callers may be on several threads
+        self._loop = LoopThread()
 
     async def aask(
         self, question: str | Question, *, kind: Kind = "qa", listen: Callable[[Step], object] | None = None
@@ -125,8 +124,7 @@ class Pipeline:
         text, kind = (question.text, question.kind) if isinstance(question, Question) else (question, kind)
         if not isinstance(text, str):
             raise UsageError(f"a question is a text or a polyhop.Question, not a {type(text).__name__}")
-        if not text.strip():
-            raise UsageError("the question is empty")
+        check_asked("question", text)
         found = await self.engine.answer(self.method.function, self.method.name, text, kind, self.settings, listen)
         if self.abstain_below is None or (found.confidence or 0.0) >= self.abstain_below:
             return found
@@ -153,10 +151,7 @@ class Pipeline:
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """``work`` awaited from ordinary code, on any thread: all of it on one loop, the pipeline's own."""
-        with self._one_at_a_time:
-            self._thread = self._thread or LoopThread()
-            thread = self._thread
-        return thread.run(work)
+        return self._loop.run(work)
 
     def search(self, query: str, k: int = 5) -> list[Passage]:
         """The ``k`` best passages for a query, best first: the reranker's choice where there is one."""
@@ -164,17 +159,12 @@ class Pipeline:
 
     async def aclose(self) -> None:
         """Close the connections of models and retriever, and the cache."""
-        for part in (*self.engine.models.by_name.values(), beginning_of(self.engine.retriever)):
-            if close := getattr(part, "aclose", None):
-                await close()
-        if self._cache is not None:
-            self._cache.close()
+        await close_parts(self.engine.models, [self.engine.retriever], self._cache)
 
     def close(self) -> None:
         """``aclose`` from ordinary code; the pipeline answers no more after it."""
-        thread, self._thread = self._thread or LoopThread(), None
-        thread.run(self.aclose())
-        thread.stop()
+        self._loop.run(self.aclose())
+        self._loop.stop()
 
     def __enter__(self) -> Self:
         return self
@@ -191,8 +181,7 @@ class Pipeline:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
-        if self._thread is not None:
-            self._thread.stop()
+        self._loop.stop()
 
 
 def ask(
@@ -220,6 +209,17 @@ def open_models(
             kept = kept or CompletionCache(cache if isinstance(cache, (str, Path)) else cache_folder() / "lm.sqlite")
             opened[name] = CachedLM(opened[name], kept)
     return opened, kept
+
+
+async def close_parts(
+    models: Models, searching: Iterable[Searcher | str | None], cache: CompletionCache | None
+) -> None:
+    """Close the connections of models and retrievers, and the cache of replies."""
+    for part in (*models.by_name.values(), *map(beginning_of, searching)):
+        if close := getattr(part, "aclose", None):
+            await close()
+    if cache is not None:
+        cache.close()
 
 
 def _open_retriever(

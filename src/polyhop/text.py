@@ -7,6 +7,8 @@ import string
 import unicodedata
 from collections.abc import Iterable, Iterator
 
+from polyhop.errors import UsageError
+
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _WORD = re.compile(r"\w+(?:['’]\w+)?", re.UNICODE)
@@ -191,6 +193,19 @@ def estimate_tokens(text: str) -> int:
     2
     """
     return -(-len(text) // 4)
+
+
+def check_asked(what: str, text: str) -> None:
+    """Raises ``UsageError`` for a question or query that is empty or no text that could be sent or written.
+
+    >>> check_asked("question", "half \\ud83d")
+    Traceback (most recent call last):
+    polyhop.errors.UsageError: the question is no valid text: it has half of a surrogate pair
+    """
+    if not text.strip():
+        raise UsageError(f"the {what} is empty")
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise UsageError(f"the {what} is no valid text: it has half of a surrogate pair")
 
 
 def printable(text: str) -> str:

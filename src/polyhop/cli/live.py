@@ -40,10 +40,10 @@ async def shown_live(steps: AsyncGenerator[Step | Answer, None]) -> Answer:
     tree = Steps()
     async with aclosing(steps):
         with _drawn(tree):
-            async for told in steps:
-                if isinstance(told, Answer):
-                    return told
-                tree.add(told)
+            async for step in steps:
+                if isinstance(step, Answer):
+                    return step
+                tree.add(step)
     raise AssertionError("a stream ends with its answer")
 
 

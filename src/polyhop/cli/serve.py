@@ -63,14 +63,14 @@ def run_serve(service: Mapping[str, Any], door: Door, limits: Mapping[str, Any],
     asyncio.run(serve(opened, options, door.host, door.port))
 
 
-def run_mcp(service: Mapping[str, Any], transport: str, door: Door) -> None:
+def run_mcp(service: Mapping[str, Any], transport: str, door: Door, limits: Mapping[str, Any]) -> None:
     """Serve the tools to an agent."""
     load("mcp", "mcp", "polyhop mcp")
     from polyhop.serve.http.app import Options
     from polyhop.serve.mcp import run
 
     keys, hosts = door.checked()
-    options = Options(keys=keys, hosts=hosts)
+    options = Options(keys=keys, hosts=hosts, **limits)
     log_to_stderr()
     run(service_of(service, []), transport, door.host, door.port, options)  # type: ignore[arg-type]  # it checks it
 

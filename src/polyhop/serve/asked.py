@@ -11,6 +11,7 @@ import orjson
 
 from polyhop.errors import SettingError, UnknownName, UsageError
 from polyhop.methods.registry import Method, method_named
+from polyhop.text import check_asked
 from polyhop.trace import plain
 from polyhop.types import Answer, Kind
 
@@ -88,12 +89,9 @@ class Terms:
 
     def check_text(self, what: str, text: str) -> None:
         """Raises ``UsageError`` for a question or query that is empty, too long or no text."""
-        if not text.strip():
-            raise UsageError(f"the {what} is empty")
+        check_asked(what, text)
         if len(text) > self.longest:
             raise UsageError(f"the {what} has {len(text)} characters; at most {self.longest} are taken")
-        if any("\ud800" <= letter <= "\udfff" for letter in text):
-            raise UsageError(f"the {what} is no valid text: it has half of a surrogate pair")
 
 
 def key_of(asked: Asked) -> bytes:

@@ -11,11 +11,10 @@ from typing import Any
 from polyhop.calls import Models
 from polyhop.data.corpora import Corpus, open_corpus
 from polyhop.methods.registry import method_named
-from polyhop.pipeline import LM, Pipeline, Searcher, Source, open_models
+from polyhop.pipeline import LM, Pipeline, Searcher, Source, close_parts, open_models
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.readers import open_reader
 from polyhop.retrieval import brings_corpus, open_reranker, open_retriever
-from polyhop.retrieval.base import beginning_of
 from polyhop.retrieval.index import Index, index_for
 from polyhop.telemetry import traced
 
@@ -58,12 +57,7 @@ class Holdings:
 
     async def aclose(self) -> None:
         """Close the connections of models and retrievers, and the cache."""
-        searching = [*self._retrievers.values(), self.retriever]
-        for part in (*self.models.by_name.values(), *map(beginning_of, searching)):
-            if close := getattr(part, "aclose", None):
-                await close()
-        if self._cache is not None:
-            self._cache.close()
+        await close_parts(self.models, [*self._retrievers.values(), self.retriever], self._cache)
 
     def _index(self, corpus: str) -> Index | None:
         source = self.corpora[corpus]

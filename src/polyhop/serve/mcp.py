@@ -30,6 +30,7 @@ TRANSPORTS = ("stdio", "http")
 PATH = "/mcp"
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 """Names that a program on this machine asks under."""
+LOCAL = Options(hosts=LOOPBACK)
 
 INSTRUCTIONS = (
     "Answers questions over the user's own documents, those too that need several passages put together. "
@@ -46,13 +47,18 @@ def run(
 ) -> None:
     """Serve the tools until the client leaves (``stdio``) or a signal comes (``http``, at ``/mcp`` of host and port),
     and close the service. Over stdio, stdout belongs to the protocol: whatever else is printed goes to stderr. Over
-    HTTP ``options`` tell who may come, ``Options(hosts=LOOPBACK)`` by default.
+    HTTP ``options`` tell who may come, ``LOCAL`` by default.
 
     Raises ``MissingExtra`` without the SDK, and what ``Service.open`` raises.
     """
     if transport not in TRANSPORTS:
         raise UnknownName("transport", transport, TRANSPORTS)
-    asyncio.run(_over_stdio(service) if transport == "stdio" else hold(http_app(service, options), service, host, port))
+    if transport == "stdio":
+        asyncio.run(_over_stdio(service))
+    else:
+        given = options or LOCAL
+        app = http_app(service, given)
+        asyncio.run(hold(app, service, host, port, patience=given.patience, path=PATH))
 
 
 def server(service: Service, *, lifespan: Any = None) -> "MCPServer[Any]":
@@ -78,7 +84,7 @@ def http_app(service: Service, options: Options | None = None) -> App:
     tools = server(service)
     from mcp.server.transport_security import TransportSecuritySettings
 
-    given = options or Options(hosts=LOOPBACK)
+    given = options or LOCAL
     hosts = [host + port for host in given.hosts or () for port in ("", ":*")]
     security = TransportSecuritySettings(
         enable_dns_rebinding_protection=given.hosts is not None,

@@ -27,6 +27,7 @@ from polyhop.serve.asked import Answered as Answered
 from polyhop.serve.asked import Asked as Asked
 from polyhop.serve.asked import Began as Began
 from polyhop.serve.holdings import Holdings
+from polyhop.serve.kept import Kept
 from polyhop.serve.limits import CLIENT
 from polyhop.serve.metrics import Metrics
 from polyhop.serve.refusals import Busy, OutOfTime, Stopping, UnknownTrace
@@ -48,8 +49,9 @@ class Service:
     ``abstain_below`` and the other ``options`` are ``Pipeline``'s and hold for every question.
     ``concurrency``: most questions being answered at once; up to ``waiting`` more wait for their turn, others are
     refused (``Busy``). ``timeout``: seconds after which a question is given up (``OutOfTime``). ``longest``: most
-    characters of a question. ``traces_kept``: how many of the latest answers can be looked at. ``pipelines_kept``: how
-    many pairs of corpus and settings stay ready. ``runs``: a folder of run folders, to be shown beside.
+    characters of a question. ``traces_kept``: how many of the latest answers can be looked at, as far as they fit in
+    about ``bytes_kept``. ``pipelines_kept``: how many pairs of corpus and settings stay ready. ``runs``: a folder of
+    run folders, to be shown beside.
     ``on_answer``: each is called with every answer. ``grace``: seconds that ``aclose`` lets questions finish in.
     ``settings``: of the default method. ``telemetry``: OpenTelemetry is told of every question (``polyhop.telemetry``).
 
@@ -73,6 +75,7 @@ class Service:
         timeout: float = 300.0,
         longest: int = 4000,
         traces_kept: int = 1000,
+        bytes_kept: int = 256 << 20,
         pipelines_kept: int = 64,
         runs: Path | None = None,
         on_answer: Sequence[Callable[[Answered], None]] = (),
@@ -101,9 +104,9 @@ class Service:
             longest=longest,
         )
         self._holdings = Holdings(corpora, lm, retriever, {**options, "reader": reader}, telemetry)
-        self._pipelines: OrderedDict[bytes, Pipeline] = OrderedDict()
-        self._pipelines_kept, self._traces_kept = pipelines_kept, traces_kept
-        self._traces: OrderedDict[str, Answered] = OrderedDict()
+        self._pipelines: OrderedDict[bytes, asyncio.Task[Pipeline]] = OrderedDict()
+        self._pipelines_kept = pipelines_kept
+        self._kept = Kept(traces_kept, bytes_kept)
         self._slots = asyncio.Semaphore(concurrency)
         self._waiting, self._timeout, self.grace = waiting, timeout, grace
         self._running: set[asyncio.Task[Answered]] = set()
@@ -154,14 +157,14 @@ class Service:
 
     def trace(self, trace_id: str) -> Answered:
         """An answer given before, with its trace; ``UnknownTrace`` where it is not kept."""
-        found = self._traces.get(trace_id)
-        if found is None or found.asked.client != CLIENT.get():
-            raise UnknownTrace(f"no trace {trace_id!r}: the latest {self._traces_kept} answers are kept")
+        found = self._kept.get(trace_id, CLIENT.get())
+        if found is None:
+            raise UnknownTrace(f"no trace {trace_id!r}: at most the latest {self._kept.most} answers are kept")
         return found
 
     def traces(self) -> list[Answered]:
         """The answers kept, the newest first: those given to the client that looks."""
-        return [kept for kept in reversed(self._traces.values()) if kept.asked.client == CLIENT.get()]
+        return self._kept.newest_first(CLIENT.get())
 
     def prompt(self, trace_id: str, step: int) -> list[dict[str, str]]:
         """The messages of a language model call in a trace, rendered again; ``UsageError`` for a step that is none."""
@@ -245,7 +248,8 @@ class Service:
                 answer = await pipeline.aask(asked.question, kind=asked.kind, listen=listen)
             ended(answer)
         answered = Answered(began.trace_id, asked, answer)
-        self._keep(answered)
+        self._kept.add(answered)
+        self._tell(answered)
         return answered
 
     @asynccontextmanager
@@ -265,10 +269,7 @@ class Service:
                 raise
             raise OutOfTime(f"no answer within {self._timeout:g} seconds, which this service allows") from None
 
-    def _keep(self, answered: Answered) -> None:
-        self._traces[answered.trace_id] = answered
-        while len(self._traces) > self._traces_kept:
-            self._traces.popitem(last=False)
+    def _tell(self, answered: Answered) -> None:
         for tell in self.on_answer:
             try:
                 tell(answered)
@@ -276,18 +277,19 @@ class Service:
                 _log.exception("a listener to answers failed")
 
     async def _pipeline(self, asked: Asked) -> Pipeline:
-        """The pipeline of a resolved request, opened on a thread where it is not among the latest used."""
+        """The pipeline of a resolved request. Where it is not among the latest used it is opened on a thread, once for
+        all who ask for it meanwhile; what could not be opened is tried again by the next."""
         key = key_of(asked)
-        if key not in self._pipelines:
+        opening = self._pipelines.get(key)
+        if opening is None or (opening.done() and opening.exception()):
             limits = {name: getattr(asked, name) for name in (*LIMITS, "abstain_below")}
             corpus, method = str(asked.corpus), str(asked.method)
-            opened = await asyncio.to_thread(self._holdings.pipeline, corpus, method, asked.settings, limits)
-            self._pipelines[key] = opened
-            if len(self._pipelines) > self._pipelines_kept:
-                self._pipelines.popitem(last=False)
-            return opened
+            work = asyncio.to_thread(self._holdings.pipeline, corpus, method, asked.settings, limits)
+            opening = self._pipelines[key] = asyncio.get_running_loop().create_task(work)
         self._pipelines.move_to_end(key)
-        return self._pipelines[key]
+        while len(self._pipelines) > self._pipelines_kept:
+            self._pipelines.popitem(last=False)
+        return await asyncio.shield(opening)  # who leaves takes nothing from the others
 
     def _check_open(self) -> None:
         if self._closing is not None:

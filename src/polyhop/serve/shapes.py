@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from polyhop.serve.service import Answered, Began
-from polyhop.trace import plain
+from polyhop.trace import CALLS, plain
 from polyhop.types import Answer
 
 UNSUPPORTED = "No retrieved passage was found to support this answer."
@@ -18,7 +18,7 @@ POCKET = "Answered by pocket, which is classical text statistics and no language
 def notice_of(answer: Answer) -> str | None:
     """What a person should know before trusting the answer, if anything."""
     told = [ABSTAINED] if answer.abstained else [] if answer.supported else [UNSUPPORTED]
-    if any(call.model == "pocket" for call in answer.trace.calls):
+    if any(isinstance(step, CALLS) and step.model == "pocket" for step in answer.trace.steps):
         told.append(POCKET)
     return " ".join(told) or None
 

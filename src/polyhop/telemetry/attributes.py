@@ -36,6 +36,7 @@ def described(step: Step, engine: Engine, corpus: str | None) -> Described:
             told = {
                 "gen_ai.operation.name": "score",
                 **model,
+                "gen_ai.request.temperature": step.temperature,
                 "gen_ai.usage.input_tokens": step.prompt_tokens,
                 "polyhop.task": step.task,
                 "polyhop.targets": len(step.targets),

@@ -29,11 +29,16 @@ AllowHost = Annotated[
     list[str] | None,
     opt.option("--allow-host", metavar="NAME", help="A name the server is asked under, as a proxy's; repeatable."),
 ]
+Rate = Annotated[
+    int | None, opt.option(min=1, help="Most requests a minute of one key, or of one address without keys.")
+]
+AtOnce = Annotated[int | None, opt.option(min=1, help="Most requests at once of one key, or of one address.")]
+MostBytes = Annotated[int, opt.option(min=1, help="Most bytes of a request's body.")]
 Questions = Annotated[int, opt.option("--concurrency", min=1, help="Questions being answered at once; others wait.")]
 Waiting = Annotated[int, opt.option(min=0, help="Questions that may wait; more are refused.")]
 TimeLimit = Annotated[float, opt.option(help="Give a question up after so many seconds, waiting included.")]
 Longest = Annotated[int, opt.option(min=1, help="Most characters of a question.")]
-Traces = Annotated[int, opt.option(min=0, help="How many of the latest answers stay to be looked at.")]
+Traces = Annotated[int, opt.option(min=0, help="How many of the latest answers stay to be looked at, at most.")]
 
 
 @app.command()
@@ -62,13 +67,13 @@ def serve(
         list[str] | None,
         opt.option(metavar="ORIGIN", help="A web page of others that may ask (CORS), as https://wiki.example."),
     ] = None,
-    rate: Annotated[int | None, opt.option(min=1, help="Most questions a minute of one key.")] = None,
-    at_once: Annotated[int | None, opt.option(min=1, help="Most questions at once of one key.")] = None,
+    rate: Rate = None,
+    at_once: AtOnce = None,
     concurrency: Questions = 64,
     waiting: Waiting = 1024,
     time_limit: TimeLimit = 300,
     longest: Longest = 4000,
-    most_bytes: Annotated[int, opt.option(min=1, help="Most bytes of a request's body.")] = 1_000_000,
+    most_bytes: MostBytes = 1_000_000,
     grace: Annotated[float, opt.option(help="Seconds to finish what runs in, when told to stop.")] = 30,
     traces: Traces = 1000,
     log_questions: Annotated[bool, opt.option("--log-questions", help="Log questions and answers too.")] = False,
@@ -97,7 +102,7 @@ def serve(
 
     given = locals()
     door = Door(host=host, port=port, keys=keys, without_keys=without_keys, allow_host=allow_host or ())
-    limits = {"per_minute": rate, "at_once": at_once, "most_bytes": most_bytes, "origins": tuple(allow_origin or ())}
+    limits = {**_limits(given), "origins": tuple(allow_origin or ())}
     run_serve({**_service(given), "grace": grace, "runs": runs}, door, limits, log_questions)
 
 
@@ -121,10 +126,13 @@ def mcp(
     keys: KeysFile = None,
     without_keys: WithoutKeys = False,
     allow_host: AllowHost = None,
+    rate: Rate = None,
+    at_once: AtOnce = None,
     concurrency: Questions = 64,
     waiting: Waiting = 1024,
     time_limit: TimeLimit = 300,
     longest: Longest = 4000,
+    most_bytes: MostBytes = 1_000_000,
     traces: Traces = 1000,
     telemetry: opt.Telemetry = False,
     prompts: opt.Prompts = None,
@@ -147,7 +155,12 @@ def mcp(
 
     given = locals()
     door = Door(host=host, port=port, keys=keys, without_keys=without_keys, allow_host=allow_host or ())
-    run_mcp(_service(given), transport, door)
+    run_mcp(_service(given), transport, door, _limits(given))
+
+
+def _limits(given: dict[str, Any]) -> dict[str, Any]:
+    """A verb's options as arguments of ``serve.http.app.Options``."""
+    return {"per_minute": given["rate"], "at_once": given["at_once"], "most_bytes": given["most_bytes"]}
 
 
 def _service(given: dict[str, Any]) -> dict[str, Any]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from threading import Lock
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from polyhop.data.lines import json_type
@@ -36,8 +35,7 @@ class Service(ABC):
     def __init__(self, name: str, server: Server, advice: Mapping[Meaning, str]) -> None:
         self.name = name
         self._server, self._advice = server, advice
-        self._thread: LoopThread | None = None
-        self._starting = Lock()
+        self._loop = LoopThread()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -57,7 +55,7 @@ class Service(ABC):
 
     def search_many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
         """``search`` for each query, in order."""
-        return self._waited(self._found(queries, k))
+        return self._loop.run(self._found(queries, k))
 
     def links(self, passage: Passage) -> list[Passage]:
         """None: a service is asked for passages alone."""
@@ -65,11 +63,9 @@ class Service(ABC):
 
     async def aclose(self) -> None:
         """Close the connections, in every loop."""
-        with self._starting:
-            thread, self._thread = self._thread, None
-        if thread is not None:
-            thread.run(self._server.leave())
-            thread.stop()
+        if self._loop.runs:
+            self._loop.run(self._server.leave())
+            self._loop.stop()
         await self._server.aclose()
 
     @abstractmethod
@@ -90,11 +86,6 @@ class Service(ABC):
             advice = self._advice.get(failed.trouble.meaning, "")
             raise RetrievalError(told(f"the retriever {self.name}", failed, advice)) from None
         return value
-
-    def _waited(self, work: Coroutine[Any, Any, T]) -> T:
-        with self._starting:
-            thread = self._thread = self._thread or LoopThread()
-        return thread.run(work)
 
 
 async def each(queries: Sequence[str], ask: Callable[[Sequence[str]], Awaitable[list[list[T]]]]) -> list[list[T]]:

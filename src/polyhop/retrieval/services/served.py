@@ -90,7 +90,7 @@ class ServedRetriever(Service, ScoringRetriever):
         return self._scored_many([query], k)[0]
 
     def _scored_many(self, queries: Sequence[str], k: int) -> list[list[tuple[Passage, float]]]:
-        found = self._waited(each(queries, partial(self._hits, k=k, scored=True)))
+        found = self._loop.run(each(queries, partial(self._hits, k=k, scored=True)))
         return [self._with_scores(hits)[:k] for hits in found]
 
     def _with_scores(self, hits: Sequence[Hit]) -> list[tuple[Passage, float]]:

@@ -110,11 +110,18 @@ def install(app: FastAPI) -> None:
         return reply(content, status, headers_of(error))
 
     async def refused(request: Request, error: Any) -> Response:
-        content = body(_OTHERS.get(error.status_code, "failed"), str(error.detail))
-        return reply(content, error.status_code, dict(error.headers or {}))
+        headers, path = dict(error.headers or {}), request.url.path[:200]
+        why = {
+            404: f"there is nothing at {path}; /openapi.json tells what there is",
+            405: f"{path} takes {headers.get('Allow') or 'another method'}, not {request.method}",
+        }.get(error.status_code, str(error.detail))
+        return reply(body(_OTHERS.get(error.status_code, "failed"), why), error.status_code, headers)
 
     async def malformed(request: Request, error: Any) -> Response:
         first = error.errors()[0]
+        if first["type"] == "json_invalid":
+            why = f"the body is no valid JSON: {first['ctx']['error']} at character {first['loc'][-1]}"
+            return reply(body("invalid_request", why), 422)
         place = ".".join(str(part) for part in first["loc"][1:])
         return reply(body("invalid_request", f"{place}: {first['msg']}" if place else first["msg"], place), 422)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EADDRINUSE
 from typing import Any
 
 from polyhop.errors import UsageError
@@ -22,20 +24,23 @@ _LAST = 5
 async def serve(service: Service, options: Options, host: str, port: int) -> None:
     """Serve until SIGTERM or SIGINT; a second one ends at once. Raises what opening the service raises, ``UsageError``
     where it cannot listen, and ``MissingExtra`` without the extra."""
-    await hold(create_app(service, options), service, host, port)
+    await hold(create_app(service, options), service, host, port, patience=options.patience)
 
 
-async def hold(app: Any, service: Service, host: str, port: int) -> None:
-    """``serve`` for any ASGI app over a service."""
+async def hold(app: Any, service: Service, host: str, port: int, *, patience: float, path: str = "") -> None:
+    """``serve`` for any ASGI app over a service. ``patience``: seconds after which a client that takes nothing of its
+    response is cut off. ``path``: where the app answers, to be told."""
     uvicorn = load("uvicorn", "serve", "polyhop serve")
     listening = listen(host, port)
     with listening:
         await service.open()
-        config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False, lifespan="on")
+        usual = {"log_config": None, "access_log": False, "server_header": False, "lifespan": "on"}
+        config = uvicorn.Config(app, http=cutting_off(patience), **usual)
         config.timeout_graceful_shutdown = int(service.grace) + _LAST
         server = uvicorn.Server(config)
         address = listening.getsockname()
-        facts = {"url": url_of(address[0], address[1]), "method": service.default_method, "corpora": service.corpora}
+        url = url_of(address[0], address[1]) + path
+        facts = {"url": url, "method": service.default_method, "corpora": service.corpora}
         LOG.info("serving", extra={"facts": facts})
         stopping = asyncio.ensure_future(_close_with(server, service))
         try:
@@ -47,6 +52,26 @@ async def hold(app: Any, service: Service, host: str, port: int) -> None:
         if not server.force_exit:
             await service.aclose()
         LOG.info("stopped")
+
+
+def cutting_off(patience: float) -> type[asyncio.Protocol]:
+    """uvicorn's protocol, which cuts a connection whose client takes nothing for so many seconds: one that is closed
+    politely stays until everything is taken."""
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+    class CuttingOff(AutoHTTPProtocol):  # type: ignore[misc]  # one of two
+        _end: asyncio.TimerHandle | None = None
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._end = asyncio.get_running_loop().call_later(patience, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            if self._end is not None:
+                self._end.cancel()
+
+    return CuttingOff
 
 
 @contextmanager
@@ -66,7 +91,8 @@ def listen(host: str, port: int) -> socket.socket:
         family, *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         made = socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        raise UsageError(f"cannot listen at {host} port {port}: {error.strerror or error}") from None
+        why = os.strerror(error.errno) if error.errno == EADDRINUSE else error.strerror or error
+        raise UsageError(f"cannot listen at {host} port {port}: {why}") from None
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else an answer in two parts waits 40 ms for the second
     return made
 

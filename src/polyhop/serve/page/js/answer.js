@@ -21,14 +21,14 @@ export function reply(story, panel) {
   const carrying = citations
     .filter((each) => !content && Number.isInteger(each.start))
     .map(({ marker }) => [" ", jump(marker)]);
-  const whole = content && plain(content) === plain(words); // a long answer, written with its marks
+  const long = content && plain(content) === plain(words); // an answer that is its own content, written with its marks
   const notice =
     answer.notice ??
     (answer.supported || answer.abstained ? null : "No retrieved passage was found to support this answer.");
   const told = answer.abstained ? "No answer: it was not sure enough." : words ? null : "(no answer)";
   return [
     told && el("p.reply.none", {}, told),
-    !told && !whole && el("p.reply", {}, words, carrying),
+    !told && !long && el("p.reply", {}, words, carrying),
     !answer.abstained && content && el("p.content", {}, cited(content, known, jump)),
     sure(answer),
     notice && el("p.notice", {}, notice),

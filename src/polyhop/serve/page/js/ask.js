@@ -73,7 +73,7 @@ function formOf(methods, corpora, submit) {
   const hint = el("p.hint.dim");
   const tell = () => {
     const method = methods.methods.find((each) => each.name === element.elements.method.value);
-    about.textContent = (method?.summary ?? "").replace(/ \([^()]*§[^()]*\)/, "");
+    about.textContent = (method?.summary ?? "").replace(/ \([^()]*(§|Algorithm)[^()]*\)/, "").replaceAll("``", "");
     hint.textContent = Object.entries(method?.settings ?? {})
       .map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`)
       .join("   ");
@@ -85,7 +85,8 @@ function formOf(methods, corpora, submit) {
     placeholder: "Ask what takes more than one passage to answer",
     "aria-label": "Question",
     onkeydown: (event) => {
-      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) event.preventDefault();
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
       element.requestSubmit();
     },
   });
@@ -142,6 +143,7 @@ function formOf(methods, corpora, submit) {
       text.value = stories[0].question;
       element.elements.method.value = stories[0].method;
       element.elements.beside.value = stories[1]?.method ?? "";
+      if (element.elements.corpus) element.elements.corpus.value = stories[0].corpus;
       tell();
     },
   };

@@ -40,10 +40,15 @@ export async function compareView(a, b) {
   }
 }
 
+/** A difference in points: +8.3, −4.2, 0.0. */
+function signed(value) {
+  const points = Math.abs(100 * value).toFixed(1);
+  return Number(points) ? `${value < 0 ? "−" : "+"}${points}` : points;
+}
+
 function metrics(told, names) {
   const heads = ["Metric", ...names, "Difference", "95 %", "p"];
   const row = ([name, each]) => {
-    const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(100 * value).toFixed(1)}`;
     const sure = each.low > 0 || each.high < 0;
     return el(
       "tr",

@@ -163,12 +163,12 @@ const face = ([name, what]) => el(`span.${name}`, {}, Array.isArray(what) ? what
 
 /** What a node shows: `[class, text or such pairs]`, in order. */
 function faces(node, story) {
-  const found = node.kind === "branch" && !node.branch.passages?.length ? (node.passages ?? []) : [];
+  const found = node.kind === "branch" && !node.holds.length ? node.passages : [];
   const titles = found
     .slice(0, MOST_TITLES)
     .map((id) => story.titleOf(id))
     .join(", ");
-  const marks = node.branch?.passages?.length ? node.branch.passages.flatMap((id) => story.markers(id)) : [];
+  const marks = (node.holds ?? []).flatMap((id) => story.markers(id));
   return [
     ["title", cut(node.title, 200)],
     ["label", node.label],

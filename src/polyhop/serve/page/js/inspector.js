@@ -39,6 +39,7 @@ export class Inspector {
     );
     this.element.hidden = false;
     this.element.scrollTop = 0;
+    button.scrollIntoView({ block: "nearest" }); // it may cover what was pressed
     focus(head);
   }
 

@@ -32,25 +32,29 @@ export function arranged({ nodes, edges }, plan, heights) {
 }
 
 /** A tidy tree from left to right: leaves are stacked, a parent stands in the middle of its children; what the tree
-    ends in has the last column, in the middle of what it comes of. */
+    ends in has the last column, in the middle of what it comes of. That has a row of its own, which the line to the end
+    goes along: its children are below it. */
 function tidy(nodes, edges, plan, heights) {
   const places = new Map();
   const children = (id) => nodes.filter((node) => node.parent === id && node.kind !== "end");
+  const ends = nodes.filter((node) => node.kind === "end");
+  const leading = new Set(edges.filter(([, to]) => ends.some((end) => end.id === to)).map(([from]) => from));
   const set = (node, top) => {
     const height = heights.get(node.id);
     const place = { x: node.depth * (plan.width + GAP.column), y: top, width: plan.width, height };
     places.set(node.id, place);
-    let below = top;
     const under = children(node.id);
+    const alone = !under.length || leading.has(node.id);
+    let below = alone ? top + height + GAP.row : top;
     for (const child of under) below = set(child, below);
-    if (!under.length) return top + height + GAP.row;
+    if (alone) return below;
     const [first, last] = [places.get(under[0].id), places.get(under.at(-1).id)];
     place.y = Math.max(top, (first.y + last.y) / 2); // marks stand at the top of their nodes
     return Math.max(below, place.y + height + GAP.row);
   };
   set(nodes[0], 0);
   let top = 0;
-  for (const node of nodes.filter((each) => each.kind === "end")) {
+  for (const node of ends) {
     const from = edges.filter(([, to]) => to === node.id).map(([id]) => places.get(id));
     const middle = from.reduce((sum, place) => sum + place.y, 0) / from.length;
     const [x, height] = [(plan.columns - 1) * (plan.width + GAP.column), heights.get(node.id)];

@@ -1,6 +1,7 @@
 // A story as nodes to draw: the question, each place of the reasoning with the steps in it, and how it ended.
 
 import { graphOf } from "./graph.js";
+import { pathsOf, rankingOf } from "./paths.js";
 import { brief, count, gist, taskOf, verdictOf } from "./words.js";
 
 /** `{shape, nodes, edges}`; the shape is a tree (places that hold passages), a chain or a graph (of triplets). */
@@ -9,17 +10,17 @@ export function drawn(story) {
   if (graph) return graph;
   const nodes = placed(story);
   const follow = nodes.slice(1).map((node, place) => [nodes[place].id, node.id]);
-  if (!nodes.some((node) => node.branch?.passages?.length)) return { shape: "chain", nodes, edges: follow };
-  const grown = nodes.filter((node) => node.kind === "branch").map((node) => [node.parent, node.id]);
-  return { shape: "tree", nodes, edges: [...grown, ...fused(nodes)] };
+  if (!nodes.some((node) => node.holds?.length)) return { shape: "chain", nodes, edges: follow };
+  const grown = nodes.slice(1).filter((node) => node.kind !== "end");
+  return { shape: "tree", nodes, edges: [...grown.map((node) => [node.parent, node.id]), ...fused(nodes)] };
 }
 
-/** An end comes of the accepted nodes, or of the question where there is none. */
+/** An end comes of the nodes that are good, or of the question where none is. */
 function fused(nodes) {
-  const accepted = nodes.filter((node) => node.branch?.verdict === "accept");
+  const good = nodes.filter((node) => node.tone === "good");
   return nodes
     .filter((node) => node.kind === "end")
-    .flatMap((end) => (accepted.length ? accepted : [nodes[0]]).map((node) => [node.id, end.id]));
+    .flatMap((end) => (good.length ? good : [nodes[0]]).map((node) => [node.id, end.id]));
 }
 
 function placed(story) {
@@ -27,6 +28,7 @@ function placed(story) {
   const nodes = [root];
   const holder = new Map(); // the node that a step belongs to
   const branches = [...story.steps.values()].some((step) => step.kind === "branch");
+  const ranking = branches ? undefined : rankingOf(story);
   for (const step of story.inOrder) {
     const above = holder.get(step.parent) ?? null;
     if (step.kind === "branch") nodes.push(within(above ?? root, { kind: "branch", branch: step }, step));
@@ -42,11 +44,11 @@ function placed(story) {
   // What stands under no place: before the first, the question's own; after, an end or, with no places, a node of its own.
   function alone(step) {
     const last = nodes.at(-1);
-    if (branches && last === root && !step.final) return root.steps.push(step);
+    if (step === ranking) return nodes.push(...pathsOf(story, ranking, root));
+    if ((branches || ranking) && last === root && !step.final) return root.steps.push(step);
+    if (step.kind === "note" && last.kind === "path") return root.steps.push(step);
     const joins =
-      step.kind === "note" && !step.data?.ranked
-        ? last !== root
-        : last.kind === "end" && (branches || last.steps[0].kind === step.kind);
+      step.kind === "note" ? last !== root : last.kind === "end" && (branches || last.steps[0].kind === step.kind);
     if (joins) return last.steps.push(step);
     const node = within(root, { kind: "end" }, step);
     node.steps.push(step);
@@ -56,6 +58,7 @@ function placed(story) {
 
 function told(story, node) {
   if (node.kind === "question") return { ...node, tone: "root", label: "", open: false };
+  if (node.kind === "path") return node;
   return node.kind === "branch" ? place(story, node) : end(story, node);
 }
 
@@ -70,6 +73,7 @@ function place(story, node) {
     tone,
     open,
     said: tone === "low" ? null : conclusion(node.steps),
+    holds: branch.passages ?? [],
     passages: passagesOf(node),
   };
 }
@@ -86,7 +90,7 @@ function end(story, node) {
         said: { noun: "found", text: count(step.passages.length, "passage") },
       };
     case "read":
-      return { ...told, title: step.spans[0]?.text || "nothing found", label: "read" };
+      return { ...told, title: surest(node.steps) || "nothing found", label: "read" };
     case "score":
       return { ...told, title: count(node.steps.length, "scored batch"), label: taskOf(step.task) };
     case "ask":
@@ -96,19 +100,14 @@ function end(story, node) {
         label: step.final ? "answer" : taskOf(step.task),
       };
     default:
-      return { ...told, ...note(story, step) };
+      return { ...told, title: step.name, label: "note", said: { noun: "", text: brief(step.data) } };
   }
 }
 
-function note(story, step) {
-  const [best] = step.data?.ranked ?? [];
-  if (!best?.passages) return { title: step.name, label: "note", said: { noun: "", text: brief(step.data) } };
-  return {
-    title: best.passages.map((id) => story.titleOf(id)).join(" → "),
-    label: `best of ${count(step.data.ranked.length, "path")}`,
-    passages: best.passages,
-    tone: "good",
-  };
+/** What readings found that they are surest of. */
+function surest(steps) {
+  const spans = steps.flatMap((step) => (step.kind === "read" ? (step.spans ?? []).slice(0, 1) : []));
+  return spans.sort((one, other) => other.confidence - one.confidence)[0]?.text;
 }
 
 /** A place by its label; one that is but numbered, by the sub-question that was asked there. */

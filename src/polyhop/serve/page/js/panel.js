@@ -47,7 +47,7 @@ export class Panel {
     this.element.setAttribute("aria-busy", "true");
     try {
       for await (const { event, data } of ask(body, this.stop.signal)) {
-        if (event === "error") throw new Problem(data.error?.message ?? data.message ?? "It failed.");
+        if (event === "error") throw new Problem(data.message);
         this.story.take(event, data);
         this.soon();
       }

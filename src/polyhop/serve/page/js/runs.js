@@ -160,9 +160,9 @@ function line(run, metrics, chosen, pick) {
 const cell = (text) => el("td", {}, text ?? "");
 const number = (text, title = null) => el("td.number", { title }, text);
 
-/** `em` as EM, `recall_mean@5` as Recall mean@5. */
+/** `cover_em` as cover EM, `recall_mean@5` as recall mean@5. */
 export const metricName = (name) =>
-  /^(em|f1)$/.test(name) ? name.toUpperCase() : name.replaceAll("_", " ").replace(/\bem\b/, "EM");
+  name.replaceAll("_", " ").replace(/\b(em|f1|ar)\b/, (short) => short.toUpperCase());
 export const percent = (mean) => (typeof mean?.value === "number" ? (100 * mean.value).toFixed(1) : "");
 const interval = (mean) =>
   typeof mean?.low === "number"
@@ -171,8 +171,7 @@ const interval = (mean) =>
 
 /** What a question costs against what is scored, drawn by the server. */
 function frontier(runs, metrics) {
-  const whole = runs.filter((run) => !run.error);
-  if (whole.length < 2) return null;
+  if (runs.filter((run) => !run.error).length < 2) return null;
   const figure = el("div.plot");
   const draw = async () => {
     const query = new URLSearchParams({ cost: cost.value, metric: metric.value });

@@ -13,11 +13,17 @@ const VERDICTS = {
   complete: ["filled in", "on"],
   verify: ["corrected", "on"],
   edited: ["edited", "on"],
+  searched: ["searched", "on"],
+  observed: ["observed", "on"],
+  inserted: ["inserted", "on"],
   pass: ["passed", "good"],
   reject: ["rejected", "low"],
   dropped: ["dropped", "low"],
+  "no plan": ["no plan", "low"],
+  "no thought": ["no thought", "low"],
   "nothing found": ["nothing found", "low"],
   limit: ["limit reached", "still"],
+  stop: ["stopped", "still"],
   end: ["end", "still"],
 };
 

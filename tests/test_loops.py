@@ -1,0 +1,61 @@
+"""A loop on a thread of its own: begun when it is needed, one for all who wait, ended once."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from polyhop.loops import LoopThread
+
+
+def threads() -> int:
+    return sum(thread.name == "polyhop" for thread in threading.enumerate())
+
+
+async def here() -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()
+
+
+def test_no_thread_begins_before_something_is_awaited() -> None:
+    before = threads()
+    loop = LoopThread()
+    assert (loop.runs, threads()) == (False, before)
+    loop.stop()
+    assert (loop.runs, threads()) == (False, before)
+
+
+def test_threads_that_come_at_once_share_one_loop() -> None:
+    loop, gate = LoopThread(), threading.Barrier(8)
+
+    def wait() -> asyncio.AbstractEventLoop:
+        gate.wait()
+        return loop.run(here())
+
+    with ThreadPoolExecutor(8) as pool:
+        found = {future.result() for future in [pool.submit(wait) for _ in range(8)]}
+    assert len(found) == 1
+    loop.stop()
+
+
+def test_stopping_cancels_what_runs_and_ends_the_thread_and_another_begins_after_it() -> None:
+    before, loop = threads(), LoopThread()
+    running = asyncio.run_coroutine_threadsafe(asyncio.sleep(1e6), first := loop.run(here()))
+    loop.stop()
+    assert running.cancelled()
+    assert first.is_closed()
+    assert (loop.runs, threads()) == (False, before)
+    assert loop.run(here()) is not first
+    loop.stop()
+
+
+def test_what_the_work_raises_is_raised() -> None:
+    async def fails() -> None:
+        raise ValueError("no")
+
+    loop = LoopThread()
+    with pytest.raises(ValueError, match="no"):
+        loop.run(fails())
+    loop.stop()
