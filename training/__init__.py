@@ -1,0 +1,1 @@
+"""The recipe of the encoder inside ``pocket``: examples, network, training, export. See README.md."""

@@ -1,0 +1,75 @@
+"""What an example is, and the files that examples come from and go to."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+Told = tuple[str, str]
+"""A passage's title and text."""
+Place = tuple[int, int, int]
+"""A passage's number, and two characters of its text; of its title where the number is ``-1 - passage``."""
+
+
+@dataclass
+class Example:
+    """A question over passages.
+
+    ``kind``: what the answer is, None where that is not known; ``spans``: where the answer stands; ``relevant``:
+    whether every passage bears on the question; ``enough``: whether they hold all that the answer needs; ``embed``: a
+    text to be embedded as the base model does (then nothing else is set).
+    """
+
+    source: str
+    question: str = ""
+    passages: list[Told] = field(default_factory=list)
+    kind: str | None = None
+    spans: list[Place] = field(default_factory=list)
+    relevant: int | None = None
+    enough: int | None = None
+    embed: str | None = None
+
+
+def lines(file: Path) -> list[dict[str, Any]]:
+    """The objects of a JSON Lines file, gzipped or not; none where the file is absent."""
+    if not file.exists():
+        return []
+    raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    return [json.loads(line) for line in raw.splitlines()]
+
+
+def read(file: Path) -> Iterator[Example]:
+    """The examples of a file."""
+    with file.open(encoding="utf-8") as lines:
+        for line in lines:
+            yield Example(**json.loads(line))
+
+
+def write(examples: Iterable[Example], file: Path) -> None:
+    """The examples as a file, whole or not at all."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = file.with_suffix(".new")
+    with unfinished.open("w", encoding="utf-8") as out:
+        out.writelines(json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in examples)
+    unfinished.replace(file)
+
+
+def occurrences(answer: str, text: str) -> Iterator[tuple[int, int]]:
+    """Every place where the answer stands as whole words, whatever its case."""
+    pattern = re.escape(answer.strip())
+    if pattern:
+        for match in re.finditer(rf"(?<!\w){pattern}(?!\w)", text, re.IGNORECASE):
+            yield match.span()
+
+
+def spans_of(answers: Iterable[str], passages: Sequence[Told], inside: Iterable[int]) -> list[Place]:
+    """The places of the answers in the passages numbered ``inside``: in texts, else in titles."""
+    answers, inside = list(answers), list(inside)
+    texts = [(at, *span) for at in inside for answer in answers for span in occurrences(answer, passages[at][1])]
+    titles = [(-1 - at, *span) for at in inside for answer in answers for span in occurrences(answer, passages[at][0])]
+    return sorted(set(texts[:12] + titles[:4]))

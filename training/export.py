@@ -1,0 +1,253 @@
+"""Export: the trained network as one ONNX file whose weights are 8 bits each.
+
+    python -m training.export NETWORK EXAMPLES BASE OUT
+
+The linear maps of the layers work on 8-bit integers on both sides. What comes in has a fixed scale, measured on
+training rows, so that a row's result depends on nothing else in its batch; every channel has its own share of that
+scale, so that the few loud ones do not drown the rest (SmoothQuant: Xiao et al., 2023, §4). The piece table has a scale
+a row; heads, norms and places stay fp32.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+import torch
+from onnx import TensorProto, helper, numpy_helper
+
+from polyhop.lm.pocket.sights import KINDS
+from polyhop.lm.pocket.wordpiece import WordPiece
+from training.data import read
+from training.network import Network, Shape
+from training.rows import Row, row_of, tensors
+from training.train import load_network
+
+SHARES = (0.6, 0.7, 0.75, 0.8, 0.85, 0.9)  # of a channel's loudness that may go over into its weights
+CUTS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)  # of the range that may be kept
+ROWS = 384  # that the scales are measured on
+_MICROSOFT = "com.microsoft"
+
+
+class Scale(NamedTuple):
+    """How what comes into a linear map is rounded: the step of an integer, times a channel's own share; and the integer
+    that stands for nothing, of 0 to 255."""
+
+    step: float
+    zero: int
+    channels: np.ndarray
+
+
+class Graph:
+    """A graph under construction."""
+
+    def __init__(self, weights: Mapping[str, np.ndarray], shape: Shape, scales: Mapping[str, Scale]) -> None:
+        self.weights, self.shape, self.scales = weights, shape, scales
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[onnx.TensorProto] = []
+        self._kept: dict[str, str] = {}
+
+    def constant(self, name: str, value: np.ndarray) -> str:
+        """A tensor of the file, by its name."""
+        if name not in self._kept:
+            self._kept[name] = name
+            self.constants.append(numpy_helper.from_array(np.array(value, order="C"), name))
+        return name
+
+    def own(self, name: str) -> str:
+        """One of the network's tensors, as it is."""
+        return self.constant(name, self.weights[name])
+
+    def node(self, kind: str, inputs: list[str], out: str, domain: str = "", **attributes: Any) -> str:
+        """An operation; its output's name."""
+        self.nodes.append(helper.make_node(kind, inputs, [out], name=out, domain=domain, **attributes))
+        return out
+
+    def split(self, x: list[str], outs: list[str], **attributes: Any) -> None:
+        """``x`` cut along its last axis."""
+        self.nodes.append(helper.make_node("Split", x, outs, axis=-1, **attributes))
+
+    def linear(self, x: str, weight: np.ndarray, out: str) -> str:
+        """``x`` times the transpose of ``weight`` (out, in), in integers; no bias."""
+        scale = self.scales[out]
+        weight = weight * scale.channels
+        grain = np.maximum(np.abs(weight).max(1), 1e-8) / 127.0
+        numbers = np.rint(weight / grain[:, None]).astype(np.int8).T
+        shares = self.constant(f"{out}.shares", (1.0 / scale.channels).astype(np.float32))
+        step = self.constant(f"{out}.step", np.array(scale.step, np.float32))
+        zero = self.constant(f"{out}.zero", np.array(scale.zero, np.uint8))
+        # One scale for all channels, after a product: a scale a channel is rounded twenty times as slowly.
+        even = self.node("Mul", [x, shares], f"{out}.even")
+        rounded = self.node("QuantizeLinear", [even, step, zero], f"{out}.rounded")
+        told, steps = self.constant(f"{out}.weight", numbers), self.constant(f"{out}.steps", grain.astype(np.float32))
+        return self.node("MatMulIntegerToFloat", [rounded, told, step, steps, zero], out, _MICROSOFT)
+
+    def bias(self, x: str, name: str, out: str) -> str:
+        """``x`` plus a bias."""
+        return self.node("Add", [x, self.own(name)], out)
+
+    def embedded(self) -> str:
+        """Pieces, places and segments added and normed."""
+        table = self.weights["words.weight"]
+        scales = np.maximum(np.abs(table).max(1, keepdims=True), 1e-8) / 127.0
+        numbers = np.rint(table / scales).astype(np.int8)
+        rows = self.node("Gather", [self.constant("words.numbers", numbers), "ids"], "words.rows")
+        by = self.node("Gather", [self.constant("words.scales", scales.astype(np.float32)), "ids"], "words.by")
+        words = self.node("Mul", [self.node("Cast", [rows], "words.cast", to=TensorProto.FLOAT), by], "words.told")
+        zero, one, two = self._ints("zero", 0), self._ints("one", 1), self._ints("two", 2)
+        length = self.node("Slice", [self.node("Shape", ["ids"], "ids.shape"), *one, *two], "length")
+        places = self.node("Slice", [self.own("places.weight"), *zero, length, *zero], "places")
+        segments = self.node("Gather", [self.own("segments.weight"), "segments"], "segments.told")
+        both = self.node("Add", [self.node("Add", [words, places], "words.placed"), segments], "words.whole")
+        return self.norm(both, "norm", "embedded")
+
+    def norm(self, x: str, name: str, out: str) -> str:
+        """Layer normalisation."""
+        inputs = [x, self.own(f"{name}.weight"), self.own(f"{name}.bias")]
+        return self.node("LayerNormalization", inputs, out, axis=-1, epsilon=1e-12)
+
+    def residual(self, x: str, old: str, norm: str, bias: str, out: str) -> str:
+        """``x`` with its bias, added to what was before, normed."""
+        names = [self.own(name) for name in (f"{norm}.weight", f"{norm}.bias", bias)]
+        return self.node("SkipLayerNormalization", [x, old, *names], out, _MICROSOFT, epsilon=1e-12)
+
+    def layer(self, x: str, number: int, mask: str) -> str:
+        """One layer of the encoder."""
+        own = f"layers.{number}"
+        weight = np.concatenate([self.weights[f"{own}.{part}.weight"] for part in ("query", "key", "value")])
+        bias = np.concatenate([self.weights[f"{own}.{part}.bias"] for part in ("query", "key", "value")])
+        both = self.linear(x, weight, f"{own}.attend")
+        self.split([both], [f"{own}.q", f"{own}.k", f"{own}.v"], num_outputs=3)
+        seen = self.node(
+            "MultiHeadAttention", [f"{own}.q", f"{own}.k", f"{own}.v", self.constant(f"{own}.attend.bias", bias), mask],
+            f"{own}.seen", _MICROSOFT, num_heads=self.shape.heads, mask_filter_value=-10000.0,
+        )  # fmt: skip
+        told = self.linear(seen, self.weights[f"{own}.out.weight"], f"{own}.told")
+        x = self.residual(told, x, f"{own}.norm", f"{own}.out.bias", f"{own}.between")
+        up = self.linear(x, self.weights[f"{own}.up.weight"], f"{own}.raised")
+        wide = self.node("BiasGelu", [up, self.own(f"{own}.up.bias")], f"{own}.wide", _MICROSOFT)
+        down = self.linear(wide, self.weights[f"{own}.down.weight"], f"{own}.lowered")
+        return self.residual(down, x, f"{own}.last_norm", f"{own}.down.bias", f"{own}.done")
+
+    def head(self, x: str, name: str) -> str:
+        """A linear map in fp32, with its bias."""
+        weight = self.constant(f"{name}.map", self.weights[f"{name}.weight"].T)
+        return self.bias(self.node("MatMul", [x, weight], f"{name}.raw"), f"{name}.bias", f"{name}.both")
+
+    def heads(self, x: str) -> None:
+        """Spans, verdicts and the embedding."""
+        one, last = self._ints("one", 1), self._ints("last", 2)
+        self.split([self.head(x, "span")], ["starts.one", "ends.one"], num_outputs=2)
+        self.node("Squeeze", ["starts.one", *last], "starts")
+        self.node("Squeeze", ["ends.one", *last], "ends")
+        first = self.node("Gather", [x, self.constant("place of head", np.array(0, np.int64))], "first", axis=1)
+        told = self.head(self.node("Tanh", [self.head(first, "judge")], "judge.tanh"), "verdict")
+        sizes = self.constant("verdict.sizes", np.array([len(KINDS), 1, 1], np.int64))
+        self.split([told, sizes], ["kind", "relevance.one", "sufficiency.one"])
+        self.node("Squeeze", ["relevance.one", *one], "relevance")
+        self.node("Squeeze", ["sufficiency.one", *one], "sufficiency")
+        # The mean as a product: a plain sum over the pieces is rounded otherwise where the batch is longer.
+        weights = self.node(
+            "Unsqueeze", [self.node("Cast", ["mask"], "mask.float", to=TensorProto.FLOAT), *one], "mask.row"
+        )
+        total = self.node("Squeeze", [self.node("MatMul", [weights, x], "mean.row"), *one], "mean.sum")
+        self.node("LpNormalization", [total], "embedding", axis=-1, p=2)
+
+    def _ints(self, name: str, *values: int) -> list[str]:
+        return [self.constant(f"int.{name}", np.array(values, np.int64))]
+
+    def model(self) -> onnx.ModelProto:
+        """The whole."""
+        x, mask = self.embedded(), self.node("Cast", ["mask"], "mask.int", to=TensorProto.INT32)
+        for number in range(self.shape.layers):
+            x = self.layer(x, number, mask)
+        self.heads(x)
+        each, row = ["batch"], ["batch", "length"]
+        shapes: dict[str, list[Any]] = {
+            "starts": row, "ends": row, "kind": [*each, len(KINDS)], "relevance": each, "sufficiency": each,
+            "embedding": [*each, self.shape.width],
+        }  # fmt: skip
+        inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, row) for name in ("ids", "segments", "mask")]
+        outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+        graph = helper.make_graph(self.nodes, "pocket", inputs, outputs, self.constants)
+        opsets = [helper.make_opsetid("", 18), helper.make_opsetid(_MICROSOFT, 1)]
+        return helper.make_model(graph, opset_imports=opsets, producer_name="polyhop", ir_version=9)
+
+
+def measured(network: Network, rows: Sequence[Row], padding: int) -> dict[str, Scale]:
+    """The scale of every linear map of the layers, by the output's name in the graph."""
+    samples: dict[str, list[torch.Tensor]] = {}
+    mask = torch.zeros(0)
+
+    def keep(name: str) -> Callable[[object, tuple[torch.Tensor, ...]], None]:
+        return lambda _, inputs: samples.setdefault(name, []).append(inputs[0][mask > 0][::4])
+
+    parts = {"query": "attend", "out": "told", "up": "raised", "down": "lowered"}
+    hooks = [
+        getattr(layer, ours).register_forward_pre_hook(keep(f"layers.{number}.{theirs}"))
+        for number, layer in enumerate(network.layers)
+        for ours, theirs in parts.items()
+    ]
+    with torch.no_grad():
+        for start in range(0, len(rows), 16):
+            ids, segments, mask = tensors(rows[start : start + 16], padding)
+            network(ids, segments, mask)
+    for hook in hooks:
+        hook.remove()
+    found = {}
+    for number, layer in enumerate(network.layers):
+        weights = {
+            "attend": torch.cat([layer.query.weight, layer.key.weight, layer.value.weight]), "told": layer.out.weight,
+            "raised": layer.up.weight, "lowered": layer.down.weight,
+        }  # fmt: skip
+        for name, weight in weights.items():
+            found[f"layers.{number}.{name}"] = _scale(torch.cat(samples[f"layers.{number}.{name}"]), weight.detach())
+    return found
+
+
+def _scale(x: torch.Tensor, weight: torch.Tensor) -> Scale:
+    """The channels' shares, the step and the zero that lose least of what comes out."""
+    x = x[torch.randperm(len(x), generator=torch.Generator().manual_seed(0))[:1500]]
+    loud, heavy, whole = x.abs().amax(0).clamp(min=1e-5), weight.abs().amax(0).clamp(min=1e-5), x @ weight.T
+    best: tuple[float, Scale] | None = None
+    for share in SHARES:
+        channels = loud**share / heavy ** (1 - share)
+        told, wide = x / channels, weight * channels
+        steps = wide.abs().amax(1, keepdim=True) / 127.0
+        kept = ((wide / steps).round() * steps).T
+        for cut in CUTS:
+            low, high = min(0.0, float(told.min())) * cut, max(0.0, float(told.max())) * cut
+            step = (high - low) / 255.0
+            zero = round(-low / step)
+            rounded = (((told / step).round() + zero).clamp(0, 255) - zero) * step
+            lost = float((rounded @ kept - whole).pow(2).mean())
+            if best is None or lost < best[0]:
+                best = lost, Scale(step, zero, channels.numpy())
+    if best is None:
+        raise ValueError("no rows to measure on")
+    return best[1]
+
+
+def export(network: Path, examples: Path, base: Path, out: Path) -> None:
+    """Write the ONNX file of a checkpoint."""
+    trained, pieces, chance = load_network(network), WordPiece.read(base / "vocab.txt"), random.Random(0)
+    some = [example for example in islice(read(examples), 4 * ROWS) if example.passages]
+    rows = [row for example in some if (row := row_of(example, pieces, chance))][:ROWS]
+    scales = measured(trained, sorted(rows, key=lambda row: len(row.ids)), pieces.padding)
+    weights = {name: each.detach().numpy() for name, each in trained.state_dict().items()}
+    onnx.save(Graph(weights, trained.shape, scales).model(), str(out))
+    print(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("network", "examples", "base", "out"):
+        parser.add_argument(name, type=Path)
+    given = parser.parse_args()
+    export(given.network, given.examples, given.base, given.out)

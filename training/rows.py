@@ -1,0 +1,110 @@
+"""Examples as rows of pieces, laid out as ``pocket`` lays them out, and rows as batches.
+
+What differs from ``polyhop.lm.pocket.layout``: of a long text the stretch is taken that holds the answer, at any place.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from polyhop.lm.pocket.layout import LEAST, LENGTH, QUESTION, TITLE
+from polyhop.lm.pocket.sights import KINDS
+from polyhop.lm.pocket.wordpiece import WordPiece
+from training.data import Example
+
+EMBEDDED = 94  # pieces at most of a text whose embedding is kept
+BATCH = 4096  # pieces, padding included
+TOGETHER = 3000  # rows whose neighbours in length go together
+MOST_SPANS = 8
+
+
+@dataclass
+class Row:
+    """An example as numbers. ``spans``: first and last piece of every right answer; -1 in ``kind`` and the judgements
+    means not known; ``target``: the embedding to keep."""
+
+    ids: list[int]
+    segments: list[int]
+    spans: list[tuple[int, int]]
+    kind: int
+    relevant: int
+    enough: int
+    target: int = -1  # which row of the base model's embeddings
+
+
+def row_of(example: Example, pieces: WordPiece, chance: random.Random) -> Row | None:
+    """The example as numbers; None where no place of its answer is within reach."""
+    if example.embed is not None:
+        return Row([pieces.begin, *pieces.encode(example.embed).ids[:EMBEDDED], pieces.end], [], [], -1, -1, -1)
+    ids = [pieces.begin, *pieces.encode(example.question).ids[:QUESTION], pieces.end]
+    first = len(ids)
+    share = (LENGTH - first) // len(example.passages)
+    spans: list[tuple[int, int]] = []
+    for number, (title, text) in enumerate(example.passages):
+        named, told = pieces.encode(title), pieces.encode(text)
+        named_ids = [*named.ids[:TITLE], *pieces.encode(":").ids] if title else []
+        room = max(LEAST, share - len(named_ids) - 1)
+        wanted = [(start, end) for at, start, end in example.spans if at == number]
+        inside = [_pieces_at(told.starts, told.ends, start, end) for start, end in wanted]
+        begin = 0
+        if len(told.ids) > room:
+            places = [low for low, high in inside if high < len(told.ids)]
+            if places and min(places) >= room - 12:
+                begin = max(0, min(chance.choice(places) - chance.randrange(room // 2), len(told.ids) - room))
+        base = len(ids) + len(named_ids) - begin
+        held = [(low, high) for low, high in inside if begin <= low <= high < min(begin + room, len(told.ids))]
+        spans += [(low + base, high + base) for low, high in held]
+        in_title = [_pieces_at(named.starts, named.ends, s, e) for at, s, e in example.spans if at == -1 - number]
+        spans += [
+            (low + len(ids), high + len(ids)) for low, high in in_title if low <= high < min(TITLE, len(named.ids))
+        ]
+        ids += [*named_ids, *told.ids[begin : begin + room], pieces.end]
+    if example.kind == "span" and not spans:
+        return None
+    segments = [0] * first + [1] * (len(ids) - first)
+    kind = KINDS.index(example.kind) if example.kind else -1
+    relevant, enough = (-1 if each is None else each for each in (example.relevant, example.enough))
+    return Row(ids, segments, spans[:MOST_SPANS], kind, relevant, enough)
+
+
+def _pieces_at(starts: Sequence[int], ends: Sequence[int], start: int, end: int) -> tuple[int, int]:
+    """The first and last piece of the words between two characters; an impossible pair where there is none."""
+    low = next((at for at, each in enumerate(ends) if each > start), len(ends))
+    high = next((at for at in range(len(starts) - 1, -1, -1) if starts[at] < end), -1)
+    return (low, high) if low <= high else (len(ends), len(ends))
+
+
+def batches(rows: Sequence[Row], seed: int) -> list[list[int]]:
+    """Which rows go together: neighbours in length, of a few thousand at a time, in a random order."""
+    chance = random.Random(seed)
+    order = chance.sample(range(len(rows)), len(rows))
+    made: list[list[int]] = []
+    for start in range(0, len(order), TOGETHER):
+        part = sorted(order[start : start + TOGETHER], key=lambda at: len(rows[at].ids))
+        held: list[int] = []
+        cut = []
+        for at in part:
+            if held and len(rows[at].ids) * (len(held) + 1) > BATCH:
+                cut.append(held)
+                held = []
+            held.append(at)
+        cut.append(held)
+        made += chance.sample(cut, len(cut))
+    return made
+
+
+def tensors(rows: Sequence[Row], padding: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Pieces, segments and mask of a batch."""
+    length = max(len(row.ids) for row in rows)
+    ids = torch.full((len(rows), length), padding)
+    segments, mask = torch.zeros_like(ids), torch.zeros_like(ids)
+    for at, row in enumerate(rows):
+        ids[at, : len(row.ids)] = torch.tensor(row.ids)
+        segments[at, : len(row.segments)] = torch.tensor(row.segments, dtype=torch.long)
+        mask[at, : len(row.ids)] = 1
+    return ids, segments, mask

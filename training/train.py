@@ -1,0 +1,236 @@
+"""Training: the network over all examples, in bf16 with fp32 masters; it goes on where it was stopped.
+
+    python -m training.train EXAMPLES BASE OUT [--rounds 1.0] [--device cpu]
+
+EXAMPLES: what ``training.examples`` wrote. BASE: the folder of all-MiniLM-L6-v2. OUT: a folder for the checkpoint,
+``network.pt``. Sequences of like length go together, so that little of a batch is padding.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import math
+import random
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812 - as everyone calls it
+
+from polyhop.lm.pocket.wordpiece import WordPiece
+from training.data import read
+from training.network import Network, Shape, trained
+from training.rows import BATCH, MOST_SPANS, Row, batches, row_of, tensors
+
+BASE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+RATE, HEADS, WARM_UP, DECAY = 2e-4, 3.0, 100, 0.01  # learning rate, its factor for the heads, steps, weight decay
+EMBED_WEIGHT, KIND_WEIGHT = 4.0, 0.5
+USUAL = 24.0  # rows of a batch
+SAVE_EVERY, LOG_EVERY = 300.0, 50  # seconds, steps
+
+
+def losses(network: Network, rows: Sequence[Row], padding: int, targets: Tensor) -> dict[str, Tensor]:
+    """What is wrong with the network's word on a batch, by skill: each a sum over the batch's rows."""
+    ids, segments, mask = tensors(rows, padding)
+    starts, ends, kind, relevance, sufficiency, embedding = (each.float() for each in network(ids, segments, mask))
+    told: dict[str, Tensor] = {}
+    reads = [at for at, row in enumerate(rows) if row.spans]
+    if reads:
+        hide = torch.where((segments * mask)[reads] > 0, 0.0, -1e4)
+        first, last = F.log_softmax(starts[reads] + hide, -1), F.log_softmax(ends[reads] + hide, -1)
+        spans = torch.zeros(len(reads), MOST_SPANS, 2, dtype=torch.long)
+        real = torch.full((len(reads), MOST_SPANS), -1e4)
+        for at, row in enumerate(reads):
+            own = rows[row].spans
+            spans[at, : len(own)] = torch.tensor(own)
+            real[at, : len(own)] = 0.0
+        chances = first.gather(1, spans[:, :, 0]) + last.gather(1, spans[:, :, 1]) + real
+        told["span"] = -chances.logsumexp(1).sum()
+    known = [at for at, row in enumerate(rows) if row.kind >= 0]
+    if known:
+        truth = torch.tensor([rows[at].kind for at in known])
+        told["kind"] = F.cross_entropy(kind[known], truth, reduction="sum") * KIND_WEIGHT
+    for name, logits, field in (("relevance", relevance, "relevant"), ("sufficiency", sufficiency, "enough")):
+        known = [at for at, row in enumerate(rows) if getattr(row, field) >= 0]
+        if known:
+            truth = torch.tensor([float(getattr(rows[at], field)) for at in known])
+            told[name] = F.binary_cross_entropy_with_logits(logits[known], truth, reduction="sum")
+    kept = [at for at, row in enumerate(rows) if row.target >= 0]
+    if kept:
+        same = (embedding[kept] * targets[[rows[at].target for at in kept]]).sum(-1)
+        told["embedding"] = EMBED_WEIGHT * (1.0 - same).sum()
+    return told
+
+
+class Masters:
+    """fp32 copies of bf16 parameters, stepped by AdamW and copied back."""
+
+    def __init__(self, network: Network) -> None:
+        self.parameters = [each for _, each in trained(network)]
+        self.masters = [each.detach().float().clone() for each in self.parameters]
+        names = [name for name, _ in trained(network)]
+        groups: dict[tuple[float, float], list[Tensor]] = defaultdict(list)
+        for name, master in zip(names, self.masters, strict=True):
+            head = name.startswith(("span", "judge", "verdict"))
+            groups[HEADS if head else 1.0, DECAY if master.ndim > 1 else 0.0].append(master)
+        told = [{"params": held, "factor": factor, "weight_decay": decay} for (factor, decay), held in groups.items()]
+        self.adam = torch.optim.AdamW(told, lr=RATE, betas=(0.9, 0.98), fused=True)
+
+    def step(self, rate: float) -> None:
+        """Step by the parameters' gradients and forget them."""
+        for group in self.adam.param_groups:
+            group["lr"] = rate * group["factor"]
+        for master, parameter in zip(self.masters, self.parameters, strict=True):
+            master.grad = None if parameter.grad is None else parameter.grad.float()
+            parameter.grad = None
+        torch.nn.utils.clip_grad_norm_([each for each in self.masters if each.grad is not None], 1.0)
+        self.adam.step()
+        self.write()
+
+    def write(self) -> None:
+        """Copy the masters into the parameters."""
+        with torch.no_grad():
+            for master, parameter in zip(self.masters, self.parameters, strict=True):
+                parameter.copy_(master)
+
+
+def rate_at(step: int, steps: int) -> float:
+    """Up over the first steps, then down in a line."""
+    return RATE * min(1.0, (step + 1) / WARM_UP) * max(0.0, 1.0 - step / steps)
+
+
+def base_weights(folder: Path) -> dict[str, Tensor]:
+    """The base model's weights; ``SystemExit`` where they are not the ones pinned."""
+    file = folder / "model.safetensors"
+    if hashlib.sha256(file.read_bytes()).hexdigest() != BASE_SHA256:
+        raise SystemExit(f"{file} is not the all-MiniLM-L6-v2 that the recipe is pinned to (sha256 {BASE_SHA256})")
+    weights: dict[str, Tensor] = load_file(file)
+    return weights
+
+
+def embeddings(network: Network, rows: Sequence[Row], padding: int) -> Tensor:
+    """The base model's embeddings of the rows to be kept, as ``row.target`` numbers them."""
+    kept = sorted((row for row in rows if row.target >= 0), key=lambda row: len(row.ids))
+    out = torch.zeros(len(kept), network.shape.width)
+    with torch.no_grad():
+        for start in range(0, len(kept), 64):
+            part = kept[start : start + 64]
+            out[[row.target for row in part]] = network(*tensors(part, padding))[-1].float()
+    return out
+
+
+def train(examples: Path, base: Path, out: Path, rounds: float, seed: int = 0) -> None:
+    """Train the base model and save it in ``out``; see the module."""
+    torch.manual_seed(seed)
+    pieces, chance = WordPiece.read(base / "vocab.txt"), random.Random(seed)
+    rows = [row for example in read(examples) if (row := row_of(example, pieces, chance))]
+    network = Network()
+    network.load_base(base_weights(base))
+    print(f"{len(rows)} rows, {sum(len(row.ids) for row in rows) / 1e6:.1f} M pieces", flush=True)
+    fit(network, rows, pieces.padding, out, rounds, seed)
+
+
+def fit(network: Network, rows: Sequence[Row], padding: int, out: Path, rounds: float, seed: int = 0) -> None:
+    """Train a network on rows, in bf16; goes on from the checkpoint in ``out`` and leaves its last one there."""
+    out.mkdir(parents=True, exist_ok=True)
+    for target, row in enumerate(row for row in rows if not row.segments):
+        row.target = target
+    network.to(torch.bfloat16)
+    targets = embeddings(network, rows, padding)
+    plan = [batch for turn in range(math.ceil(rounds)) for batch in batches(rows, seed + turn)]
+    plan = plan[: math.ceil(len(plan) * rounds / math.ceil(rounds))]
+    masters, log = Masters(network), Log(len(plan))
+    begun = _resume(out, masters, len(plan))
+    saved = time.monotonic()
+    for step in range(begun, len(plan)):
+        together = [rows[at] for at in plan[step]]
+        parts = losses(network, together, padding, targets)
+        (sum(parts.values(), torch.zeros(())) / USUAL).backward()
+        masters.step(rate_at(step, len(plan)))
+        log.add(step, {name: loss.item() / len(together) for name, loss in parts.items()})
+        if time.monotonic() - saved > SAVE_EVERY:
+            _save(out, network, masters, step + 1, len(plan))
+            saved = time.monotonic()
+    _save(out, network, masters, len(plan), len(plan))
+
+
+class Log:
+    """Prints the mean losses, and how fast it goes, every so many steps."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps, self.since = steps, time.monotonic()
+        self.told: dict[str, list[float]] = defaultdict(list)
+
+    def add(self, step: int, losses: Mapping[str, float]) -> None:
+        """A step's losses, each the mean of its rows."""
+        for name, loss in losses.items():
+            self.told[name].append(loss)
+        if (step + 1) % LOG_EVERY:
+            return
+        means = "  ".join(f"{name} {np.mean(values):.3f}" for name, values in sorted(self.told.items()))
+        speed = LOG_EVERY * BATCH / (time.monotonic() - self.since)
+        print(f"{step + 1}/{self.steps}  {means}  {speed:.0f} pieces/s", flush=True)
+        self.told.clear()
+        self.since = time.monotonic()
+
+
+def _save(out: Path, network: Network, masters: Masters, step: int, steps: int) -> None:
+    """A checkpoint, whole or not at all."""
+    state: dict[str, Any] = {
+        "step": step, "steps": steps, "masters": masters.masters, "adam": masters.adam.state_dict(),
+        "names": [name for name, _ in trained(network)], "network": network.state_dict(),
+        "shape": asdict(network.shape),
+    }  # fmt: skip
+    torch.save(state, out / "network.new")
+    (out / "network.new").rename(out / "network.pt")
+
+
+def _resume(out: Path, masters: Masters, steps: int) -> int:
+    """The step to go on with, the last checkpoint in place; ``SystemExit`` where it is of another training."""
+    file = out / "network.pt"
+    if not file.exists():
+        return 0
+    state = torch.load(file, weights_only=True)
+    if state.get("steps") != steps:
+        raise SystemExit(
+            f"{file} is of a training of {state.get('steps')} steps, not of {steps}: remove it to begin anew"
+        )
+    for own, theirs in zip(masters.masters, state["masters"], strict=True):
+        own.copy_(theirs)
+    masters.adam.load_state_dict(state["adam"])
+    masters.write()
+    return int(state["step"])
+
+
+def load_network(file: Path) -> Network:
+    """The network of a checkpoint, in fp32 from its masters."""
+    state = torch.load(file, weights_only=True)
+    network = Network(Shape(**state.get("shape", {})))
+    network.load_state_dict({name: each.float() for name, each in state["network"].items()})
+    own = dict(network.named_parameters())
+    with torch.no_grad():
+        for name, master in zip(state["names"], state["masters"], strict=True):
+            own[name].copy_(master)
+    network.eval()
+    return network
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("examples", type=Path)
+    parser.add_argument("base", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--rounds", type=float, default=1.0, help="how often all examples are learnt from")
+    parser.add_argument("--device", default="cpu", help="torch's name of what computes: cpu, cuda")
+    given = parser.parse_args()
+    torch.set_num_threads(2)
+    torch.set_default_device(given.device)
+    train(given.examples, given.base, given.out, given.rounds)
