@@ -16,7 +16,8 @@ from polyhop.data.corpora import open_corpus
 from polyhop.engine import Run
 from polyhop.errors import CapabilityError, UnknownName
 from polyhop.lm.base import Capabilities
-from polyhop.lm.pocket.paths import likelihood_scores, path_scores
+from polyhop.lm.pocket.leading import path_scores
+from polyhop.lm.pocket.paths import likelihood_scores
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.hops import second_query
 from polyhop.methods.registry import method_named
@@ -46,6 +47,7 @@ class Graph:
         self.found, self.linked, self.worth = found, links, worth
         self.rounds: list[list[str]] = []
         self.queries: list[str] = []
+        self.led: list[str] = []
         self.again = ""
         self.lm = ScriptedLM({"answer.read": {"answer": "told"}, "answer.cot": {"answer": "known"}})
 
@@ -59,12 +61,19 @@ class Graph:
     def links(self, held: Passage) -> list[Passage]:
         return [passage(each) for each in self.linked.get(held.id, "").split()]
 
-    def scores(self, run: Run, question: str, paths: Sequence[Sequence[Passage]], *_: Any, **__: Any) -> list[float]:
+    async def scores(
+        self, run: Run, question: str, paths: Sequence[Sequence[Passage]], *_: Any, **__: Any
+    ) -> list[float]:
         self.rounds.append([names(path) for path in paths])
         return [self.worth.get(names(path), -9.0) for path in paths]
 
+    async def leads(self, run: Run, question: str, path: Sequence[Passage], most: int) -> list[str]:
+        self.led.append(names(path))
+        return [f"{names(path)} first", f"{names(path)} second"][:most]
+
     async def run(self, monkeypatch: pytest.MonkeyPatch, **chosen: Any) -> Answer:
         monkeypatch.setattr(Run, "relevance", lambda run, *given, **named: self.scores(run, *given, **named))
+        monkeypatch.setattr(Run, "leads", lambda run, *given: self.leads(run, *given))
         async with Pipeline(method="hops", lm=self.lm, retriever=self, **chosen) as pipeline:
             return await pipeline.aask("Q")
 
@@ -129,21 +138,43 @@ async def test_links_beyond_the_limit_are_the_best_by_the_scorer_inside(monkeypa
     assert graph.rounds == [["a"], ["a b", "a c", "a d"]]  # none to choose: the order of the links
 
 
-async def test_a_second_query_extends_a_path_too(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_second_queries_extend_the_best_paths_too(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = Graph("a b", {"b": "c"}, {"b": 2.0, "a": 1.0})
     graph.again = "b c x y"
-    await graph.run(monkeypatch, requery=3, keep=1)
-    assert graph.queries == ["Q", "B q"]
+    await graph.run(monkeypatch, requery=3, requeried=1)
+    assert (graph.led, graph.queries) == (["b"], ["Q", "b first q", "b second q"])
     assert graph.rounds[1] == ["b c", "b x"]  # its own passage and what is linked already are no second path
 
 
-def test_the_second_query_is_a_title_and_what_no_passage_has_said() -> None:
-    assert second_query(QUESTION, (FILM,)) == "Dark Mill town director born"
-    assert second_query(QUESTION, (FILM, PERSON)) == "Ann Lee town director"
-    assert second_query("", (FILM,)) == "Dark Mill"
+@pytest.mark.parametrize(
+    ("chosen", "led", "queries"),
+    [
+        ({"requery": 0}, [], 1),
+        ({"leads": 0}, ["b", "a"], 1),
+        ({"leads": 1}, ["b", "a"], 3),
+        ({"leads": 2, "requeried": 1}, ["b"], 3),
+        ({"requeried": 0}, [], 1),
+        ({"hops": 1}, [], 1),
+        ({"scorer": "reasons"}, [], 1),
+        ({"scorer": "likelihood"}, [], 1),
+    ],
+    ids=str,
+)
+async def test_what_is_searched_for_a_second_time(
+    monkeypatch: pytest.MonkeyPatch, chosen: dict[str, Any], led: list[str], queries: int
+) -> None:
+    graph = Graph("a b", {}, {"b": 2.0, "a": 1.0})
+    await graph.run(monkeypatch, **chosen)
+    assert (graph.led, len(graph.queries)) == (led, queries)
 
 
-@pytest.mark.parametrize("scorer", ["pocket", "likelihood"])
+def test_the_second_query_is_a_name_and_what_no_passage_has_said() -> None:
+    assert second_query(QUESTION, (FILM,), "Ann Lee") == "Ann Lee town director born"
+    assert second_query(QUESTION, (FILM, PERSON), "Elstow") == "Elstow town director"
+    assert second_query("", (FILM,), "Ann Lee") == "Ann Lee"
+
+
+@pytest.mark.parametrize("scorer", ["pocket", "reasons", "likelihood"])
 async def test_no_model_is_asked_to_rank(scorer: str) -> None:
     index = [FILM, PERSON, TOWN, *OTHERS]
     lm = ScriptedLM({"answer.read": {"answer": "Elstow"}}, capabilities=Capabilities(score=False))
@@ -197,7 +228,7 @@ async def test_any_method_searches_by_it(tmp_path: FilePath) -> None:
         async with Pipeline(index, "one-r", lm, retriever=spec, k=2, rank_limit=k) as pipeline:
             answer = await pipeline.aask(QUESTION)
         assert len(answer.passages) == k
-        assert sorted(step.k for step in answer.trace.steps if isinstance(step, Searched)) == [k, firsts]
+        assert [step.k for step in answer.trace.steps if isinstance(step, Searched)][:2] == [k, firsts]
         assert answer.usage.calls == 1
     opened = open_retriever(f"hops:{file}", index)
     assert (opened.name, getattr(opened.start, "name", "")) == (f"hops:{file}", "tfidf")  # type: ignore[union-attr]
@@ -245,10 +276,15 @@ def enumerated(web: Web, hops: int) -> list[tuple[Passage, ...]]:
 @settings(max_examples=30)
 @given(WEBS, st.integers(1, 3), st.sampled_from(["pocket", "likelihood"]))
 async def test_with_room_for_all_it_is_the_full_enumeration(seed: int, hops: int, scorer: str) -> None:
-    web, rows, ranking = await ranked_by(seed, hops=hops, keep=10**6, links=10**6, scorer=scorer)
+    web, rows, ranking = await ranked_by(seed, hops=hops, keep=10**6, links=10**6, requery=0, scorer=scorer)
     paths, found = enumerated(web, hops), web.search(web.question, 100)
-    scores = path_scores(web.question, paths, found) if scorer == "pocket" else likelihood_scores(web.question, paths)
-    worth = {tuple(held.id for held in path): round(score, 4) for path, score in zip(paths, scores, strict=True)}
+    worth: dict[tuple[str, ...], float] = {}
+    for length in range(1, hops + 1):  # scored together, hop by hop: of each hop's paths the encoder sees the best
+        alike = [path for path in paths if len(path) == length]
+        by_pocket = scorer == "pocket"
+        scores = path_scores(web.question, alike, found) if by_pocket else likelihood_scores(web.question, alike)
+        ids = [tuple(held.id for held in path) for path in alike]
+        worth |= {path: round(score, 4) for path, score in zip(ids, scores, strict=True)}
     assert rows == sorted(worth.items(), key=lambda row: (-row[1], row[0]))
     best = {id_: max(score for path, score in worth.items() if id_ in path) for path in worth for id_ in path}
     assert ranking == sorted(best, key=lambda id_: (-best[id_], id_))
@@ -264,6 +300,6 @@ async def test_no_path_repeats_a_passage_and_runs_agree(
     paths = [path for path, _ in rows]
     assert len(set(paths)) == len(paths)
     assert all(len(set(path)) == len(path) <= hops for path in paths)
-    assert sum(len(path) > 1 for path in paths) <= (hops - 1) * keep * (links + requery)
+    assert sum(len(path) > 1 for path in paths) <= (hops - 1) * keep * (links + 2 * requery)
     assert set(ranking) == set(itertools.chain.from_iterable(paths))
     assert (await ranked_by(seed, **chosen))[1:] == (rows, ranking)

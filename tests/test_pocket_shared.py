@@ -11,6 +11,8 @@ from polyhop.metrics import f1
 from polyhop.types import Passage
 from tests.conftest import SHARED
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.shared
 @pytest.mark.parametrize(("name", "floor"), [("hotpotqa", 0.43), ("2wikimultihopqa", 0.68), ("musique", 0.27)])

@@ -199,23 +199,35 @@ class Run:
             return cosines(encoder, text, texts)
         return similarities(text, texts, self._engine.analysis)
 
-    def relevance(
+    async def relevance(
         self,
         question: str,
         paths: Sequence[Sequence[Passage]],
         found: Sequence[Passage],
         *,
-        by: Literal["pocket", "likelihood"] = "pocket",
+        by: Literal["pocket", "reasons", "likelihood"] = "pocket",
     ) -> list[float]:
         """How well each path of passages bears on the question, the higher the better; no language model is asked.
 
-        ``by``: the embedded path scorer, which also looks at where a passage stands among those ``found`` first, or the
-        likelihood of the question's words after the path's.
+        ``by``: the embedded path scorer, which also looks at where a passage stands among those ``found`` first; its
+        linear model alone, which is quick; or the likelihood of the question's words after the path's.
         """
-        from polyhop.lm.pocket.paths import likelihood_scores, path_scores  # which most never need
+        from polyhop.lm.pocket import leading  # which most never need
+        from polyhop.lm.pocket import paths as scorers
 
-        scores = path_scores(question, paths, found) if by == "pocket" else likelihood_scores(question, paths)
+        if by == "pocket":
+            scores = await asyncio.to_thread(leading.path_scores, question, paths, found)
+        elif by == "reasons":
+            scores = scorers.reason_scores(question, paths, found)
+        else:
+            scores = scorers.likelihood_scores(question, paths)
         return [round(score, 4) for score in scores]
+
+    async def leads(self, question: str, path: Sequence[Passage], most: int) -> list[str]:
+        """At most ``most`` names to search for next, read off a path by the embedded reader, the likeliest first."""
+        from polyhop.lm.pocket import leading  # which most never need
+
+        return await asyncio.to_thread(leading.leads, question, path, most)
 
     # --- lengths -------------------------------------------------------------------------------------------------
 

@@ -19,8 +19,8 @@ from polyhop.types import Answer, Kind, Question
 KINDS = get_args(Kind)
 
 POCKET_IS = (
-    "pocket answers by classical text statistics, not by a language model; "
-    "for real answers name one: --lm openai:MODEL or --lm openai:MODEL@URL"
+    "pocket is a small trained reader with rules: it has no general knowledge and writes no prose; "
+    "for a language model: --lm openai:MODEL or --lm openai:MODEL@URL"
 )
 
 

@@ -5,10 +5,12 @@ Our own method, not a paper's: a retriever of several hops that asks no language
 worth the best of its paths; from PathRetriever (Asai et al., "Learning to Retrieve Reasoning Paths over Wikipedia
 Graph for Question Answering", 2020) that a path is judged by a small trained scorer, passage by passage; from Baleen
 (Khattab et al., "Baleen: Robust Multi-Hop Reasoning at Scale via Condensed Retrieval", 2021) and MDR (Xiong et al.,
-2021) the second query made of the question and what was found (``requery``).
-Settled here: ``scorer=pocket`` is the path scorer inside (``lm/pocket/paths.py``), ``likelihood`` its unigram model's
-likelihood of the question, ``promptrank`` PromptRank's score at its defaults, by a language model: the one that asks
-one. A path's score has four places; equal passages stand by id. The defaults were chosen on training questions.
+2021) the second query made of the question and what was found (``requery``): a name that the reader inside would read
+off the path, and what the path leaves unsaid.
+Settled here: ``scorer=pocket`` is the path scorer inside (``lm/pocket/leading.py``), the only one with second queries;
+``reasons`` its linear part alone, ``likelihood`` its unigram model's likelihood of the question, ``promptrank``
+PromptRank's score at its defaults, by a language model: the one that asks one. A path's score has four places; equal
+passages stand by id. The defaults were chosen on training questions.
 
 Example: "In which town was the director of Dark Mill born?" finds the film's page, which says who directed it and
 links to Ann Lee. Her page shares only "born" with the question; it ranks second for the path that leads to it.
@@ -21,7 +23,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from polyhop.methods.baselines.one_shot import answered_from
-from polyhop.methods.following import Path, Scores, follow, linked, paths_of
+from polyhop.methods.following import Path, Scores, follow, linked, paths_of, ranked
 from polyhop.methods.paths import PathScores
 from polyhop.methods.promptrank import likelihood
 from polyhop.methods.reading import Style
@@ -32,9 +34,9 @@ from polyhop.types import Answer, NonNegative, Passage, Positive
 if TYPE_CHECKING:
     from polyhop.engine import Run
 
-Scorer: TypeAlias = Literal["pocket", "likelihood", "promptrank"]
+Scorer: TypeAlias = Literal["pocket", "reasons", "likelihood", "promptrank"]
 
-RANKING = ("first", "keep", "links", "hops", "requery", "scorer")
+RANKING = ("first", "keep", "links", "hops", "requery", "leads", "requeried", "scorer")
 """The settings by which passages are ranked."""
 
 
@@ -59,7 +61,9 @@ async def hops(
     keep: Positive = 20,  # paths extended at every hop
     links: NonNegative = 10,  # links followed from a path, the best by the scorer inside
     hops: Positive = 2,  # passages a path
-    requery: NonNegative = 0,  # hits of a second query, made from a path, that it is extended by too
+    requery: NonNegative = 3,  # hits of every second query that a path is extended by too
+    leads: NonNegative = 2,  # second queries of a path: names that the reader inside reads off it
+    requeried: NonNegative = 3,  # paths, the best of their length, that second queries are made from
     scorer: Scorer = "pocket",
     k: Positive = 5,  # passages read
     style: Style = "direct",
@@ -68,15 +72,17 @@ async def hops(
 ) -> Answer:
     """Follow links from the passages found first, rank the paths, read the best passages of all."""
     ranking, statistics = await ranked_by_paths(
-        question, run, first=first, keep=keep, links=links, hops=hops, requery=requery, scorer=scorer
-    )
+        question, run, first=first, keep=keep, links=links, hops=hops,
+        requery=requery, leads=leads, requeried=requeried, scorer=scorer,
+    )  # fmt: skip
     answer = await answered_from(question, run, ranking, k=k, style=style, shots=shots, rank_limit=rank_limit)
     return replace(answer, statistics={**answer.statistics, **statistics})
 
 
 async def ranked_by_paths(
-    question: str, run: Run, *, first: int, keep: int, links: int, hops: int, requery: int, scorer: Scorer
-) -> tuple[list[Passage], dict[str, Any]]:
+    question: str, run: Run, *, first: int, keep: int, links: int, hops: int,
+    requery: int, leads: int, requeried: int, scorer: Scorer,
+) -> tuple[list[Passage], dict[str, Any]]:  # fmt: skip
     """Every passage met, by the best path that holds it; and how many paths were scored."""
     found: list[Passage] = []
     scores = scores_by(scorer, question, run, found)
@@ -84,9 +90,14 @@ async def ranked_by_paths(
     async def following(path: Path) -> list[Passage]:
         targets = linked(path, run)
         if len(targets) > links:
-            bears = dict(zip(targets, run.relevance(question, [(*path, each) for each in targets], found), strict=True))
+            told = await run.relevance(question, [(*path, each) for each in targets], found, by="reasons")
+            bears = dict(zip(targets, told, strict=True))
             targets = sorted(targets, key=lambda target: -bears[target])[:links]
-        return [*targets, *await run.search(second_query(question, path), requery)] if requery else targets
+        alike = [known for known in scores.known if len(known) == len(path)]
+        if scorer == "pocket" and requery and path in ranked(alike, scores.known)[:requeried]:
+            for name in await run.leads(question, path, leads):
+                targets += await run.search(second_query(question, path, name), requery)
+        return targets
 
     with run.gathering():
         found += await run.search(question, first)
@@ -108,22 +119,24 @@ def scores_by(scorer: Scorer, question: str, run: Run, found: Sequence[Passage])
 class Relevance:
     """The scores of a question's paths without a language model."""
 
-    def __init__(self, question: str, run: Run, found: Sequence[Passage], by: Literal["pocket", "likelihood"]) -> None:
+    def __init__(
+        self, question: str, run: Run, found: Sequence[Passage], by: Literal["pocket", "reasons", "likelihood"]
+    ) -> None:
         self.question, self.run, self.found, self.by = question, run, found, by
         self.known: dict[Path, float] = {}
 
     async def score(self, paths: Sequence[Path]) -> None:
         """Score the paths."""
-        scores = self.run.relevance(self.question, paths, self.found, by=self.by)
+        scores = await self.run.relevance(self.question, paths, self.found, by=self.by)
         self.known.update(zip(paths, scores, strict=True))
 
 
-def second_query(question: str, path: Path) -> str:
-    """The title of the path's last passage, and the question's telling words that no passage on the path has.
+def second_query(question: str, path: Path, name: str) -> str:
+    """The name, and the question's telling words that no passage on the path has.
 
     >>> film = Passage("film", "Dark Mill", "Dark Mill is a film directed by Ann Lee.")
-    >>> second_query("In which town was the director of Dark Mill born?", (film,))
-    'Dark Mill town director born'
+    >>> second_query("In which town was the director of Dark Mill born?", (film,), "Ann Lee")
+    'Ann Lee town director born'
     """
     held = {word for passage in path for word in content_words(f"{passage.title} {passage.text}")}
-    return " ".join([path[-1].title, *(word for word in content_words(question) if word not in held)])
+    return " ".join([name, *(word for word in content_words(question) if word not in held)])

@@ -12,7 +12,10 @@ from polyhop.types import Answer
 
 UNSUPPORTED = "No retrieved passage was found to support this answer."
 ABSTAINED = "The answer was withheld: it was less sure than asked for."
-POCKET = "Answered by pocket, which is classical text statistics and no language model."
+POCKET = (
+    "Answered by pocket, a small trained reader with rules: it has no general knowledge and writes no prose; "
+    "for a language model, serve with --lm openai:MODEL."
+)
 
 
 def notice_of(answer: Answer) -> str | None:

@@ -125,6 +125,7 @@ class _StandIn(Pocket):
     """``pocket`` under another model's name; counts what it is asked."""
 
     def __init__(self, name: str) -> None:
+        super().__init__()
         self.name = name
         self._calls = self._prompt_tokens = self._completion_tokens = 0
 

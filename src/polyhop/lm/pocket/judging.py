@@ -1,12 +1,14 @@
 """Two judgements on a path of passages: does it bear on the question, and is it enough to answer it.
 
-Each is a small logistic model over reasons a person could give, fitted by ``benchmarks/pocket_fit.py``.
+Each is a small logistic model over reasons a person could give, fitted by ``benchmarks/pocket_fit.py``, blended with
+what the encoder sees.
 """
 
 from __future__ import annotations
 
 import math
 
+from polyhop.lm.pocket import blends
 from polyhop.lm.pocket.pages import Page
 from polyhop.lm.pocket.reading import mentions
 from polyhop.lm.pocket.study import Study
@@ -81,7 +83,10 @@ def sufficiency_features(study: Study) -> dict[str, float]:
 
 def relevant(study: Study) -> float:
     """The probability that the path bears on the question; 0 for an empty path."""
-    return _logistic(RELEVANT, relevance_features(study)) if study.pages else 0.0
+    if not study.pages:
+        return 0.0
+    odds = log_odds(RELEVANT, relevance_features(study))
+    return _chance(odds if study.look is None else blends.RELEVANCE.odds(odds, study.look.relevance))
 
 
 def sufficient(study: Study) -> float:
@@ -90,11 +95,17 @@ def sufficient(study: Study) -> float:
     undecided = solution.verdict is not None and solution.verdict.answer is None and not solution.ranked
     if not study.pages or solution.answer is None or undecided:
         return 0.0
-    return _logistic(SUFFICIENT, sufficiency_features(study))
+    odds = log_odds(SUFFICIENT, sufficiency_features(study))
+    return _chance(odds if study.look is None else blends.SUFFICIENCY.odds(odds, study.look.sufficiency))
 
 
-def _logistic(weights: dict[str, float], reasons: dict[str, float]) -> float:
-    return 1.0 / (1.0 + math.exp(-sum(weights[name] * value for name, value in reasons.items())))
+def log_odds(weights: dict[str, float], reasons: dict[str, float]) -> float:
+    """The log-odds that the reasons come to."""
+    return sum(weights[name] * value for name, value in reasons.items())
+
+
+def _chance(odds: float) -> float:
+    return 1.0 / (1.0 + math.exp(-max(-30.0, min(odds, 30.0))))
 
 
 def _has(page: Page, root: str) -> bool:

@@ -14,9 +14,8 @@ from polyhop.lm.pocket.descriptions import Step, chain
 from polyhop.lm.pocket.judging import sufficient
 from polyhop.lm.pocket.narrowing import best_answer, promises
 from polyhop.lm.pocket.pages import Page
-from polyhop.lm.pocket.queries import bridge_candidates, next_query, unmet_words
+from polyhop.lm.pocket.queries import bridge_candidates, bridge_score, next_query, unmet_words
 from polyhop.lm.pocket.study import Study, study
-from polyhop.lm.pocket.weights import BRIDGE
 from polyhop.text import find_folded, normalise, sentences
 from polyhop.types import Passage
 
@@ -158,9 +157,6 @@ def _suggestions(question: str, memory: Memory) -> Iterator[str]:
 
 def _names(notes: Study) -> Iterator[str]:
     """Names that may lead on, each with the question's words that no note has."""
-    weighed = [
-        (sum(BRIDGE.get(reason, 0.0) * value for reason, value in reasons.items()), mention.text)
-        for mention, reasons in bridge_candidates(notes)
-    ]
+    weighed = [(bridge_score(notes, *candidate), candidate[0].text) for candidate in bridge_candidates(notes)]
     for _, name in sorted(weighed, key=lambda candidate: -candidate[0]):
         yield " ".join([name, *unmet_words(notes)])

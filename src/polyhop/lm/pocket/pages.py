@@ -49,6 +49,13 @@ class Page(Wording):
         place = bisect_left(self.mentions, token, key=lambda mention: mention.first)
         return islice(self.mentions, place, None)
 
+    def mention_at(self, start: int, end: int) -> Mention:
+        """The stretch between two characters as a mention of no kind."""
+        first = max(0, bisect_right(self.starts, start) - 1)
+        last = max(first + 1, bisect_left(self.starts, end))
+        text = self.text[start:end]
+        return Mention(text, "phrase", first, last, self.sentence_of[first], tuple(content_roots(text)), fold(text))
+
     def sentence_at(self, character: int) -> int:
         """The number of the sentence a character stands in."""
         place = max(0, bisect_right(self.starts, character) - 1)

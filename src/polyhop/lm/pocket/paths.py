@@ -3,7 +3,7 @@
 A path is worth what its first passage is (``START``), plus what each further one adds (``STEP``): the question's words
 it holds, the question's names, what stands in the sentence that mentions it. A word weighs the more, the fewer of the
 passages first found hold it. No weight knows a corpus: ``benchmarks/hops_fit.py`` fits them to the training questions
-of HotpotQA, 2WikiMultiHopQA and MuSiQue.
+of HotpotQA, 2WikiMultiHopQA and MuSiQue. ``leading`` adds what the encoder sees.
 """
 
 from __future__ import annotations
@@ -55,15 +55,9 @@ class Sought:
         return sum(weight for root, weight in self.weights.items() if root in roots) / self.total
 
 
-def path_scores(question: str, paths: Sequence[Path], found: Sequence[Passage]) -> list[float]:
-    """A score for each path, the higher the better. ``found``: what the first search found, best first.
-
-    >>> film = Passage("f", "Dark Mill", "Dark Mill is a film directed by Ann Lee.")
-    >>> person, town = Passage("p", "Ann Lee", "Ann Lee was born in Elstow."), Passage("t", "Ost", "Ost is a town.")
-    >>> scores = path_scores("Where was the director of Dark Mill born?", [[film, person], [town]], [film, town])
-    >>> scores[0] > scores[1]
-    True
-    """
+def reason_scores(question: str, paths: Sequence[Path], found: Sequence[Passage]) -> list[float]:
+    """The linear model's score for each path, the higher the better. ``found``: what the first search found, best
+    first."""
     asked = sought(question, found)
     return [
         _weigh(START, start_reasons(asked, path[0]))
@@ -111,7 +105,7 @@ def step_reasons(asked: Sought, before: Path, passage: Passage) -> Reasons:
     text = read(passage.title, passage.text)
     held = [read(earlier.title, earlier.text) for earlier in before]
     seen = frozenset().union(*(earlier.roots for earlier in held))
-    mentions = [sentence for sentence in held[-1].sentences if text.name_roots and text.name_roots <= sentence]
+    mentions = [sentence for sentence in held[-1].sentences if names_in(text, sentence)]
     return {
         **start_reasons(asked, passage),
         "one": 1.0,
@@ -133,6 +127,11 @@ def read(title: str, text: str) -> Text:
     roots = frozenset(wording.roots).union(map(stem, TOKEN.findall(title)))
     by_sentence = tuple(map(frozenset, sentences.values()))
     return Text(by_sentence, roots, _row(wording.roots), _row(name), frozenset(filter(_tells, name)))
+
+
+def names_in(text: Text, sentence: frozenset[str]) -> bool:
+    """Whether a sentence holds the passage's name."""
+    return bool(text.name_roots) and text.name_roots <= sentence
 
 
 def _tells(root: str) -> bool:

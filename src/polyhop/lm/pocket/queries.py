@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from polyhop.lm.pocket import blends
 from polyhop.lm.pocket.mentions import Mention
 from polyhop.lm.pocket.questions import Asked
 from polyhop.lm.pocket.reading import features, kind_of
 from polyhop.lm.pocket.study import Study
 from polyhop.lm.pocket.weights import BRIDGE
 from polyhop.lm.pocket.wording import stem, weight
-from polyhop.text import STOP_WORDS, words
+from polyhop.text import STOP_WORDS, fold, words
 
 _KINDS = ("name", "short name", "quoted")  # of mentions that can be a bridge
 _MOST_UNMET = 12
@@ -36,7 +39,17 @@ def bridge(study: Study) -> str | None:
     candidates = bridge_candidates(study)
     if not candidates:
         return None
-    return max(candidates, key=lambda c: sum(BRIDGE.get(name, 0.0) * value for name, value in c[1].items()))[0].text
+    return max(candidates, key=lambda candidate: bridge_score(study, *candidate))[0].text
+
+
+def bridge_score(study: Study, mention: Mention, reasons: Mapping[str, float]) -> float:
+    """How likely a name leads on: its reasons, and how likely the encoder reads it off the path."""
+    _, seen, floor = blends.BRIDGE
+    own = sum(BRIDGE.get(name, 0.0) * value for name, value in reasons.items())
+    if study.look is None:
+        return own
+    read = [span.log_share for span in study.look.spans if fold(span.text(study.pages)) == mention.folded]
+    return own + seen * (max([floor, *read]) - floor)
 
 
 def bridge_candidates(study: Study) -> list[tuple[Mention, dict[str, float]]]:

@@ -12,10 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from polyhop.lm.pocket import blends
 from polyhop.lm.pocket.countries import COUNTRIES, PEOPLES, REGIONS
+from polyhop.lm.pocket.looking import MOST_LOOKED_AT, looks
 from polyhop.lm.pocket.mentions import Mention
 from polyhop.lm.pocket.pages import Page
 from polyhop.lm.pocket.questions import Asked
+from polyhop.lm.pocket.sights import Look
 from polyhop.lm.pocket.weights import BY_TYPE, FIT, WEIGHTS
 from polyhop.text import fold
 
@@ -222,7 +225,8 @@ def score(asked: Asked, mention: Mention, reasons: dict[str, float]) -> float:
 
 
 def rank(asked: Asked, pages: Sequence[Page], most: int = 20) -> list[Ranked]:
-    """Candidate answers of the pages, best first, each text once; [] where there is none.
+    """Candidate answers of the pages, best first, each text once; [] where there is none. Of few pages, what the
+    encoder would read counts too.
 
     >>> from polyhop.lm.pocket.pages import open_page
     >>> from polyhop.lm.pocket.questions import ask
@@ -238,4 +242,23 @@ def rank(asked: Asked, pages: Sequence[Page], most: int = 20) -> list[Ranked]:
             value = score(asked, mention, features(seen, at, mention))
             if mention.folded not in best or value > best[mention.folded].score:
                 best[mention.folded] = Ranked(mention.text, value, page, mention)
+    if 0 < len(pages) <= MOST_LOOKED_AT:
+        best = _blended(best, looks(asked.text, [pages])[0], pages)
     return sorted(best.values(), key=lambda ranked: -ranked.score)[:most]
+
+
+def _blended(best: dict[str, Ranked], look: Look, pages: Sequence[Page]) -> dict[str, Ranked]:
+    """The candidates, weighed by how likely the encoder finds each too; its own stretches are candidates."""
+    own, seen, floor = blends.READING
+    least = min((ranked.score for ranked in best.values()), default=0.0)
+    shares: dict[str, float] = {}
+    for stretch in look.spans:
+        page = pages[stretch.passage]
+        text = stretch.text(pages)
+        if (key := fold(text)) not in best and not stretch.in_title and page.tokens:
+            best[key] = Ranked(text, least, page, page.mention_at(stretch.start, stretch.end))
+        shares[key] = max(stretch.log_share, shares.get(key, floor))
+    return {
+        key: ranked._replace(score=own * ranked.score + seen * max(floor, shares.get(key, floor)))
+        for key, ranked in best.items()
+    }

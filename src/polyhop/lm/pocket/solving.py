@@ -9,6 +9,7 @@ from polyhop.lm.pocket.chains import Hop, follow
 from polyhop.lm.pocket.comparing import Verdict, compare
 from polyhop.lm.pocket.descriptions import chain
 from polyhop.lm.pocket.lexicon import UNITS
+from polyhop.lm.pocket.looking import MOST_LOOKED_AT, looks
 from polyhop.lm.pocket.pages import Page
 from polyhop.lm.pocket.pairs import Comparison
 from polyhop.lm.pocket.questions import Asked, ask
@@ -83,9 +84,17 @@ def _read(
 ) -> Solution:
     ranked = tuple(rank(narrowed or asked, pages))
     if asked.type == "boolean":
-        return Solution(asked, "yes" if _covers(asked, pages) else "no", False, verdict, hops, ranked, narrowed)
+        return Solution(asked, "yes" if _holds(asked, pages) else "no", False, verdict, hops, ranked, narrowed)
     answer = spoken(asked, ranked[0]) if ranked else None
     return Solution(asked, answer, False, verdict, hops, ranked, narrowed)
+
+
+def _holds(asked: Asked, pages: Sequence[Page]) -> bool:
+    """Whether what is asked holds: the encoder's word on few pages, else whether its words stand there."""
+    if 0 < len(pages) <= MOST_LOOKED_AT:
+        kinds = looks(asked.text, [pages])[0].kinds
+        return kinds["yes"] > kinds["no"]
+    return _covers(asked, pages)
 
 
 def _covers(asked: Asked, pages: Sequence[Page]) -> bool:

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from polyhop.lm.pocket.looking import MOST_LOOKED_AT, looks
 from polyhop.lm.pocket.pages import Page, open_page
 from polyhop.lm.pocket.questions import Asked, ask
 from polyhop.lm.pocket.reading import View, view
+from polyhop.lm.pocket.sights import Look
 from polyhop.lm.pocket.solving import Solution, solve
 from polyhop.types import Passage
 
@@ -36,6 +38,11 @@ class Study:
     def solution(self) -> Solution:
         """The pages' answer."""
         return solve(self.question, self.pages)
+
+    @cached_property
+    def look(self) -> Look | None:
+        """What the encoder sees in the path; None for no passage or too many."""
+        return looks(self.question, [self.pages])[0] if 0 < len(self.pages) <= MOST_LOOKED_AT else None
 
     @cached_property
     def unmet(self) -> dict[str, float]:

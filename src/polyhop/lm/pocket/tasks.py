@@ -10,10 +10,11 @@ from polyhop.errors import CapabilityError
 from polyhop.lm.pocket import acting, asking, condensing, graphing, memory, stepping
 from polyhop.lm.pocket.extracting import extract
 from polyhop.lm.pocket.judging import relevant, sufficient
-from polyhop.lm.pocket.narrowing import best_answer, promises, shares
+from polyhop.lm.pocket.narrowing import promises, shares, sureness, weighed
 from polyhop.lm.pocket.planning import plan, trace
 from polyhop.lm.pocket.queries import bridge, next_query
 from polyhop.lm.pocket.solving import NOTHING_KNOWN, Solution
+from polyhop.lm.pocket.stepping import ASIDE
 from polyhop.lm.pocket.study import Study, study
 from polyhop.metrics import cover_em_token
 from polyhop.text import normalise
@@ -116,8 +117,15 @@ def _read(fields: Fields) -> Value:
 
 
 def _answered(question: str, passages: Sequence[Passage]) -> Value:
-    answer, solution = best_answer(question, passages)
-    return {"rationale": None if answer is None else _reason(solution), "answer": answer or NOTHING_KNOWN}
+    told = weighed(question, passages)
+    answer = told.answer or NOTHING_KNOWN
+    reason = None if told.answer is None else _reason(told.solution)
+    return {"rationale": reason, "answer": answer, ASIDE: (answer, _certainty(sureness(question, passages, told)))}
+
+
+def _certainty(sure: float) -> float:
+    """As a probability that is never none, since its logarithm is taken."""
+    return max(0.001, round(sure, 3))
 
 
 def _reason(solution: Solution) -> str | None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def open_encoder(spec: str) -> Encoder:
-    """``PATH_OR_NAME[?OPTIONS]`` (transformers), ``onnx:FOLDER[?OPTIONS]`` or ``openai:MODEL[@URL]``.
+    """``pocket``, ``PATH_OR_NAME[?OPTIONS]`` (transformers), ``onnx:FOLDER[?OPTIONS]`` or ``openai:MODEL[@URL]``.
 
     Options: ``pooling``, ``normalise``, ``query``, ``passage``, ``max_tokens``, ``batch_size`` and, for transformers,
     ``dtype`` and ``device``.
@@ -21,6 +21,10 @@ def open_encoder(spec: str) -> Encoder:
         UsageError: it cannot be opened; the message says why.
     """
     kind, _, rest = spec.partition(":")
+    if spec == "pocket":
+        from polyhop.retrieval.encoders.pocket import PocketEncoder
+
+        return PocketEncoder()
     if kind == "openai":
         from polyhop.lm.names import model_and_url
         from polyhop.retrieval.encoders.openai import ServedEncoder

@@ -1,0 +1,211 @@
+"""The network inside: the same of a row in any company, stretches that lie in their passages, and every odd input."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from polyhop.errors import DataError
+from polyhop.lm.pocket.encoder import FOLDER, NETWORK, VOCABULARY, WIDTH, Encoder, encoder, fingerprint
+from polyhop.lm.pocket.layout import LENGTH, Row
+from polyhop.lm.pocket.sights import KINDS, PLACES
+from polyhop.retrieval.encoders.pocket import PocketEncoder
+from polyhop.types import Passage
+
+MILL = Passage("mill", "Dark Mill", "Dark Mill is a 1931 German drama film directed by Rolf Anders.")
+ANDERS = Passage("anders", "Rolf Anders", "Rolf Anders (4 May 1899 – 1950) was a film director. He was born in Bremen.")
+QUESTION = "Where was the director of Dark Mill born?"
+ODD = {
+    "no text": Passage("o", "Dark Mill", ""),
+    "no title": Passage("o", "", MILL.text),
+    "nothing": Passage("o", "", ""),
+    "only spaces": Passage("o", " \t", " \n\u00a0 "),
+    "long": Passage("o", "Dark Mill", "He was born in Bremen, they say. " * 3000),
+    "one long word": Passage("o", "x" * 500, "y" * 100_000),
+    "other scripts": Passage("o", "Дом 東京", "Ángström naïve 東京 は 🏭🎬 \U0001f468\u200d\U0001f469 ﷽ العربية हिन्दी"),
+    "controls": Passage("o", "a\x00b\x07", "\x00\x01\ufffd\u202e\ufeff [SEP] [CLS] [PAD] ##s\ud800"),
+    "marks": Passage("o", "?!", "... --- ,,, ''' \"\" <<>>"),
+}
+PATHS = {
+    **{name: [passage] for name, passage in ODD.items()},
+    "none": [],
+    "one": [MILL],
+    "two": [MILL, ANDERS],
+    "twice the same": [MILL, MILL],
+    "four": [MILL, ANDERS, ODD["other scripts"], ODD["long"]],
+}
+
+
+@pytest.fixture(scope="module")
+def network() -> Encoder:
+    return encoder()
+
+
+@pytest.fixture(scope="module")
+def rows(network: Encoder) -> list[Row]:
+    """Rows from three pieces to the most, in no order of length."""
+    texts = ["", MILL.text, f"{MILL.text} {ANDERS.text}", " ".join([ANDERS.text] * 3)]
+    paths = [[], [MILL], [MILL, ANDERS], [ODD["long"]], *([Passage("t", "", text)] for text in texts)]
+    return [network.row(question, path) for path in paths for question in (QUESTION, "Who?")]
+
+
+def whole(found: list[Any], place: int, length: int) -> list[bytes]:
+    """All bits of what the network says of one row."""
+    return [np.asarray(part[place][:length] if part.ndim > 1 and at < 2 else part[place]).tobytes()
+            for at, part in enumerate(found)]  # fmt: skip
+
+
+def test_a_row_gets_the_same_bits_alone_and_in_any_batch(network: Encoder, rows: list[Row]) -> None:
+    def told(some: list[Row]) -> list[list[bytes]]:
+        found = network._run([row.ids for row in some], [row.first for row in some])
+        return [whole(found, at, len(row.ids)) for at, row in enumerate(some)]
+
+    alone = [told([row])[0] for row in rows]
+    assert told(rows) == alone
+    chance = random.Random(0)
+    for size in (2, 3, 5, 11):
+        some = chance.sample(range(len(rows)), size)
+        assert told([rows[at] for at in some]) == [alone[at] for at in some], some
+
+
+def test_looks_come_in_the_order_asked(network: Encoder, rows: list[Row]) -> None:
+    alone = [network.looks([row])[0] for row in rows]
+    order = random.Random(1).sample(range(len(rows)), len(rows))
+    assert network.looks([rows[at] for at in order]) == [alone[at] for at in order]
+    twice = [rows[1], rows[0], rows[1]]
+    assert network.looks(twice) == [alone[1], alone[0], alone[1]]
+    assert network.looks([]) == []
+
+
+@pytest.mark.parametrize("name", PATHS)
+@pytest.mark.parametrize("question", [QUESTION, "", "¿東京? " * 300], ids=["asked", "empty", "long"])
+def test_a_look_is_whole_whatever_is_looked_at(network: Encoder, name: str, question: str) -> None:
+    path = PATHS[name]
+    row = network.row(question, path)
+    (look,) = network.looks([row])
+    assert len(row.ids) <= LENGTH
+    assert tuple(look.kinds) == KINDS
+    assert sum(look.kinds.values()) == pytest.approx(1.0, abs=1e-3)
+    numbers = [look.relevance, look.sufficiency, *look.kinds.values(), *(span.log_share for span in look.spans)]
+    assert np.isfinite(numbers).all()
+    assert numbers == [round(number, PLACES) for number in numbers]
+    for span in look.spans:
+        within = path[span.passage].title if span.in_title else path[span.passage].text
+        assert 0 <= span.start < span.end <= len(within)
+        assert span.text(path) == within[span.start : span.end]
+        assert span.log_share <= 0.0
+    places = [span[:4] for span in look.spans]
+    assert len(set(places)) == len(places)
+    assert [span.log_share for span in look.spans] == sorted((span.log_share for span in look.spans), reverse=True)
+    assert bool(look.spans) == any(row.places)
+
+
+def test_it_reads(network: Encoder) -> None:
+    """What any network worth shipping does: it tells a passage that answers from one that does not, and finds names."""
+    asked = "Who directed Dark Mill?"
+    other = Passage("o", "Ferry transport", "A ferry carries passengers across water.")
+    right, wrong = network.looks([network.row(asked, [MILL]), network.row(asked, [other])])
+    assert right.relevance > wrong.relevance
+    assert right.sufficiency > wrong.sufficiency
+    assert right.kinds["none"] < wrong.kinds["none"]
+    assert right.spans[0].text([MILL]) == "Rolf Anders"
+
+
+# --- embeddings ---------------------------------------------------------------------------------------------------
+
+
+def test_an_embedding_is_of_length_one_and_the_same_in_any_batch(network: Encoder) -> None:
+    texts = [passage.text for passage in ODD.values()] + [MILL.text, ANDERS.text, QUESTION]
+    alone = np.concatenate([network.embed([text]) for text in texts])
+    assert alone.shape == (len(texts), WIDTH)
+    assert np.abs(np.linalg.norm(alone, axis=1) - 1.0).max() < 1e-3
+    assert np.array_equal(network.embed(texts), alone)
+    order = random.Random(2).sample(range(len(texts)), len(texts))
+    assert np.array_equal(network.embed([texts[at] for at in order]), alone[order])
+    assert network.embed([]).shape == (0, WIDTH)
+
+
+def test_texts_of_one_matter_are_nearer_than_others(network: Encoder) -> None:
+    asked, near, far = network.embed(
+        ["Who directed the film?", "The director of the movie was Ann Lee.", "Ferries cross the water every hour."]
+    )
+    assert asked @ near > asked @ far
+
+
+# --- opening ------------------------------------------------------------------------------------------------------
+
+
+def test_importing_polyhop_opens_nothing() -> None:
+    code = (
+        "import sys, polyhop, polyhop.lm.pocket, polyhop.retrieval.encoders.pocket\n"
+        "from polyhop.retrieval.encoders import open_encoder\n"
+        "open_encoder('pocket')\n"
+        "print([name for name in ('onnxruntime', 'onnx', 'torch', 'tokenizers') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_it_needs_no_torch() -> None:
+    code = (
+        "import sys\n"
+        "from polyhop.lm.pocket.encoder import encoder\n"
+        "network = encoder()\n"
+        "network.looks([network.row('Who?', [])]), network.embed(['who'])\n"
+        "print([name for name in ('torch', 'transformers', 'tokenizers', 'onnx') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def linked(folder: Path, *, network: bytes | None = None, vocabulary: bytes | None = None) -> Path:
+    """A folder with the shipped files, or with others in their place."""
+    for name, content in ((NETWORK, network), (VOCABULARY, vocabulary)):
+        if content is None:
+            (folder / name).symlink_to(FOLDER / name)
+        else:
+            (folder / name).write_bytes(content)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"network": b""},
+        {"network": b"version https://git-lfs.github.com/spec/v1\n"},
+        {"network": (FOLDER / NETWORK).read_bytes()[:100_000]},
+        {"vocabulary": b"a\nb\n"},
+        {"vocabulary": b"\xff\xfe\x00"},
+    ],
+    ids=["empty", "pointer", "cut short", "other words", "no text"],
+)
+def test_a_broken_file_is_an_error_that_says_what_to_do(tmp_path: Path, broken: dict[str, bytes]) -> None:
+    with pytest.raises(DataError, match="install polyhop again") as raised:
+        Encoder(linked(tmp_path, **broken))
+    assert str(tmp_path) in str(raised.value)
+
+
+def test_a_missing_file_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="install polyhop again"):
+        Encoder(tmp_path)
+    with pytest.raises(DataError, match="install polyhop again"):
+        fingerprint(tmp_path)
+
+
+def test_another_network_has_another_key(tmp_path: Path) -> None:
+    assert PocketEncoder().key == fingerprint() == fingerprint(linked(tmp_path))
+    (tmp_path / NETWORK).unlink()
+    (tmp_path / NETWORK).write_bytes(b"another")
+    assert fingerprint(tmp_path) != fingerprint()
+
+
+def test_what_ships_is_small_and_told_of() -> None:
+    assert (FOLDER / NETWORK).stat().st_size < 30e6
+    assert "licence" in (FOLDER / "CARD.md").read_text(encoding="utf-8")
+    assert KINDS == ("span", "yes", "no", "none")  # the network's outputs stand in this order

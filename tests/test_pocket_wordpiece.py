@@ -1,0 +1,60 @@
+"""The pieces of a text: BERT's rules, and where every word stands."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polyhop.lm.pocket.encoder import FOLDER
+from polyhop.lm.pocket.wordpiece import WordPiece
+
+VOCABULARY = "[PAD] [UNK] [CLS] [SEP] dark mill ##s cafe the ##re . 中 5 ° ##c".split()
+SMALL = WordPiece(VOCABULARY)
+LETTERS = st.characters(max_codepoint=0x24F, exclude_categories=["Cc"]) | st.sampled_from("中文—“”…αβж€°\n\t")
+
+
+def pieces(text: str) -> list[str]:
+    """The pieces by name."""
+    return [VOCABULARY[number] for number in SMALL.encode(text).ids]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Dark MILLS.", ["dark", "mill", "##s", "."]),
+        ("Café", ["cafe"]),
+        ("cafe\u0301", ["cafe"]),
+        ("dark中mill", ["dark", "中", "mill"]),
+        ("there", ["the", "##re"]),
+        ("therex", ["[UNK]"]),
+        ("", []),
+        (" \t\n", []),
+        ("dark\u200bmill", ["[UNK]"]),
+        ("5 °c", ["5", "°", "##c"]),
+        ("x" * 101, ["[UNK]"]),
+    ],
+)
+def test_a_text_comes_apart_as_berts_does(text: str, found: list[str]) -> None:
+    assert pieces(text) == found
+
+
+@given(st.text(max_size=60))
+def test_every_piece_knows_its_word(text: str) -> None:
+    told = SMALL.encode(text)
+    assert len(told.ids) == len(told.starts) == len(told.ends)
+    assert all(0 <= start < end <= len(text) for start, end in zip(told.starts, told.ends, strict=True))
+    assert told.starts == sorted(told.starts)
+
+
+def test_a_word_comes_apart_the_same_the_second_time() -> None:
+    one = WordPiece(VOCABULARY)
+    assert one.encode("Dark mills") == one.encode("Dark mills")
+
+
+@pytest.mark.extra
+@given(st.text(LETTERS, max_size=80))
+def test_the_shipped_vocabulary_gives_what_the_tokenizers_library_gives(text: str) -> None:
+    theirs = pytest.importorskip("tokenizers").BertWordPieceTokenizer(str(FOLDER / "vocab.txt"), lowercase=True)
+    ours = WordPiece.read(FOLDER / "vocab.txt")
+    assert ours.encode(text).ids == theirs.encode(text, add_special_tokens=False).ids
