@@ -1,137 +1,218 @@
-"""Pocket, measured: how well it answers, at each level, and how well its reviews decide.
+"""Pocket, measured: what it finds, answers and is sure of, what that costs, and whether it says the same twice.
 
-    python -m benchmarks.pocket DATA [--split dev] [--limit 100]
+    python -m benchmarks.pocket DATA [--split dev] [--limit N] [--only SET] [--part PART] [--methods a,b]
+                                     [--retrievers a,b] [--out FILE] [--check]
 
-DATA holds one folder a data set with ``corpus.jsonl`` (pid, title, text) and ``train.jsonl``, ``dev.jsonl`` (question,
-answers, gold_pids, context_pids).
+DATA as in ``benchmarks/pocket_data.py``. The parts:
+
+* ``retrieval``: R@k of ``hops``, of BM25, of the network's vectors and of both; the mean share of a question's gold
+  passages in the first k, with its 95 % bootstrap interval; the ceiling of ``hops``, the share of gold among all
+  passages of its first search and of its scored paths; ms a question. The first use of vectors makes those of the
+  whole corpus.
+* ``answers``: EM, F1 and recall of every method with ``pocket``, its calls, and seconds a question, one after another.
+  ``METHOD@RETRIEVER`` among ``--methods`` searches by another retriever than the method's own; ``gold passages`` is the
+  reading of these alone.
+* ``calibration``: AUROC and ECE of confidences, right being an EM of 1: of the answers of some methods; of the reader's
+  surest span over gold passages and over those that ``hops`` read; and of its span over one passage at a time for the
+  single questions that questions are made of, with the threshold of best F1 and what the one in use comes to.
+* ``reviews``: precision and recall of what Tree of Reviews decides by.
+* ``speed``: on two cores over the whole corpus, ``hops`` with its reading; a path of a batch of looks; memory; a start.
+* ``determinism``: how much differs when the same is asked alone and among others, and in another order.
+
+A row is measured in a process of its own. ``--out`` keeps the rows in a file: what it holds is not measured again. With
+``--check`` the exit status is 1 when something falls short of what it is held to (``benchmarks/pocket_tables.py``).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import time
-from collections.abc import Callable, Iterator, Sequence
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import orjson
+from benchmarks import pocket_parts as parts
+from benchmarks.pocket_data import SETS, SPLITS, Split, all_gold, is_enough, load, paths, there
+from benchmarks.pocket_parts import GOLD, Figures, Job, fresh
+from benchmarks.pocket_tables import ALL, ONE_BY_ONE, READERS, Row, bars, best, tables
 
-from polyhop import Passage, Pipeline, metrics
-from polyhop.data.corpora import open_corpus
-from polyhop.lm.pocket import judging, queries
-from polyhop.lm.pocket.study import study
-from polyhop.lm.pocket.tasks import RELEVANT_ABOVE, SUFFICIENT_ABOVE, do
-from polyhop.retrieval.bm25 import BM25
-from polyhop.retrieval.index import index_for
-from polyhop.text import normalise
+from polyhop.lm.pocket.encoder import fingerprint
+from polyhop.methods.registry import method_named, methods
 
-SETS = ("hotpotqa", "2wikimultihopqa", "musique")
+__all__ = ["SETS", "Bench", "Results", "Split", "all_gold", "is_enough", "load", "paths"]
 
-
-@dataclass
-class Split:
-    """One data set's questions of one split, its passages and its BM25."""
-
-    name: str
-    questions: list[dict[str, Any]]
-    passages: dict[str, Passage]
-    search: Callable[[str, int], list[Passage]]
+RETRIEVERS = ("hops", "bm25", "dense:pocket", "hybrid:bm25+dense:pocket")
+SURE = ("hops", "one-r", "tor", "ge", "resp", "searchain", "promptrank")
+"""Methods whose confidence is measured."""
+TWICE = ("hops", "tor", "resp")
+"""Methods that are asked everything twice."""
 
 
-def load(data: Path, split: str, limit: int | None = None) -> list[Split]:
-    """The data sets that are there."""
-    splits = []
+class Results:
+    """The rows measured so far, in a file where one is given; ``settings`` are what they were measured under.
+
+    Raises ``SystemExit`` where the file holds rows of other settings.
+    """
+
+    def __init__(self, path: Path | None, settings: Mapping[str, Any]) -> None:
+        self.path, self.settings = path, dict(settings)
+        self.rows: list[Row] = []
+        if path is not None and path.exists():
+            held = orjson.loads(path.read_bytes())
+            if held["settings"] != self.settings:
+                raise SystemExit(
+                    f"{path} holds what was measured under {held['settings']}; now {self.settings}: name another --out"
+                )
+            self.rows = held["rows"]
+
+    def row(self, part: str, name: str, what: str, measured: Callable[..., Figures], *arguments: Any) -> Row:
+        """The row of a part, a data set and a method: that of the file, else measured now and kept."""
+        if (held := self.find(part, name, what)) is not None:
+            return held
+        print(f"{part} · {name} · {what}", file=sys.stderr, flush=True)
+        row: Row = {"part": part, "set": name, "name": what, **measured(*arguments)}
+        self.rows.append(row)
+        if self.path is not None:
+            beside = self.path.with_name(f"{self.path.name}.part")
+            beside.write_bytes(orjson.dumps({"settings": self.settings, "rows": self.rows}))
+            os.replace(beside, self.path)
+        return row
+
+    def find(self, part: str, name: str, what: str) -> Row | None:
+        """A row that is there already."""
+        return next((row for row in self.rows if (row["part"], row["set"], row["name"]) == (part, name, what)), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """What is measured on which questions, and where the rows go."""
+
+    data: Path
+    split: str
+    limit: int | None
+    sets: Sequence[str]
+    methods: Sequence[str] = ()
+    retrievers: Sequence[str] = RETRIEVERS
+    results: Results
+
+    def measure(self, part: str) -> None:
+        """Measure what the results lack of one of ``PARTS``."""
+        for name in self.sets:
+            PARTS[part](self, name)
+        if part == "speed":
+            self.results.row(part, ALL, "start", parts.starting)
+
+    def job(self, name: str, what: str = "") -> Job:
+        """The measuring of one thing on one data set."""
+        return Job(self.data, name, self.split, self.limit, what)
+
+    def retrieval(self, name: str) -> None:
+        """Every retriever that was named."""
+        for what in self.retrievers:
+            self.results.row("retrieval", name, what, fresh, parts.retrieval, self.job(name, what))
+
+    def answers(self, name: str) -> None:
+        """Every method that was named."""
+        for what in self.methods:
+            self._answered(name, what)
+
+    def _answered(self, name: str, what: str) -> Row:
+        return self.results.row("answers", name, what, fresh, parts.answers, self.job(name, what))
+
+    def calibration(self, name: str) -> None:
+        """The confidence of answers, measured by ``answers`` where they are not there yet, and the reader's."""
+        for what in (GOLD, *(method for method in SURE if method in self.methods)):
+            told = self._answered(name, what)["told"]
+            self.results.row("calibration", name, what, parts.confidence, told)
+        for reader, read in zip(READERS, (None, self._answered(name, "hops")["told"]), strict=True):
+            self.results.row("calibration", name, reader, fresh, parts.reading, self.job(name), read)
+        self.results.row("calibration", name, ONE_BY_ONE, fresh, parts.one_by_one, self.job(name))
+
+    def reviews(self, name: str) -> None:
+        """Both decisions of a review."""
+        for what in ("relevance", "sufficiency"):
+            self.results.row("reviews", name, what, fresh, parts.reviews, self.job(name, what))
+
+    def speed(self, name: str) -> None:
+        """Of ``hops``."""
+        self.results.row("speed", name, "hops", fresh, parts.speed, self.job(name, "hops"))
+
+    def determinism(self, name: str) -> None:
+        """Some methods twice, and looks."""
+        for what in TWICE:
+            self.results.row("determinism", name, what, parts.twice, self.job(name, what))
+        self.results.row("determinism", name, "looks", fresh, parts.looks_alike, self.job(name))
+
+
+PARTS: Mapping[str, Callable[[Bench, str], None]] = {
+    "retrieval": Bench.retrieval,
+    "answers": Bench.answers,
+    "calibration": Bench.calibration,
+    "reviews": Bench.reviews,
+    "speed": Bench.speed,
+    "determinism": Bench.determinism,
+}
+
+
+def pooled(rows: Sequence[Row]) -> list[Row]:
+    """The calibration of each name over the cases of all data sets as one."""
+    held: dict[str, list[tuple[float, bool]]] = {}
+    for row in rows:
+        if row["part"] == "calibration" and "told" in row:
+            held.setdefault(row["name"], []).extend(row["told"])
+    return [{"part": "calibration", "set": ALL, "name": name, **parts.sureness(cases)} for name, cases in held.items()]
+
+
+def show(rows: Sequence[Row]) -> None:
+    """The tables, the best method of each data set, and the bars."""
+    print(*tables(rows), sep="\n\n", end="\n\n")
     for name in SETS:
-        corpus = data / name / "corpus.jsonl"
-        if corpus.exists():
-            lines = (data / name / f"{split}.jsonl").read_text(encoding="utf-8").splitlines()[:limit]
-            passages = {passage.id: passage for passage in open_corpus(corpus)}
-            search = BM25(index_for(open_corpus(corpus))).search
-            splits.append(Split(name, [json.loads(line) for line in lines], passages, search))
-    return splits
+        if (top := best(rows, name)) is not None:
+            print(f"best on {name}: {top['name']}, F1 {100 * top['F1']['value']:.1f}")
+    for bar in bars(rows):
+        print(f"{'kept ' if bar.is_kept else 'short'}  {bar}")
 
 
-def measure(data: Path, split: str, limit: int | None) -> None:
-    """Answers from gold passages, from the BM25 top 5, closed book, by Tree of Reviews; and the review's decisions."""
-    for part in load(data, split, limit):
-        answerers: dict[str, Callable[[dict[str, Any]], str]] = {
-            "closed book": lambda row: do("answer.direct", row)["answer"],
-            "gold passages": lambda row, part=part: _read(row, [part.passages[pid] for pid in row["gold_pids"]]),  # type: ignore[misc]
-            "BM25 top 5": lambda row, part=part: _read(row, part.search(row["question"], 5)),  # type: ignore[misc]
-        }
-        print(f"{part.name}, {split}, {len(part.questions)} questions")
-        for name, answer in answerers.items():
-            _print_scores(name, [(answer(row), row) for row in part.questions])
-        with Pipeline(data / part.name / "corpus.jsonl", "tor", "pocket") as pipeline:
-            start = time.process_time()
-            told = [(pipeline.ask(row["question"]).text, row) for row in part.questions]
-            spent = (time.process_time() - start) / max(1, len(told))
-        _print_scores("Tree of Reviews", told, f"{1000 * spent:.0f} ms CPU a question")
-        _print_reviews(part)
-
-
-def _read(row: dict[str, Any], passages: list[Passage]) -> str:
-    answer: str = do("answer.read", {"question": row["question"], "passages": passages})["answer"]
-    return answer
-
-
-def _print_scores(name: str, told: list[tuple[str, dict[str, Any]]], note: str = "") -> None:
-    f1 = np.mean([metrics.f1(answer, row["answers"]) for answer, row in told])
-    em = np.mean([metrics.exact_match(answer, row["answers"]) for answer, row in told])
-    print(f"  {name:16} F1 {100 * f1:5.1f}  EM {100 * em:5.1f}  {note}")
-
-
-def _print_reviews(part: Split) -> None:
-    relevance: list[tuple[bool, bool]] = []
-    sufficiency: list[tuple[bool, bool]] = []
-    for row, path in paths(part):
-        found = study(row["question"], path)
-        relevance.append((judging.relevant(found) >= RELEVANT_ABOVE, all_gold(row, path)))
-        if len(path) > 1:
-            sufficiency.append((judging.sufficient(found) >= SUFFICIENT_ABOVE, is_enough(row, path)))
-    for name, pairs in (("relevance", relevance), ("sufficiency", sufficiency)):
-        both = sum(said and true for said, true in pairs)
-        said, true = (max(1, sum(pair[at] for pair in pairs)) for at in (0, 1))
-        print(f"  {name:16} precision {both / said:.3f}  recall {both / true:.3f}  of {len(pairs)} paths")
-
-
-def paths(part: Split) -> Iterator[tuple[dict[str, Any], tuple[Passage, ...]]]:
-    """Paths as Tree of Reviews meets them: roots, second hops after gold and other roots, and gold paths."""
-    for row in part.questions:
-        roots = part.search(row["question"], 5)
-        gold = [part.passages[pid] for pid in row["gold_pids"]]
-        yield from ((row, (root,)) for root in roots)
-        good = [root for root in roots if root in gold] or gold[:1]
-        for root in (*good[:2], *[root for root in roots if root not in gold][:1]):
-            query = queries.next_query(study(row["question"], [root])) or row["question"]
-            hits = [hit for hit in part.search(query, 4) if hit != root]
-            yield from ((row, (root, hit)) for hit in hits[: 3 if root in gold else 2])
-        yield row, tuple(gold[:3])
-        if len(gold) > 2:
-            yield row, tuple(gold[:2])
-
-
-def all_gold(row: dict[str, Any], path: Sequence[Passage]) -> bool:
-    """Whether every passage of the path is a gold one."""
-    return all(passage.id in row["gold_pids"] for passage in path)
-
-
-def is_enough(row: dict[str, Any], path: Sequence[Passage]) -> bool:
-    """Whether a path holds all gold passages, or several of them that already give the answer."""
-    answer = study(row["question"], path).solution.answer
-    if answer is None:
-        return False
-    spoken = normalise(row["answers"][0]) not in ("yes", "no") and metrics.f1(answer, row["answers"]) >= 0.6
-    everything = set(row["gold_pids"]) <= {passage.id for passage in path}
-    return everything or (spoken and len(path) > 1 and all_gold(row, path))
+def main() -> int:
+    """Measure what was asked for, show all that is there."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--split", choices=SPLITS, default="dev")
+    parser.add_argument("--limit", type=int, help="the first questions of each set only")
+    parser.add_argument("--only", choices=SETS, action="append", help="this set alone; may be repeated")
+    parser.add_argument("--part", choices=PARTS, action="append", help="this part alone; may be repeated")
+    parser.add_argument("--methods", help="for the answers, with commas between; by default every one")
+    parser.add_argument("--retrievers", help="for retrieval, with commas between", default=",".join(RETRIEVERS))
+    parser.add_argument("--out", type=Path, help="a JSON file that keeps the rows")
+    parser.add_argument("--check", action="store_true", help="exit 1, naming what falls short")
+    given = parser.parse_args()
+    named = given.methods.split(",") if given.methods else [*methods(), GOLD]
+    for what in named:
+        if what != GOLD:
+            method_named(what.partition("@")[0])
+    results = Results(given.out, {"split": given.split, "limit": given.limit, "network": fingerprint()})
+    sets = [name for name in there(given.data) if not given.only or name in given.only]
+    bench = Bench(
+        data=given.data,
+        split=given.split,
+        limit=given.limit,
+        sets=sets,
+        methods=named,
+        retrievers=given.retrievers.split(","),
+        results=results,
+    )
+    for part in given.part or PARTS:
+        bench.measure(part)
+    rows = [*results.rows, *pooled(results.rows)]
+    show(rows)
+    missed = [bar for bar in bars(rows) if not bar.is_kept]
+    for bar in missed if given.check else ():
+        print(f"missed: {bar}", file=sys.stderr)
+    return 1 if given.check and missed else 0
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--split", default="dev")
-    parser.add_argument("--limit", type=int)
-    arguments = parser.parse_args()
-    measure(arguments.data, arguments.split, arguments.limit)
+    sys.exit(main())

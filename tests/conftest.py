@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("steady", derandomize=True)
-settings.register_profile("exploring", print_blob=True)
+settings.register_profile("steady", derandomize=True, deadline=None)
+settings.register_profile("exploring", print_blob=True, deadline=None)
 settings.load_profile(os.environ.get("POLYHOP_HYPOTHESIS", "steady"))
 """The same examples in every run; others by ``POLYHOP_HYPOTHESIS=exploring``."""
 

@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[1]
 A_ROW = 15_000
 """Bytes a finished question may leave behind: its row of the report, but not its trace, which is far larger."""

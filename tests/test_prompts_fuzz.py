@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, get_args
 
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +27,8 @@ from polyhop.prompts.tasks import (
     Supplement,
     TracedContent,
 )
+
+pytestmark = pytest.mark.long
 
 BOOK = PromptBook()
 FIELDS: dict[str, Any] = {"question": "Who?", "passages": [], "evidence": [], "thoughts": True, "mode": "evidence"}

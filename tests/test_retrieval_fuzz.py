@@ -27,6 +27,8 @@ from polyhop.retrieval.updating import add_passages, remove_passages
 from polyhop.types import Passage
 from tests.kit.encoding import WordEncoder
 
+pytestmark = pytest.mark.long
+
 EXPLORING = os.environ.get("POLYHOP_HYPOTHESIS", "steady") != "steady"
 
 PASSAGES = [

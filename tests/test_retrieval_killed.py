@@ -24,7 +24,10 @@ from polyhop.retrieval.updating import add_passages, remove_passages
 from polyhop.types import Passage
 from tests.kit import updater
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL and fork")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL and fork"),
+]
 
 ROOT = Path(__file__).parents[1]
 KILLS = int(os.environ.get("POLYHOP_KILLS", "20"))

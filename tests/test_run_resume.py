@@ -27,6 +27,8 @@ from polyhop.types import Passage
 from tests.conftest import SHARED
 from tests.test_run_store import files
 
+pytestmark = pytest.mark.long
+
 DEMO = Path(str(resources.files("polyhop.data") / "demo"))
 SETS = {
     "demo": (DEMO / "questions.jsonl", DEMO / "passages.jsonl"),

@@ -22,6 +22,8 @@ from polyhop.lm.replay import ReplayLM
 from polyhop.lm.scripted import ScriptedLM
 from tests.kit.victim import QUESTIONS, find, run, script_into
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[1]
 
 

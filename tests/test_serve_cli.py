@@ -60,6 +60,7 @@ def test_a_missing_extra_gives_its_install_line(
     )
 
 
+@pytest.mark.extra
 def test_a_tool_server_has_limits_of_its_clients_too(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("mcp")
     given: list[Any] = []
@@ -182,7 +183,7 @@ async def test_the_command_serves_until_it_is_told_to_stop(tmp_path: Path) -> No
     assert process.stderr is not None
     try:
         lines = [await process.stderr.readline() for _ in range(2)]
-        assert lines[0].startswith(b"pocket answers by classical text statistics")
+        assert lines[0].startswith(b"pocket is a small trained reader with rules")
         serving = json.loads(lines[1])
         assert (serving["event"], serving["corpora"]) == ("serving", ["towns"])
         async with aiohttp.ClientSession(serving["url"]) as session:

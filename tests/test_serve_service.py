@@ -166,10 +166,10 @@ async def test_a_notice_says_what_an_answer_is_not(serving: Serving) -> None:
     unsupported = await serving().ask(Asked(QUESTION, method="direct"))
     assert "support" in str(notice_of(unsupported.answer))
     pocket = await serving(lm="pocket").ask(Asked(QUESTION))
-    assert "no language model" in str(notice_of(pocket.answer))
+    assert "for a language model" in str(notice_of(pocket.answer))
     scored = await serving(lm="pocket").ask(Asked(QUESTION, method="promptrank"))
     assert not scored.answer.trace.calls, "pocket only scored"
-    assert "no language model" in str(notice_of(scored.answer))
+    assert "for a language model" in str(notice_of(scored.answer))
     assert notice_of((await serving().ask(Asked(QUESTION))).answer) is None
 
 

@@ -1,0 +1,199 @@
+"""Pocket, blended: where the numbers in ``lm/pocket/blends.py`` come from; it writes them anew.
+
+    python -m benchmarks.pocket_blend DATA [--limit N] [--out FILE] [--leading]
+
+DATA as in ``benchmarks/pocket_data.py``, of which only the split ``held`` is read: the network knows the answers of the
+other training questions. The two judgements, the reading and how sure an answer is are fitted one after another, each
+with those before in place, over gold passages and what ``hops`` finds. ``BRIDGE`` stays as it is.
+``--out`` writes another file than ``blends.py``; ``--leading`` writes none, and prints R@5 of ``hops`` for numbers
+around those in ``lm/pocket/leading.py``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from benchmarks.pocket_data import there
+from benchmarks.pocket_fit import Reasons, fit_decision
+from benchmarks.pocket_parts import Job
+
+from polyhop import Passage, Pipeline, Question, metrics
+from polyhop.evaluation.calibration import auroc, calibration_bins, calibration_error
+from polyhop.lm.pocket import blends, judging, leading, narrowing, weights
+from polyhop.lm.pocket.looking import looks
+from polyhop.lm.pocket.study import forget, study
+from polyhop.metrics.rankings import score_gold
+
+FOLDS, PENALTY, PLACES = 5, 0.3, 2
+CLIP = 8.0  # log-odds by the reasons that are as sure as any
+READ = 5  # hits that an answer is read off
+COUNTS = (0.0, 0.05, 0.1, 0.25, 0.5, 1.0)  # tried of a candidate's reasons in ``READING``
+SURE = ("settled", "share", "read", "constant")  # the reasons of ``narrowing.sure_reasons``
+LEADING, FACTORS = ("LOOK_WEIGHT", "LEAD_WEIGHT", "UNNAMED"), (0.5, 0.75, 1.5, 2.0)
+JUDGED = {
+    "RELEVANCE": (weights.RELEVANT, judging.relevance_features),
+    "SUFFICIENCY": (weights.SUFFICIENT, judging.sufficiency_features),
+}
+FITTED = (*JUDGED, "READING", "SURE")
+
+
+class Judged(NamedTuple):
+    """What is judged of a case: its data set and fold, the reasons, and whether it is so."""
+
+    name: str
+    fold: int
+    reasons: Reasons
+    is_so: bool
+
+
+class Case(NamedTuple):
+    """A question of a data set, its fold, its gold passages, and what ``hops`` finds, best first."""
+
+    name: str
+    fold: int
+    question: Question
+    gold: list[Passage]
+    hits: list[Passage]
+
+    def f1(self, passages: Sequence[Passage]) -> float:
+        """Of the answer that is read off passages."""
+        answer, _ = narrowing.best_answer(self.question.text, passages)
+        return metrics.f1(answer or "", self.question.answers)
+
+    def paths(self) -> list[tuple[Passage, ...]]:
+        """Hits alone, some after a gold passage and after one that is not, and the gold passages."""
+        top, wrong = self.hits[:READ], [hit for hit in self.hits[: 2 * READ] if hit not in self.gold]
+        pairs = [(root, hit) for root in (*self.gold[:1], *wrong[:1]) for hit in [h for h in top if h != root][:2]]
+        return list(dict.fromkeys([*((hit,) for hit in top), *pairs, tuple(self.gold[:3]), tuple(self.gold[:2])]))
+
+
+def cases(data: Path, limit: int | None) -> list[Case]:
+    """The held-out questions of all data sets. Raises ``SystemExit`` where they are fewer than the folds."""
+    found: list[Case] = []
+    for job in (Job(data, name, "held", limit) for name in there(data)):
+        with Pipeline(job.index, "hops", "pocket", k=1) as pipeline:
+            for asked in job.questions:
+                hits = list(pipeline.ask(asked).passages)
+                found.append(Case(job.name, len(found) % FOLDS, asked, job.gold(asked), hits))
+    if len(found) < FOLDS:
+        raise SystemExit(f"{data} has {len(found)} held-out questions; it takes {FOLDS} at least")
+    return found
+
+
+def judgements(case: Case, what: str) -> Iterator[Judged]:
+    """A question's paths: relevant are those of gold passages alone, sufficient those that hold all."""
+    table, features = JUDGED[what]
+    question, paths, gold = case.question.text, case.paths(), set(case.question.gold_ids)
+    for path, look in zip(paths, looks(question, paths), strict=True):
+        odds = judging.log_odds(table, features(study(question, path)))
+        reasons = blends.Blend(max(-CLIP, min(odds, CLIP)), getattr(look, what.lower()), 1.0)._asdict()
+        ids = {passage.id for passage in path}
+        yield Judged(case.name, case.fold, reasons, ids <= gold if what == "RELEVANCE" else gold <= ids)
+
+
+def answers(case: Case) -> Iterator[Judged]:
+    """The answer that is read off the first hits, and whether it is right; nothing where there is none."""
+    question, passages = case.question, case.hits[:READ]
+    told = narrowing.weighed(question.text, passages)
+    if told.answer is not None:
+        reasons = zip(SURE, narrowing.sure_reasons(question.text, passages, told), strict=True)
+        yield Judged(case.name, case.fold, dict(reasons), metrics.exact_match(told.answer, question.answers) == 1)
+
+
+def fit_logistic(what: str, told: Sequence[Judged]) -> list[float]:
+    """What each reason counts for; prints AUROC and ECE in cross-validation by questions, and AUROC of each alone."""
+    fits = [_fit([each for each in told if each.fold != fold]) for fold in range(FOLDS)]
+    print(f"{what}: AUROC, ECE;", *told[0].reasons)
+    for name in dict.fromkeys([*(each.name for each in told), "all"]):
+        own = [each for each in told if name in (each.name, "all")]
+        so = [each.is_so for each in own]
+        odds = [sum(fits[each.fold][reason] * value for reason, value in each.reasons.items()) for each in own]
+        sure = (1 / (1 + np.exp(-np.array(odds)))).tolist()
+        figures = [auroc(sure, so), calibration_error(calibration_bins(sure, so))]
+        figures += [auroc([each.reasons[reason] for each in own], so) for reason in own[0].reasons]
+        print(f"  {name}, {sum(so)} of {len(so)}:", *("–" if each is None else f"{each:.3f}" for each in figures))
+    return list(_fit(told).values())
+
+
+def _fit(told: Sequence[Judged]) -> Reasons:
+    return fit_decision([each.reasons for each in told], [each.is_so for each in told], PENALTY)
+
+
+def fit_reading(every: Sequence[Case]) -> float:
+    """What a candidate's reasons count for: the best F1 over gold passages and first hits together; prints all."""
+    print(f"READING: F1 over gold passages and over the first {READ} hits")
+    told = []
+    for count in COUNTS:
+        install("READING", (count, *blends.READING[1:]))
+        told.append([[case.f1(case.gold), case.f1(case.hits[:READ])] for case in every])
+        print(f"  {count}:", _by_set(every, np.array(told[-1])))
+    scores, folds = np.array(told), np.array([case.fold for case in every])
+    both = scores.sum(axis=2)  # count × question
+    best = [both[:, folds != fold].sum(axis=1).argmax() for fold in range(FOLDS)]
+    chosen = np.stack([scores[best[fold], at] for at, fold in enumerate(folds)])
+    print("  chosen in cross-validation:", _by_set(every, chosen))
+    return COUNTS[both.sum(axis=1).argmax()]
+
+
+def _by_set(every: Sequence[Case], scores: np.ndarray) -> str:
+    """The mean scores (question × score) of each data set, in percent."""
+    means = {name: 100 * scores[[case.name == name for case in every]].mean(axis=0) for name in {c.name for c in every}}
+    return ", ".join(" ".join([name, *(f"{mean:.1f}" for mean in told)]) for name, told in sorted(means.items()))
+
+
+def install(name: str, numbers: Iterable[float]) -> None:
+    """Put numbers of ``blends`` in place, as they will be written."""
+    rounded = [round(number, PLACES) for number in numbers]
+    setattr(blends, name, blends.Blend(*rounded) if name in JUDGED else tuple(rounded))
+    forget()
+
+
+def blends_page() -> str:
+    """The text of ``blends.py`` for the numbers in place. Raises ``ValueError`` where it has no line for one."""
+    page = Path(blends.__file__).read_text(encoding="utf-8")
+    for name in FITTED:
+        numbers = ", ".join(f"{number:.{PLACES}f}" for number in getattr(blends, name))
+        page, lines = re.subn(rf"(?m)^({name}\b.* = (?:Blend)?\().*\)$", rf"\g<1>{numbers})", page)
+        if lines != 1:
+            raise ValueError(f"{blends.__file__} has {lines} lines for {name}; it takes one, with the numbers in it")
+    return page
+
+
+def fit(data: Path, limit: int | None, out: Path) -> None:
+    """Fit each part, put it in place, and write all."""
+    every = cases(data, limit)
+    for what in JUDGED:
+        install(what, fit_logistic(what, [each for case in every for each in judgements(case, what)]))
+    install("READING", (fit_reading(every), *blends.READING[1:]))
+    install("SURE", fit_logistic("SURE", [each for case in every for each in answers(case)]))
+    print(*(f"{name} {tuple(getattr(blends, name))}" for name in FITTED), sep="\n")
+    out.write_text(blends_page(), encoding="utf-8")
+
+
+def try_leading(data: Path, limit: int | None) -> None:
+    """Print R@5 of ``hops`` with each number of ``leading`` less and more, one at a time."""
+    for name, factor in [(LEADING[0], 1.0), *((name, factor) for name in LEADING for factor in FACTORS)]:
+        own = getattr(leading, name)
+        setattr(leading, name, factor * own)
+        every = cases(data, limit)
+        recalls = [[score_gold(case.hits, case.question, [READ])[f"recall_mean@{READ}"]] for case in every]
+        print(f"{name} {factor * own:g}: R@{READ}", _by_set(every, np.array(recalls)))
+        setattr(leading, name, own)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--limit", type=int, help="of each data set's held-out questions, the first")
+    parser.add_argument("--out", type=Path, default=Path(blends.__file__))
+    parser.add_argument("--leading", action="store_true")
+    asked = parser.parse_args()
+    if asked.leading:
+        try_leading(asked.data, asked.limit)
+    else:
+        fit(asked.data, asked.limit, asked.out)

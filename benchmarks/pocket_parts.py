@@ -1,0 +1,368 @@
+"""What ``benchmarks/pocket.py`` measures: every figure of a row, of one data set and one method.
+
+Each function is given a ``Job`` and is meant for a process of its own (``fresh``): what the network has looked at is
+kept as long as a process lives, and would make the next method quick.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Self, TypeAlias, TypeVar
+
+import numpy as np
+from benchmarks import pocket_data
+from training.examples import steps_of
+
+from polyhop import Passage, Pipeline, Question, metrics
+from polyhop.data.corpora import open_corpus
+from polyhop.evaluation.calibration import auroc, best_threshold, calibration_bins, calibration_error, threshold
+from polyhop.evaluation.report import Report
+from polyhop.evaluation.runner import evaluate
+from polyhop.evaluation.statistics import means
+from polyhop.lm.pocket import judging
+from polyhop.lm.pocket.encoder import encoder
+from polyhop.lm.pocket.looking import looks
+from polyhop.lm.pocket.study import study
+from polyhop.lm.pocket.tasks import RELEVANT_ABOVE, SUFFICIENT_ABOVE
+from polyhop.metrics.rankings import gold_ranks, score_gold
+from polyhop.readers import open_reader, threshold_of
+from polyhop.retrieval.index import Index, index_for
+
+Figures: TypeAlias = dict[str, Any]
+T = TypeVar("T")
+
+RECALL_AT = (2, 5, 10, 20)
+GOLD = "gold passages"
+"""In place of a method: its reading of the gold passages, which no method may do better than by luck."""
+HITS = 2  # that a single question is read off
+BATCH = 20  # paths that are looked at together
+CROWD = 16  # questions under way at once, where what is said must not hang on it
+TIMED = 60  # questions a set whose seconds are told
+STARTS = 5  # fresh starts that are timed
+CORES = 2
+_EVERY = 1_000_000  # more passages than any ranking has
+
+
+@dataclass(frozen=True)
+class Job:
+    """One data set, questions of it, and the method, retriever or other thing that is measured on them."""
+
+    data: Path
+    name: str
+    split: str
+    limit: int | None
+    what: str = ""
+
+    @cached_property
+    def questions(self) -> list[Question]:
+        """The questions."""
+        return pocket_data.questions(self.data, self.name, self.split, self.limit)
+
+    @cached_property
+    def index(self) -> Index:
+        """The index of the set's whole corpus."""
+        return index_for(open_corpus(self.data / self.name / "corpus.jsonl"))
+
+    def gold(self, question: Question) -> list[Passage]:
+        """A question's gold passages."""
+        return self.passages(question.gold_ids)
+
+    def passages(self, ids: Sequence[str]) -> list[Passage]:
+        """The passages of these ids."""
+        return [found for each in ids if (found := self.index.passages.by_id(each)) is not None]
+
+
+def fresh(work: Callable[..., T], *arguments: Any) -> T:
+    """``work(*arguments)`` in a process of its own, on two cores."""
+    with ProcessPoolExecutor(1, get_context("spawn"), initializer=_on_two_cores) as process:
+        return process.submit(work, *arguments).result()
+
+
+def _on_two_cores() -> None:
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
+
+
+def retrieval(job: Job) -> Figures:
+    """Recall of a retriever; of ``hops`` also the ceiling: the share of gold among all passages it ranks, which are
+    those of the first search and of its scored paths."""
+    is_hops = job.what == "hops"
+    method, options = ("hops", {"k": 1, "rank_limit": _EVERY}) if is_hops else ("one-r", {"retriever": job.what})
+    with Pipeline(job.index, method, "pocket", **options) as pipeline:
+        pipeline.search("warm", 1)
+        encoder()
+        with Timed() as timed:
+            ranked = [
+                list(pipeline.ask(question).passages) if is_hops else pipeline.search(question.text, max(RECALL_AT))
+                for question in job.questions
+            ]
+    rows = [_ranked(question, passages) for question, passages in zip(job.questions, ranked, strict=True)]
+    if not is_hops:
+        rows = [{**row, "ceiling": None} for row in rows]
+    told = {name: mean.to_dict() for name, mean in means(rows).items()}
+    each = 1000 / max(1, len(rows))
+    return {"questions": len(rows), **told, "ms": each * timed.wall, "CPU ms": each * timed.cpu}
+
+
+def _ranked(question: Question, passages: Sequence[Passage]) -> dict[str, float | None]:
+    scores, ranks = score_gold(passages, question, RECALL_AT), gold_ranks(passages, question)
+    means = {f"R@{k}": scores.get(f"recall_mean@{k}") for k in RECALL_AT}
+    ceiling = sum(map(isfinite, ranks)) / len(ranks) if ranks else None
+    return {**means, "all@5": scores.get("recall_all@5"), "ceiling": ceiling}
+
+
+class Timed:
+    """Seconds of what is done inside: by the clock, and of the processor."""
+
+    def __enter__(self) -> Self:
+        self.wall, self.cpu = -time.perf_counter(), -time.process_time()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wall, self.cpu = self.wall + time.perf_counter(), self.cpu + time.process_time()
+
+
+def answers(job: Job) -> Figures:
+    """A method's answers, what they cost, and each with its confidence; ``METHOD@RETRIEVER`` searches by another."""
+    method, options = job.what, dict[str, Any]()
+    if job.what == GOLD:
+        gold = {question.text: job.gold(question) for question in job.questions}
+        method, options = "one-r", {"retriever": lambda query, k: gold[query]}
+    elif "@" in job.what:
+        method, _, options["retriever"] = job.what.partition("@")
+    encoder()
+    with Timed() as timed:
+        report = answered(job, method, concurrency=1, **options)
+    n, metric = max(1, len(report.rows)), {"F1": "f1", "EM": "em", "R@5": "recall_mean@5"}
+    scores = {name: report.metrics[of].to_dict() for name, of in metric.items() if of in report.metrics}
+    return {
+        "questions": len(report.rows),
+        "failed": len(report.failed),
+        **scores,
+        "calls": report.usage.calls / n,
+        "searches": report.usage.searches / n,
+        "seconds": timed.wall / n,
+        "CPU": timed.cpu / n,
+        "MB": peak_mb(),
+        "told": [_told(row) for row in report.rows],
+    }
+
+
+def answered(job: Job, method: str, questions: Sequence[Question] | None = None, **options: Any) -> Report:
+    """The report of a method, by default on all the questions of a job."""
+    every = job.questions if questions is None else questions
+    return evaluate(every, job.index, method, "pocket", metrics="default", **options)
+
+
+def _told(row: Mapping[str, Any]) -> Figures:
+    scores = {name: row["metrics"].get(name) for name in ("em", "f1")}
+    found = {name: row[name] for name in ("id", "prediction", "confidence")}
+    return {**found, **scores, "passages": row["passages"][:5]}
+
+
+def peak_mb() -> float:
+    """The most memory that this process ever held, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+
+
+def sureness(cases: Sequence[tuple[float, bool]]) -> Figures:
+    """How well confidences tell right from wrong: each case a confidence, 0 to 1, and whether its answer was right.
+
+    >>> sureness([(0.9, True), (0.4, False)])
+    {'cases': 2, 'right': 0.5, 'AUROC': 1.0, 'ECE': 0.25}
+    """
+    sure, right = [each for each, _ in cases], [good for _, good in cases]
+    error = calibration_error(calibration_bins(sure, right))
+    told = {"AUROC": auroc(sure, right), "ECE": error}
+    return {"cases": len(cases), "right": sum(right) / max(1, len(right)), **_rounded(told)}
+
+
+def _rounded(values: Mapping[str, float | None]) -> dict[str, float | None]:
+    return {name: None if value is None else round(value, 6) for name, value in values.items()}
+
+
+def confidence(told: Sequence[Mapping[str, Any]]) -> Figures:
+    """``sureness`` of a method's answers, and the cases; one is right where its EM is 1, as errors have it."""
+    cases = [(each["confidence"], each["em"] == 1) for each in told if each["confidence"] is not None]
+    return {**sureness(cases), "told": cases}
+
+
+def read_cases(job: Job, told: Sequence[Mapping[str, Any]] | None) -> list[tuple[float, bool]]:
+    """The cases of the reader: its surest span over the passages a method read, over gold ones where none are told;
+    what it finds no span in (a question of yes or no) is no case."""
+    reader: Any = open_reader("pocket")
+    read = {each["id"]: each["passages"] for each in told or ()}
+    found = []
+    for question in job.questions:
+        passages = job.gold(question) if told is None else job.passages(read.get(question.id, ()))
+        if spans := reader.read(question.text, passages):
+            right = metrics.exact_match(spans[0].text, question.answers) == 1
+            found.append((round(spans[0].confidence, 6), bool(right)))
+    return found
+
+
+def reading(job: Job, told: Sequence[Mapping[str, Any]] | None) -> Figures:
+    """``sureness`` of ``read_cases``, and the cases."""
+    cases = read_cases(job, told)
+    return {**sureness(cases), "told": cases}
+
+
+def one_by_one(job: Job) -> Figures:
+    """``sureness`` of the reader over one passage at a time, as SearChain asks it, and the threshold of best F1: the
+    single questions that a question is made of (itself where none are told) over the passage that answers and the
+    first that BM25 finds."""
+    reader: Any = open_reader("pocket")
+    cases = []
+    for question, answers, passages in singles(job):
+        for passage in passages:
+            if spans := reader.read(question, [passage]):
+                right = metrics.exact_match(spans[0].text, answers) == 1
+                cases.append((round(spans[0].confidence, 6), bool(right)))
+    sure, good = [each for each, _ in cases], [right for _, right in cases]
+    told: dict[str, float | None] = {"F1 now": threshold(threshold_of(reader), sure, good).f1}
+    if (best := best_threshold(sure, good)) is not None:
+        told |= {"best threshold": best.at, "F1 there": best.f1}
+    return {**sureness(cases), **_rounded(told), "told": cases}
+
+
+def singles(job: Job) -> Iterator[tuple[str, Sequence[str], list[Passage]]]:
+    """Questions to be read off one passage: each with its answers and the passages to try, each question once."""
+    (part,) = (each for each in pocket_data.load(job.data, job.split, job.limit) if each.name == job.name)
+    known: set[str] = set()
+    for row in part.questions:
+        steps = [(question, [answer], [pid]) for question, answer, pid in steps_of(row, part.passages)]
+        for question, answers, gold in steps or [(row["question"], row["answers"], row["gold_pids"])]:
+            if question not in known:
+                known.add(question)
+                tried = [*(part.passages[pid] for pid in gold), *part.search(question, HITS)]
+                yield question, answers, list(dict.fromkeys(tried))
+
+
+def reviews(job: Job) -> Figures:
+    """How well reviews of paths decide: precision and recall of "relevant" and of "enough"."""
+    pairs: dict[str, list[tuple[bool, bool]]] = {"relevance": [], "sufficiency": []}
+    (part,) = (each for each in pocket_data.load(job.data, job.split, job.limit) if each.name == job.name)
+    for row, path in pocket_data.paths(part):
+        found = study(row["question"], path)
+        pairs["relevance"].append((judging.relevant(found) >= RELEVANT_ABOVE, pocket_data.all_gold(row, path)))
+        if len(path) > 1:
+            enough = judging.sufficient(found) >= SUFFICIENT_ABOVE
+            pairs["sufficiency"].append((enough, pocket_data.is_enough(row, path)))
+    return decided(pairs[job.what])
+
+
+def decided(pairs: Sequence[tuple[bool, bool]]) -> Figures:
+    """Precision and recall of decisions, each what was said and what is so.
+
+    >>> decided([(True, True), (True, False), (False, False)])
+    {'paths': 3, 'precision': 0.5, 'recall': 1.0}
+    """
+    both = sum(said and true for said, true in pairs)
+    said, true = (max(1, sum(pair[at] for pair in pairs)) for at in (0, 1))
+    return {"paths": len(pairs), "precision": both / said, "recall": both / true}
+
+
+def speed(job: Job) -> Figures:
+    """Seconds a question of ``hops`` with its reading, ms a path of a batch of looks, and memory."""
+    questions, scored, spent = job.questions[:TIMED], 0.0, []
+    with Pipeline(job.index, "hops", "pocket") as pipeline:
+        pipeline.ask("Who wrote the book that the first of these films is after?")  # opens all
+        for question in questions:
+            with Timed() as timed:
+                answer = pipeline.ask(question)
+            spent.append(timed)
+            scored += answer.statistics["paths scored"]
+        mb = peak_mb()
+        found = [pipeline.search(question.text, BATCH + 1) for question in questions]
+    with Timed() as looking:
+        looked = sum(
+            len(looks(question.text, [(passages[0], other) for other in passages[1:]]))
+            for question, passages in zip(questions, found, strict=True)
+        )
+    return {
+        "questions": len(spent),
+        "passages": job.index.rows,
+        "median s": statistics.median(timed.wall for timed in spent),
+        "p95 s": float(np.quantile([timed.wall for timed in spent], 0.95)),
+        "CPU s": statistics.mean(timed.cpu for timed in spent),
+        "paths": scored / len(spent),
+        "ms a look": 1000 * looking.wall / max(1, looked),
+        "CPU ms a look": 1000 * looking.cpu / max(1, looked),
+        "MB": mb,
+    }
+
+
+_START = """
+import time
+begun = time.perf_counter()
+import polyhop
+imported = time.perf_counter()
+from polyhop.lm.pocket.encoder import encoder
+encoder()
+print(imported - begun, time.perf_counter() - begun)
+"""
+
+
+def starting() -> Figures:
+    """Seconds of ``import polyhop`` in a new process, and of that with the network opened; the median of several."""
+    told = []
+    for _ in range(STARTS + 1):
+        said = subprocess.run([sys.executable, "-c", _START], capture_output=True, text=True, check=True).stdout
+        told.append([float(each) for each in said.split()])
+    imported, opened = (statistics.median(column) for column in zip(*told[1:], strict=True))  # the first fills caches
+    return {"import s": imported, "load s": opened}
+
+
+def twice(job: Job) -> Figures:
+    """How much a method says otherwise where its questions are asked in another order and many at once."""
+    one, other = (fresh(said, job, crowded) for crowded in (False, True))
+    return differing(one, other)
+
+
+Said: TypeAlias = dict[str, tuple[str, float | None, list[str]]]
+
+
+def said(job: Job, crowded: bool) -> Said:
+    """By question: the answer, its confidence and the ranking, of a method; ``crowded``: many at once, last first."""
+    order = job.questions[::-1] if crowded else job.questions
+    report = answered(job, job.what, order, concurrency=CROWD if crowded else 1)
+    return {row["id"]: (row["prediction"], row["confidence"], row["passages"]) for row in report.rows}
+
+
+def differing(one: Said, other: Said) -> Figures:
+    """How many of the questions are said otherwise the second time: answers, confidences, rankings.
+
+    >>> differing({"q": ("Oslo", 0.5, ["1", "2"])}, {"q": ("Oslo", 0.5, ["2", "1"])})
+    {'questions': 1, 'answers differ': 0, 'confidences differ': 0, 'rankings differ': 1}
+    """
+    names = ("answers differ", "confidences differ", "rankings differ")
+    nothing = ("", None, ["nothing"])
+    differ = {
+        name: sum(one.get(each, nothing)[at] != other.get(each, nothing)[at] for each in one.keys() | other.keys())
+        for at, name in enumerate(names)
+    }
+    return {"questions": len(one.keys() | other.keys()), **differ}
+
+
+def looks_alike(job: Job) -> Figures:
+    """How many looks differ where a path is looked at among others and where alone."""
+    network, rows = encoder(), []
+    with Pipeline(job.index, "one-r", "pocket") as pipeline:
+        for question in job.questions:
+            hits = pipeline.search(question.text, 4)
+            rows += [network.row(question.text, hits[:size]) for size in range(1, len(hits) + 1)]
+    together = network.looks(rows)
+    differ = sum(network.looks([row]) != [look] for row, look in zip(rows, together, strict=True))
+    return {"looks": len(rows), "looks differ": differ}
