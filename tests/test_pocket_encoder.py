@@ -141,27 +141,30 @@ def test_texts_of_one_matter_are_nearer_than_others(network: Encoder) -> None:
 # --- opening ------------------------------------------------------------------------------------------------------
 
 
+def imported(code: str, *names: str) -> str:
+    """Which of the modules a fresh interpreter holds after some code."""
+    code = f"import sys\n{code}\nprint([name for name in {names!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
 def test_importing_polyhop_opens_nothing() -> None:
     code = (
-        "import sys, polyhop, polyhop.lm.pocket, polyhop.retrieval.encoders.pocket\n"
+        "import polyhop, polyhop.lm.pocket, polyhop.retrieval.encoders.pocket\n"
         "from polyhop.retrieval.encoders import open_encoder\n"
-        "open_encoder('pocket')\n"
-        "print([name for name in ('onnxruntime', 'onnx', 'torch', 'tokenizers') if name in sys.modules])"
+        "open_encoder('pocket')"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert imported(code, "onnxruntime", "onnx", "torch", "tokenizers") == "[]"
 
 
 def test_it_needs_no_torch() -> None:
     code = (
-        "import sys\n"
         "from polyhop.lm.pocket.encoder import encoder\n"
         "network = encoder()\n"
-        "network.looks([network.row('Who?', [])]), network.embed(['who'])\n"
-        "print([name for name in ('torch', 'transformers', 'tokenizers', 'onnx') if name in sys.modules])"
+        "network.looks([network.row('Who?', [])]), network.embed(['who'])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert imported(code, "torch", "transformers", "tokenizers", "onnx") == "[]"
+    assert imported(code, "onnxruntime") == "['onnxruntime']"
 
 
 def linked(folder: Path, *, network: bytes | None = None, vocabulary: bytes | None = None) -> Path:

@@ -93,8 +93,10 @@ async def ranked_by_paths(
             told = await run.relevance(question, [(*path, each) for each in targets], found, by="reasons")
             bears = dict(zip(targets, told, strict=True))
             targets = sorted(targets, key=lambda target: -bears[target])[:links]
+        if scorer != "pocket" or not requery:
+            return targets
         alike = [known for known in scores.known if len(known) == len(path)]
-        if scorer == "pocket" and requery and path in ranked(alike, scores.known)[:requeried]:
+        if path in ranked(alike, scores.known)[:requeried]:
             for name in await run.leads(question, path, leads):
                 targets += await run.search(second_query(question, path, name), requery)
         return targets

@@ -1,5 +1,5 @@
-"""How much what the encoder sees counts for beside the reasons in ``weights``, fitted by ``benchmarks/pocket_blend.py``
-on training questions that the network had not seen."""
+"""How much what the encoder sees counts for beside the reasons in ``weights``: on training questions that the network
+had not seen, as ``benchmarks/pocket_blend.py`` fits it; ``BRIDGE`` alone was set by hand."""
 
 from __future__ import annotations
 
