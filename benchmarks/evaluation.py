@@ -2,16 +2,14 @@
 
     python -m benchmarks.evaluation [--questions 10000] [--folder 7405] [--check]
 
-7,405 questions is HotpotQA's development set. ``--check`` fails where scoring and intervals take 10 seconds or more, or
-a folder's report 5.
+7,405 questions is HotpotQA's development set. ``--check`` fails where scoring and intervals take more than 10 seconds,
+or a folder's report more than 5.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
 import resource
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -19,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
+from benchmarks.figures import Figure, conclude, parser
 
 from polyhop import Passage, Question, __version__
 from polyhop.evaluation.agreement import together
@@ -86,8 +85,8 @@ def write(folder: Path, rows: list[dict[str, Any]]) -> None:
     (folder / "predictions.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
 
 
-def measure(questions: int, folder: int) -> bool:
-    """Print the table; whether the bounds are kept."""
+def measure(questions: int, folder: int) -> list[Figure]:
+    """Print the table; the figures that have a bar."""
     draw = random.Random(0)
     rows = [made_up(number, draw, 0.5) for number in range(questions)]
     others = [made_up(number, draw, 0.55) for number in range(questions)]
@@ -105,14 +104,13 @@ def measure(questions: int, folder: int) -> bool:
         timed("the same, scored anew", lambda: read_report(place, metrics=PROFILES))
         timed("the same report by type", lambda: report.by("type"))
     print(f"\npeak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
-    return scoring + summing < 10 and opening < 5
+    whole = Figure("scores and intervals", scoring + summing, " s", most=10)
+    return [whole, Figure("a folder's report", opening, " s", most=5)]
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--questions", type=int, default=10_000)
-    parser.add_argument("--folder", type=int, default=7_405)
-    parser.add_argument("--check", action="store_true")
-    arguments = parser.parse_args()
-    kept = measure(arguments.questions, arguments.folder)
-    sys.exit(arguments.check and not kept)
+    made = parser(__doc__)
+    made.add_argument("--questions", type=int, default=10_000)
+    made.add_argument("--folder", type=int, default=7_405)
+    arguments = made.parse_args()
+    conclude(measure(arguments.questions, arguments.folder), arguments)

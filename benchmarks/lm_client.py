@@ -12,7 +12,6 @@ A further row is a function that, given the URL, opens an async context of ``ans
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import subprocess
@@ -23,6 +22,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from benchmarks.figures import Figure, conclude, parser
 
 from polyhop import Answer, Passage
 from polyhop.calls import Models
@@ -180,36 +181,30 @@ def server() -> Iterator[str]:
             process.terminate()
 
 
-def missed(row: Row, best: Measured) -> list[str]:
-    """The row's bars that are not met, in words."""
-    found = []
-    if row.most_wall is not None and best.over_ideal > row.most_wall:
-        found.append(f"{row.name}: {best.over_ideal:.2f} x the ideal wall time, the bar is {row.most_wall}")
-    if row.most_cpu is not None and best.cpu_a_call > row.most_cpu:
-        found.append(f"{row.name}: {best.cpu_a_call:.0f} us of CPU a call, the bar is {row.most_cpu:.0f}")
-    return found
+def figures_of(row: Row, best: Measured) -> list[Figure]:
+    """The row's figures, with their bars."""
+    wall = Figure(f"{row.name}: wall / ideal", best.over_ideal, most=row.most_wall)
+    return [wall, Figure(f"{row.name}: CPU a call", best.cpu_a_call, " us", most=row.most_cpu)]
 
 
 def main() -> None:
     """Measure, print the table and, asked to, check the bars."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="exit with 1 when a bar is missed")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds of each client; the best counts")
-    options = parser.parse_args()
+    made = parser(__doc__)
+    made.add_argument("--rounds", type=int, default=3, help="rounds of each client; the best counts")
+    options = made.parse_args()
     rounds: dict[str, list[Measured]] = {row.name: [] for row in ROWS}
     with server() as url:
         for _ in range(options.rounds):
             for row in ROWS:
                 rounds[row.name].append(asyncio.run(measure(row, url)))
     print(f"{'client':<18}{'calls':>7}{'wall s':>9}{'wall/ideal':>12}{'CPU us a call':>15}")
-    failures: list[str] = []
+    figures: list[Figure] = []
     for row in ROWS:
         runs = rounds[row.name]
         best = Measured(min(run.wall for run in runs), min(run.cpu for run in runs), runs[0].calls)
         print(f"{row.name:<18}{best.calls:>7}{best.wall:>9.2f}{best.over_ideal:>12.2f}{best.cpu_a_call:>15.0f}")
-        failures += missed(row, best)
-    if options.check and failures:
-        sys.exit("\n".join(failures))
+        figures += figures_of(row, best)
+    conclude(figures, options)
 
 
 if __name__ == "__main__":

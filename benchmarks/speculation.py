@@ -8,12 +8,11 @@ its calls in a row. The result is the sequential run's to the byte (``tests/test
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import statistics
-import sys
 from typing import Any
 
+from benchmarks.figures import Figure, conclude, parser
 from tests.kit.clock import run_virtually
 from tests.kit.world import BOOK, World
 
@@ -46,11 +45,9 @@ async def answer(seed: int, expansion: str, ahead: int) -> tuple[Answer, float]:
 
 def main() -> None:
     """Measure, print the table and, asked to, check the bars."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="exit with 1 when a bar is missed")
-    options = parser.parse_args()
+    options = parser(__doc__).parse_args()
     print(f"{'expansion':<11}{'ahead':>6}{'calls':>8}{'in a row':>10}{'wasted':>8}")
-    failures = []
+    figures = []
     for expansion in ("mpc", "direct", "cot"):
         for ahead in AHEAD:
             found = [run_virtually(answer(seed, expansion, ahead)) for seed in range(WORLDS)]
@@ -58,10 +55,8 @@ def main() -> None:
             in_a_row = statistics.mean(seconds for _, seconds in found)
             wasted = statistics.mean(told.usage.wasted for told, _ in found)
             print(f"{expansion:<11}{ahead:>6}{calls:>8.1f}{in_a_row:>10.1f}{wasted:>8.2f}")
-            if in_a_row > BARS.get(ahead, in_a_row):
-                failures.append(f"{expansion}, {ahead} ahead: {in_a_row:.1f} in a row, the bar is {BARS[ahead]}")
-    if options.check and failures:
-        sys.exit("\n".join(failures))
+            figures.append(Figure(f"{expansion}, {ahead} ahead: calls in a row", in_a_row, most=BARS.get(ahead)))
+    conclude(figures, options)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def test_commands_and_options_exist(page: Path) -> None:
     text = page.read_text()
     every_option = {flag for command in commands() for parameter in command.params for flag in parameter.opts}
     every_option |= {flag for command in commands() for p in command.params for flag in p.secondary_opts}
-    for verb, after in re.findall(r"(?:^|`)polyhop ([a-z-]+)(?: ([a-z-]+))?", text, re.MULTILINE):
+    for verb, after in re.findall(r"(?:^|`)polyhop ([a-z][a-z-]*)(?: ([a-z-]+))?", text, re.MULTILINE):
         assert verb in COMMANDS.commands, verb
         group = getattr(COMMANDS.commands[verb], "commands", None)
         assert group is None or not after or after in group, f"{verb} {after}"

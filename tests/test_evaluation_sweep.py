@@ -282,7 +282,7 @@ _VOLATILE = {"layers", "wasted", "cache_hits", "retries", "seconds", "critical_s
 
 def _without_volatile(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _without_volatile(item) for name, item in value.items() if name != "volatile"}
+        return {name: _without_volatile(item) for name, item in value.items() if name not in ("volatile", "crc")}
     return [_without_volatile(item) for item in value] if isinstance(value, list) else value
 
 

@@ -6,9 +6,7 @@ import asyncio
 import logging
 import subprocess
 import sys
-import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -16,7 +14,7 @@ from polyhop.errors import LMError
 from polyhop.lm import OpenAICompatible
 from tests.kit import server as kit
 from tests.kit.client import ask, request
-from tests.kit.server import FakeServer
+from tests.kit.server import FakeServer, in_thread
 
 KEY = "sk-secret-0123456789"
 
@@ -227,28 +225,6 @@ async def test_the_servers_count_of_tokens_settles_the_estimate(server: FakeServ
             await asyncio.wait_for(lm.complete(request("Where?", max_tokens=900)), timeout=5)
 
 
-@contextmanager
-def serving() -> Iterator[FakeServer]:
-    """A server on a loop and a thread of its own, for tests of several loops."""
-    server, started, stop = FakeServer(), threading.Event(), asyncio.Event()
-    loops: list[asyncio.AbstractEventLoop] = []
-
-    async def serve() -> None:
-        async with server:
-            loops.append(asyncio.get_running_loop())
-            started.set()
-            await stop.wait()
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    started.wait(10)
-    try:
-        yield server
-    finally:
-        loops[0].call_soon_threadsafe(stop.set)
-        thread.join()
-
-
 SEVERAL_LOOPS = """
 import asyncio, sys
 from concurrent.futures import ThreadPoolExecutor
@@ -272,7 +248,7 @@ else:
 
 @pytest.mark.parametrize("order", ["in turn", "at once"])
 def test_one_model_serves_several_loops_closed_or_not(order: str) -> None:
-    with serving() as server:
+    with in_thread(FakeServer()) as server:
         server.latency = 0.005
         command = [sys.executable, "-c", SEVERAL_LOOPS, server.url, order]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

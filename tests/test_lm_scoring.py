@@ -264,6 +264,28 @@ async def test_zeros_all_over_are_no_scores(server: FakeServer) -> None:
             await lm.score([scored()])
 
 
+@pytest.mark.parametrize("fault", [kit.WRONG_SHAPE, kit.EMPTY_CHOICES, kit.CUT_JSON])
+async def test_a_reply_that_is_none_is_no_verdict(
+    fault: kit.Fault, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("polyhop.lm.trouble.pause", lambda failures, asked: 0.0)
+    server.faults.append(fault)
+    async with OpenAICompatible("tiny", server.url) as lm:
+        (scores,) = await lm.score([scored()])
+        assert lm.capabilities.score
+    assert scores.tokens == tuple(tokenise(TARGET))
+
+
+async def test_attempts_that_failed_are_told_once_a_request(
+    server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("polyhop.lm.trouble.pause", lambda failures, asked: 0.0)
+    async with OpenAICompatible("tiny", server.url) as lm:
+        assert [one.retries for one in await lm.score([scored(), scored(target=" Rome")])] == [0, 0]
+        server.faults.extend([kit.failing(429), kit.CUT_JSON])
+        assert [one.retries for one in await lm.score([scored(), scored(target=" Rome")])] == [2, 0]
+
+
 async def test_trouble_on_the_way_is_no_verdict(server: FakeServer) -> None:
     server.faults.append(kit.failing(401, "bad key"))
     async with OpenAICompatible("tiny", server.url) as lm:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -49,6 +50,25 @@ def test_stopping_cancels_what_runs_and_ends_the_thread_and_another_begins_after
     assert (loop.runs, threads()) == (False, before)
     assert loop.run(here()) is not first
     loop.stop()
+
+
+def test_a_signal_that_does_not_wake_who_waits_is_heard_all_the_same() -> None:
+    """As when it comes just before the wait begins: here another thread gets it."""
+    ended: list[bool] = []
+
+    async def interrupted() -> None:
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        await asyncio.sleep(20)
+        ended.append(True)
+
+    loop, before = LoopThread(), signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            loop.run(interrupted())
+    finally:
+        signal.signal(signal.SIGINT, before)
+        loop.stop()
+    assert not ended
 
 
 def test_what_the_work_raises_is_raised() -> None:

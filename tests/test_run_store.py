@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def files(out: Path) -> dict[str, Any]:
 
     def steady(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: steady(item) for key, item in value.items() if key != "volatile"}
+            return {key: steady(item) for key, item in value.items() if key not in ("volatile", "crc")}
         return [steady(item) for item in value] if isinstance(value, list) else value
 
     held: dict[str, Any] = {}
@@ -116,6 +117,18 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
     held.close()
     assert second.returncode == 1
     assert "another process is running here" in trouble
+
+
+def test_another_question_under_an_id_is_refused(tmp_path: Path) -> None:
+    lm = ScriptedLM({"answer.cot": {"answer": "answer 3"}})
+    evaluate(QUESTIONS[:3], method="cot", lm=lm, out=tmp_path)
+    kept = (tmp_path / "predictions.jsonl").read_bytes()
+    others = [QUESTIONS[0], replace(QUESTIONS[1], text="Who else?")]
+    with pytest.raises(UsageError, match=r"under the id 'q1' \(there: 'Question 1\?'; now: 'Who else\?'\)") as caught:
+        evaluate(others, method="cot", lm=lm, out=tmp_path)
+    assert str(tmp_path) in str(caught.value)
+    assert len(lm.calls) == 3
+    assert (tmp_path / "predictions.jsonl").read_bytes() == kept
 
 
 def test_a_damaged_settings_file_is_named(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hasha
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from polyhop.ahead import Ahead
 from polyhop.budget import Budget, Meter, until_spent
@@ -26,7 +26,7 @@ from polyhop.prompts.tasks import SCORED, Output
 from polyhop.readers.base import AskingReader, Reader, spans_of, threshold_of
 from polyhop.recorder import OpenStep, Recorder
 from polyhop.retrieval.analysis import ENGLISH, Analysis
-from polyhop.retrieval.base import AskingRetriever, Retriever, encoder_of, links_of, passages_of, searched
+from polyhop.retrieval.base import AskingRetriever, Retriever, asks, encoder_of, links_of, passages_of, searched
 from polyhop.retrieval.tfidf import similarities
 from polyhop.text import estimate_tokens
 from polyhop.trace import Ask, Note, Readout, Score, Searched, Step, Usage
@@ -155,6 +155,7 @@ class Run:
             temperature=temperature,
             prompt_tokens=tokens,
             prompt_words=sum(len(text.split()) + len(target.split()) for target in targets),
+            retries=sum(score.retries for score in scores),
         )
         return scores
 
@@ -327,9 +328,9 @@ class Run:
 
     async def _found(self, query: str, k: int) -> Any:
         """What the retriever finds. One that asks is run here, and each of its calls made or taken by itself."""
-        if isinstance(self._retriever, AskingRetriever):
+        if asks(self._retriever):
             return await self._retriever.search_by(self._beneath(self._retriever.start), query, k)
-        start = partial(searched, self._retriever, query, k)
+        start = partial(searched, cast("Retriever | Search | None", self._retriever), query, k)
         return await self._meter.within(self._made(("search", id(self._retriever), query, k), start, costs=False))
 
     async def _spans(self, question: str, passages: Sequence[Passage], span: SpanChoice | None) -> list[Span]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-_USER = re.compile(r"(?<=://)[^\s/?#@]*:[^\s/]*@")
+_USER = re.compile(r"(?<=://)[^\s/?#@:]*+:[^\s/]*@")
 
 
 def masked(text: str) -> str:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine, Iterable
+from concurrent.futures import wait
 from typing import Any, TypeVar
 
 from polyhop.errors import BudgetSpent
 
 T = TypeVar("T")
+
+HEARS = 0.5
+"""Seconds after which whoever waits looks for signals: one that comes just before Python waits does not wake it."""
 
 
 class LoopThread:
@@ -51,6 +55,8 @@ def _begun() -> asyncio.AbstractEventLoop:
 def _waited(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
     future = asyncio.run_coroutine_threadsafe(work, loop)
     try:
+        while not wait((future,), HEARS).done:
+            pass
         return future.result()
     except BaseException:
         future.cancel()

@@ -18,7 +18,7 @@ _SENTENCE_END = re.compile(
 _ABBREVIATION = re.compile(
     r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Mt|Jr|Sr|Gen|Col|Lt|Capt|Sgt|Rev|Hon|Gov|Sen|Rep|vs|etc|No|Vol|Inc|Ltd|Co|cf|ca|c|e\.g|i\.e|a\.k\.a|U\.S|U\.K))\.$"
 )
-_PARENTHESIS = re.compile(r"\s*\([^()]*\)\s*$")
+_PARENTHESIS = re.compile(r"(?<!\s)\s*+\([^()]*\)\s*$")
 
 CJK = (
     "\u1100-\u11ff\u3005-\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u312f\u31f0-\u31ff"
@@ -28,7 +28,8 @@ CJK = (
 
 _CJK_RUN = re.compile(f"[{CJK}]+")
 _UNIT = re.compile(rf"[{CJK}]{{1,2}}[^\w\s]*|[^\s{CJK}]+")  # what counts as a word in a passage's length
-_NO_WORD_BEFORE, _NO_WORD_AFTER = rf"(?<![^\W{CJK}])", rf"(?![^\W{CJK}])"
+_NO_WORD_BEFORE = re.compile(rf"(?<![^\W{CJK}])", re.IGNORECASE)
+_NO_WORD_AFTER = re.compile(rf"(?![^\W{CJK}])", re.IGNORECASE)
 _WRAPPED = re.compile(
     r"(?<=[\u3001-\u303f\u3041-\u9fff\uff01-\uff0f])[ \t]*\r?\n[ \t]*(?=[\u3001-\u303f\u3041-\u9fff])"
 )
@@ -230,7 +231,23 @@ def find_folded(needle: str, text: str) -> tuple[int, int] | None:
     (4, 6)
     """
     needle = needle.strip()
-    if not needle:
-        return None
-    found = re.search(rf"{_NO_WORD_BEFORE}{re.escape(needle)}{_NO_WORD_AFTER}", text, re.IGNORECASE)
-    return found.span() if found else None
+    for start, end in _occurrences(needle, text) if needle else ():
+        if _NO_WORD_BEFORE.match(text, start) and _NO_WORD_AFTER.match(text, end):
+            return start, end
+    return None
+
+
+def _occurrences(needle: str, text: str) -> Iterator[tuple[int, int]]:
+    """Every place where ``needle`` stands, ignoring case, also within words."""
+    if needle.isascii() and text.isascii():  # mostly, and to compile a pattern takes longer than all the rest
+        plain, text = needle.lower(), text.lower()
+        start = text.find(plain)
+        while start >= 0:
+            yield start, start + len(plain)
+            start = text.find(plain, start + 1)
+    else:
+        words = re.compile(re.escape(needle), re.IGNORECASE)
+        found = words.search(text)
+        while found:
+            yield found.span()
+            found = words.search(text, found.start() + 1)

@@ -77,6 +77,7 @@ class Score(Step):
     hash of the prompt that they follow. ``prompt_tokens``, estimated: of the prompt and a target, for each target."""
 
     kind: ClassVar[str] = "score"
+    volatile: ClassVar[frozenset[str]] = frozenset({"started", "seconds", "retries"})
 
     task: str
     model: str
@@ -87,6 +88,7 @@ class Score(Step):
     temperature: float = 1.0
     prompt_tokens: int = 0
     prompt_words: int = 0
+    retries: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,7 +277,7 @@ class Usage:
             asked=len(first),
             wasted=wasted,
             cache_hits=sum(call.cached for call in calls),
-            retries=sum(call.retries for call in calls),
+            retries=sum(call.retries for call in made),
             seconds=seconds,
             critical_seconds=trace.critical_seconds,
         )

@@ -33,6 +33,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._jumping.now
 
+    def jump(self, seconds: float) -> None:
+        """Let so much time pass at once, as a machine does that was asleep: every timer within it is overdue."""
+        self._jumping.now += seconds
+
     def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:  # type: ignore[override]
         done: asyncio.Future[T] = self.create_future()
         try:

@@ -14,12 +14,14 @@ import argparse
 import asyncio
 import math
 import re
+import threading
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import orjson
 from aiohttp import web
@@ -75,7 +77,7 @@ class Fault:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
-    wire: Literal["ok", "hang", "drip", "reset", "cut", "drop"] = "ok"
+    wire: Literal["ok", "hang", "drip", "reset", "cut", "drop", "twice"] = "ok"
 
 
 HANG = Fault(wire="hang")
@@ -88,6 +90,8 @@ CUT = Fault(wire="cut")
 """Closes the connection in the middle of the body, though the length was announced."""
 DROP = Fault(wire="drop")
 """Closes the connection without a word."""
+TWICE = Fault(wire="twice")
+"""Sends the whole answer, and the same once more ``FakeServer.second_copy`` seconds later."""
 NOT_JSON = Fault(body=b"<html>Bad gateway</html>")
 CUT_JSON = Fault(body=b'{"id":"x","choices":[{"index":0,"message":{"role":"assis')
 EMPTY_BODY = Fault(body=b"")
@@ -152,6 +156,7 @@ class FakeServer:
         self.offsets: bool | None = True
         self.show: Callable[[str], str | list[str]] = str
         self.drip = 0.05
+        self.second_copy = 0.0
         self.requests: list[Received] = []
         self.under_way = self.most_under_way = 0
         self.url = ""
@@ -198,6 +203,14 @@ class FakeServer:
             self._came.clear()
             await self._came.wait()
 
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        assert self._runner is not None
+        assert self._runner.server is not None
+        transports = [each.transport for each in self._runner.server.connections]
+        return sum(transport is not None and not transport.is_closing() for transport in transports)
+
     async def _answer_fixed(self, request: web.BaseRequest) -> web.StreamResponse:
         await request.read()
         await asyncio.sleep(self.latency)
@@ -226,7 +239,7 @@ class FakeServer:
         self._came.set()
         if self.latency:
             await asyncio.sleep(self.latency)
-        fault = self.faults.popleft() if self.faults else None
+        fault = await self._fault(body)
         if fault is not None and fault.wire == "ok":
             return _json(fault.body or b"", fault.status, fault.headers)
         if refusal := self._refuse(request.path, body):
@@ -235,6 +248,10 @@ class FakeServer:
         reply = Reply(text=scripted) if isinstance(scripted, str) else scripted
         answer = self._chat(body, reply) if request.path == "/v1/chat/completions" else self._completion(body, reply)
         return _json(answer) if fault is None else await self._trouble(request, fault, answer)
+
+    async def _fault(self, body: Mapping[str, Any]) -> Fault | None:
+        """What goes wrong with a request, None for nothing."""
+        return self.faults.popleft() if self.faults else None
 
     async def _trouble(self, request: web.BaseRequest, fault: Fault, answer: bytes) -> web.StreamResponse:
         transport = request.transport
@@ -250,6 +267,14 @@ class FakeServer:
             for byte in answer:
                 await response.write(bytes([byte]))
                 await asyncio.sleep(self.drip)
+            return response
+        if fault.wire == "twice" and transport is not None:
+            head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(answer)}\r\n\r\n"
+            await response.write(answer)
+            if self.second_copy:
+                asyncio.get_running_loop().call_later(self.second_copy, transport.write, head.encode() + answer)
+            else:
+                transport.write(head.encode() + answer)
             return response
         await response.write(answer[: len(answer) // 2])
         if transport is not None:
@@ -345,6 +370,31 @@ class FakeServer:
             for value, shown in zip(bigrams(tokens), pieces, strict=True)
             for n, piece in enumerate(shown)
         ]
+
+
+Server = TypeVar("Server", bound=FakeServer)
+
+
+@contextmanager
+def in_thread(server: Server) -> Iterator[Server]:
+    """The server, running on a loop and a thread of its own, for tests that wait for ordinary code."""
+    started, loops = threading.Event(), list[asyncio.AbstractEventLoop]()
+    stop = asyncio.Event()
+
+    async def serve() -> None:
+        async with server:
+            loops.append(asyncio.get_running_loop())
+            started.set()
+            await stop.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    started.wait(10)
+    try:
+        yield server
+    finally:
+        loops[0].call_soon_threadsafe(stop.set)
+        thread.join()
 
 
 def _vllm(token: str, value: float) -> dict[str, Any]:

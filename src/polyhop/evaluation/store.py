@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import orjson
 
 from polyhop._version import __version__
 from polyhop.data.questions import read_questions
 from polyhop.errors import DataError, UsageError
+from polyhop.evaluation.errors import error_of
 from polyhop.evaluation.predictions import Row, scored, with_gold
 from polyhop.evaluation.report import Report
 from polyhop.metrics import profiles_named
 from polyhop.metrics.profiles import DEFAULT
 from polyhop.places import locked
+from polyhop.trace import Usage, add_usage
 from polyhop.types import Answer, Passage, Question
 
 PREDICTIONS = "predictions.jsonl"
@@ -26,13 +29,13 @@ PREDICTIONS = "predictions.jsonl"
 class RunFolder:
     """Opens a run's folder, new or to go on with; ``finished`` holds the rows already there, by question id.
 
-    Raises ``UsageError`` when the folder holds a run with other settings, and ``DataError`` when it cannot be written
-    or read.
+    Raises ``UsageError`` when the folder holds a run with other settings or of other questions, and ``DataError`` when
+    it cannot be written or read.
     """
 
     def __init__(self, folder: str | Path, settings: Mapping[str, Any], questions: Sequence[Question]) -> None:
         self.folder = Path(folder)
-        self._questions = {question.id for question in questions}
+        self._questions = {question.id: question.text for question in questions}
         self._others: list[dict[str, Any]] = []
         self._open = ExitStack()
         try:
@@ -45,7 +48,7 @@ class RunFolder:
         """Write one finished question down, its trace first, so that a row always has its trace."""
         with self._kept():
             _write(self.folder / row["trace"], orjson.dumps(answer.to_dict()))
-            line = orjson.dumps(row) + b"\n"
+            line = _line(row)
             while line:  # an unbuffered file may take a part: nothing waits in memory for a kill to lose
                 line = line[self._predictions.write(line) :]
 
@@ -101,9 +104,17 @@ class RunFolder:
         """The rows already written; a last line cut short by a kill is dropped, its question asked again."""
         path = self.folder / PREDICTIONS
         rows = read_predictions(path) if path.exists() else []
+        finished = {row["id"]: row for row in rows if row["id"] in self._questions}
+        for name, row in finished.items():
+            there, now = row.get("question"), self._questions[name]
+            if there != now:
+                raise UsageError(
+                    f"{self.folder} answers another question under the id {name!r} (there: {there!r}; now: {now!r}). "
+                    "Choose another --out."
+                )
         _write(path, _lines(rows))
         self._others = [row for row in rows if row["id"] not in self._questions]
-        return {row["id"]: row for row in rows if row["id"] in self._questions}
+        return finished
 
 
 def read_predictions(path: Path) -> list[dict[str, Any]]:
@@ -112,13 +123,29 @@ def read_predictions(path: Path) -> list[dict[str, Any]]:
     rows = []
     for number, line in enumerate(whole.splitlines(), 1):
         try:
-            row = orjson.loads(line)
-            rows.append({**row, "id": row["id"], "metrics": row["metrics"]})
-        except (ValueError, TypeError, KeyError):
+            rows.append(_usable(_row(line)))
+        except (ValueError, TypeError, KeyError, AttributeError):
             raise DataError(
-                "not a prediction; remove the line to have its question asked again", path, number
+                "not a prediction as it was written; remove the line to have its question asked again", path, number
             ) from None
     return rows
+
+
+def trace_file(folder: Path, row: Row) -> Path:
+    """The file of a line's trace, which lies among the run's own whatever the line says: it may be a stranger's."""
+    return folder / "traces" / Path(row["trace"]).name
+
+
+def _usable(row: Any) -> dict[str, Any]:
+    """The row, where a report can be made of it; an error of Python's where not, as of one that is damaged."""
+    if not isinstance(row["id"], str):
+        raise TypeError(row["id"])
+    sum(value or 0.0 for part in (row["metrics"], row["statistics"]) for value in part.values())
+    add_usage([Usage.from_dict(row["usage"])])
+    error_of(row)
+    with suppress(UsageError):  # an older polyhop's, which may be reported as it is
+        scored([row], ())
+    return dict(row)
 
 
 def read_report(
@@ -163,14 +190,31 @@ def _with_gold(rows: Sequence[Row], questions: Iterable[Question], folder: Path)
 def _ranked(folder: Path, row: Row) -> list[Passage] | None:
     """The passages a line ranks, with their texts, from its trace; None where that is gone."""
     try:
-        told = orjson.loads((folder / row["trace"]).read_bytes())["passages"]
+        told = orjson.loads(trace_file(folder, row).read_bytes())["passages"]
         return [Passage(each["id"], each["title"], each["text"]) for each in told]
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def _lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    return b"".join(orjson.dumps(row) + b"\n" for row in rows)
+    return b"".join(map(_line, rows))
+
+
+def _line(row: Mapping[str, Any]) -> bytes:
+    """A row as it is written down: last in it a checksum of all before, so that a byte changed is not overlooked."""
+    whole = orjson.dumps(row)[:-1]
+    return b'%s,"crc":"%08x"}\n' % (whole, crc32(whole))
+
+
+def _row(line: bytes) -> Any:
+    """The row of a line; ``ValueError`` where its checksum says it was another. A line without one, which an older
+    polyhop or a person wrote, is taken at its word."""
+    whole, mark, given = line.rpartition(b',"crc":"')
+    if mark and given != b'%08x"}' % crc32(whole):
+        raise ValueError(given)
+    row = orjson.loads(line)
+    row.pop("crc", None)
+    return row
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -20,7 +20,7 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     "<": operator.lt,
 }
-_CONDITION = re.compile(r"(?P<key>[^<>=!]+?)\s*(?P<operator>>=|<=|!=|==|=|>|<)\s*(?P<value>[^<>=!]+)")
+_CONDITION = re.compile(r"(?P<key>[^<>=!]+)(?P<operator>>=|<=|!=|==|=|>|<)\s*+(?P<value>[^<>=!]+)")
 _WORDS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 
 

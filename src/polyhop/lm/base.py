@@ -135,10 +135,14 @@ class ScoreRequest:
 
 @dataclass(frozen=True, slots=True)
 class TokenScores:
-    """The tokens of a target and the natural log-probability of each."""
+    """The tokens of a target and the natural log-probability of each.
+
+    ``retries`` says how the scores came; those of a request for several targets are told with one of them.
+    """
 
     tokens: tuple[str, ...]
     logprobs: tuple[float, ...]
+    retries: int = field(default=0, compare=False)
 
 
 @runtime_checkable

@@ -99,18 +99,24 @@ class CompletionCache:
         if (row := self._row(key)) is None:
             return None
         usage, tokens, logprobs = row.pop("usage", None), row.pop("tokens", None), row.pop("logprobs", None)
-        return Completion(
-            **row,
-            tokens=None if tokens is None else tuple(tokens),
-            logprobs=None if logprobs is None else tuple(logprobs),
-            usage=None if usage is None else TokenUsage(**usage),
-            cached=True,
-        )
+        try:
+            return Completion(
+                **row,
+                tokens=None if tokens is None else tuple(tokens),
+                logprobs=None if logprobs is None else tuple(logprobs),
+                usage=None if usage is None else TokenUsage(**usage),
+                cached=True,
+            )
+        except TypeError:
+            raise self._broken() from None
 
     def scores(self, key: bytes) -> TokenScores | None:
         """The scores kept under a key."""
         row = self._row(key)
-        return None if row is None else TokenScores(tuple(row["tokens"]), tuple(row["logprobs"]))
+        try:
+            return None if row is None else TokenScores(tuple(row["tokens"]), tuple(row["logprobs"]))
+        except (TypeError, KeyError):
+            raise self._broken() from None
 
     def keep(self, key: bytes, reply: Completion | TokenScores, *, model: str, task: str) -> None:
         """Keep a reply, unless it is no answer (empty or withheld) or cannot be written down exactly.
@@ -148,8 +154,11 @@ class CompletionCache:
         try:
             row = orjson.loads(text)
         except orjson.JSONDecodeError:
-            raise DataError("not a usable cache (broken reply): delete it, and a new one is made", self.path) from None
+            raise self._broken() from None
         return row if isinstance(row, dict) else None
+
+    def _broken(self) -> DataError:
+        return DataError("not a usable cache (broken reply): delete it, and a new one is made", self.path)
 
 
 class CachedLM:
@@ -206,7 +215,7 @@ class CachedLM:
                 found |= await self._ask_scores(mine, loop)
             if others:
                 await asyncio.wait(others.values())
-            found |= {key: other.result() for key, other in others.items() if not other.cancelled()}
+            found |= {key: replace(one.result(), retries=0) for key, one in others.items() if not one.cancelled()}
         return [found[key or place] for place, key in enumerate(keys)]
 
     async def _ask_scores(

@@ -56,6 +56,8 @@ def read_scores(data: Any, requests: Sequence[ScoreRequest], way: Way) -> list[T
     choices = data.get("choices") if isinstance(data, dict) else None
     if not isinstance(choices, list) or len(choices) != len(requests) or not all(isinstance(c, dict) for c in choices):
         raise BadReply("the reply has not one choice a text")
+    if not all(isinstance(choice.get("text"), str) for choice in choices):  # servers that do not score still have it
+        raise BadReply("the reply is no text completion's")
     choices = sorted(choices, key=lambda choice: choice.get("index", 0))
     read = _echoed if way == "echo" else _of_prompt
     scores = [read(choice, request) for choice, request in zip(choices, requests, strict=True)]
@@ -64,7 +66,7 @@ def read_scores(data: Any, requests: Sequence[ScoreRequest], way: Way) -> list[T
 
 
 def _echoed(choice: Mapping[str, Any], request: ScoreRequest) -> TokenScores | None:
-    logprobs, repeated = choice.get("logprobs"), str(choice.get("text"))
+    logprobs, repeated = choice.get("logprobs"), choice["text"]
     text, _ = joined(request)
     if not isinstance(logprobs, dict) or not logprobs.get("tokens") or not repeated.startswith(text):
         return None

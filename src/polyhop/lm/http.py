@@ -9,7 +9,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -20,6 +20,11 @@ from polyhop.errors import SettingError
 from polyhop.lm import trouble as troubles
 from polyhop.lm.limits import Limiter, Rates
 from polyhop.lm.trouble import BadReply, Failed, Trouble
+
+if TYPE_CHECKING:
+    from aiohttp.client_reqrep import ConnectionKey
+    from aiohttp.connector import Connection
+    from aiohttp.tracing import Trace
 
 logger = logging.getLogger("polyhop.lm")
 T = TypeVar("T")
@@ -173,7 +178,7 @@ class Server:
                 status = code if isinstance(code, int) and 400 <= code < 600 else status
                 return troubles.from_response(status, response.headers, raw, self.secrets)
             return Trouble(problem.meaning, str(problem))
-        except (LookupError, TypeError, AttributeError, ValueError) as problem:
+        except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as problem:
             return Trouble("passing", f"the reply is not in the API's shape ({type(problem).__name__})")
 
     def _passing(self, trouble: Trouble) -> bool:
@@ -195,12 +200,24 @@ class Server:
 
     def _session(self) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),  # the limiter bounds the calls
+            connector=_Connector(limit=0, ttl_dns_cache=300),  # the limiter bounds the calls
             headers=self._headers,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=self.timeout, sock_connect=min(self.timeout, 15)),
             proxy=proxy_for(self.address),
         )
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Connections that are used again only while nothing has come on them unasked: a reply sent twice, as gateways in
+    trouble do, would be taken for the answer to the next question."""
+
+    async def _get(self, key: ConnectionKey, traces: list[Trace]) -> Connection | None:
+        while (found := await super()._get(key, traces)) is not None:
+            if found.protocol is not None and not found.protocol.should_close:
+                return found
+            found.close()
+        return None
 
 
 class _TooLarge(Exception):

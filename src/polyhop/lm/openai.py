@@ -127,7 +127,7 @@ class OpenAICompatible:
             reply, failures = await self._ask(payload, lambda data: read(data, request, request.stop), tokens)
         except Failed as failed:
             if failed.trouble.meaning == "filter":
-                return FILTERED
+                return replace(FILTERED, retries=failed.attempts - 1)
             raise await self._error(failed) from None
         return replace(reply, retries=failures) if failures else reply
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -159,7 +159,7 @@ class ServerScores:
         texts = [joined(request)[0] for request in requests]
         body = to_json(score_payload(self._model, texts, way, self._extra))
         tokens = sum(len(text) // 4 + 1 for text in texts)
-        found, _ = await self._server.ask(
+        found, failures = await self._server.ask(
             self._url, body, lambda data: read_scores(data, requests, way), tokens, retries=retries
         )
-        return found
+        return [replace(found[0], retries=failures), *found[1:]] if found and failures else found

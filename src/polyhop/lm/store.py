@@ -11,7 +11,9 @@ import sqlite3
 import threading
 import time
 import weakref
+from collections.abc import Iterable, Iterator
 from contextlib import closing
+from hashlib import blake2b
 from pathlib import Path
 
 from polyhop.errors import DataError
@@ -25,6 +27,7 @@ _IDLE = 1.0  # seconds without work after which the writing thread ends
 _LAST_WORDS = 10.0  # seconds the interpreter waits at its end for what is still to be written
 _APPLICATION, _VERSION = 0x706F6C79, 1  # "poly"
 _BROKEN = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_SEALED = 17  # bytes of a seal
 _TABLE = "CREATE TABLE replies (key BLOB PRIMARY KEY, model TEXT, task TEXT, created REAL, reply BLOB)"
 
 Row = tuple[bytes, str, str, float, bytes]
@@ -62,7 +65,7 @@ class Store:
         except sqlite3.Error as error:
             self._fail(error)
             return None
-        return None if found is None else bytes(found[0])
+        return None if found is None else self._unsealed(key, bytes(found[0]))
 
     def put(self, key: bytes, reply: bytes, *, model: str, task: str) -> None:
         """Keep a reply; it is found at once and on disk within milliseconds. ``model`` and ``task`` are for people."""
@@ -107,7 +110,7 @@ class Store:
                 while batch := self._batch():
                     with connection:
                         connection.execute("BEGIN IMMEDIATE")
-                        connection.executemany("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?)", batch)
+                        connection.executemany("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?)", _sealed(batch))
                     self._done(batch)
         except (sqlite3.Error, OSError, DataError) as error:
             with self._changed:
@@ -132,6 +135,15 @@ class Store:
                     del self._pending[row[0]]
             self._changed.notify_all()
 
+    def _unsealed(self, key: bytes, kept: bytes) -> bytes:
+        """The reply without its seal. One without a seal, which an older polyhop wrote, is taken at its word."""
+        reply, seal = kept[:-_SEALED], kept[-_SEALED:]
+        if not seal.startswith(b"\n"):
+            return kept
+        if seal != _seal(key, reply):
+            raise DataError("not a usable cache (a changed reply): delete it, and a new one is made", self.path)
+        return reply
+
     def _fail(self, error: Exception) -> None:
         """Say what a failure means: a broken file is the user's to delete, anything else turns the store off."""
         if isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _BROKEN:
@@ -145,6 +157,16 @@ class Store:
             self._changed.notify_all()
         if first:
             logger.warning("the cache %s cannot be used (%s): going on without it", self.path, error)
+
+
+def _seal(key: bytes, reply: bytes) -> bytes:
+    """What is written after a reply: a line by which one is known that was changed, or that is another key's."""
+    return b"\n" + blake2b(reply, key=key, digest_size=8).hexdigest().encode()
+
+
+def _sealed(batch: Iterable[Row]) -> Iterator[Row]:
+    for key, model, task, created, reply in batch:
+        yield key, model, task, created, reply + _seal(key, reply)
 
 
 def _open(path: Path) -> sqlite3.Connection:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import orjson
 
@@ -87,7 +87,8 @@ def _completion(
     stop: Sequence[str],
 ) -> Completion:
     spans, inner = answer_spans(raw)
-    reason = choice.get("finish_reason") or "stop"
+    reason = choice.get("finish_reason")
+    reason = reason if isinstance(reason, str) and reason else "stop"
     if stop and (cut := _cut(raw, spans, stop)) != spans:
         spans, reason = cut, "stop"
     whole = spans == [(0, len(raw))]
@@ -125,7 +126,7 @@ def _kept(
     """The tokens of the answer among those of the whole reply; None when they cannot be told."""
     tokens = tuple(token for token, _, _ in scored)
     values = [value for _, _, value in scored if value is not None]
-    if len(values) < len(tokens):
+    if len(values) < len(tokens) or not all(isinstance(value, (int, float)) for value in values):
         return None
     if whole and "".join(tokens) == raw:
         return tokens, tuple(values)
@@ -146,10 +147,16 @@ def _cut(raw: str, spans: Sequence[Span], stop: Sequence[str]) -> list[Span]:
 
 def _usage(data: dict[str, Any], request: Request, text: str) -> TokenUsage:
     usage = data.get("usage")
-    if isinstance(usage, dict) and isinstance(asked := usage.get("prompt_tokens"), int):
-        return TokenUsage(prompt_tokens=asked, completion_tokens=usage.get("completion_tokens") or 0)
+    if isinstance(usage, dict):
+        asked, told = usage.get("prompt_tokens"), usage.get("completion_tokens") or 0
+        if _is_count(asked) and _is_count(told):  # else a budget could be led astray, or fall over them
+            return TokenUsage(prompt_tokens=asked, completion_tokens=told)
     asked = sum(estimate_tokens(message["content"]) for message in request.messages)
     return TokenUsage(prompt_tokens=asked, completion_tokens=estimate_tokens(text), estimated=True)
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and value >= 0
 
 
 def _content(content: Any) -> tuple[str, str | None]:

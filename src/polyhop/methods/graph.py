@@ -16,7 +16,7 @@ Triplet: TypeAlias = Mapping[str, str]
 """``head``, ``relation`` and ``tail``."""
 
 ENDS = ("head", "tail")
-_WHOLE = re.compile(r"\s*(?:[^#]{1,60}:)?\s*#([0-9]{1,4})\s*")
+_WHOLE = re.compile(r"\s*+(?:[^#]{0,60}:)?\s*+#([0-9]{1,4})\s*")
 _INSIDE = re.compile(r"(?<!\w)#([0-9]{1,4})(?![0-9])")
 
 

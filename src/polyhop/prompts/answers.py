@@ -32,7 +32,7 @@ _CONJUNCTION = re.compile(
     r"\b(?:(?P<firm>so|thus|hence|therefore|then|consequently|finally)|and)\b[^\w.]*$", re.IGNORECASE
 )
 _VERDICT = re.compile(r"((?i:yes|no))\b(?:[.!]\s+(?!\d)|[,;:-]\s+(?=[a-z])|\s*[–—]\s*(?=[a-z])|\s+\()")
-_ABBREVIATED = re.compile(r"(?:\b(?:Jr|Sr|Inc|Ltd|Co|Corp|Bros|St|Mt|etc)|\b(?:[A-Za-z]\.)+[A-Za-z])\.$")
+_ABBREVIATED = re.compile(r"(?:\b(?:Jr|Sr|Inc|Ltd|Co|Corp|Bros|St|Mt|etc)|\b[A-Za-z]\.[A-Za-z])\.$")
 _CHATTER = re.compile(r"\W*(?:sure|certainly|of course|okay|ok|great question)\b|.*:$", re.IGNORECASE)
 _BULLET = re.compile(r"[-–•>]\s+")
 _MARKUP = " \t\n*_#"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from polyhop.types import Passage
@@ -57,9 +58,15 @@ def show_passages(passages: Sequence[Passage]) -> str:
     </passage 1>
     """
     return "\n".join(
-        f"<passage {number}>\nTitle: {one_line(passage.title)}\n{harmless(passage.text)}\n</passage {number}>"
+        f"<passage {number}>\n{_within(passage.title, passage.text)}\n</passage {number}>"
         for number, passage in enumerate(passages, 1)
     )
+
+
+@lru_cache(maxsize=1024)
+def _within(title: str, text: str) -> str:
+    """What stands in a passage's fence; evidence comes again with every call."""
+    return f"Title: {one_line(title)}\n{harmless(text)}"
 
 
 def show_evidence(evidence: Sequence[Mapping[str, Any]], fields: Mapping[str, Any]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from polyhop.lm.pocket.extracting import extract
 from polyhop.types import Passage, Span
 
 
@@ -18,5 +17,7 @@ class PocketReader:
 
     def read(self, question: str, passages: Sequence[Passage]) -> list[Span]:
         """At most one span a passage, the surest first."""
+        from polyhop.lm.pocket.extracting import extract  # late: most methods read nothing
+
         found = [span for passage in passages if (span := extract(question, passage))]
         return sorted(found, key=lambda span: -span.confidence)

@@ -8,7 +8,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, runtime_checkable
 
 from polyhop.errors import UsageError
 from polyhop.types import Passage, Search
@@ -138,9 +138,15 @@ def encoder_of(retriever: object) -> Encoder | None:
     return getattr(beginning_of(retriever), "encoder", None)
 
 
+def asks(retriever: object) -> TypeGuard[AskingRetriever]:
+    """Whether a retriever, which was checked when it was opened, is one that asks: to check the whole protocol takes as
+    long as all else about a search."""
+    return hasattr(retriever, "search_by")
+
+
 def beginning_of(retriever: object) -> object:
     """The retriever that the first search is really made by, whatever asks and reranks above it."""
-    while isinstance(retriever, AskingRetriever):
+    while asks(retriever):
         retriever = retriever.start
     return retriever
 

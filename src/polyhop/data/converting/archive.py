@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,7 +32,7 @@ def unpacked(path: Path) -> Iterator[zipfile.ZipFile]:
             if any(part.flag_bits & _LOCKED for part in parts):
                 raise DataError("encrypted: save it without a password")
             yield archive
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, KeyError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, KeyError) as error:
         raise DataError(f"damaged: {error}") from error
 
 

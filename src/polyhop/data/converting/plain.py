@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from polyhop.data.converting.blocks import TITLE, Block
 
-_HEADING = re.compile(r"(#{1,6})[ \t]+(.+?)[ \t]*#*[ \t]*$")
+_HEADING = re.compile(r"(#{1,6})[ \t]++(.+)$")
 _UNDERLINE = re.compile(r"(=+|-{3,})[ \t]*$")
 _FENCE = re.compile(r"[ ]{0,3}(`{3,}|~{3,})")
 _FRONT = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$", re.MULTILINE | re.DOTALL)
-_FRONT_TITLE = re.compile(r"^title:[ \t]*(['\"]?)(.+?)\1[ \t]*$", re.MULTILINE)
+_FRONT_TITLE = re.compile(r"^title:(.+)$", re.MULTILINE)
 _LONGEST_HEADING = 12  # words; a longer first line is taken for prose
 
 
@@ -40,8 +40,8 @@ def markdown_blocks(text: str) -> Iterator[Block]:
     """
     if front := _FRONT.match(text):
         text = text[front.end() :]
-        if title := _FRONT_TITLE.search(front[1]):
-            yield Block(title[2], TITLE)
+        if (title := _FRONT_TITLE.search(front[1])) and (name := _unquoted(title[1].strip())):
+            yield Block(name, TITLE)
     blocks = [block for block in _cut(text.splitlines()) if block.text.strip()]
     yield from blocks if any(block.level for block in blocks) else text_blocks(text)
 
@@ -52,9 +52,9 @@ def _cut(lines: list[str]) -> Iterator[Block]:
     for line in lines:
         if mark := _FENCE.match(line):
             fence = mark[1] if not fence else "" if mark[1].startswith(fence) else fence
-        elif not fence and (heading := _HEADING.match(line)):
+        elif not fence and (heading := _HEADING.match(line)) and (name := _unclosed(heading[2])):
             yield Block("\n".join(held))
-            yield Block(heading[2], len(heading[1]))
+            yield Block(name, len(heading[1]))
             held = []
             continue
         elif not fence and _underlined(held, line):
@@ -65,6 +65,15 @@ def _cut(lines: list[str]) -> Iterator[Block]:
             continue
         held.append(line)
     yield Block("\n".join(held))
+
+
+def _unclosed(heading: str) -> str:
+    """A heading without the marks that may close it: by hand, as a pattern would be slow on many blanks."""
+    return heading.rstrip(" \t").rstrip("#").rstrip(" \t")
+
+
+def _unquoted(title: str) -> str:
+    return title[1:-1] if len(title) > 2 and title[0] == title[-1] and title[0] in "'\"" else title
 
 
 def _underlined(held: list[str], line: str) -> bool:

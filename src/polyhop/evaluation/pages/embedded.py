@@ -15,6 +15,7 @@ import orjson
 from polyhop.citing import place_of
 from polyhop.evaluation.errors import error_of, is_judged
 from polyhop.evaluation.report import Report
+from polyhop.evaluation.store import trace_file
 
 Row = Mapping[str, Any]
 
@@ -83,13 +84,13 @@ def traces(rows: Sequence[Mapping[str, Any]], places: Iterable[int], folders: Se
     """The traces of the questions at ``places`` as elements ``t-QUESTION-RUN``; one that is gone is left out."""
     for place in places:
         for run, (folder, cell) in enumerate(zip(folders, rows[place]["runs"], strict=True)):
-            if cell and cell["trace"] and (told := _trace(folder / cell["trace"])) is not None:
+            if cell and cell["trace"] and (told := _trace(folder, cell)) is not None:
                 yield element(f"t-{place}-{run}", told)
 
 
-def _trace(path: Path) -> dict[str, Any] | None:
+def _trace(folder: Path, cell: Mapping[str, Any]) -> dict[str, Any] | None:
     try:
-        told = orjson.loads(path.read_bytes())
+        told = orjson.loads(trace_file(folder, cell).read_bytes())
         trace = told["trace"]
         passages = {each["id"]: each for each in told["passages"]} | trace["passages"]
         return {

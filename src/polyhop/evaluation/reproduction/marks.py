@@ -18,6 +18,7 @@ import orjson
 from polyhop.data.writing import replacing
 from polyhop.errors import DataError
 from polyhop.evaluation.statistics import Mean
+from polyhop.evaluation.store import trace_file
 
 SHEET = "marks.csv"
 JUDGES = ("judge 1", "judge 2", "judge 3")
@@ -54,7 +55,7 @@ def judged(folders: Iterable[Path]) -> Mean | None:
 
 
 def _marks(folder: Path, row: Mapping[str, Any]) -> Iterator[Sequence[str]]:
-    trace = orjson.loads((folder / row["trace"]).read_bytes())["trace"]
+    trace = orjson.loads(trace_file(folder, row).read_bytes())["trace"]
     notes = (step["data"] for step in trace["steps"] if step["kind"] == "note" and step["name"] == "final content")
     references = [reference for note in notes for reference in note["references"]]
     for number, reference in enumerate(references, 1):

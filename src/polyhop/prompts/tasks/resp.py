@@ -34,7 +34,8 @@ _DONE = re.compile(r"\[\s*done\s*\]|\n[^\w\n]*done\W*\Z", re.IGNORECASE)
 _HEADING = re.compile(r"\A[\s*#:>-]*(?:(?:response|passage|summary)[ \t*]*:[\s*]*)?", re.IGNORECASE)
 _CHOICE = re.compile(r"\byes['\"’”*]*\s*(?:\bor\b|/|\|)\s*['\"‘“*]*no\b", re.IGNORECASE)
 _VERDICT = re.compile(
-    r"\A[^\w]*(?:(?:answer|judge?ment|output|reply|response)[^\w]*:[^\w]*)?(yes|no)\b[\s\]*'\"’”]*[,.:;!–—-]*[\s*]*",
+    r"\A\W*+(?:(?:answer|judge?ment|output|reply|response)(?=[^\w:]*+:)\W*+)?(yes|no)\b"
+    r"[\s\]*'\"’”]*[,.:;!–—-]*[\s*]*",
     re.IGNORECASE,
 )
 _LABEL = re.compile(r"\A(?:response|answer)[ \t*]*:[ \t*]*", re.IGNORECASE)

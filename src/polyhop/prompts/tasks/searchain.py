@@ -52,7 +52,7 @@ _LABEL = re.compile(
 _CONCLUSION = re.compile(
     r"\n(?:\n|(?=[^\w\n]{0,4}(?:(?:so|thus|hence|therefore),? )?(?:the )?final answer\b))", re.IGNORECASE
 )
-_MARK = re.compile(r"\[((?:\d{1,4}[,; ]{0,2}){1,20})\]")
+_MARK = re.compile(r"\[((?:\d{1,4}+[,; ]{0,2}+){1,20})\]")  # without giving back: digits can be cut in too many ways
 _GAP_AND_MARK = re.compile(rf"[ \t]{{0,3}}{_MARK.pattern}")
 _MOST_NODES = 50
 """Nodes of a chain that are read."""

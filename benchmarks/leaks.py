@@ -1,0 +1,102 @@
+"""Whether a long run holds on to anything: memory and open files over ten thousand questions of a scripted model.
+
+    python -m benchmarks.leaks [--questions 10000] [--method resp] [--check]
+
+One run in a process of its own, which writes predictions and traces into a temporary folder. Its resident memory and
+open files are told after each tenth. A finished question leaves its row of the report behind, so that memory is held
+against the lines written: between the second tenth and the last it may grow by ``SLACK`` times their bytes, and open
+files not at all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.figures import Figure, conclude, parser
+from tests.kit.long_run import find, held
+
+from polyhop import Question, evaluate
+from polyhop.lm.base import Capabilities, Completion, Request
+from polyhop.methods.registry import methods
+
+SLACK = 8.0
+"""A row as Python holds it, strings and numbers boxed, over its line in bytes; a trace is far larger."""
+
+
+class Brief:
+    """A model that remembers nothing; it wants to know one thing more, then is content."""
+
+    name = "brief"
+    capabilities = Capabilities()
+
+    async def complete(self, request: Request) -> Completion:
+        """A value that does for the tasks of tor, cor, resp and the closed-book methods."""
+        fields: Mapping[str, Any] = request.fields
+        memory = fields.get("memory") or {}
+        return Completion(
+            text="",
+            value={
+                "relevant": True,
+                "supported": len(fields.get("passages") or ()) == 2,
+                "sufficient": bool(memory and memory["local_pathway"]),
+                "answered": True,
+                **dict.fromkeys(("query", "information", "summary", "response", "sub_question"), "on"),
+                **dict.fromkeys(("answer", "rationale", "thought"), "x"),
+            },
+        )
+
+
+def long_run(method: str, count: int, out: Path, tell: Callable[[dict[str, int]], None]) -> None:
+    """The run; what it holds is told after each tenth."""
+    questions = [Question(f"q{n}", f"Question {n}?", answers=("x",), gold_ids=("p1",)) for n in range(count)]
+
+    def progress(done: int, total: int) -> None:
+        if done % (total // 10) == 0:
+            lines = (out / "predictions.jsonl").stat().st_size
+            tell({"questions": done, "lines": lines, **held()})
+
+    evaluate(questions, None, method, Brief(), retriever=find, out=out, progress=progress)
+
+
+def main() -> None:
+    """Run in another process, print the table and, asked to, check the bars."""
+    made = parser(__doc__)
+    made.add_argument("--questions", type=int, default=10_000)
+    made.add_argument("--method", choices=sorted(methods()), default="resp")
+    made.add_argument("--out", help=argparse.SUPPRESS)
+    options = made.parse_args()
+    if options.questions < 10:
+        made.error("--questions: at least 10, for it is told after each tenth")
+    if options.out:  # the process that is measured
+        long_run(options.method, options.questions, Path(options.out), lambda row: print(json.dumps(row), flush=True))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "benchmarks.leaks", "--out", folder, "--method", options.method]
+        told = subprocess.run(
+            [*command, "--questions", str(options.questions)], stdout=subprocess.PIPE, text=True, check=True
+        ).stdout
+    rows = [json.loads(line) for line in told.splitlines()]
+    print(f"{'questions':>10} {'MB':>8} {'files':>6} {'MB of lines':>12}")
+    for row in rows:
+        print(f"{row['questions']:>10} {row['bytes'] / 2**20:>8.1f} {row['files']:>6} {row['lines'] / 2**20:>12.1f}")
+    early, late = rows[1], rows[-1]
+    grown, lines = late["bytes"] - early["bytes"], late["lines"] - early["lines"]
+    print(f"since {early['questions']}: {grown / (late['questions'] - early['questions']):.0f} bytes a question")
+    conclude(
+        [
+            Figure("memory that a question leaves", grown / lines, " of its line", most=SLACK),
+            Figure("files left open", late["files"] - early["files"], " files", most=0),
+        ],
+        options,
+    )
+
+
+if __name__ == "__main__":
+    main()

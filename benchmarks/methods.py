@@ -1,0 +1,247 @@
+"""How close every method comes to its critical path, and what a call costs, against a server that takes 100 ms a call.
+
+    python -m benchmarks.methods --check
+    python -m benchmarks.methods --methods tor,resp --rounds 1
+
+The server is a process of its own on loopback. Each method goes its longest way (``tests/kit/longest.py``): the server
+is asked every call and pays for it in time, the script says what it would have answered. Searches and readings cost
+next to nothing, so what is measured is calls: rendered, sent, read, recorded.
+
+- *alone*: one question. ``layers`` is the longest chain of calls that wait for one another, as the method declares it;
+  the ratio is wall time over layers x 100 ms, and a tenth and 5 ms a call may come to that.
+- *many*: 128 questions together, by which 64 calls are always under way; the ratio is wall time over calls x 100 ms
+  / 64, and CPU time is this process', a call, with cycles collected as seldom as ``polyhop run`` does.
+- *memory*: 1,000 questions at once, each method of ``--memory`` in a process of its own; its peak.
+- *shapes*: the same questions in three loops (``benchmarks/shapes.py``).
+
+``hops`` asks once and reads much by the model inside: it is shown, and held to no bar of time. ``--check`` exits with 1
+when a bar is missed, and names it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import math
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+from benchmarks.figures import Figure, conclude, parser
+from benchmarks.lm_client import server
+from benchmarks.shapes import shapes
+from tests.kit.longest import ABLE, Endless, never_content
+
+from polyhop import Passage, Pipeline, Span
+from polyhop.cli import COLLECT_AT
+from polyhop.lm import OpenAICompatible
+from polyhop.lm.base import Completion, Request, ScoreRequest, TokenScores
+from polyhop.methods.registry import methods
+from polyhop.prompts.book import PromptBook
+from polyhop.prompts.tasks import TASKS
+
+LATENCY, AT_ONCE, A_CALL = 0.1, 64, 0.005
+TOGETHER = 2 * AT_ONCE  # questions, so that a call waits for each place that falls free
+CALLS = 20
+"""Calls that each place under way should have made at least, for a run to be long enough to time."""
+MOST_OVER, MOST_CPU, MOST_MB = 1.1, 500.0, 1024.0
+QUESTIONS, WIDE = 1000, 256
+READS_ITSELF = {"hops"}
+BOOK = PromptBook()
+
+
+class Asking(OpenAICompatible):
+    """Our client. Every call goes to the server and back; then the script says what was answered."""
+
+    def __init__(self, url: str, at_once: int = AT_ONCE) -> None:
+        super().__init__("tiny", url, max_concurrency=at_once)
+        self.capabilities = ABLE
+
+    async def complete(self, request: Request) -> Completion:
+        reply = await super().complete(request)
+        told = never_content(request.task, request.fields)
+        asked = {name: told[name] for name in TASKS[request.task].output.model_fields if name in told}
+        return replace(reply, text=orjson.dumps(asked).decode())
+
+    async def score(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:
+        text = "\n".join(f"{request.prompt} {request.target}" for request in requests)
+        await super().complete(Request(task="", fields={}, messages=[{"role": "user", "content": text}]))
+        return [TokenScores((request.target,), (-1.0,)) for request in requests]
+
+
+def read(question: str, passages: Sequence[Passage]) -> list[Span]:
+    """A reader that finds nothing, at once."""
+    return []
+
+
+@asynccontextmanager
+async def opened(method: str, url: str, at_once: int = AT_ONCE) -> AsyncIterator[Pipeline]:
+    """A method as it is measured."""
+    lm = Asking(url, at_once)
+    async with Pipeline(method=method, lm=lm, retriever=Endless(), reader=read, prompts=BOOK, cache=False) as qa:
+        yield qa
+
+
+@dataclass(frozen=True)
+class Alone:
+    """One question: its calls, the longest chain of them, and the seconds it took."""
+
+    calls: int
+    layers: int
+    wall: float
+
+    @property
+    def over(self) -> float:
+        """Wall time over that of the chain."""
+        return self.wall / (self.layers * LATENCY)
+
+    @property
+    def most_over(self) -> float:
+        """The bar of ``over``: a tenth more, and what each call may cost."""
+        return MOST_OVER + A_CALL * self.calls / (self.layers * LATENCY)
+
+
+@dataclass(frozen=True)
+class Many:
+    """Questions together: all their calls, the seconds they took, and those of this process."""
+
+    calls: int
+    wall: float
+    cpu: float
+
+    @property
+    def over(self) -> float:
+        """Wall time over what the server takes with all its places busy."""
+        return self.wall / (self.calls * LATENCY / AT_ONCE)
+
+    @property
+    def cpu_a_call(self) -> float:
+        """Microseconds of this process a call."""
+        return self.cpu / self.calls * 1e6
+
+
+async def ask_one(qa: Pipeline, declared: int) -> Alone:
+    """One question; the first makes connections and opens prompts."""
+    begun = time.perf_counter()
+    answer = await qa.aask("Which?")
+    wall = time.perf_counter() - begun
+    assert answer.usage.layers == declared, f"{qa.method.name} took {answer.usage.layers} layers, declared {declared}"
+    return Alone(answer.usage.calls, declared, wall)
+
+
+async def ask_many(qa: Pipeline, questions: int, together: int) -> Many:
+    """So many questions, ``together`` of them under way, as a run asks them: who has done takes the next."""
+    waiting = iter(range(questions))
+
+    async def work() -> int:
+        # Of an answer only its calls are kept; the rest, trace and all, is let go.
+        return sum([(await qa.aask(f"Which is number {number}?")).usage.calls for number in waiting])
+
+    gc.collect()
+    wall, cpu = time.perf_counter(), time.process_time()
+    calls = await asyncio.gather(*(work() for _ in range(together)))
+    return Many(sum(calls), time.perf_counter() - wall, time.process_time() - cpu)
+
+
+def questions_for(calls: int) -> int:
+    """How many questions of so many calls fill all places long enough; whole rounds of those together, so that no place
+    is idle at the end.
+
+    >>> questions_for(1), questions_for(19), questions_for(86)
+    (1280, 128, 128)
+    """
+    return TOGETHER * math.ceil(CALLS * AT_ONCE / TOGETHER / calls)
+
+
+async def measure(method: str, url: str, rounds: int) -> tuple[Alone, Many]:
+    """The best of some rounds of each: on a shared machine the rest is other work."""
+    async with opened(method, url) as qa:
+        declared = qa.method.layers(qa.settings)
+        await ask_one(qa, declared)
+        alone = min([await ask_one(qa, declared) for _ in range(rounds)], key=lambda one: one.wall)
+        runs = [await ask_many(qa, questions_for(alone.calls), TOGETHER) for _ in range(rounds)]
+    return alone, Many(runs[0].calls, min(run.wall for run in runs), min(run.cpu for run in runs))
+
+
+def figures_of(method: str, alone: Alone, many: Many) -> Iterator[Figure]:
+    """The method's figures, with their bars."""
+    free = method in READS_ITSELF
+    yield Figure(f"{method}, alone: wall / critical path", alone.over, most=None if free else alone.most_over)
+    yield Figure(f"{method}, many: wall / ideal", many.over, most=None if free else MOST_OVER)
+    yield Figure(f"{method}: CPU a call", many.cpu_a_call, " us", most=None if free else MOST_CPU)
+
+
+# --- memory ----------------------------------------------------------------------------------------------------------
+
+
+async def thousand(method: str, url: str, questions: int = QUESTIONS) -> float:
+    """Peak megabytes of this process, which answers so many questions at once."""
+    async with opened(method, url, WIDE) as qa:
+        await ask_many(qa, questions, questions)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def thousand_apart(method: str, url: str) -> Figure:
+    """``thousand`` in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.methods", "--thousand", method, "--url", url]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return Figure(f"{method}: 1,000 questions at once", orjson.loads(told), " MB", most=MOST_MB)
+
+
+# --- the table -------------------------------------------------------------------------------------------------------
+
+
+def table(names: Sequence[str], url: str, rounds: int) -> Iterator[Figure]:
+    """Measure methods, a line each as it is known."""
+    heads = ("calls", "layers", "wall s", "ratio", "questions", "wall s", "ratio", "CPU us")
+    print(f"{'':<15}{'alone':<32}{'many'}")
+    print(f"{'method':<15}" + "".join(f"{head:>{10 if head == 'questions' else 8}}" for head in heads))
+    for name in names:
+        alone, many = asyncio.run(measure(name, url, rounds))
+        row = f"{name:<15}{alone.calls:>8}{alone.layers:>8}{alone.wall:>8.2f}{alone.over:>8.2f}"
+        print(f"{row}{many.calls // alone.calls:>10}{many.wall:>8.2f}{many.over:>8.2f}{many.cpu_a_call:>8.0f}")
+        yield from figures_of(name, alone, many)
+
+
+def asking_methods() -> list[str]:
+    """The methods that call a model."""
+    return [name for name, method in methods().items() if method.layers(method.resolve({}))]
+
+
+def main() -> None:
+    """Measure, print the tables and, asked to, check the bars."""
+    options = parsed()
+    gc.set_threshold(*COLLECT_AT)
+    if options.thousand:
+        print(asyncio.run(thousand(options.thousand, options.url)))
+        return
+    with server() as url:
+        figures = list(table(options.methods or asking_methods(), url, options.rounds))
+        print(f"\n{'1,000 questions at once':<34}{'peak MB':>8}")
+        for name in options.memory:
+            figures.append(thousand_apart(name, url))
+            print(f"{name:<34}{figures[-1].value:>8.0f}")
+        print()
+        figures += shapes(url)
+    conclude(figures, options)
+
+
+def parsed() -> Any:
+    """The command line's options."""
+    options = parser(__doc__)
+    options.add_argument("--methods", type=lambda text: text.split(","), help="by default all that call a model")
+    options.add_argument("--rounds", type=int, default=2, help="rounds of each; the best counts")
+    options.add_argument("--memory", type=lambda text: text.split(","), default=["resp", "ge"], help="methods")
+    options.add_argument("--thousand", help="what the process of one method's memory is told")
+    options.add_argument("--url", help="the server of --thousand")
+    return options.parse_args()
+
+
+if __name__ == "__main__":
+    main()

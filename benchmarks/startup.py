@@ -1,0 +1,77 @@
+"""How long a short command takes to begin: help beside an empty Python, and the first call of a question.
+
+    python -m benchmarks.startup --check
+
+- *help*: ``polyhop --help`` over ``python -c pass``, wall time, the best of runs in turn.
+- *ask*: from the start of ``polyhop ask`` on a built index to the first call that reaches the model's server, which is
+  on loopback; the demo's corpus, by ``one-r``, which searches first.
+
+``--check`` exits with 1 when a bar is missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.figures import Figure, conclude, parser
+from tests.kit.server import FakeServer
+
+from polyhop.data.corpora import open_corpus
+from polyhop.retrieval.index import build_index
+
+MOST_HELP, MOST_ASK = 4.0, 1.5
+QUESTION = "Where was the director of Alien born?"
+COMMAND = Path(sys.executable).with_name("polyhop")
+
+
+def wall(command: Sequence[str | Path]) -> float:
+    """Seconds that a command takes."""
+    begun = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - begun
+
+
+def help_over_nothing(rounds: int) -> float:
+    """The time of ``polyhop --help`` over that of an empty Python."""
+    times = [(wall([COMMAND, "--help"]), wall([sys.executable, "-c", "pass"])) for _ in range(rounds)]
+    return min(shown for shown, _ in times) / min(nothing for _, nothing in times)
+
+
+async def to_the_first_call(index: Path) -> float:
+    """Seconds from the start of ``polyhop ask`` to its first call."""
+    async with FakeServer("The answer is Paris.") as server:
+        arguments = ["ask", QUESTION, "--corpus", index, "--method", "one-r", "--lm", f"openai:tiny@{server.url}"]
+        begun = time.perf_counter()
+        process = await asyncio.create_subprocess_exec(
+            COMMAND, *map(str, arguments), "--no-cache", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        await asyncio.wait_for(server.until(1), 60)
+        took = time.perf_counter() - begun
+        await process.wait()
+    return took
+
+
+def main() -> None:
+    """Measure, print the table and, asked to, check the bars."""
+    made = parser(__doc__)
+    made.add_argument("--rounds", type=int, default=10, help="runs of each command; the best counts")
+    options = made.parse_args()
+    figures = [Figure("polyhop --help / python -c pass", help_over_nothing(options.rounds), most=MOST_HELP)]
+    with tempfile.TemporaryDirectory(prefix="polyhop-startup-") as folder:
+        index = Path(folder) / "index"
+        build_index(open_corpus("demo"), index)
+        first = min(asyncio.run(to_the_first_call(index)) for _ in range(options.rounds))
+    figures.append(Figure("polyhop ask to its first call", first, " s", most=MOST_ASK))
+    for figure in figures:
+        print(f"{figure.name:<34}{figure.value:>8.2f}{figure.unit}")
+    conclude(figures, options)
+
+
+if __name__ == "__main__":
+    main()
