@@ -2,6 +2,7 @@
 
     python -m benchmarks.scale sparse [--passages 5000000] [--check]
     python -m benchmarks.scale dense [--rows 500000 1000000] [--size 768] [--to 21000000]
+    python -m benchmarks.scale growth [--check]
 
 ``sparse`` indexes a file of synthetic passages (those of ``benchmarks/bm25.py``) and serves it, each in a process of
 its own: seconds, peak memory, size on disk, seconds to the first hit, and milliseconds a query of 15 words, its 10
@@ -20,6 +21,8 @@ foretell ``--to`` vectors. The formulas are the functions of this file:
   again. Between as many lists (what is near is in few of them) and as large a share of them lies what a larger
   collection needs for the same recall; both are told. Read from a cold disk, each vector that is multiplied again costs
   a page more (``--page-us``).
+
+``growth`` tells machines and money for many questions a day: ``benchmarks/growth.py``.
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
+from benchmarks import growth
 from benchmarks.bm25 import HITS, Synthetic, size_of
 from benchmarks.dense import drawn
 
@@ -283,6 +287,7 @@ def main() -> int:
         part = verbs.add_parser(name)
         part.add_argument("--passages", type=int)
         part.add_argument("--folder", type=Path)
+    growth.add_options(verbs.add_parser("growth"))
     asked = parser.parse_args()
     if asked.verb == "build":
         print(json.dumps(build(asked.folder)))
@@ -291,7 +296,7 @@ def main() -> int:
     elif asked.verb == "dense":
         dense(asked.rows, asked.size, asked.to, asked.page_us)
     else:
-        missed = sparse(asked.passages)
+        missed = growth.show(asked) if asked.verb == "growth" else sparse(asked.passages)
         print(*(f"missed: {what}" for what in missed), sep="\n", file=sys.stderr)
         return 1 if missed and asked.check else 0
     return 0

@@ -18,6 +18,9 @@ from polyhop.prompts.tasks import TASKS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES.append(ROOT / "examples" / "README.md")
+OTHERS = re.compile(r"pip |make|vllm |sglang|curl |python -m benchmarks")
+"""In lines with the options of other programs."""
 COMMANDS: Any = typer.main.get_command(app)
 
 
@@ -39,12 +42,12 @@ def test_the_readme_snippet_prints_what_the_readme_says() -> None:
 def test_commands_and_options_exist(page: Path) -> None:
     text = page.read_text()
     every_option = {flag for command in commands() for parameter in command.params for flag in parameter.opts}
-    every_option |= {flag for command in commands() for p in command.params for flag in p.secondary_opts}
+    every_option |= {flag for command in commands() for p in command.params for flag in p.secondary_opts} | {"--help"}
     for verb, after in re.findall(r"(?:^|`)polyhop ([a-z][a-z-]*)(?: ([a-z-]+))?", text, re.MULTILINE):
         assert verb in COMMANDS.commands, verb
         group = getattr(COMMANDS.commands[verb], "commands", None)
         assert group is None or not after or after in group, f"{verb} {after}"
-    polyhop_lines = "\n".join(line for line in text.splitlines() if "pip " not in line and "make" not in line)
+    polyhop_lines = "\n".join(line for line in text.splitlines() if not OTHERS.search(line))
     for flag in re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", polyhop_lines):
         assert flag in every_option, flag
 
@@ -81,5 +84,11 @@ def test_help_speaks_of_every_verb(capsys: pytest.CaptureFixture[str], monkeypat
 
 
 def test_no_page_speaks_of_the_machine_it_was_written_on() -> None:
-    for page in [*PAGES, *ROOT.glob("src/**/*.py"), *ROOT.glob("tests/**/*.py"), *ROOT.glob("benchmarks/*.py")]:
+    for page in [
+        *PAGES,
+        *ROOT.glob("src/**/*.py"),
+        *ROOT.glob("tests/**/*.py"),
+        *ROOT.glob("benchmarks/*.py"),
+        *ROOT.glob("examples/*.py"),
+    ]:
         assert not re.search(r"(?<![\w.])/(?:root|work|home/\w+)/", page.read_text().replace("/home/ada/", "")), page

@@ -55,6 +55,20 @@ def test_what_cannot_search_is_no_retriever_and_what_cannot_read_no_reader() -> 
         Pipeline(CORPUS, "searchain", reader=42)  # type: ignore[arg-type]
 
 
+def test_a_retriever_of_ones_own_is_told_what_it_must_have() -> None:
+    class Half:
+        name = "half"
+
+        def search(self, query: str, k: int) -> list[Passage]:
+            return CORPUS[:k]
+
+        def links(self, passage: Passage) -> list[Passage]:
+            return []
+
+    with pytest.raises(UsageError, match=r"Half object .*, which has name, search, search_many and links$"):
+        Pipeline(retriever=Half())  # type: ignore[arg-type]
+
+
 class Plain:
     """A model as one writes it at first: its capabilities and its reply are of no type of ours."""
 

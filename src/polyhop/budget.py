@@ -8,13 +8,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from polyhop.errors import BudgetSpent, SettingError
+from polyhop.errors import BudgetSpent, SettingError, Waiting
 from polyhop.prices import Prices
 
 T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
 
 LIMITS = ("max_calls", "max_tokens", "max_seconds", "max_cost")
+
+_STILL, _A_WHILE = 20, 0.002
+"""Turns of the loop in which nothing happens before a question is taken to wait; seconds between two looks while
+something is under way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +53,7 @@ class Meter:
         self.budget, self.clock = budget, clock
         self.calls = self.tokens = 0
         self.cost = 0.0
+        self._begun = self._ended = self._waiting = 0
 
     def pay(self, model: str, prompt_tokens: int, completion_tokens: int) -> None:
         """Count a call's tokens and, where there is a limit on it, its cost."""
@@ -75,7 +80,21 @@ class Meter:
             raise BudgetSpent("max_seconds")
 
     async def within(self, work: Awaitable[T], *, final: bool = False) -> T:
-        """Wait for ``work``, no longer than the budget's seconds unless it is the final call."""
+        """Wait for ``work``, no longer than the budget's seconds unless it is the final call.
+
+        ``Waiting`` is raised when all else that the question does at the same time waits too: what raises ends the
+        others, whose calls shall be in the same batch.
+        """
+        self._begun += 1
+        try:
+            return await self._timed(work, final)
+        except Waiting:
+            await self._rest()
+            raise
+        finally:
+            self._ended += 1
+
+    async def _timed(self, work: Awaitable[T], final: bool) -> T:
         most = self.budget.max_seconds
         if most is None or final:
             return await work
@@ -86,6 +105,20 @@ class Meter:
             if limit.expired():
                 raise BudgetSpent("max_seconds") from None
             raise
+
+    async def _rest(self) -> None:
+        """Until nothing is under way but what waits, and nothing new has begun for some turns of the loop. To go too
+        early would cost a batch more, and change nothing else."""
+        self._waiting += 1
+        still, seen = 0, (0, 0)
+        try:
+            while still < _STILL:
+                busy = self._begun - self._ended > self._waiting
+                await asyncio.sleep(_A_WHILE if busy else 0)
+                now = (self._begun, self._ended)
+                still, seen = (still + 1, now) if now == seen and not busy else (0, now)
+        finally:
+            self._waiting -= 1
 
 
 @contextmanager

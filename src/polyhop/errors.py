@@ -97,6 +97,10 @@ class RetrievalError(ServiceError):
     """A retriever elsewhere could not be reached, or refused, or answered what cannot be read."""
 
 
+class Waiting(PolyhopError):
+    """A call's reply comes with a batch of others, later: the question is taken up again when it is there."""
+
+
 class BudgetSpent(PolyhopError):
     """``max_calls``, ``max_tokens``, ``max_seconds`` or ``max_cost`` is used up; ``Run.gathering`` catches it."""
 

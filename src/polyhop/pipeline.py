@@ -228,7 +228,8 @@ def _open_retriever(
     if not isinstance(retriever, str):
         if not (callable(retriever) or isinstance(retriever, Retriever | AskingRetriever)):
             raise UsageError(
-                f"retriever={retriever!r}: must be a name, a callable (query, k) -> passages or a Retriever"
+                f"retriever={retriever!r}: must be a name, a callable (query, k) -> passages or a Retriever, "
+                "which has name, search, search_many and links"
             )
         return (corpus if isinstance(corpus, Index) else None), retriever
     if corpus is None:

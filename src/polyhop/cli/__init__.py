@@ -1,4 +1,5 @@
-"""The command line, a thin roof: results on stdout, all else on stderr; exit 0 done, 1 failed, 2 wrong use."""
+"""The command line, a thin roof: results on stdout, all else on stderr; exit 0 done, 1 failed, 2 wrong
+use, 3 the results of a batch are waited for."""
 
 from __future__ import annotations
 

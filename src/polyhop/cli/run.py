@@ -12,6 +12,7 @@ import typer
 from polyhop.cli import show as draw
 from polyhop.cli import tables
 from polyhop.cli.ask import say
+from polyhop.cli.batch import through
 from polyhop.cli.data import read
 from polyhop.cli.progress import Watched
 from polyhop.cli.report import tell_repeated, tell_unscored
@@ -41,8 +42,10 @@ def run_run(
     repeat: int,
     setup: str | None,
     as_json: bool,
+    batch: Path | None = None,
 ) -> None:
-    """Run a method or several over a dataset, show progress, print the table; exit 1 if a question failed."""
+    """Run a method or several over a dataset, show progress, print the table; exit 1 if a question failed, 3 if one
+    waits for a batch."""
     names = named(method)
     if arguments.get("telemetry"):
         start()
@@ -62,7 +65,7 @@ def run_run(
         common |= {"setup": setup} if len(names) > 1 else settings_under(setup, names[0], arguments, questions)
     if repeat > 1 and len(names) > 1:
         raise UsageError("--repeat repeats one method: name one")
-    with Watched("questions") as progress, resumable(out):
+    with resumable(out), through(batch, names, common) as common, Watched("questions") as progress:
         if len(names) > 1:
             several = evaluate_several(names, questions, corpus, progress=progress.update, **common)
         elif repeat > 1:

@@ -19,7 +19,8 @@ OF_THE_QUESTION = ("type", "hops")
 class Report:
     """The summary of a run. ``rows`` are its predictions, in dataset order; ``failed`` names questions not answered
     and why, ``unscored`` metrics that were wanted and are on no question, and what they would need. ``judge``: which
-    model judged the answers, where one did (``judging.judged``)."""
+    model judged the answers, where one did (``judging.judged``). ``waiting``: how many questions wait for the results
+    of a batch; it is not whole before there is none."""
 
     method: str
     lm: str
@@ -31,6 +32,7 @@ class Report:
     failed: Mapping[str, str]
     unscored: Mapping[str, str] = field(default_factory=dict)
     judge: Mapping[str, Any] = field(default_factory=dict)
+    waiting: int = 0
 
     @classmethod
     def of(
@@ -42,6 +44,7 @@ class Report:
         lm: str,
         dataset: str,
         unscored: Mapping[str, str] | None = None,
+        waiting: int = 0,
     ) -> Report:
         """Summarise the rows of a predictions file."""
         statistics = means(row["statistics"] for row in rows)
@@ -59,6 +62,7 @@ class Report:
             rows=rows,
             failed=failed,
             unscored=unscored or {},
+            waiting=waiting,
         )
 
     @property
@@ -98,6 +102,7 @@ class Report:
             "dataset": self.dataset,
             "questions": len(self.rows),
             "failed": dict(self.failed),
+            **({"waiting": self.waiting} if self.waiting else {}),
             "metrics": {name: mean.to_dict() for name, mean in self.metrics.items()},
             "unscored": dict(self.unscored),
             **({"judge": dict(self.judge)} if self.judge else {}),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from polyhop.data.questions import read_questions
-from polyhop.errors import PolyhopError, ServiceError, SettingError, UsageError
+from polyhop.errors import PolyhopError, ServiceError, SettingError, UsageError, Waiting
 from polyhop.evaluation.predictions import prediction, scored
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.store import RunFolder
@@ -51,7 +51,8 @@ def evaluate(
     where it was. ``title``: the dataset's name, else its file's. ``metrics``: names of metric profiles; by default
     ``default`` and that of the benchmark the questions come from. ``telemetry``: OpenTelemetry is told of every
     question. ``options``: those of ``Pipeline`` and the method's settings. A question that fails is named in
-    ``Report.failed`` and tried again by the next run on the folder.
+    ``Report.failed`` and tried again by the next run on the folder, as is one that waits for a batch
+    (``evaluation.batches``), without which a run's folder has no metrics yet.
     """
     if limit is not None and limit < 0:
         raise SettingError(f"limit={limit}: must be a number of questions, 0 or more")
@@ -80,8 +81,10 @@ def evaluate(
             if folder is not None:
                 folder.close()
         rows, unscored = scored(answered, profiles.names)  # all at once: some metrics pair questions
-        report = Report.of(rows, failed, method=method, lm=settings["lm"], dataset=name, unscored=unscored)
-        if folder is not None:
+        waiting = len(questions) - len(rows) - len(failed)
+        named = {"method": method, "lm": settings["lm"], "dataset": name}
+        report = Report.of(rows, failed, **named, unscored=unscored, waiting=waiting)
+        if folder is not None and not waiting:
             folder.finish(rows, report.to_dict())
         return report
 
@@ -100,17 +103,20 @@ async def run_questions(
     progress: Progress | None = None,
     profiles: Sequence[str] = (DEFAULT,),
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """The prediction rows in dataset order, and the failures by question id."""
+    """The prediction rows in dataset order, and the failures by question id; those that wait are in neither."""
     rows: dict[str, dict[str, Any]] = dict(folder.finished) if folder else {}
     failed: dict[str, str] = {}
-    in_a_row = 0
+    in_a_row = waiting = 0
     todo: Iterator[tuple[int, Question]] = iter([(n, q) for n, q in enumerate(questions) if q.id not in rows])
 
     async def work() -> None:
-        nonlocal in_a_row
+        nonlocal in_a_row, waiting
         for position, question in todo:
             try:
                 answer = await pipeline.aask(question)
+            except Waiting:
+                in_a_row = 0
+                waiting += 1
             except Exception as error:
                 failed[question.id] = str(error) if isinstance(error, PolyhopError) else repr(error)
                 in_a_row += 1
@@ -124,7 +130,7 @@ async def run_questions(
                 if folder:
                     folder.append(rows[question.id], answer)
             if progress:
-                progress(len(rows) + len(failed), len(questions))
+                progress(len(rows) + len(failed) + waiting, len(questions))
 
     try:
         async with asyncio.TaskGroup() as group:

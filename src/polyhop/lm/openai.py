@@ -6,7 +6,7 @@ A thin client of its own on aiohttp and orjson: see benchmarks/lm_client.py for 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self, TypeVar
 
@@ -19,7 +19,7 @@ from polyhop.lm.http import Address, Server
 from polyhop.lm.limits import Rates
 from polyhop.lm.parameters import Parameters
 from polyhop.lm.scoring import ServerScores
-from polyhop.lm.trouble import Failed, explain
+from polyhop.lm.trouble import Failed, Trouble, explain
 from polyhop.lm.wire import FILTERED, flatten, read_chat, read_completion, response_format, to_json
 
 DEFAULT_URL = "https://api.openai.com/v1"
@@ -94,6 +94,8 @@ class OpenAICompatible:
         self._server = Server(
             address, key, max_concurrency=max_concurrency, rates=self._rates, timeout=timeout, retries=retries
         )
+        self.path = "/v1/chat/completions" if chat else "/v1/completions"
+        """What is asked, as a batch names it."""
         self._ask_at = address.path("/chat/completions" if chat else "/completions")
         self._models_at = address.path("/models")
         self._scores = way and ServerScores(
@@ -149,22 +151,40 @@ class OpenAICompatible:
             self.capabilities = replace(self.capabilities, score=False)
             raise CapabilityError(f"{self.name} {error}") from None
 
+    def written(self, request: Request) -> bytes:
+        """The JSON that asks for a request's reply: the body of the call."""
+        return to_json(self._payload(request))
+
+    def reply(self, data: Any, request: Request) -> Completion:
+        """What the server's JSON says in answer to a request; ``BadReply`` where it is no reply."""
+        return self._read(data, request, request.stop)
+
+    def learn(self, payload: Mapping[str, Any], trouble: Trouble) -> bool:
+        """Whether the server turned a payload down for a parameter it can be sent without, which is then left out."""
+        learnt = self.parameters.learn(payload, trouble)
+        self.leave_out(())
+        return learnt
+
+    def leave_out(self, parameters: Iterable[str]) -> None:
+        """Send these parameters no more: another process has learnt that the server does not take them."""
+        refused = self.parameters.refused
+        refused.update(parameters)
+        self.capabilities = replace(
+            self.capabilities,
+            json_schema=self.capabilities.json_schema and "response_format" not in refused,
+            token_logprobs=self.capabilities.token_logprobs and "logprobs" not in refused,
+            seed="seed" not in refused,
+        )
+
     async def _ask(self, payload: dict[str, Any], read: Callable[[Any], T], tokens: int) -> tuple[T, int]:
         """Post the payload, without what this server does not take."""
         while True:
             try:
                 return await self._server.ask(self._ask_at, to_json(payload), read, tokens)
             except Failed as failed:
-                if not self.parameters.learn(payload, failed.trouble):
+                if not self.learn(payload, failed.trouble):
                     raise
                 payload = self.parameters.fit(payload)
-                refused = self.parameters.refused
-                self.capabilities = replace(
-                    self.capabilities,
-                    json_schema=self.capabilities.json_schema and "response_format" not in refused,
-                    token_logprobs=self.capabilities.token_logprobs and "logprobs" not in refused,
-                    seed="seed" not in refused,
-                )
 
     def _payload(self, request: Request) -> dict[str, Any]:
         payload: dict[str, Any] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from polyhop.lm.trouble import Trouble
@@ -26,6 +27,8 @@ _LOSS = {
     "stop": "replies are cut at the stop sequences here",
     "temperature": "replies are sampled at the server's own temperature",
 }
+POSSIBLE: Mapping[str, Any] = dict.fromkeys(_LOSS)
+"""A payload with every parameter that can be left out, for a refusal of one that is not at hand any more."""
 
 
 class Parameters:
@@ -46,7 +49,7 @@ class Parameters:
                     payload.pop("top_logprobs", None)
         return payload
 
-    def learn(self, payload: dict[str, Any], trouble: Trouble) -> bool:
+    def learn(self, payload: Mapping[str, Any], trouble: Trouble) -> bool:
         """Whether the server turned this payload down for one parameter it can be sent without; if so, remember it.
 
         Each call shrinks what the payload can still be refused for, so trying again comes to an end.

@@ -86,6 +86,12 @@ def run(
     set_from: opt.SetFrom = None,
     setup: opt.Setup = None,
     out: Annotated[Path | None, opt.option(help="The run's folder; the same command again goes on there.")] = None,
+    batch: Annotated[
+        Path | None,
+        opt.option(
+            metavar="DIR", help="Write model calls into files there instead of sending them, and take in their results."
+        ),
+    ] = None,
     limit: opt.Limit = None,
     concurrency: opt.Concurrency = 16,
     skip_bad: opt.SkipBad = False,
@@ -130,6 +136,7 @@ def run(
         repeat,
         setup,
         as_json,
+        batch,
     )
 
 

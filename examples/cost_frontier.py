@@ -1,0 +1,35 @@
+"""What accuracy costs: which of several methods and settings no other beats at the same price.
+
+Every run counts its calls, tokens and seconds; `frontier` sorts runs by cost and says which of them is behind which.
+`polyhop report DIR… --frontier tokens` prints such a table for runs on disk, and `--out FILE.html` draws it. The ten
+questions here need three passages or more.
+
+    python examples/cost_frontier.py
+
+prints
+
+    closed book                166 tokens a question   exact match   0 %   on the frontier
+    paths of passages          872 tokens a question   exact match  40 %   on the frontier
+    one search                 986 tokens a question   exact match  10 %   behind paths of passages
+    a tree of reviews        13652 tokens a question   exact match  50 %   on the frontier
+"""
+
+from typing import Any
+
+import polyhop
+from polyhop.data.questions import read_questions
+from polyhop.evaluation.frontier import frontier
+
+RUNS: dict[str, dict[str, Any]] = {
+    "closed book": {"method": "direct"},
+    "one search": {"method": "one-r", "k": 3},
+    "paths of passages": {"method": "hops", "k": 2, "scorer": "reasons"},
+    "a tree of reviews": {"method": "tor", "widths": (3, 2, 2)},
+}
+
+questions = [question for question in read_questions("demo") if len(question.gold_ids) > 2][:10]
+reports = {name: polyhop.evaluate(questions, "demo", **options) for name, options in RUNS.items()}
+
+for name, point in frontier(reports, cost="tokens", metric="em").items():
+    place = f"behind {point.behind}" if point.behind else "on the frontier"
+    print(f"{name:21} {point.cost:8.0f} tokens a question   exact match {100 * point.score.value:3.0f} %   {place}")

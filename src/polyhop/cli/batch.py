@@ -1,0 +1,109 @@
+"""``polyhop run --batch``: what was taken in, what is handed in next, and with which commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+import typer
+
+from polyhop.cli.ask import say
+from polyhop.errors import UsageError
+from polyhop.evaluation.batches import Batch, batched
+from polyhop.lm.batches import Part, Taken
+from polyhop.lm.names import model_and_url
+from polyhop.methods.registry import method_named
+
+WAITS = 3
+"""The exit code of a run that waits for results."""
+SHOWN = 10
+"""Files for which the commands are spelt out; thousands of questions fill few."""
+
+_OPENAI = """\
+  auth="Authorization: Bearer $OPENAI_API_KEY"; api=https://api.openai.com/v1
+  curl $api/files -H "$auth" -F purpose=batch -F file=@{asked}
+  curl $api/batches -H "$auth" -H "Content-Type: application/json" \\
+    -d '{{"input_file_id": "FILE_ID", "endpoint": "{url}", "completion_window": "24h"}}'
+  curl $api/batches/BATCH_ID -H "$auth"    # until its status is completed
+  curl $api/files/OUTPUT_FILE_ID/content -H "$auth" -o {told}
+  curl $api/files/ERROR_FILE_ID/content -H "$auth" -o {errors}    # where there is one"""
+_VLLM = """\
+  vllm run-batch -i {asked} -o {told}.part --model {model} --enable-prefix-caching && mv {told}.part {told}"""
+
+
+@contextmanager
+def through(folder: Path | None, methods: Sequence[str], arguments: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The arguments of a run, its models' calls written into the folder; without one, as they are.
+
+    Exits with 3 at the end where results are waited for, and says how they are had.
+    """
+    if folder is None:
+        yield dict(arguments)
+        return
+    _check(folder, methods, arguments)
+    told = {name: arguments.get(name) for name in ("cache", "lm_options")}
+    with batched(folder, arguments["lm"], **told, skip_bad=arguments["skip_bad"]) as batch:
+        say_taken(batch.taken)
+        yield {**arguments, "lm": batch.models, "lm_options": None, "cache": None}
+    if batch.waiting:
+        say_next(batch)
+        raise typer.Exit(WAITS)
+
+
+def _check(folder: Path, methods: Sequence[str], arguments: Mapping[str, Any]) -> None:
+    """Refuse what a batch cannot do, before anything is read."""
+    out = arguments["out"]
+    if out is None:
+        raise UsageError("--batch needs --out, a folder of its own for what is finished")
+    if out.resolve() == folder.resolve():
+        raise UsageError(f"--batch and --out are both {folder}: name two folders")
+    if arguments.get("max_seconds") is not None:
+        raise UsageError("--max-seconds bounds the waiting for replies, which a batch makes no sense of: leave it out")
+    for name in methods:
+        method = method_named(name)
+        if len(methods) == 1 and any(need.startswith("score") for need in method.needs(method.resolve({}))):
+            raise UsageError(f"{name} scores given texts, which batches have no call for: leave out --batch")
+
+
+def say_taken(taken: Taken) -> None:
+    """What came, and what was wrong with it."""
+    if taken.answered or taken.again:
+        again = f", {taken.again:,} were there already" if taken.again else ""
+        say(f"{taken.answered:,} replies taken in{again}")
+    if wrong := taken.failed + taken.missing:
+        say(f"{wrong:,} requests failed, {taken.missing:,} of them without a result: they are asked again")
+    if taken.refused:
+        say(f"{taken.refused:,} requests were refused: their questions fail")
+    for words, count in taken.why.most_common(3):
+        say(f"  {count:,} x {words}")
+    if taken.bad:
+        say(f"{taken.bad:,} lines passed over")
+
+
+def say_next(batch: Batch) -> None:
+    """Which files are handed in now, by which commands."""
+    requests = sum(part.requests for part in batch.waiting)
+    files = "1 file" if len(batch.waiting) == 1 else f"{len(batch.waiting)} files"
+    say(f"\n{requests:,} requests wait for their results, {files} in {batch.folder}. Hand in what is not yet:")
+    for part in batch.waiting[:SHOWN]:
+        say(f"\n{part.file}: {part.requests:,} requests to {part.model}\n{commands(batch.folder, part)}")
+    if len(batch.waiting) > SHOWN:
+        say(f"\nand {len(batch.waiting) - SHOWN} more in the same way")
+    say("\nThen run the same command again.")
+
+
+def commands(folder: Path, part: Part) -> str:
+    """What hands a file in and gets its results: OpenAI's API, or where the model has a server of its own, vLLM's."""
+    model, server = model_and_url("openai", part.model.partition(":")[2])
+    told = part.file.replace("requests", "results")
+    names = {
+        "asked": quote(str(folder / part.file)),
+        "told": quote(str(folder / told)),
+        "errors": quote(str(folder / told.replace("results", "errors"))),
+        "model": quote(model),
+        "url": part.url,
+    }
+    return (_VLLM if server else _OPENAI).format(**names)

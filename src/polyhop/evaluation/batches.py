@@ -1,0 +1,79 @@
+"""Runs whose calls go out in files, layer by layer, and whose replies come back in files.
+
+A run with such models goes as far as the replies reach that are there; calls without one are written down, and their
+questions wait. With the results in the folder the same run goes further, until it is whole. What it then holds is what
+the same run holds whose calls were sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from polyhop.errors import UsageError
+from polyhop.lm.base import LanguageModel
+from polyhop.lm.batches import BatchedLM, BatchFolder, Part, Taken
+from polyhop.lm.cache import CachedLM
+from polyhop.lm.openai import OpenAICompatible
+from polyhop.pipeline import LM, open_models
+
+
+@dataclass(slots=True)
+class Batch:
+    """``models`` by role or task, for ``lm``; what was ``taken`` in when it was opened; and, when it was left, the
+    files of requests that are ``waiting`` for their results."""
+
+    folder: Path
+    models: Mapping[str, LanguageModel]
+    taken: Taken
+    waiting: list[Part]
+
+
+@contextmanager
+def batched(
+    folder: str | Path,
+    lm: LM,
+    *,
+    cache: bool | str | Path | None = None,
+    lm_options: Mapping[str, Any] | None = None,
+    skip_bad: bool = False,
+) -> Iterator[Batch]:
+    """Take in the results that lie in ``folder``, and write the calls of ``lm`` there that are made inside.
+
+    The arguments are ``Pipeline``'s; models that are behind no OpenAI-compatible API are asked as ever. The requests
+    are there when the block is left; an error or an interrupt leaves none.
+
+        with batched("batch", "openai:MODEL") as batch:
+            report = polyhop.evaluate("dev.jsonl", corpus, "resp", batch.models, out="runs/resp")
+        print(report.waiting, [part.file for part in batch.waiting])
+
+    Raises:
+        UsageError: no model's calls can be written down, or the cache is off, which keeps the replies.
+        DataError: the folder cannot be used, or holds something that is no result of its requests.
+    """
+    if cache is False:
+        raise UsageError("a batch's replies are kept in the cache, and the run goes on from there: leave it on")
+    opened, kept = open_models(lm, cache, lm_options or {})
+    served = {name: one.model for name, one in opened.items() if isinstance(one, CachedLM)}
+    able = {name: model for name, model in served.items() if isinstance(model, OpenAICompatible)}
+    if not able or kept is None:
+        names = ", ".join(model.name for model in opened.values())
+        raise UsageError(f"{names}: a batch is for models behind an OpenAI-compatible API: openai:MODEL[@URL]")
+    files = BatchFolder(folder)
+    try:
+        taken = files.take_in({model.name: model for model in able.values()}, skip_bad=skip_bad)
+        models = {**opened, **{name: BatchedLM(model, kept, files) for name, model in able.items()}}
+        batch = Batch(Path(folder), models, taken, files.waiting)
+        try:
+            yield batch
+            files.seal()
+        except BaseException:
+            files.abandon()
+            raise
+        batch.waiting = files.waiting
+    finally:
+        files.close()
+        kept.close()

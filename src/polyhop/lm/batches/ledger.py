@@ -1,0 +1,145 @@
+"""What became of every call that was written into a batch: one SQLite file, changed by one process at a time.
+
+Nothing is on disk before ``commit``: what a process wrote that is killed before was never asked.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from polyhop.errors import DataError
+
+State = Literal["asked", "answered", "filtered", "failed", "refused"]
+"""``failed`` is asked again in the next file; ``refused`` fails its question, as the same call would that is sent."""
+
+_APPLICATION = 0x706F6C62  # "polb"
+_TABLES = """
+CREATE TABLE calls (key BLOB PRIMARY KEY, part INTEGER, attempts INTEGER, state TEXT, reply BLOB);
+CREATE INDEX waiting ON calls (part) WHERE state = 'asked';
+CREATE TABLE parts (number INTEGER PRIMARY KEY, model TEXT, url TEXT, requests INTEGER, returned INTEGER);
+CREATE TABLE taken (file TEXT PRIMARY KEY, size INTEGER, changed INTEGER);
+CREATE TABLE refused (model TEXT, parameter TEXT, PRIMARY KEY (model, parameter));
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call as it stands: in which file it was asked last, how often, and what came: a reply's JSON, or words."""
+
+    part: int
+    attempts: int
+    state: State
+    reply: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file of requests: its number, the model's name, the API's path, how many requests it holds."""
+
+    number: int
+    model: str
+    url: str
+    requests: int
+
+    @property
+    def file(self) -> str:
+        """Its name in the folder."""
+        return f"requests-{self.number:04d}.jsonl"
+
+
+class Ledger:
+    """Opens the file, which is made if it is not there; ``DataError`` for another program's or a broken one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._file = sqlite3.connect(path, isolation_level="DEFERRED", check_same_thread=False)
+            (mark,) = self._file.execute("PRAGMA application_id").fetchone()
+            if mark == 0 and not self._file.execute("SELECT name FROM sqlite_master").fetchall():
+                self._file.executescript(f"BEGIN; {_TABLES} PRAGMA application_id = {_APPLICATION}; COMMIT;")
+            elif mark != _APPLICATION:
+                raise DataError("another program's database, not a batch of polyhop: name another folder", path)
+        except sqlite3.Error as error:
+            raise DataError(f"not a usable batch ({error}): name another folder", path) from None
+
+    def call(self, key: bytes) -> Call | None:
+        """What is known of a call; None for one that was never asked."""
+        found = self._file.execute("SELECT part, attempts, state, reply FROM calls WHERE key = ?", (key,)).fetchone()
+        return None if found is None else Call(*found)
+
+    def asked(self, key: bytes, part: int) -> None:
+        """A call was written into a file, for the first time or again."""
+        self._file.execute(
+            "INSERT INTO calls VALUES (?, ?, 1, 'asked', x'') ON CONFLICT (key) DO UPDATE"
+            " SET part = excluded.part, attempts = attempts + 1, state = 'asked', reply = x''",
+            (key, part),
+        )
+
+    def settle(self, key: bytes, state: State, reply: bytes) -> None:
+        """What came of a call."""
+        self._file.execute("UPDATE calls SET state = ?, reply = ? WHERE key = ?", (state, reply, key))
+
+    def forgive(self) -> None:
+        """Calls that were refused may be asked again."""
+        self._file.execute("UPDATE calls SET state = 'failed', attempts = 0 WHERE state = 'refused'")
+
+    # --- files -------------------------------------------------------------------------------------------------------
+
+    def add(self, part: Part) -> None:
+        """A file of requests is whole."""
+        row = (part.number, part.model, part.url, part.requests)
+        self._file.execute("INSERT INTO parts VALUES (?, ?, ?, ?, 0)", row)
+
+    def parts(self, *, waiting: bool = False) -> list[Part]:
+        """The files of requests, in order; those alone of which no result came yet, with ``waiting``."""
+        rows = self._file.execute(
+            "SELECT number, model, url, requests FROM parts WHERE returned <= ? ORDER BY number", (not waiting,)
+        )
+        return [Part(*row) for row in rows]
+
+    def came(self, parts: Iterable[int]) -> int:
+        """Results of these files came: what is still missing of them failed. How much that is."""
+        self._file.executemany("UPDATE parts SET returned = 1 WHERE number = ?", [(number,) for number in parts])
+        return self._file.execute(
+            "UPDATE calls SET state = 'failed' WHERE state = 'asked'"
+            " AND part IN (SELECT number FROM parts WHERE returned)"
+        ).rowcount
+
+    def is_taken(self, path: Path) -> bool:
+        """Whether a file of results was taken in as it is now."""
+        row = self._file.execute("SELECT size, changed FROM taken WHERE file = ?", (path.name,)).fetchone()
+        return bool(row == (path.stat().st_size, path.stat().st_mtime_ns))
+
+    def taken(self, path: Path) -> None:
+        """A file of results was taken in."""
+        row = (path.name, path.stat().st_size, path.stat().st_mtime_ns)
+        self._file.execute("INSERT OR REPLACE INTO taken VALUES (?, ?, ?)", row)
+
+    # --- parameters --------------------------------------------------------------------------------------------------
+
+    def left_out(self, model: str) -> list[str]:
+        """The parameters that a model's server turned out not to take."""
+        return [name for (name,) in self._file.execute("SELECT parameter FROM refused WHERE model = ?", (model,))]
+
+    def leave_out(self, model: str, parameters: Iterable[str]) -> None:
+        """A model's server does not take these."""
+        rows = [(model, parameter) for parameter in parameters]
+        self._file.executemany("INSERT OR IGNORE INTO refused VALUES (?, ?)", rows)
+
+    # --- ends --------------------------------------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        """All of it is so from now on."""
+        self._file.commit()
+
+    def rollback(self) -> None:
+        """Forget what was not committed."""
+        self._file.rollback()
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._file.close()

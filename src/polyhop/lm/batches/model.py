@@ -1,0 +1,51 @@
+"""A model whose calls are written into a batch and answered from the results that came."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import orjson
+
+from polyhop.errors import PolyhopError, Waiting
+from polyhop.lm.base import Completion, Request
+from polyhop.lm.batches.folder import BatchFolder
+from polyhop.lm.cache import CompletionCache, request_key
+from polyhop.lm.openai import OpenAICompatible
+from polyhop.lm.wire import FILTERED
+
+
+class BatchedLM:
+    """In all but the way it is asked the model it stands for: its name, its requests, and their keys in the cache.
+
+    ``complete`` raises ``Waiting`` for a call without a reply, which is written into the folder, once. It scores
+    nothing: a batch has no call for that.
+    """
+
+    def __init__(self, model: OpenAICompatible, cache: CompletionCache, folder: BatchFolder) -> None:
+        model.leave_out(folder.left_out(model.name))
+        self.name = model.name
+        self.capabilities = replace(model.capabilities, score=False, score_temperature=False)
+        self._model, self._cache, self._folder = model, cache, folder
+
+    def __repr__(self) -> str:
+        return f"BatchedLM({self._model!r}, {str(self._folder.folder)!r})"
+
+    async def complete(self, request: Request) -> Completion:
+        """The kept reply, or the one that came with a batch, which is kept from now on."""
+        key = request_key(self._model.identity, request)
+        if key is None:
+            raise PolyhopError(f"a call of {request.task} has a field that has no form in a file: it cannot be batched")
+        if hit := self._cache.completion(key):
+            return hit
+        call = self._folder.call(key)
+        if call is None or call.state == "failed":
+            self._folder.ask(key, self.name, self._model.path, self._model.written(request))
+        elif call.state == "refused":
+            raise PolyhopError(call.reply.decode())
+        elif call.state == "filtered":
+            return FILTERED
+        elif call.state == "answered":
+            completion = self._model.reply(orjson.loads(call.reply), request)
+            self._cache.keep(key, completion, model=self.name, task=request.task)
+            return completion
+        raise Waiting(f"{self.name}: a reply that comes with a batch")
