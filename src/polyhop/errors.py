@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-_USER = re.compile(r"(?<=://)[^\s/?#@:]*+:[^\s/]*@")
+_USER = re.compile(r"(?<=://)[^\s/?#@:]*+(?::[^\s/]*)?@")
 
 
 def masked(text: str) -> str:
-    """A text without the user and password of the URLs in it.
+    """A text without the user and password of the URLs in it; a user alone may be a token.
 
     >>> masked("elastic:http://ada:secret@localhost:9200/wiki")
     'elastic:http://***@localhost:9200/wiki'
