@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from polyhop import loops
 from polyhop.loops import LoopThread
 
 
@@ -69,6 +70,26 @@ def test_a_signal_that_does_not_wake_who_waits_is_heard_all_the_same() -> None:
         signal.signal(signal.SIGINT, before)
         loop.stop()
     assert not ended
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer's signal")
+def test_a_signal_at_any_moment_of_a_wait_leaves_the_loop_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loops, "HEARS", 0.0005)  # so that many waits begin and end while signals come
+
+    async def interrupted(after: float) -> None:
+        signal.setitimer(signal.ITIMER_REAL, after)
+        await asyncio.sleep(20)
+
+    loop, before = LoopThread(), signal.signal(signal.SIGALRM, signal.default_int_handler)
+    running = loop.run(here())
+    try:
+        for number in range(300):
+            with pytest.raises(KeyboardInterrupt):
+                loop.run(interrupted(0.0002 + number * 1e-5))
+            assert asyncio.run_coroutine_threadsafe(here(), running).result(timeout=20) is running
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    loop.stop()
 
 
 def test_what_the_work_raises_is_raised() -> None:

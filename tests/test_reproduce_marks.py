@@ -17,8 +17,10 @@ def row(folder: Path, name: str) -> Mapping[str, Any]:
     references = [{"passage": "p", "fragment": "It is by Ann Lee"}]
     note = {"kind": "note", "name": "final content", "data": {"references": references}}
     passages = {"p": {"title": "Mill", "text": "Mill is by Ann Lee."}}
-    (folder / f"{name}.json").write_bytes(orjson.dumps({"trace": {"steps": [note], "passages": passages}}))
-    return {"id": name, "question": "Who made Mill?", "trace": f"{name}.json"}
+    (folder / "traces").mkdir(exist_ok=True)
+    told = orjson.dumps({"trace": {"steps": [note], "passages": passages}})
+    (folder / "traces" / f"{name}.json").write_bytes(told)
+    return {"id": name, "question": "Who made Mill?", "trace": f"traces/{name}.json"}
 
 
 def test_what_people_judged_outlives_a_sheet_that_cannot_be_written_anew(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine, Iterable
-from concurrent.futures import wait
 from typing import Any, TypeVar
 
 from polyhop.errors import BudgetSpent
@@ -53,9 +52,12 @@ def _begun() -> asyncio.AbstractEventLoop:
 
 
 def _waited(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
+    ended = threading.Lock()  # and not the future's own waiting: a signal amid that leaves it locked for its loop
+    ended.acquire()
     future = asyncio.run_coroutine_threadsafe(work, loop)
     try:
-        while not wait((future,), HEARS).done:
+        future.add_done_callback(lambda _: ended.release())
+        while not ended.acquire(timeout=HEARS):
             pass
         return future.result()
     except BaseException:
