@@ -25,12 +25,14 @@ __all__ = ["cli"]
 
 FILM = Passage("film", "Dark Mill", "Dark Mill is a film by Rolf Anders.")
 SCRIPT = """
+import signal
 import sys
 import polyhop.pipeline
 from polyhop.cli import main
 from polyhop.lm.scripted import ScriptedLM
 model = ScriptedLM({"answer.read": {"answer": "Bremen"}}, latency=float(sys.argv.pop(1)))
 polyhop.pipeline.open_lm = lambda name, **_: model
+signal.signal(signal.SIGINT, signal.default_int_handler)  # as on a terminal; a job in the background ignores it
 main()
 """
 
