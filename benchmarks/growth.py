@@ -79,14 +79,16 @@ ASSUMED: Mapping[str, Assumed] = {
     "node_held": Assumed(0.75, "of it for the index", _OWN),
     "node_hour": Assumed(0.8, "$ an hour", _OWN + " (November 2026)"),
     "bm25_bytes": Assumed(140, "bytes of memory a passage", "`benchmarks/bm25.py`: 139 MB, mapped too, at a million"),
-    "bm25_disk": Assumed(844, "bytes of disk a passage", "9.8 MB for 11,606 passages, texts and links (the guide)"),
+    "bm25_disk": Assumed(
+        844, "bytes of disk a passage", "9.8 MB for 11,606 passages, texts and links (the documentation)"
+    ),
     "bm25_cpu": Assumed(
         1.2e-9, "s of CPU a search and passage", "`benchmarks/bm25.py`: 1.2 ms at a million; taken as linear"
     ),
     "dense_bytes": Assumed(114, "bytes of memory a passage", "`ivf-rabitq`, 768 numbers: `benchmarks/scale.py`"),
     "dense_disk": Assumed(844 + 114 + 2 * 768, "bytes of disk a passage", "texts, index, and 2 bytes a number"),
     "dense_cpu": Assumed(
-        7.3e-9, "s of CPU a search and passage", "1.1 ms at 300,000 x 384 (the guide); taken as linear"
+        7.3e-9, "s of CPU a search and passage", "1.1 ms at 300,000 x 384 (the documentation); taken as linear"
     ),
     "encoded": Assumed(3_000, "passages/s a GPU", "arithmetic: 110M parameters, 128 tokens, 10 % of an H100"),
 }

@@ -399,6 +399,6 @@ def test_gold_titles_of_any_format_are_scored(tmp_path: Path) -> None:
 
 
 def test_the_guide_tells_of_every_format() -> None:
-    guide = (Path(__file__).parents[1] / "docs" / "guide.md").read_text()
+    guide = (Path(__file__).parents[1] / "docs" / "datasets.md").read_text()
     for name in FORMATS:
         assert f"`{name}`" in guide

@@ -16,7 +16,7 @@ PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
 def test_table_agrees_with_the_package() -> None:
     declared = tomllib.loads(PYPROJECT.read_text())["project"]["optional-dependencies"]
-    assert set(EXTRAS) == set(declared) - {"all", "test", "agreement", "browser", "training", "dev"}
+    assert set(EXTRAS) == set(declared) - {"all", "test", "agreement", "browser", "training", "site", "dev"}
     assert declared["all"] == [f"polyhop[{','.join(EXTRAS)}]"]
 
 

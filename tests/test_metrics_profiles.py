@@ -265,5 +265,5 @@ def test_an_unknown_profile_is_named_with_the_nearest() -> None:
 
 
 def test_the_guide_tells_of_every_profile() -> None:
-    guide = (Path(__file__).parents[1] / "docs" / "guide.md").read_text("utf-8")
+    guide = (Path(__file__).parents[1] / "docs" / "evaluation.md").read_text("utf-8")
     assert [name for name in PROFILES if f"`{name}`" not in guide] == []

@@ -283,7 +283,7 @@ def test_only_what_changes_passages_encodes_them_again(
 
 
 def test_the_guide_says_how_to_convert() -> None:
-    guide = Path(__file__).parents[1] / "docs" / "guide.md"
+    guide = Path(__file__).parents[1] / "docs" / "retrievers.md"
     assert f"```python\n{CONVERT.format('q_encoder.pt', 'q_encoder')}\n```" in guide.read_text()
 
 

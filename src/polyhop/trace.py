@@ -8,134 +8,41 @@ makes them, not in the order replies happen to arrive.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
-from polyhop.types import Passage, Span
+from polyhop.steps import (
+    CALLS,
+    Ask,
+    Branch,
+    Note,
+    Readout,
+    Score,
+    Searched,
+    Step,
+    line_of,
+    passages_in,
+    plain,
+)
+from polyhop.text import printable
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One thing done. ``started`` and ``seconds`` are on the event loop's clock, from the start of the question."""
-
-    kind: ClassVar[str] = "step"
-    volatile: ClassVar[frozenset[str]] = frozenset({"started", "seconds"})
-
-    id: int
-    parent: int | None = None
-    after: tuple[int, ...] = ()
-    started: float = 0.0
-    seconds: float = 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values, passages by id; what may differ between two equal runs stands under ``volatile``."""
-        row: dict[str, Any] = {"kind": self.kind}
-        moving: dict[str, Any] = {}
-        for item in fields(self):
-            (moving if item.name in self.volatile else row)[item.name] = plain(getattr(self, item.name))
-        return {**row, "volatile": moving}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask(Step):
-    """One language model call. ``problem`` says what was wrong with the reply's form (``output`` is then None);
-    ``attempt`` 2 is the corrective retry. ``depth``, where calls ran ahead of their turn: how many in a row it took to
-    come to this reply."""
-
-    kind: ClassVar[str] = "ask"
-    volatile: ClassVar[frozenset[str]] = frozenset({"started", "seconds", "cached", "retries", "depth"})
-
-    task: str
-    model: str
-    fields: Mapping[str, Any]
-    output: Mapping[str, Any] | None
-    text: str
-    reasoning: str | None = None
-    finish_reason: str = "stop"
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    prompt_words: int = 0
-    completion_words: int = 0
-    estimated: bool = False
-    prompt: str = ""
-    """A hash of the messages sent; with ``sample`` it tells this call from every other."""
-    sample: int = 0
-    tokens: tuple[str, ...] | None = None
-    logprobs: tuple[float, ...] | None = None
-    attempt: int = 1
-    problem: str | None = None
-    final: bool = False
-    cached: bool = False
-    retries: int = 0
-    depth: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Score(Step):
-    """One batch of scored targets: the summed log-probability of each, and those of its ``tokens``. ``prompt`` is a
-    hash of the prompt that they follow. ``prompt_tokens``, estimated: of the prompt and a target, for each target."""
-
-    kind: ClassVar[str] = "score"
-    volatile: ClassVar[frozenset[str]] = frozenset({"started", "seconds", "retries"})
-
-    task: str
-    model: str
-    targets: tuple[str, ...]
-    logprobs: tuple[float, ...]
-    tokens: tuple[tuple[float, ...], ...] = ()
-    prompt: str = ""
-    temperature: float = 1.0
-    prompt_tokens: int = 0
-    prompt_words: int = 0
-    retries: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Searched(Step):
-    """One retrieval: at most ``k`` passages for ``query``, best first."""
-
-    kind: ClassVar[str] = "search"
-
-    query: str
-    k: int
-    passages: tuple[Passage, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Readout(Step):
-    """One reading: spans of ``passages`` that answer ``question``, best first."""
-
-    kind: ClassVar[str] = "read"
-
-    question: str
-    passages: tuple[Passage, ...]
-    spans: tuple[Span, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Branch(Step):
-    """A place in the reasoning that holds other steps: a node of a tree, a round, a triplet. ``verdict`` is its end."""
-
-    kind: ClassVar[str] = "branch"
-
-    name: str
-    label: str
-    passages: tuple[Passage, ...] = ()
-    verdict: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note(Step):
-    """A remark of the method or the engine: a fallback taken, a budget spent, a memory as it stands."""
-
-    kind: ClassVar[str] = "note"
-
-    name: str
-    data: Mapping[str, Any]
-
-
-CALLS = (Ask, Score)
+__all__ = [
+    "CALLS",
+    "Ask",
+    "Branch",
+    "Note",
+    "Readout",
+    "Score",
+    "Searched",
+    "Step",
+    "Trace",
+    "Usage",
+    "add_usage",
+    "line_of",
+    "passages_in",
+    "plain",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +96,16 @@ class Trace:
     def children(self, parent: int | None = None) -> list[Step]:
         """The steps directly under ``parent`` (None: at the root)."""
         return [step for step in self.steps if step.parent == parent]
+
+    def outline(self) -> str:
+        """The trace as text: every step on a line, indented under the one it stands under, its number before it."""
+        budget = [f"budget spent: {self.budget}"] if self.budget else []
+        return "\n".join([printable(self.question), *self._lines(None, 0), *budget])
+
+    def _lines(self, parent: int | None, depth: int) -> Iterator[str]:
+        for step in self.children(parent):
+            yield f"{'  ' * depth}- [{step.id}] {line_of(step)}"
+            yield from self._lines(step.id, depth + 1)
 
     def _longest(self, weigh: Callable[[Step], float]) -> list[Step]:
         """The heaviest chain of steps each of which came after the one before."""
@@ -304,45 +221,6 @@ class Usage:
     def from_dict(cls, row: Mapping[str, Any]) -> Usage:
         """The inverse of ``to_dict``."""
         return cls(**{name: value for name, value in row.items() if name != "volatile"}, **row["volatile"])
-
-
-def plain(value: Any) -> Any:
-    """A value of a step as JSON-ready data: passages by id, mappings and sequences in depth.
-
-    >>> plain({"passages": (Passage("p1", "T", "x"),), "n": 1})
-    {'passages': ['p1'], 'n': 1}
-    """
-    match value:
-        case Passage():
-            return value.id
-        case Span():
-            return {name: getattr(value, name) for name in ("passage_id", "text", "start", "end", "confidence")}
-        case Mapping():
-            return {str(key): plain(item) for key, item in value.items()}
-        case str() | int() | float() | None:
-            return value
-        case Sequence() | set() | frozenset():
-            return [plain(item) for item in value]
-        case _:
-            return str(value)
-
-
-def passages_in(value: Any) -> Iterator[Passage]:
-    """Every passage in a step, or in the values of its fields, as often as it is there."""
-    match value:
-        case Passage():
-            yield value
-        case Step():
-            for item in fields(value):
-                yield from passages_in(getattr(value, item.name))
-        case str():
-            return
-        case Mapping():
-            for item in value.values():
-                yield from passages_in(item)
-        case Sequence():
-            for item in value:
-                yield from passages_in(item)
 
 
 def add_usage(usages: Iterable[Usage]) -> Usage:

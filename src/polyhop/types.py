@@ -66,7 +66,7 @@ class Passage:
 class Question:
     """A question and, where a dataset has it, its gold: answers with aliases, passages, supporting facts, steps.
 
-    A method is only ever handed ``text`` and ``kind``; the rest is for evaluation.
+    A method is only ever handed ``text`` and ``kind``; the rest is for evaluation. Hashed by ``id``.
     """
 
     id: str
@@ -78,6 +78,9 @@ class Question:
     supporting: tuple[tuple[str, int], ...] = ()
     steps: tuple[Mapping[str, Any], ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return hash(self.id)
 
 
 @dataclass(frozen=True, slots=True)

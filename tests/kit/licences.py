@@ -64,7 +64,7 @@ def licence(name: str) -> str | None:
         return " ".join(stated.split())
     classified = [line.rpartition(" :: ")[2] for line in told.get_all("Classifier") or [] if line.startswith("License")]
     short = (told.get("License") or "").strip().partition("\n")[0]
-    if short and len(short) <= 60:
+    if short not in {"", "UNKNOWN"} and len(short) <= 60:
         return short
     return "; ".join(classified) or "not stated"
 

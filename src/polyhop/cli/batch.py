@@ -60,6 +60,8 @@ def _check(folder: Path, methods: Sequence[str], arguments: Mapping[str, Any]) -
         raise UsageError("--batch needs --out, a folder of its own for what is finished")
     if out.resolve() == folder.resolve():
         raise UsageError(f"--batch and --out are both {folder}: name two folders")
+    if arguments.get("engine") is not None:
+        raise UsageError("--batch sends no call, so there is nothing to spread over a cluster: leave out --engine")
     if arguments.get("max_seconds") is not None:
         raise UsageError("--max-seconds bounds the waiting for replies, which a batch makes no sense of: leave it out")
     for name in methods:

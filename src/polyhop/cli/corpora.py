@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from polyhop.cli.ask import say, say_skipped
 from polyhop.cli.progress import Watched
 from polyhop.data.corpora import INDEX_MANIFEST, Corpus
 from polyhop.errors import UnknownName, UsageError
+from polyhop.evaluation.ray import Ray
 from polyhop.pipeline import Pipeline
 from polyhop.retrieval.analysis import Analysis
 from polyhop.retrieval.approximate import AUTO, check_kind, dense_indexes, in_words
@@ -23,6 +25,7 @@ from polyhop.retrieval.encoders import open_encoder
 from polyhop.retrieval.encoders.pickled import take_vectors
 from polyhop.retrieval.index import Index, build_index, open_index
 from polyhop.retrieval.links import LinkMode
+from polyhop.retrieval.spread import spread
 from polyhop.retrieval.vectors import encodings
 
 
@@ -36,12 +39,16 @@ def run_build(
     dense_index: str,
     overwrite: bool,
     as_json: bool,
+    engine: Ray | None = None,
 ) -> None:
-    """Build an index folder, with progress; ``dense``: an encoder, whose vectors it gets too, and a dense index."""
+    """Build an index folder, with progress; ``dense``: an encoder, whose vectors it gets too, and a dense index.
+    ``engine``: where passages are encoded, if not here."""
     mode, stop_words = _link_mode(links), not keep_stop_words
     if dense_index != AUTO and not dense:
         raise UsageError(f"--dense-index {dense_index}: is of an encoder's vectors; name one (--dense)")
     check_kind(dense_index)
+    if engine and not dense:
+        raise UsageError("--engine ray: what is spread is the encoding; name an encoder (--dense)")
     encoder = open_encoder(dense) if dense else None  # first, so that what cannot be opened is told before the work
     index = _standing(corpus, out, stem, stop_words, mode) if dense and not overwrite else None
     if index is None:
@@ -55,8 +62,9 @@ def run_build(
                 overwrite=overwrite,
                 progress=progress.update,
             )
-    if encoder:
-        say(f"dense index, {Dense(index, encoder, kind=dense_index).how}")
+    if encoder and dense:
+        with spread(dense, engine.address, engine.workers) if engine else nullcontext(map) as each:
+            say(f"dense index, {Dense(index, encoder, kind=dense_index, each=each).how}")
     _say_index(index, as_json)
     say_skipped(corpus)
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from polyhop.errors import UsageError
+from polyhop.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
     from polyhop.data.corpora import Corpus
+    from polyhop.evaluation.ray import Ray
 
 option = partial(typer.Option, show_envvar=False)
 """An option, whose environment variable (``POLYHOP_VERB_NAME``) would fill half of a verb's help."""
@@ -114,6 +115,15 @@ Where = Annotated[
     ),
 ]
 Concurrency = Annotated[int, option(min=1, help="Questions under way at once.")]
+Engine = Annotated[
+    str | None, option("--engine", help="ray: questions are answered all over a Ray cluster; by default here.")
+]
+Address = Annotated[
+    str | None, option(help="The Ray cluster, HOST:PORT or auto; by default $RAY_ADDRESS, else one of this machine.")
+]
+Workers = Annotated[
+    int | None, option(min=1, help="Processes of --engine ray, which share all caps; by default one for each core.")
+]
 DatasetPath = Annotated[
     Path, typer.Argument(metavar="DATASET", help="Questions in any known format, hf:DATASET[:SPLIT], or 'demo'.")
 ]
@@ -170,6 +180,19 @@ def corpus_of(path: Path, language: str | None, skip_bad: bool) -> Corpus:
     from polyhop.data.corpora import open_corpus
 
     return open_corpus(path, language=language, skip_bad=skip_bad)
+
+
+def engine_of(engine: str | None, address: str | None, workers: int | None) -> Ray | None:
+    """Where a run's questions are answered; None for here."""
+    if engine is None:
+        if address is not None or workers is not None:
+            raise UsageError(f"{'--workers' if address is None else '--address'} is of --engine ray: name that too")
+        return None
+    if engine != "ray":
+        raise UnknownName("engine", engine, ["ray"])
+    from polyhop.evaluation.ray import Ray
+
+    return Ray(address=address, workers=workers)
 
 
 def pairs(given: list[str] | None, flag: str, form: str) -> dict[str, str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from polyhop.data.questions import read_questions
 from polyhop.errors import PolyhopError, ServiceError, SettingError, UsageError, Waiting
@@ -18,7 +19,10 @@ from polyhop.metrics.profiles import DEFAULT
 from polyhop.pipeline import LM, LoopThread, Pipeline, Source
 from polyhop.retrieval.base import AskingRetriever, Reranked, beginning_of
 from polyhop.telemetry import traced
-from polyhop.types import Question
+from polyhop.types import Answer, Question
+
+if TYPE_CHECKING:
+    from polyhop.evaluation.ray import Ray
 
 CONCURRENCY = 16
 """Questions under way at once, unless told otherwise."""
@@ -27,6 +31,7 @@ MOST_FAILURES_IN_A_ROW = 10
 """After so many questions failed one after another the run stops: something is wrong with all of them."""
 
 Progress = Callable[[int, int], None]
+Ask = Callable[[Question], Awaitable[Answer]]
 
 
 def evaluate(
@@ -43,6 +48,7 @@ def evaluate(
     title: str | None = None,
     metrics: Metrics = None,
     telemetry: bool = False,
+    engine: Ray | None = None,
     **options: Any,
 ) -> Report:
     """Answer a dataset's questions and report metrics, statistics and cost.
@@ -50,9 +56,9 @@ def evaluate(
     ``out``: the run's folder; predictions are appended there as questions finish, and a run that was stopped goes on
     where it was. ``title``: the dataset's name, else its file's. ``metrics``: names of metric profiles; by default
     ``default`` and that of the benchmark the questions come from. ``telemetry``: OpenTelemetry is told of every
-    question. ``options``: those of ``Pipeline`` and the method's settings. A question that fails is named in
-    ``Report.failed`` and tried again by the next run on the folder, as is one that waits for a batch
-    (``evaluation.batches``), without which a run's folder has no metrics yet.
+    question. ``engine``: where questions are answered, if not in this process. ``options``: those of ``Pipeline`` and
+    the method's settings. A question that fails is named in ``Report.failed`` and tried again by the next run on the
+    folder, as is one that waits for a batch (``evaluation.batches``), without which a run's folder has no metrics yet.
     """
     if limit is not None and limit < 0:
         raise SettingError(f"limit={limit}: must be a number of questions, 0 or more")
@@ -64,15 +70,24 @@ def evaluate(
     name = title or (Path(dataset).name if isinstance(dataset, (str, Path)) else "questions")
     if len({question.id for question in questions}) < len(questions):
         raise UsageError("two questions have the same id")
-    with Pipeline(corpus, method, lm, **options) as pipeline:
+    with Pipeline(corpus, method, lm, **options) as pipeline, ExitStack() as leaving:
         if telemetry:
             traced(pipeline, corpus=getattr(corpus, "name", None))
         settings = {**run_settings(pipeline, name), "metrics": profiles.to_dict()}
         folder = RunFolder(out, settings, questions) if out is not None else None
         thread = LoopThread()
         try:
+            if engine:
+                left = len(questions) - len(folder.finished if folder else ())
+                elsewhere = engine.answering(pipeline, lm, options, concurrency, left, telemetry=telemetry)
             work = run_questions(
-                pipeline, questions, folder, concurrency=concurrency, progress=progress, profiles=profiles.names
+                pipeline,
+                questions,
+                folder,
+                concurrency=concurrency,
+                progress=progress,
+                profiles=profiles.names,
+                ask=leaving.enter_context(elsewhere) if engine else None,
             )
             answered, failed = thread.run(work)
         finally:
@@ -102,8 +117,10 @@ async def run_questions(
     concurrency: int,
     progress: Progress | None = None,
     profiles: Sequence[str] = (DEFAULT,),
+    ask: Ask | None = None,
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """The prediction rows in dataset order, and the failures by question id; those that wait are in neither."""
+    """The prediction rows in dataset order, and the failures by question id; those that wait are in neither.
+    ``ask``: what answers a question instead of the pipeline."""
     rows: dict[str, dict[str, Any]] = dict(folder.finished) if folder else {}
     failed: dict[str, str] = {}
     in_a_row = waiting = 0
@@ -113,7 +130,7 @@ async def run_questions(
         nonlocal in_a_row, waiting
         for position, question in todo:
             try:
-                answer = await pipeline.aask(question)
+                answer = await (ask or pipeline.aask)(question)
             except Waiting:
                 in_a_row = 0
                 waiting += 1

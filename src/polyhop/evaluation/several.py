@@ -117,7 +117,7 @@ def _ready(
 ) -> tuple[list[str], dict[str, str]]:
     """The methods that can run, and why the others cannot: found by opening each, before any call."""
     ready, left_out = [], {}
-    opened = {key: value for key, value in common.items() if key not in ("concurrency", "telemetry")}
+    opened = {key: value for key, value in common.items() if key not in ("concurrency", "telemetry", "engine")}
     for name in names:
         try:
             Pipeline(index, name, lm, **opened, **own[name]).close()

@@ -16,6 +16,8 @@ from types import TracebackType
 from polyhop.errors import SettingError
 
 MINUTE = 60.0
+MAX_CONCURRENCY = 64
+"""Calls at once, unless told otherwise."""
 _TOO_SOON = 1e-6  # seconds; a wait below this would be lost in the rounding of the clock and never end
 
 
@@ -108,7 +110,7 @@ class Slot:
 class Limiter:
     """Lets calls in, at most ``max_concurrency`` at once and within the shared ``rates``; belongs to one event loop."""
 
-    def __init__(self, max_concurrency: int = 64, rates: Rates | None = None) -> None:
+    def __init__(self, max_concurrency: int = MAX_CONCURRENCY, rates: Rates | None = None) -> None:
         if max_concurrency < 1:
             raise SettingError(f"max_concurrency={max_concurrency}: must be at least 1")
         self.max_concurrency = max_concurrency

@@ -16,7 +16,7 @@ from polyhop.errors import CapabilityError, LMError, SettingError
 from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, TokenScores
 from polyhop.lm.echo import WAYS, Way
 from polyhop.lm.http import Address, Server
-from polyhop.lm.limits import Rates
+from polyhop.lm.limits import MAX_CONCURRENCY, Rates
 from polyhop.lm.parameters import Parameters
 from polyhop.lm.scoring import ServerScores
 from polyhop.lm.trouble import Failed, Trouble, explain
@@ -58,7 +58,7 @@ class OpenAICompatible:
         api_key: str | None = None,
         *,
         chat: bool = True,
-        max_concurrency: int = 64,
+        max_concurrency: int = MAX_CONCURRENCY,
         requests_per_minute: int | None = None,
         tokens_per_minute: int | None = None,
         timeout: float = 120,

@@ -168,7 +168,7 @@ def _kind(item: Mapping[str, Any]) -> str:
 
 
 class PromptBook:
-    """All prompts: the package's files, each replaced by a file of the same name in ``folder`` where there is one."""
+    """All prompts: each task's own file, replaced by a file of the same name in ``folder`` where there is one."""
 
     def __init__(self, folder: str | Path | None = None) -> None:
         self.folder = Path(folder) if folder is not None else None
@@ -205,7 +205,7 @@ class PromptBook:
         return dict(sorted(({name: _digest(self[name]) for name in TASKS} | scored).items()))
 
     def _load(self, task: Task) -> Prompt:
-        place, text, source = self._read(task.name)
+        place, text, source = self._read(task.name, task.folder)
         head, (instruction, form, shown) = parse_file(text, str(place))
         check_variables(task, (instruction, form, shown), str(place))
         prompt = Prompt(task, source, text, head, instruction, form, shown)
@@ -220,17 +220,17 @@ class PromptBook:
             return prompt
         return replace(prompt, demonstrations=tuple(_lines(demonstrations, task.name, parse_scored_demonstration)))
 
-    def _read(self, name: str) -> tuple[Traversable, str, str]:
+    def _read(self, name: str, home: Traversable | None = None) -> tuple[Traversable, str, str]:
         """A task's prompt file, its text, and where it comes from."""
-        place = self._find(f"{name}.md")
+        place = self._find(f"{name}.md", home)
         if place is None:
-            raise PromptError(f"there is no prompt file {name}.md")
+            raise PromptError(f"there is no prompt file {name}.md" + (f" in {home}" if home else ""))
         own = self.folder and isinstance(place, Path) and self.folder in place.parents
-        return place, read_file(place), str(place) if own else "built in"
+        return place, read_file(place), str(place) if own or home else "built in"
 
     def _demonstrations(self, prompt: Prompt) -> Iterator[Demonstration]:
         owner = prompt.task
-        while (place := self._find(f"{owner.name}.demos.jsonl")) is None:
+        while (place := self._find(f"{owner.name}.demos.jsonl", owner.folder)) is None:
             if not owner.demonstrations:
                 return
             owner = task_named(owner.demonstrations)
@@ -240,10 +240,11 @@ class PromptBook:
 
         yield from _lines(place, prompt.task.name, parse)
 
-    def _find(self, name: str) -> Traversable | None:
+    def _find(self, name: str, home: Traversable | None = None) -> Traversable | None:
+        """A file of the user's own, else that of the task's folder, which is the package's where it names none."""
         if self.folder is not None and (own := self.folder / name).is_file():
             return own
-        place = resources.files("polyhop.prompts") / "files" / name
+        place = (home or resources.files("polyhop.prompts") / "files") / name
         return place if place.is_file() else None
 
     def _check_folder(self, folder: Path) -> None:

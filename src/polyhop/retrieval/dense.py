@@ -17,7 +17,7 @@ from polyhop.retrieval.approximate import AUTO, EXACT_UP_TO, dense_index
 from polyhop.retrieval.base import OverIndex
 from polyhop.retrieval.encoders import open_encoder
 from polyhop.retrieval.exact import passages_of
-from polyhop.retrieval.vectors import PassageEncoder, passage_vectors
+from polyhop.retrieval.vectors import Each, PassageEncoder, passage_vectors
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Dense(OverIndex):
     ``vectors``: the passages', (passages, size), in the index's order, made elsewhere; None encodes them here, where
     they are not encoded yet, and goes on where it was stopped. ``kind``: of the dense index over them, made where it is
     not there (``approximate.dense_index``); ``how`` tells in words what is used.
+    ``each``: how shards of passages are encoded, such as all over a cluster (``spread.py``).
     """
 
     def __init__(
@@ -43,12 +44,13 @@ class Dense(OverIndex):
         name: str | None = None,
         kind: str = AUTO,
         exact_up_to: int = EXACT_UP_TO,
+        each: Each = map,
     ) -> None:
         self.name, self.encoder = name or encoder.name, encoder
         self._index = index
         if vectors is None:
             vectors = passage_vectors(
-                index, PassageEncoder(encoder.name, encoder.key, encoder.size, lambda: encoder.passages)
+                index, PassageEncoder(encoder.name, encoder.key, encoder.size, lambda: encoder.passages, each)
             )
         key = (self.name, encoder.key)
         self._nearest, self.how = dense_index(index, vectors, key, kind, exact_up_to=exact_up_to)

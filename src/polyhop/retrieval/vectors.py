@@ -9,7 +9,7 @@ million passages of 768.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 Encode: TypeAlias = Callable[[Sequence[Passage]], NDArray[np.float32]]
 """Passages to vectors: (passages, size)."""
 
+Each: TypeAlias = Callable[[Encode, Iterable[Sequence[Passage]]], Iterator[NDArray[np.float32]]]
+"""Encodes shards one after the other, as ``map`` does, or elsewhere; the vectors come in their order."""
+
 KIND, VERSION = "encoding", 1
 
 _FILE = "vectors"
@@ -38,12 +41,13 @@ _SHARD = 128  # passages
 
 class PassageEncoder(NamedTuple):
     """What makes vectors of passages. ``key`` changes with whatever changes them; ``open`` is called where there are
-    passages to encode; ``size``: numbers of a vector."""
+    passages to encode, ``each`` with what it gives; ``size``: numbers of a vector."""
 
     name: str
     key: str
     size: int
     open: Callable[[], Encode]
+    each: Each = map
 
 
 def passage_vectors(index: Index, encoder: PassageEncoder) -> NDArray[np.float16]:
@@ -142,9 +146,9 @@ def _write(index: Index, encoder: PassageEncoder, making: Path) -> dict[str, Any
     encode = encoder.open()
     with path.open("ab") as stream:
         stream.truncate(2 * encoder.size * done)
-        for shard in shards(index, done):
+        for made in encoder.each(encode, shards(index, done)):
             with np.errstate(over="ignore"):  # told of below
-                vectors = encode(shard).astype(np.float16)
+                vectors = made.astype(np.float16)
             if not np.isfinite(vectors).all():
                 raise UsageError(f"{encoder.name} gives vectors that are not numbers of 16 bits")
             stream.write(vectors.tobytes())

@@ -9,7 +9,6 @@ from typing import Any, Self
 from pydantic import BaseModel, Field
 
 from polyhop.citing import marked, references, titled
-from polyhop.serve.outline import outline
 from polyhop.serve.service import Answered
 from polyhop.serve.shapes import notice_of
 from polyhop.types import Passage
@@ -110,7 +109,7 @@ class FoundTrace(BaseModel):
             "method": answered.asked.method,
             "corpus": answered.asked.corpus,
             "answer": answered.answer.text,
-            "outline": outline(answered.answer.trace),
+            "outline": answered.answer.trace.outline(),
             "steps": trace["steps"],
             "passages": trace["passages"],
         }

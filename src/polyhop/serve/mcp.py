@@ -19,8 +19,8 @@ from polyhop.serve.found import FoundAnswer, FoundPassages, FoundTrace
 from polyhop.serve.http.app import Options
 from polyhop.serve.http.guard import App, Gate
 from polyhop.serve.http.server import hold
-from polyhop.serve.outline import line_of
 from polyhop.serve.service import MOST_PASSAGES, Answered, Asked, Began, Service
+from polyhop.trace import line_of
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer

@@ -63,6 +63,9 @@ def index_build(
         opt.option(help="What finds the nearest vectors: auto (by size), exact, ivf-rabitq, ivf-sq8 or hnsw."),
     ] = "auto",
     overwrite: Annotated[bool, opt.option("--overwrite", help="Replace an index that is there.")] = False,
+    engine: Annotated[str | None, opt.option(help="ray: passages are encoded all over a Ray cluster.")] = None,
+    address: opt.Address = None,
+    workers: opt.Workers = None,
     skip_bad: opt.SkipBad = False,
     as_json: opt.Json = False,
 ) -> None:
@@ -70,7 +73,8 @@ def index_build(
     from polyhop.cli.corpora import run_build
 
     opened = opt.corpus_of(corpus, language, skip_bad)
-    run_build(opened, out, stem, keep_stop_words, links, dense, dense_index, overwrite, as_json)
+    elsewhere = opt.engine_of(engine, address, workers)
+    run_build(opened, out, stem, keep_stop_words, links, dense, dense_index, overwrite, as_json, elsewhere)
 
 
 @index_app.command("load")

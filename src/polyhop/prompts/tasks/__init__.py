@@ -6,7 +6,9 @@ One output shape serves both renderings: the ``text`` form (the papers' markers)
 
 from __future__ import annotations
 
-from polyhop.errors import UnknownName
+import re
+
+from polyhop.errors import UnknownName, UsageError
 from polyhop.prompts.tasks import (
     answers,
     closed_book,
@@ -71,6 +73,7 @@ __all__ = [
     "TracedContent",
     "Valuation",
     "Verdict",
+    "register_task",
     "task_named",
 ]
 
@@ -102,6 +105,28 @@ TASKS: dict[str, Task] = {
 
 SCORED: dict[str, ScoredTask] = {task.name: task for task in promptrank.SCORED}
 """The tasks whose prompt a given text is scored after."""
+
+
+def register_task(task: Task) -> Task:
+    """Make a prompt task of your own known, so that a method may ask it; the task.
+
+    Its prompt file and demonstrations stand in ``task.folder``; a user's folder of prompts may replace them, as it may
+    a shipped task's. Registering a task of the same folder again replaces it, as when its module is loaded anew.
+
+    Raises:
+        UsageError: the name is no name, or another task's; the task has no folder.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", task.name):
+        raise UsageError(f"{task.name!r} is no name for a prompt task: words with dots between them are, as in my.step")
+    if task.folder is None:
+        raise UsageError(
+            f"{task.name}: a prompt task needs the folder of its prompt file, as folder=Path(__file__).parent"
+        )
+    there = TASKS.get(task.name) or SCORED.get(task.name)
+    if there is not None and getattr(there, "folder", None) != task.folder:
+        raise UsageError(f"a prompt task named {task.name!r} is already there: give yours another name")
+    TASKS[task.name] = task
+    return task
 
 
 def task_named(name: str) -> Task:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, model_validator
@@ -70,6 +71,8 @@ class Task:
     raises ``Malformed``; ``write(output, fields)`` is its inverse, for demonstrations. ``default`` is the safe output
     when two replies in a row could not be read. ``show`` renders fields that need more than their type's own way.
     ``asked_if``: output fields that are asked for only where that field of the call is true ("" for never).
+    ``folder``: where its prompt file is, ``NAME.md``, and its demonstrations, ``NAME.demos.jsonl``, if it has any; None
+    for the tasks that polyhop ships.
     """
 
     name: str
@@ -82,6 +85,7 @@ class Task:
     demonstrations: str = ""
     """The task whose demonstrations this one shows, where it has none of its own."""
     asked_if: Mapping[str, str] = field(default_factory=dict)
+    folder: Traversable | None = None
 
     def asked(self, fields: Fields) -> list[str]:
         """The names of the output's fields that a call asks for, in order."""

@@ -6,8 +6,7 @@ import pytest
 
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
-from polyhop.serve.outline import line_of, outline
-from polyhop.trace import Ask, Branch, Note, Readout, Score, Searched, Trace
+from polyhop.trace import Ask, Branch, Note, Readout, Score, Searched, Trace, line_of
 from polyhop.types import Passage, Span
 from tests.kit.world import World
 
@@ -53,7 +52,7 @@ async def test_every_step_has_its_line_under_its_parent(method: str) -> None:
         given = {"retriever": world.search, "reader": world.read}
         async with Pipeline(method=method, lm=ScriptedLM(world.script), **given) as pipeline:  # type: ignore[arg-type]
             trace = (await pipeline.aask(world.question)).trace
-        head, *lines = outline(trace).splitlines()
+        head, *lines = trace.outline().splitlines()
         assert head == world.question
         numbers = [int(line.partition("[")[2].partition("]")[0]) for line in lines]
         assert sorted(numbers) == [step.id for step in trace.steps]
@@ -63,4 +62,4 @@ async def test_every_step_has_its_line_under_its_parent(method: str) -> None:
 
 
 def test_a_spent_budget_ends_it() -> None:
-    assert outline(Trace("Who?", "tor", (), budget="max_calls")) == "Who?\nbudget spent: max_calls"
+    assert Trace("Who?", "tor", (), budget="max_calls").outline() == "Who?\nbudget spent: max_calls"

@@ -1,0 +1,117 @@
+"""How much faster two workers of a Ray cluster answer than one: ``python -m benchmarks.cluster [--check]``.
+
+500 questions (the demo set's, again and again) by ``resp``, whose model is a server on this machine that takes 100 ms a
+call. Each worker has the same number of questions under way. Timed are the questions, without the start of the cluster
+and its workers; the driver, the workers and the server share this machine's cores, so two should be free. Then the same
+500 once more over both workers and in one process: the files must be the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from tests.kit.server import FakeServer, in_thread
+from tests.test_run_store import files
+
+from polyhop import Pipeline, evaluate
+from polyhop.cluster import joined
+from polyhop.data.questions import read_questions
+from polyhop.evaluation.ray import Ray
+from polyhop.evaluation.runner import run_questions
+from polyhop.types import Question
+
+LATENCY, METHOD, CORPUS = 0.1, "resp", "demo"
+REPLY = "Sufficient: no\nAnswered: yes\nAnswer: Paris\nSub-question: And then?"
+LEAST = 1.8
+"""Times as many questions a second."""
+
+
+def questions(count: int) -> list[Question]:
+    """The demo set's, each time with other ids and words."""
+    asked = itertools.islice(itertools.cycle(read_questions("demo")), count)
+    return [replace(each, id=f"{n}-{each.id}", text=f"{each.text} ({n})") for n, each in enumerate(asked)]
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """The URL of the model, a process of its own."""
+    context = get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(theirs,), daemon=True)
+    process.start()
+    try:
+        yield ours.recv()
+    finally:
+        process.terminate()
+        process.join()
+
+
+def _serve(to: Connection) -> None:
+    with in_thread(FakeServer(REPLY, latency=LATENCY)) as running:
+        to.send(running.url)
+        time.sleep(3600)
+
+
+def rate(asked: list[Question], url: str, workers: int, each: int) -> float:
+    """Questions a second, by so many workers with ``each`` questions under way."""
+    options: dict[str, Any] = {"cache": False}
+    lm = f"openai:tiny@{url}"
+    with Pipeline(CORPUS, METHOD, lm, **options) as pipeline:
+        engine = Ray(workers=workers)
+        with engine.answering(pipeline, lm, options, workers * each, len(asked), telemetry=False) as ask:
+            warm = questions(2 * workers * each)
+            asyncio.run(run_questions(pipeline, warm, None, concurrency=workers * each, ask=ask))
+        with engine.answering(pipeline, lm, options, workers * each, len(asked), telemetry=False) as ask:
+            began = time.perf_counter()
+            rows, failed = asyncio.run(run_questions(pipeline, asked, None, concurrency=workers * each, ask=ask))
+            seconds = time.perf_counter() - began
+    assert len(rows) == len(asked)
+    assert not failed
+    return len(asked) / seconds
+
+
+def same(asked: list[Question], url: str, each: int) -> bool:
+    """Whether both workers keep the files of one process."""
+    with tempfile.TemporaryDirectory() as folder:
+        given: dict[str, Any] = {"lm": f"openai:tiny@{url}", "cache": False, "concurrency": 2 * each}
+        kept = []
+        for name, engine in (("one", None), ("two", Ray(workers=2))):
+            evaluate(asked, CORPUS, METHOD, **given, out=Path(folder, name), engine=engine)
+            kept.append(files(Path(folder, name)))
+    return kept[0] == kept[1]
+
+
+def main() -> None:
+    """Measure, print and, asked to, check the bar."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="exit with 1 when the bar is missed")
+    parser.add_argument("--questions", type=int, default=500)
+    parser.add_argument("--concurrency", type=int, default=2, help="questions under way at each worker")
+    told = parser.parse_args()
+    asked, each = questions(told.questions), told.concurrency
+    os.environ["OPENAI_API_KEY"] = "none"
+    with server() as url, joined(None):
+        one, two = rate(asked, url, 1, each), rate(asked, url, 2, each)
+        agree = same(asked, url, each)
+    print(f"one worker   {one:8.1f} questions/s")
+    print(f"two workers  {two:8.1f} questions/s, {two / one:.2f} times (at least {LEAST})")
+    print(f"files of two workers and of one process: {'the same' if agree else 'DIFFERENT'}")
+    if told.check and (two < LEAST * one or not agree):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

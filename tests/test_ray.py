@@ -1,0 +1,151 @@
+"""Runs on a real Ray cluster of two nodes: the files of one process, whatever is killed or stopped on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from polyhop import evaluate
+from polyhop.cli.app import app
+from polyhop.data.corpora import open_corpus
+from polyhop.data.questions import read_questions
+from polyhop.data.shipped import NAME as DEMO
+from polyhop.evaluation.ray import Ray
+from polyhop.extras import installed
+from polyhop.retrieval import vectors
+from polyhop.types import Question
+from tests.kit.server import FakeServer, in_thread
+from tests.test_run_resume import stopping_after
+from tests.test_run_store import files
+
+pytestmark = [
+    pytest.mark.extra,
+    pytest.mark.skipif(not installed("ray") or sys.platform != "linux", reason="needs Ray, and /proc"),
+    pytest.mark.filterwarnings("ignore"),  # Ray's own
+]
+
+QUESTIONS: list[Question] = (
+    [
+        Question(f"{turn}-{question.id}", f"{question.text} ({turn})", question.answers, question.kind)
+        for turn in range(2)
+        for question in read_questions(DEMO)
+    ]
+)[:50]
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Any]:
+    """A cluster of two nodes with a core each, this process connected to it."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    import ray
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        cluster.add_node(num_cpus=1)
+        ray.init(cluster.address, log_to_driver=False)
+        yield cluster
+    finally:
+        ray.shutdown()
+        cluster.shutdown()  # by the ids of its processes
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[FakeServer]:
+    with in_thread(FakeServer("Sufficient: no\nAnswered: yes\nAnswer: Paris\nSub-question: And then?")) as running:
+        yield running
+
+
+@pytest.fixture
+def arguments(server: FakeServer) -> dict[str, Any]:
+    return {
+        "dataset": QUESTIONS,
+        "corpus": DEMO,
+        "method": "resp",
+        "lm": f"openai:tiny@{server.url}",
+        "cache": False,
+        "concurrency": 6,
+    }
+
+
+def workers(cluster: Any) -> list[int]:
+    """The processes of the run's workers."""
+    raylets = {each.process.pid for node in cluster.list_all_nodes() for each in node.all_processes["raylet"]}
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            name, parent = (folder / "cmdline").read_text(), (folder / "stat").read_text().rpartition(")")[2].split()[1]
+        except OSError:
+            continue
+        if name.startswith("ray::Worker") and int(parent) in raylets:
+            found.append(int(folder.name))
+    return found
+
+
+def test_killed_and_stopped_it_keeps_what_one_process_keeps(
+    nodes: Any, arguments: dict[str, Any], server: FakeServer, tmp_path: Path
+) -> None:
+    evaluate(**arguments, out=tmp_path / "one")
+    calls = len(server.requests)
+    evaluate(**arguments, out=tmp_path / "two", engine=Ray(workers=2))
+    assert files(tmp_path / "two") == files(tmp_path / "one")
+    assert len(server.requests) == 2 * calls
+    killed = []
+
+    def kill(done: int, total: int) -> None:
+        if done == 10:
+            killed.append(max(found := workers(nodes)))
+            assert len(found) == 2
+            os.kill(killed[0], signal.SIGKILL)
+
+    evaluate(**arguments, out=tmp_path / "killed", engine=Ray(workers=2), progress=kill)
+    assert killed
+    assert files(tmp_path / "killed") == files(tmp_path / "one")
+
+
+def test_stopped_it_leaves_nothing_behind_and_goes_on(
+    nodes: Any, arguments: dict[str, Any], server: FakeServer, tmp_path: Path
+) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(**arguments, out=tmp_path / "stopped", engine=Ray(workers=1), progress=stopping_after(20))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    until = time.monotonic() + 20
+    while workers(nodes) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not workers(nodes)
+    lines = (tmp_path / "stopped" / "predictions.jsonl").read_bytes().splitlines()
+    assert 20 <= len(lines) < 50
+    asked = len(server.requests)
+    evaluate(**arguments, out=tmp_path / "stopped", engine=Ray(workers=1))
+    asked_again = len(server.requests) - asked
+    evaluate(**arguments, out=tmp_path / "one")
+    assert files(tmp_path / "stopped") == files(tmp_path / "one")
+    assert asked_again == 3 * (50 - len(lines)), "a finished question was asked again"
+
+
+def test_vectors_made_all_over_are_those_of_one_process(
+    nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vectors, "_SHARD", 8)  # several shards of a small corpus
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text("".join(f"{json.dumps(each.to_dict())}\n" for each in islice(open_corpus(DEMO), 40)))
+    for name, elsewhere in (("one", []), ("two", ["--engine", "ray", "--workers", "2"])):
+        made = CliRunner().invoke(
+            app, ["index", "build", str(corpus), "--out", str(tmp_path / name), "--dense", "pocket", *elsewhere]
+        )
+        assert made.exit_code == 0, made.output
+    one, two = (next((tmp_path / name).glob("state-*/vectors-*/vectors")).read_bytes() for name in ("one", "two"))
+    assert one == two
