@@ -40,10 +40,10 @@ help:
 	@echo "make test-all  the tests with every extra installed, torch among them; those of the pages need a Chromium"
 	@echo "make pglite    a PostgreSQL for the tests of test-all that need one; needs npm"
 	@echo "make axe       axe-core, for the test of how accessible the server's page is; needs npm"
-	@echo "make check     ruff, mypy, the import contract; known weaknesses of what is installed, where advisories are there"
+	@echo "make check     ruff, mypy, the import contract, the documentation; known weaknesses, where advisories are there"
 	@echo "make audit     the same for every extra; make advisories fetches a new copy of them from osv.dev, by curl"
 	@echo "make bench     the benchmarks, under ten minutes: benchmarks/RESULTS.md, held against the last committed ratios"
-	@echo "make docs      check that the documentation is in step with the code"
+	@echo "make docs      build the documentation into dist/docs, and run every command that stands in it"
 	@echo "make pocket    train the encoder inside pocket anew from DATA=DIR (training/README.md); hours on a CPU"
 	@echo "make clean     remove what the other verbs made"
 
@@ -61,6 +61,7 @@ check: $(DEV)
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports
+	.venv/bin/python -m mkdocs build --clean
 	.venv/bin/python -m tests.kit.advisories $(ADVISORIES)
 
 audit: $(DEV) $(ALL)
@@ -76,8 +77,11 @@ advisories:
 bench: $(DEV)
 	.venv/bin/python -m benchmarks.suite
 
+# The pages as a site, from docs/ and from the code; a warning, a dead link or a page in no menu is an error.
 docs: $(DEV)
-	.venv/bin/python -m pytest -q tests/test_docs.py
+	.venv/bin/python -m mkdocs build --clean
+	.venv/bin/python -m pytest -q tests/test_docs*.py
+	@echo "dist/docs/index.html; its search needs a server: python -m http.server --directory dist/docs"
 
 # Examples once made are used again; training goes on from its checkpoint; the model is replaced when it is whole.
 pocket: $(TRAINING)
@@ -126,7 +130,7 @@ $(ALL): | python-ok
 	test -x .venv-all/bin/python && .venv-all/bin/python -m pip --version >/dev/null 2>&1 || { rm -rf .venv-all; $(PYTHON) -m venv .venv-all; }
 	rm -f .venv-all/.all-*
 	.venv-all/bin/python -m pip install --quiet '$(TORCH)'
-	.venv-all/bin/python -m pip install --quiet --editable '.[all,test,agreement,browser]'
+	.venv-all/bin/python -m pip install --quiet --editable '.[all,test,agreement,browser,site]'
 	touch $@
 
 $(TRAINING): $(ALL)

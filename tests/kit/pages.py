@@ -1,0 +1,155 @@
+"""Pages of the documentation as what they promise: blocks of commands and code, what they print, who can run them."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.request import urlopen
+
+import polyhop
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+ELSEWHERE = re.compile(r"openai:|hf:|@http|://localhost|pip install|_API_KEY|make |polyhop mcp|curl -X|psql ")
+"""A command that needs a key, a server, a download: it is held against the parser and not run."""
+SERVES = re.compile(r"^polyhop serve\b", re.M)
+PORT = "8000"
+_FENCE = re.compile(r"^```([\w+-]*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: its language, its text, and the ``text`` block behind it, if that follows at once."""
+
+    language: str
+    text: str
+    printed: str | None
+    line: int
+
+    @property
+    def runs_here(self) -> bool:
+        return not ELSEWHERE.search(self.text)
+
+
+def blocks(page: Path, *languages: str) -> list[Block]:
+    """The fenced blocks of a page in those languages, in order."""
+    text = page.read_text("utf-8")
+    found = list(_FENCE.finditer(text))
+    made = []
+    for here, behind in zip(found, [*found[1:], None], strict=False):
+        at_once = behind is not None and behind[1] in {"", "text"} and not text[here.end() : behind.start()].strip()
+        printed = behind[2] if behind and at_once else None
+        made.append(Block(here[1], here[2], printed, text.count("\n", 0, here.start()) + 1))
+    return [block for block in made if block.language in languages]
+
+
+def commands(text: str) -> Iterator[str]:
+    """The lines of a shell block that are commands: no comments, no documents written in place."""
+    ends = ""
+    for line in text.replace("\\\n", " ").splitlines():
+        if ends:
+            ends = "" if line == ends else ends
+        elif line.strip() and not line.startswith(("#", "  ")):
+            ends = here[1] if (here := re.search(r"<<'(\w+)'", line)) else ""
+            yield line
+
+
+def agrees(printed: str, promised: str) -> bool:
+    """Whether a program printed what a page shows of it; ``…`` stands for anything.
+
+    >>> agrees("Answer: Utrecht (0.93)\\n", "Answer: Utrecht …\\n")
+    True
+    >>> agrees("Answer: Delft\\n", "Answer: Utrecht …\\n")
+    False
+    """
+    pattern = ".*".join(re.escape(part.strip()) for part in promised.split("…"))
+    return re.fullmatch(pattern, printed.strip(), re.DOTALL) is not None
+
+
+def free_port() -> int:
+    """A port that nobody listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    return port
+
+
+class Reader:
+    """Somebody who copies a page's commands, one block after another, in a folder that is empty at first."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self.folder = folder / "empty"
+        self.folder.mkdir()
+        self.port = port
+        self.ran = 0
+        self._serving: subprocess.Popen[str] | None = None
+        programs = folder / "programs"
+        programs.mkdir()
+        for name, what in {"polyhop": f"{sys.executable} -m polyhop", "python": sys.executable}.items():
+            (programs / name).write_text(f'#!/bin/sh\nexec {what} "$@"\n')
+            (programs / name).chmod(0o755)
+        self.environment = {
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "HOME": str(folder),
+            "PYTHONPATH": str(Path(polyhop.__file__).parents[1]),
+            "POLYHOP_CACHE": str(folder / "cache"),
+            "POLYHOP_SERVE_PORT": str(port),
+            "COLUMNS": "120",
+            "PYTHONUTF8": "1",
+        }
+
+    def follow(self, page: Path, serves: bool) -> None:
+        """Run every block of a page that can be run here; servers, and what asks them, only where they can be."""
+        up = False
+        for block in blocks(page, "sh"):
+            if not block.runs_here:
+                continue
+            if SERVES.search(block.text):
+                if not serves:
+                    return
+                self.serve(block.text)
+                up = True
+                continue
+            printed = self.run(block.text.replace(f":{PORT}/", f":{self.port}/") if up else block.text)
+            place = f"{page.name}:{block.line}"
+            assert block.printed is None or agrees(printed, block.printed), f"{place} printed\n{printed}"
+
+    def run(self, text: str) -> str:
+        """What commands print; they must end well."""
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", text],
+            cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"
+        self.ran += 1
+        return done.stdout
+
+    def serve(self, text: str) -> None:
+        """Start a server, and wait until it takes questions."""
+        self._serving = subprocess.Popen(
+            ["bash", "-c", f"exec {text}"],
+            cwd=self.folder, env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self.ran += 1
+        until = time.monotonic() + 120
+        while time.monotonic() < until and self._serving.poll() is None:
+            try:
+                with urlopen(f"http://127.0.0.1:{self.port}/ready", timeout=5):
+                    return
+            except OSError:
+                time.sleep(0.1)
+        raise AssertionError(f"{text} does not answer")
+
+    def close(self) -> None:
+        """End the server that the page started, as Ctrl-C does."""
+        if self._serving is not None:
+            self._serving.send_signal(signal.SIGINT)
+            self._serving.communicate(timeout=60)

@@ -1,0 +1,84 @@
+"""A trace as a picture: the places of its reasoning as a tree, left to right, coloured by how each ended."""
+
+from __future__ import annotations
+
+from html import escape
+
+from polyhop.cli.traces import BAD, GOOD, ON, VERDICTS
+from polyhop.trace import Ask, Branch, Readout, Trace
+from polyhop.types import Answer
+
+WIDE, HIGH, ACROSS, DOWN = 214, 40, 246, 52
+"""A box, and from one box to the next."""
+LONGEST = 31
+"""Characters of a line in a box."""
+COLOURS = {GOOD: ("#e8f5e9", "#2e7d32"), ON: ("#e3f2fd", "#1565c0"), BAD: ("#ffebee", "#c62828")}
+OTHER = ("#fff8e1", "#8d6e00")
+
+
+def picture(answer: Answer) -> str:
+    """The branches of an answer's trace as SVG: the question at the left, what came of each place in its box."""
+    trace = answer.trace
+    boxes = [box(0, 0, (trace.question, f"= {answer.text}"), ("#f5f5f5", "#424242"))]
+    lines: list[str] = []
+    rows = grown(trace, None, 1, 0, (0, 0), boxes, lines)
+    depth = max([1, *(depth_of(trace, step.id) for step in trace.steps if isinstance(step, Branch))])
+    width, height = depth * ACROSS + WIDE + 2, max(rows, 1) * DOWN
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-8 -8 {width + 16} {height + 6}" width="{width + 16}" '
+        f'font-family="sans-serif" font-size="12">'
+    )
+    ground = f'<rect x="-8" y="-8" width="{width + 16}" height="{height + 6}" rx="6" fill="#ffffff"/>'
+    return "\n".join([head, ground, *lines, *boxes, "</svg>"]) + "\n"
+
+
+def grown(
+    trace: Trace, parent: int | None, depth: int, row: int, at: tuple[int, int], boxes: list[str], lines: list[str]
+) -> int:
+    """Draw the branches under a step from ``row`` on, joined to the box ``at`` a column and row; the first free row."""
+    for step in trace.children(parent):
+        if not isinstance(step, Branch):
+            continue
+        end = VERDICTS.get(step.verdict or "", ("▸", ""))
+        told = f"{end[0]} {step.verdict or ''} {concluded(trace, step)}".strip()
+        boxes.append(box(depth, row, (step.label, told), COLOURS.get(end, OTHER)))
+        lines.append(line(at, (depth, row)))
+        row = max(row + 1, grown(trace, step.id, depth + 1, row, (depth, row), boxes, lines))
+    return row
+
+
+def concluded(trace: Trace, step: Branch) -> str:
+    """What a place came to: the last answer a model gave there, else what the reader found."""
+    under = trace.children(step.id)
+    told = [each.output for each in under if isinstance(each, Ask) and each.output]
+    answers = [row.get("answer") or row.get("response") for row in told]
+    answers += [each.spans[0].text for each in under if isinstance(each, Readout) and each.spans]
+    return next((f"= {answer}" for answer in reversed(answers) if answer), "")
+
+
+def depth_of(trace: Trace, id: int) -> int:
+    """How many branches a branch stands under, itself counted."""
+    by_id = {step.id: step for step in trace.steps}
+    depth, at = 0, by_id.get(id)
+    while at is not None:
+        depth += isinstance(at, Branch)
+        at = by_id.get(at.parent) if at.parent is not None else None
+    return depth
+
+
+def box(column: int, row: int, told: tuple[str, str], colours: tuple[str, str]) -> str:
+    """A box with two lines of text; the whole of the first is its tooltip."""
+    x, y, (fill, stroke) = column * ACROSS, row * DOWN, colours
+    first, second = (escape(each if len(each) <= LONGEST else each[: LONGEST - 1] + "…") for each in told)
+    return (
+        f'<g><title>{escape(told[0])}</title><rect x="{x}" y="{y}" width="{WIDE}" height="{HIGH}" rx="6" fill="{fill}" '
+        f'stroke="{stroke}"/><text x="{x + 9}" y="{y + 16}" fill="#212121">{first}</text>'
+        f'<text x="{x + 9}" y="{y + 32}" fill="{stroke}" font-weight="bold">{second}</text></g>'
+    )
+
+
+def line(start: tuple[int, int], end: tuple[int, int]) -> str:
+    """An elbow from the right of one box to the left of another."""
+    (left, above), (column, row) = start, end
+    x, y = left * ACROSS + WIDE, above * DOWN + HIGH // 2
+    return f'<path d="M{x} {y} h16 V{row * DOWN + HIGH // 2} H{column * ACROSS}" fill="none" stroke="#9e9e9e"/>'

@@ -1,0 +1,198 @@
+"""The reference of the documentation, made from the code: verbs, settings, prompts, tasks, errors."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.resources import files
+from typing import Any, get_args, get_origin
+
+import typer.main
+
+from polyhop import errors
+from polyhop.cli.app import app
+from polyhop.methods.registry import FAMILIES, Setting, methods
+from polyhop.prompts.tasks import SCORED, TASKS, Task
+
+WIDTH = 100
+"""Columns that the help of a verb is set in."""
+_FENCE = "~" * 8
+_HEADS = {
+    "cli": """# Command line
+
+What `polyhop VERB --help` prints. An option can come from the environment too: `--lm` of `run` as
+`POLYHOP_RUN_LM`. Results go to stdout, all else to stderr; [exit codes](errors.md#exit-codes).""",
+    "settings": """# Settings
+
+`-o NAME=VALUE` in the command line, a keyword in Python; the defaults are the papers' where they tell them.""",
+    "prompts": """# Prompts
+
+Each task's file as it ships. `polyhop prompts show TASK` shows one filled in; `--prompts FOLDER` takes your
+own ([prompts](../models.md#prompts)). How its output is read: [tasks](tasks.md).""",
+    "tasks": """# Tasks
+
+A call of a language model is a task: named fields in, a typed output out. A reply that cannot be read is
+asked for once more; then the safe default stands for it. [Prompts](prompts.md) shows the files.""",
+    "errors": """# Errors
+
+All are a `PolyhopError` of `polyhop.errors`. A message says what was wrong, with which value, and what would
+work. Those without an exit code are caught on the way and end no command.""",
+}
+_CAUGHT = {errors.BudgetSpent, errors.Waiting}
+"""Errors that end no command: a run catches them."""
+_PROMPTS = files("polyhop.prompts") / "files"
+
+
+def cli() -> str:
+    """Every verb and option, as ``--help`` prints them."""
+    told = [_HEADS["cli"]]
+    told += [f"## {' '.join(path)}\n\n{fenced(usage(path, command))}" for path, command in verbs()]
+    return "\n\n".join(told) + "\n"
+
+
+def verbs() -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The command, its verbs and theirs, each with the words that call it."""
+    waiting: list[tuple[tuple[str, ...], Any]] = [(("polyhop",), typer.main.get_command(app))]
+    while waiting:
+        path, command = waiting.pop(0)
+        yield path, command
+        waiting[:0] = [((*path, name), below) for name, below in getattr(command, "commands", {}).items()]
+
+
+def usage(path: tuple[str, ...], command: Any) -> str:
+    """The help of a verb."""
+    context = command.make_context(
+        " ".join(path), [], resilient_parsing=True, terminal_width=WIDTH, help_option_names=["-h", "--help"]
+    )
+    return str(command.get_help(context))
+
+
+def settings() -> str:
+    """Every setting of every method."""
+    told = [_HEADS["settings"]]
+    for family in FAMILIES:
+        for name, method in sorted(methods().items()):
+            if method.family != family:
+                continue
+            rows = [(f"`{each.name}`", f"`{_value(each.default)}`", choices(each)) for each in method.settings.values()]
+            body = table(("setting", "default", "values"), rows) if rows else "It has no settings."
+            told += [f"## {name}", f"{method.summary} {method.paper}".strip(), body]
+    return "\n\n".join(told) + "\n"
+
+
+def choices(setting: Setting) -> str:
+    """What a setting takes: its words, or the kind of its value."""
+    hint = setting.type
+    if words := [f"`{_value(each)}`" for each in _literals(hint)]:
+        return ", ".join(words) + (", a number" if re.search(r"\b(?:int|float)\b", str(hint)) else "")
+    if hint is bool:
+        return "`true`, `false`"
+    kinds = {"int": "whole number", "float": "number", "str": "text", "FileName": "file"}
+    found = [told for kind, told in kinds.items() if re.search(rf"\b{kind}\b", str(hint))]
+    many = "several, with commas between: " if re.search(r"tuple|list|Sequence", str(hint)) else ""
+    return many + " or ".join("file" if setting.names_file else told for told in found[:2])
+
+
+def prompts() -> str:
+    """Every prompt file as it ships."""
+    told = [_HEADS["prompts"]]
+    for name in sorted({*TASKS, *SCORED}):
+        demonstrations = _PROMPTS / f"{name}.demos.jsonl"
+        count = len(demonstrations.read_text("utf-8").splitlines()) if demonstrations.is_file() else 0
+        told += [f"## {name}", fenced((_PROMPTS / f"{name}.md").read_text("utf-8"), "prompt")]
+        told += [f"{count} demonstrations stand in `{name}.demos.jsonl`."] if count else []
+    return "\n\n".join(told) + "\n"
+
+
+def tasks() -> str:
+    """Every task: its fields, its output, and the safe default."""
+    told = [_HEADS["tasks"]]
+    told += [section for _, task in sorted(TASKS.items()) for section in task_told(task)]
+    told += ["# Scored tasks", "Nothing is generated: the model tells how likely a given text is after the prompt."]
+    for name, scored in sorted(SCORED.items()):
+        told += [f"## {name}", f"Fields: {_names(scored.fields)}. Scored: `{scored.target}`."]
+    return "\n\n".join(told).replace("\n\n# Scored tasks", "\n\n## Scored tasks") + "\n"
+
+
+def task_told(task: Task) -> list[str]:
+    """A task's part of the page."""
+    rows = [
+        (f"`{name}`", f"`{_kind(field.annotation)}`", field.description or "", f"`{_json(task.default.get(name))}`")
+        for name, field in task.output.model_fields.items()
+    ]
+    return [f"## {task.name}", f"Fields: {_names(task.fields)}.", table(("output", "type", "", "safe default"), rows)]
+
+
+def exits() -> str:
+    """Every error with the exit code that the command ends with."""
+    below = {kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.PolyhopError)}
+    rows = [
+        (
+            f"`{kind.__name__}`",
+            f"`{kind.__mro__[1].__name__}`",
+            "–" if kind in _CAUGHT else str(kind.exit_code),
+            " ".join((kind.__doc__ or "").split()),
+        )
+        for kind in sorted(below, key=lambda kind: (len(kind.__mro__), kind.__name__))
+    ]
+    codes = [
+        ("0", "done"),
+        ("1", "a question failed, or what was checked does not hold"),
+        ("2", "wrong use, or an unreachable model or retriever"),
+        ("3", "the results of a batch are waited for: the same command goes on when they are there"),
+        ("130", "interrupted; what is finished is kept"),
+    ]
+    told = [_HEADS["errors"]]
+    told += [table(("error", "a kind of", "exit code", "what it says"), rows)]
+    told += ["## Exit codes", table(("code", "what it says"), codes)]
+    return "\n\n".join(told) + "\n"
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "cli": cli,
+    "settings": settings,
+    "prompts": prompts,
+    "tasks": tasks,
+    "errors": exits,
+}
+"""The pages under ``reference/``, by name."""
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table in Markdown."""
+    head = list(head)
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def fenced(text: str, language: str = "text") -> str:
+    """A text as it stands, whatever fences it has itself."""
+    return f"{_FENCE}{language}\n{text.strip()}\n{_FENCE}"
+
+
+def _literals(hint: Any) -> list[Any]:
+    own = [each for each in get_args(hint) if isinstance(each, str | bool)]
+    return own + [word for each in get_args(hint) if get_origin(each) is not None for word in _literals(each)]
+
+
+def _names(fields: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in fields)
+
+
+def _kind(hint: Any) -> str:
+    if isinstance(hint, type) and not get_args(hint):
+        return hint.__name__
+    return re.sub(r"\b[\w.]+\.(?=\w)", "", str(hint)).replace(" | ", " or ")
+
+
+def _value(value: Any) -> str:
+    if value is None or value in ((), ""):
+        return "none" if value is None else '""' if value == "" else "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,64 @@
+"""What MkDocs is told while it builds the documentation (``mkdocs.yml`` names this file): the pages that are made from
+the code, folders in the navigation, and where a link out of ``docs/`` leads."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+from tests.kit import reference
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+UNSHOWN = {".py", ".json"}
+"""Files under ``docs/`` that are no pages: ``exclude_docs`` names them."""
+LINK = re.compile(r"(\]\()(?!https?://)([^)#\s]+)")
+_FENCED = re.compile(r"(^(?:```|~~~).*?^(?:```|~~~)~*$)", re.DOTALL | re.MULTILINE)
+
+
+def on_config(config: Any) -> Any:
+    """A folder in the navigation stands for its pages, the first of them first."""
+    config.nav = [_opened(entry) for entry in config.nav]
+    return config
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """The reference is made anew."""
+    for name, make in reference.PAGES.items():
+        files.append(File.generated(config, f"reference/{name}.md", content=make()))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    """Links to files of the repository outside the documentation lead to the repository; blocks stay as they are."""
+    folder = (DOCS / page.file.src_uri).parent
+    parts = _FENCED.split(markdown)
+    parts[::2] = [
+        LINK.sub(lambda found: found[1] + _outside(folder, found[2], config.repo_url), part) for part in parts[::2]
+    ]
+    return "".join(parts)
+
+
+def _outside(folder: Path, target: str, repository: str) -> str:
+    path = Path(os.path.normpath(folder / target))
+    if not path.exists() or (path.is_relative_to(DOCS) and path.suffix not in UNSHOWN):
+        return target
+    return f"{repository}/{'tree' if path.is_dir() else 'blob'}/main/{path.relative_to(ROOT).as_posix()}"
+
+
+def _opened(entry: Any) -> Any:
+    if isinstance(entry, str):
+        return entry
+    ((title, below),) = entry.items()
+    if isinstance(below, list):
+        return {title: [_opened(each) for each in below]}
+    if not below.endswith("/"):
+        return entry
+    pages = sorted(
+        (DOCS / below).glob("*.md"), key=lambda page: (page.name not in {"README.md", "index.md"}, page.name)
+    )
+    return {title: [page.relative_to(DOCS).as_posix() for page in pages]}
