@@ -258,12 +258,14 @@ def test_openais_own_api_is_told_by_its_commands(
 
 
 def test_several_methods_share_one_batch(cli: Cli, words: list[str | Path], tmp_path: Path) -> None:
-    command = [*words[:-1], "one-r,cot,direct", "--lm", LM, "--batch", tmp_path / "b", "--out", tmp_path / "run"]
+    command = [*words[:-1], "one-r,cot,direct,promptrank", "--lm", LM, "--batch", tmp_path / "b"]
+    command += ["--out", tmp_path / "run"]
     assert cli(*command).code == 3
     assert kit.serve(tmp_path / "b") == 6
     told = cli(*command)
     assert told.code == 0
     assert "one-r" in told.out
+    assert "promptrank was left out: promptrank needs score" in told.err
     assert (tmp_path / "run" / "cot" / "metrics.json").exists()
 
 
@@ -276,6 +278,7 @@ def test_several_methods_share_one_batch(cli: Cli, words: list[str | Path], tmp_
         (["--lm", "pocket", "--out", "run"], "pocket: a batch is for models behind"),
         (["--lm", LM, "--out", "run", "--max-seconds", "9"], "--max-seconds bounds the waiting"),
         (["--lm", LM, "--out", "run", "--method", "promptrank"], "promptrank scores given texts"),
+        (["--lm", LM, "--out", "run", "--method", "replug", "-o", "probability=scored"], "replug scores"),
     ],
 )
 def test_the_command_refuses_what_makes_no_sense(

@@ -72,7 +72,7 @@ def run(method: str, lm: Client, out: Path, **more: Any) -> dict[str, str]:
         method=method, lm=lm, retriever=Finder(), reader=WORLD.read, prompts=BOOK, rendering="json", **given
     )
 
-    async def work() -> tuple[list[dict[str, Any]], dict[str, str]]:
+    async def work() -> tuple[Sequence[Mapping[str, Any]], dict[str, str]]:
         async with pipeline:
             return await run_questions(pipeline, QUESTIONS, folder, concurrency=8)
 

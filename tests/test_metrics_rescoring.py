@@ -189,8 +189,8 @@ def test_a_line_scored_twice_is_the_same() -> None:
     row = prediction(
         QUESTIONS[0], answer(Citation(1, "p0", 17, 29), passages=tuple(CORPUS)), 0, profiles=list(PROFILES)
     )
-    again, _ = scored([json.loads(json.dumps(row))], list(PROFILES))
-    assert again[0]["metrics"] == row["metrics"]
+    told, _ = scored([json.loads(json.dumps(row))], list(PROFILES))
+    assert next(told)["metrics"] == row["metrics"]
     assert row["metrics"]["hotpot.joint_em"] == row["metrics"]["ar@2"] == 1.0
     assert row["gold"]["metadata"] == {"type": "bridge"}  # what metrics do not look at is left out
 

@@ -6,8 +6,10 @@ passages' ids and titles, and at which rank the first of them holds a gold answe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, overload
+
+import orjson
 
 from polyhop.data.statistics import hops
 from polyhop.errors import UsageError
@@ -23,6 +25,31 @@ Row: TypeAlias = Mapping[str, Any]
 
 _SCORED = ("kind", "gold", "answering", "titles", "cited")
 """Fields that scoring needs and that older runs lack."""
+
+
+class Lines(Sequence[Row]):
+    """Lines kept as JSON, each made anew when it is asked for: in a fifth of the memory of the objects."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._kept = [b"%b" % orjson.dumps(row) for row in rows]  # copied: orjson's own bytes keep much room behind
+
+    @overload
+    def __getitem__(self, at: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Row]: ...
+
+    def __getitem__(self, at: int | slice) -> Row | Sequence[Row]:
+        kept = self._kept[at]
+        return [*map(orjson.loads, kept)] if isinstance(kept, list) else dict(orjson.loads(kept))
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and [*self] == [*other]
 
 
 def prediction(
@@ -55,7 +82,7 @@ def prediction(
         "usage": answer.usage.to_dict(),
         "trace": f"traces/{position:05d}.json",
     }
-    return scored([row], profiles)[0][0]
+    return next(scored([row], profiles)[0])
 
 
 def gold_of(question: Question) -> dict[str, Any]:
@@ -69,13 +96,13 @@ def gold_of(question: Question) -> dict[str, Any]:
     return {name: value for name, value in gold.items() if value}
 
 
-def scored(rows: Sequence[Row], profiles: Iterable[str]) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """The lines with their metrics by these profiles, and why a metric is on none of them.
+def scored(rows: Sequence[Row], profiles: Iterable[str]) -> tuple[Iterator[dict[str, Any]], dict[str, str]]:
+    """The lines with their metrics by these profiles, one by one, and why a metric is on none of them.
 
     Raises ``UsageError`` when a line does not hold what is needed.
     """
     scores, missing = score([_read(row) for row in rows], profiles)
-    return [{**row, "metrics": each} for row, each in zip(rows, scores, strict=True)], missing
+    return ({**row, "metrics": each} for row, each in zip(rows, scores, strict=True)), missing
 
 
 def with_gold(row: Row, question: Question, passages: Sequence[Passage] | None) -> dict[str, Any]:

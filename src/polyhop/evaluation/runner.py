@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polyhop.data.questions import read_questions
 from polyhop.errors import PolyhopError, ServiceError, SettingError, UsageError, Waiting
-from polyhop.evaluation.predictions import prediction, scored
+from polyhop.evaluation.predictions import Lines, Row, prediction, scored
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.store import RunFolder
 from polyhop.metrics import Metrics, chosen
@@ -95,7 +95,8 @@ def evaluate(
             thread.stop()
             if folder is not None:
                 folder.close()
-        rows, unscored = scored(answered, profiles.names)  # all at once: some metrics pair questions
+        told, unscored = scored(answered, profiles.names)  # all at once: some metrics pair questions
+        rows = Lines(told) if folder else list(told)
         waiting = len(questions) - len(rows) - len(failed)
         named = {"method": method, "lm": settings["lm"], "dataset": name}
         report = Report.of(rows, failed, **named, unscored=unscored, waiting=waiting)
@@ -118,13 +119,14 @@ async def run_questions(
     progress: Progress | None = None,
     profiles: Sequence[str] = (DEFAULT,),
     ask: Ask | None = None,
-) -> tuple[list[dict[str, Any]], dict[str, str]]:
+) -> tuple[Sequence[Row], dict[str, str]]:
     """The prediction rows in dataset order, and the failures by question id; those that wait are in neither.
-    ``ask``: what answers a question instead of the pipeline."""
-    rows: dict[str, dict[str, Any]] = dict(folder.finished) if folder else {}
+    ``ask``: what answers a question instead of the pipeline. Of rows that go into a folder none is held meanwhile."""
+    rows: dict[str, Row] = {}
+    finished: Collection[str] = folder.finished if folder else rows.keys()
     failed: dict[str, str] = {}
     in_a_row = waiting = 0
-    todo: Iterator[tuple[int, Question]] = iter([(n, q) for n, q in enumerate(questions) if q.id not in rows])
+    todo: Iterator[tuple[int, Question]] = iter([(n, q) for n, q in enumerate(questions) if q.id not in finished])
 
     async def work() -> None:
         nonlocal in_a_row, waiting
@@ -137,17 +139,19 @@ async def run_questions(
             except Exception as error:
                 failed[question.id] = str(error) if isinstance(error, PolyhopError) else repr(error)
                 in_a_row += 1
-                if in_a_row >= MOST_FAILURES_IN_A_ROW or (not rows and isinstance(error, ServiceError)):
+                if in_a_row >= MOST_FAILURES_IN_A_ROW or (not finished and isinstance(error, ServiceError)):
                     if isinstance(error, PolyhopError):
                         raise
                     raise PolyhopError(f"every question fails: {error!r}") from error
             else:
                 in_a_row = 0
-                rows[question.id] = prediction(question, answer, position, answers=pipeline.answers, profiles=profiles)
+                row = prediction(question, answer, position, answers=pipeline.answers, profiles=profiles)
                 if folder:
-                    folder.append(rows[question.id], answer)
+                    folder.append(row, answer)
+                else:
+                    rows[question.id] = row
             if progress:
-                progress(len(rows) + len(failed) + waiting, len(questions))
+                progress(len(finished) + len(failed) + waiting, len(questions))
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -155,7 +159,7 @@ async def run_questions(
                 group.create_task(work())
     except* PolyhopError as errors:
         raise _first(errors) from None
-    return [rows[question.id] for question in questions if question.id in rows], failed
+    return folder.rows() if folder else [rows[q.id] for q in questions if q.id in rows], failed
 
 
 def run_settings(pipeline: Pipeline, dataset: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -15,7 +16,7 @@ from polyhop._version import __version__
 from polyhop.data.questions import read_questions
 from polyhop.errors import DataError, UsageError
 from polyhop.evaluation.errors import error_of
-from polyhop.evaluation.predictions import Row, scored, with_gold
+from polyhop.evaluation.predictions import Lines, Row, scored, with_gold
 from polyhop.evaluation.report import Report
 from polyhop.metrics import profiles_named
 from polyhop.metrics.profiles import DEFAULT
@@ -27,7 +28,8 @@ PREDICTIONS = "predictions.jsonl"
 
 
 class RunFolder:
-    """Opens a run's folder, new or to go on with; ``finished`` holds the rows already there, by question id.
+    """Opens a run's folder, new or to go on with; ``finished``: the ids of the questions whose rows
+    are there.
 
     Raises ``UsageError`` when the folder holds a run with other settings or of other questions, and ``DataError`` when
     it cannot be written or read.
@@ -36,7 +38,6 @@ class RunFolder:
     def __init__(self, folder: str | Path, settings: Mapping[str, Any], questions: Sequence[Question]) -> None:
         self.folder = Path(folder)
         self._questions = {question.id: question.text for question in questions}
-        self._others: list[dict[str, Any]] = []
         self._open = ExitStack()
         try:
             self._start(settings)
@@ -51,12 +52,20 @@ class RunFolder:
             line = _line(row)
             while line:  # an unbuffered file may take a part: nothing waits in memory for a kill to lose
                 line = line[self._predictions.write(line) :]
+        self.finished.add(row["id"])
+
+    def rows(self) -> Lines:
+        """The finished questions' rows, in dataset order."""
+        with self._kept():
+            there = Lines(predictions_in(self.folder / PREDICTIONS))
+        places = {row["id"]: at for at, row in enumerate(there)}
+        return Lines(there[places[name]] for name in self._questions if name in places)
 
     def finish(self, rows: Sequence[Mapping[str, Any]], metrics: Mapping[str, Any]) -> None:
         """Rewrite the predictions in dataset order (rows of questions beyond this run's limit stay, after them) and
         write the metrics."""
         with self._kept():
-            _write(self.folder / PREDICTIONS, _lines((*rows, *self._others)))
+            _write(self.folder / PREDICTIONS, _lines(chain(rows, self._others)))
             _write(self.folder / "metrics.json", orjson.dumps(metrics, option=orjson.OPT_INDENT_2))
 
     def close(self) -> None:
@@ -100,35 +109,37 @@ class RunFolder:
                 f"({name} there: {there.get(name)!r}; now: {wanted.get(name)!r}). Choose another --out."
             )
 
-    def _read_finished(self) -> dict[str, dict[str, Any]]:
-        """The rows already written; a last line cut short by a kill is dropped, its question asked again."""
+    def _read_finished(self) -> set[str]:
+        """The questions already answered; a last line cut short by a kill is dropped, its question asked again."""
         path = self.folder / PREDICTIONS
-        rows = read_predictions(path) if path.exists() else []
-        finished = {row["id"]: row for row in rows if row["id"] in self._questions}
-        for name, row in finished.items():
-            there, now = row.get("question"), self._questions[name]
-            if there != now:
+        rows = Lines(predictions_in(path) if path.exists() else ())
+        finished = {row["id"]: row.get("question") for row in rows if row["id"] in self._questions}
+        for name, there in finished.items():
+            if there != (now := self._questions[name]):
                 raise UsageError(
                     f"{self.folder} answers another question under the id {name!r} (there: {there!r}; now: {now!r}). "
                     "Choose another --out."
                 )
         _write(path, _lines(rows))
-        self._others = [row for row in rows if row["id"] not in self._questions]
-        return finished
+        self._others = Lines(row for row in rows if row["id"] not in self._questions)
+        return set(finished)
 
 
 def read_predictions(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a predictions file; what follows the last line's end was cut short by a kill."""
+    """The whole lines of a predictions file."""
+    return list(predictions_in(path))
+
+
+def predictions_in(path: Path) -> Iterator[dict[str, Any]]:
+    """The whole lines one by one; what follows the last line's end was cut short by a kill."""
     whole, _, _ = path.read_bytes().rpartition(b"\n")
-    rows = []
     for number, line in enumerate(whole.splitlines(), 1):
         try:
-            rows.append(_usable(_row(line)))
+            yield _usable(_row(line))
         except (ValueError, TypeError, KeyError, AttributeError):
             raise DataError(
                 "not a prediction as it was written; remove the line to have its question asked again", path, number
             ) from None
-    return rows
 
 
 def trace_file(folder: Path, row: Row) -> Path:
@@ -175,7 +186,8 @@ def read_report(
     if dataset is not None:
         rows = _with_gold(rows, read_questions(dataset), folder)
     if metrics is not None or dataset is not None:
-        rows, unscored = scored(rows, profiles_named(metrics or own.get("profiles", DEFAULT)))
+        told, unscored = scored(rows, profiles_named(metrics or own.get("profiles", DEFAULT)))
+        rows = list(told)
     named = {name: settings[name] for name in ("method", "lm", "dataset")}
     return Report.of(rows, {}, **named, unscored=unscored)
 
