@@ -93,7 +93,7 @@ def measure(questions: int, folder: int) -> list[Figure]:
     metrics, statistics = len(rows[0]["metrics"]), len(rows[0]["statistics"])
     print(f"{questions:,} questions, {metrics} metrics and {statistics} statistics each\n")
     print("| what | seconds | of the processor |\n|---|---|---|")
-    anew, scoring = timed("score the answers anew", lambda: scored(rows, PROFILES)[0])
+    anew, scoring = timed("score the answers anew", lambda: list(scored(rows, PROFILES)[0]))
     first, summing = timed("means and bootstrap intervals", lambda: summary(anew))
     second = summary(others)
     timed("compare two runs: bootstrap, permutation, Holm", lambda: compare(first, second))

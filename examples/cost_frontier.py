@@ -1,8 +1,8 @@
 """What accuracy costs: which of several methods and settings no other beats at the same price.
 
-Every run counts its calls, tokens and seconds; `frontier` sorts runs by cost and says which of them is behind which.
-`polyhop report DIR… --frontier tokens` prints such a table for runs on disk, and `--out FILE.html` draws it. The ten
-questions here need three passages or more.
+Every run counts its calls, tokens and seconds; `polyhop.frontier` sorts runs by cost and says which of them is behind
+which. `polyhop report DIR… --frontier tokens` prints such a table for runs on disk, and `--out FILE.html` draws it. The
+ten questions here need three passages or more.
 
     python examples/cost_frontier.py
 
@@ -18,7 +18,6 @@ from typing import Any
 
 import polyhop
 from polyhop.data.questions import read_questions
-from polyhop.evaluation.frontier import frontier
 
 RUNS: dict[str, dict[str, Any]] = {
     "closed book": {"method": "direct"},
@@ -30,6 +29,6 @@ RUNS: dict[str, dict[str, Any]] = {
 questions = [question for question in read_questions("demo") if len(question.gold_ids) > 2][:10]
 reports = {name: polyhop.evaluate(questions, "demo", **options) for name, options in RUNS.items()}
 
-for name, point in frontier(reports, cost="tokens", metric="em").items():
+for name, point in polyhop.frontier(reports, cost="tokens", metric="em").items():
     place = f"behind {point.behind}" if point.behind else "on the frontier"
     print(f"{name:21} {point.cost:8.0f} tokens a question   exact match {100 * point.score.value:3.0f} %   {place}")

@@ -18,7 +18,6 @@ Ten questions are too few to tell: the interval reaches down to 0.
 import polyhop
 from polyhop import Answer, Evidence, Passage
 from polyhop.engine import Run
-from polyhop.evaluation.compare import compare
 
 
 @polyhop.method("look-twice", paper="this example", family="iterative", layers=lambda settings: 2, needs=("retriever",))
@@ -41,6 +40,6 @@ for report in (usual, ours):
     em, calls = 100 * report.metrics["em"].value, report.usage.calls / len(report.rows)
     print(f"{report.method:10}  exact match {em:.1f} %  calls a question {calls:.1f}")
 
-gain = compare(usual, ours).metrics["em"]
+gain = polyhop.compare(usual, ours).metrics["em"]
 points, low, high = (100 * value for value in (gain.second - gain.first, gain.low, gain.high))
 print(f"difference  {points:+.1f} points, 95 % interval {low:+.1f} … {high:+.1f}")

@@ -21,8 +21,7 @@ prints
 
 import tempfile
 
-from polyhop.evaluation.sweeps.plan import read_plan
-from polyhop.evaluation.sweeps.sweep import sweep
+import polyhop
 
 PLAN = {
     "run": {"dataset": "demo", "limit": 5, "method": "tor", "lm": "pocket", "widths": [3, 2]},
@@ -33,7 +32,7 @@ PLAN = {
 }
 
 with tempfile.TemporaryDirectory() as folder:
-    swept = sweep(read_plan(PLAN), folder).to_dict()
+    swept = polyhop.sweep(PLAN, folder).to_dict()
 
 print(f"{'':50}exact match   calls   asked")
 for point in swept["points"]:

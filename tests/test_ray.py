@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -13,17 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.cluster import REPLY, questions
 from typer.testing import CliRunner
 
 from polyhop import evaluate
 from polyhop.cli.app import app
 from polyhop.data.corpora import open_corpus
-from polyhop.data.questions import read_questions
 from polyhop.data.shipped import NAME as DEMO
 from polyhop.evaluation.ray import Ray
 from polyhop.extras import installed
 from polyhop.retrieval import vectors
-from polyhop.types import Question
 from tests.kit.server import FakeServer, in_thread
 from tests.test_run_resume import stopping_after
 from tests.test_run_store import files
@@ -33,14 +33,6 @@ pytestmark = [
     pytest.mark.skipif(not installed("ray") or sys.platform != "linux", reason="needs Ray, and /proc"),
     pytest.mark.filterwarnings("ignore"),  # Ray's own
 ]
-
-QUESTIONS: list[Question] = (
-    [
-        Question(f"{turn}-{question.id}", f"{question.text} ({turn})", question.answers, question.kind)
-        for turn in range(2)
-        for question in read_questions(DEMO)
-    ]
-)[:50]
 
 
 @pytest.fixture(scope="module")
@@ -62,14 +54,13 @@ def nodes() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[FakeServer]:
-    with in_thread(FakeServer("Sufficient: no\nAnswered: yes\nAnswer: Paris\nSub-question: And then?")) as running:
+    with in_thread(FakeServer(REPLY)) as running:
         yield running
 
 
 @pytest.fixture
 def arguments(server: FakeServer) -> dict[str, Any]:
     return {
-        "dataset": QUESTIONS,
         "corpus": DEMO,
         "method": "resp",
         "lm": f"openai:tiny@{server.url}",
@@ -92,48 +83,93 @@ def workers(cluster: Any) -> list[int]:
     return found
 
 
-def test_killed_and_stopped_it_keeps_what_one_process_keeps(
+def test_500_questions_on_two_workers_are_those_of_one_process(
     nodes: Any, arguments: dict[str, Any], server: FakeServer, tmp_path: Path
 ) -> None:
-    evaluate(**arguments, out=tmp_path / "one")
-    calls = len(server.requests)
-    evaluate(**arguments, out=tmp_path / "two", engine=Ray(workers=2))
+    before = len(server.requests)
+    evaluate(questions(500), **arguments, out=tmp_path / "one")
+    calls = len(server.requests) - before
+    evaluate(questions(500), **arguments, out=tmp_path / "two", engine=Ray(workers=2))
     assert files(tmp_path / "two") == files(tmp_path / "one")
-    assert len(server.requests) == 2 * calls
+    assert len(server.requests) - before == 2 * calls
+
+
+def test_a_killed_worker_changes_nothing(nodes: Any, arguments: dict[str, Any], tmp_path: Path) -> None:
     killed = []
 
     def kill(done: int, total: int) -> None:
-        if done == 10:
+        if done == 30:
             killed.append(max(found := workers(nodes)))
             assert len(found) == 2
             os.kill(killed[0], signal.SIGKILL)
 
-    evaluate(**arguments, out=tmp_path / "killed", engine=Ray(workers=2), progress=kill)
+    evaluate(questions(100), **arguments, out=tmp_path / "killed", engine=Ray(workers=2), progress=kill)
     assert killed
+    evaluate(questions(100), **arguments, out=tmp_path / "one")
     assert files(tmp_path / "killed") == files(tmp_path / "one")
 
 
 def test_stopped_it_leaves_nothing_behind_and_goes_on(
     nodes: Any, arguments: dict[str, Any], server: FakeServer, tmp_path: Path
 ) -> None:
+    dataset, out = tmp_path / "dev.jsonl", tmp_path / "stopped"
+    rows = [{"id": each.id, "question": each.text, "answers": each.answers} for each in questions(100)]
+    dataset.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     before = signal.getsignal(signal.SIGINT)
     try:
         with pytest.raises(KeyboardInterrupt):
-            evaluate(**arguments, out=tmp_path / "stopped", engine=Ray(workers=1), progress=stopping_after(20))
+            evaluate(dataset, **arguments, out=out, engine=Ray(workers=1), progress=stopping_after(20))
     finally:
         signal.signal(signal.SIGINT, before)
-    until = time.monotonic() + 20
-    while workers(nodes) and time.monotonic() < until:
-        time.sleep(0.1)
-    assert not workers(nodes)
-    lines = (tmp_path / "stopped" / "predictions.jsonl").read_bytes().splitlines()
-    assert 20 <= len(lines) < 50
-    asked = len(server.requests)
-    evaluate(**arguments, out=tmp_path / "stopped", engine=Ray(workers=1))
+    assert 20 <= kept(out) < 100
+    assert not left(nodes)
+    interrupted = kept(out)
+    terminate(nodes, server, dataset, out)
+    assert interrupted < kept(out) < 100
+    assert not left(nodes)
+    asked, finished = len(server.requests), kept(out)
+    evaluate(dataset, **arguments, out=out, engine=Ray(workers=1))
     asked_again = len(server.requests) - asked
-    evaluate(**arguments, out=tmp_path / "one")
-    assert files(tmp_path / "stopped") == files(tmp_path / "one")
-    assert asked_again == 3 * (50 - len(lines)), "a finished question was asked again"
+    evaluate(dataset, **arguments, out=tmp_path / "one")
+    assert files(out) == files(tmp_path / "one")
+    assert asked_again == 3 * (100 - finished), "a finished question was asked again"
+
+
+def terminate(cluster: Any, server: FakeServer, dataset: Path, out: Path) -> None:
+    """Let a command go on with a run, and end it by SIGTERM: it ends as any run, and Ray says nothing."""
+    options = ["--corpus", DEMO, "--method", "resp", "--lm", f"openai:tiny@{server.url}", "--no-cache"]
+    elsewhere = ["--engine", "ray", "--workers", "1", "--address", cluster.address]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "polyhop", "run", "--dataset", dataset, *options, *elsewhere, "--out", out],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        before, until = kept(out), time.monotonic() + 300
+        while kept(out) < before + 20 and process.poll() is None and time.monotonic() < until:
+            time.sleep(0.005)
+        process.terminate()
+        told, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == -signal.SIGTERM, told
+    assert "SIGTERM" not in told
+    assert "Traceback" not in told
+
+
+def kept(out: Path) -> int:
+    """Questions that a run has answered."""
+    return (out / "predictions.jsonl").read_bytes().count(b"\n")
+
+
+def left(cluster: Any) -> list[int]:
+    """The workers that are still there a while after a run."""
+    until = time.monotonic() + 60
+    while workers(cluster) and time.monotonic() < until:
+        time.sleep(0.05)
+    return workers(cluster)
 
 
 def test_vectors_made_all_over_are_those_of_one_process(

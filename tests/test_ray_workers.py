@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from pathlib import Path
@@ -267,6 +270,35 @@ def test_an_address_without_a_cluster_is_told_at_once(monkeypatch: pytest.Monkey
         cluster.joined("127.0.0.1:1"),
     ):
         pass
+
+
+PLAYED = """
+import os, signal, sys, types
+from polyhop import cluster
+
+def init(**_):
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(15))
+    if sys.argv[1] == "early":
+        os.kill(os.getpid(), signal.SIGTERM)
+    signal.signal(signal.SIGTERM, lambda *_: os.abort())
+
+played = types.SimpleNamespace(is_initialized=lambda: False, init=init, shutdown=lambda: print("left", flush=True))
+cluster.load = lambda *_: played
+if sys.argv[1] == "own":
+    signal.signal(signal.SIGTERM, lambda *_: print("own", flush=True))
+with cluster.joined(None):
+    os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
+@pytest.mark.parametrize(
+    ("when", "told", "code"),
+    [("late", "left\n", -signal.SIGTERM), ("early", "left\n", -signal.SIGTERM), ("own", "own\nleft\n", 0)],
+)
+def test_sigterm_ends_the_program_once_the_cluster_is_left(when: str, told: str, code: int) -> None:
+    done = subprocess.run([sys.executable, "-c", PLAYED, when], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr, done.returncode) == (told, "", code)
 
 
 def test_more_workers_than_there_is_room_for() -> None:

@@ -168,12 +168,20 @@ def test_a_weight_that_is_none_is_refused(index: Index, parts: Any, weight: floa
 
 
 def test_settings_that_cannot_be_are_refused(index: Index, parts: Any) -> None:
-    with pytest.raises(SettingError, match="fusion='sum': must be 'zscore' or 'rrf'"):
+    with pytest.raises(SettingError, match="fusion='sum': must be 'zscore' or 'rrf' or 'shards'"):
         Hybrid(index, parts, fusion="sum")  # type: ignore[arg-type]
     with pytest.raises(SettingError, match="depth=0"):
         Hybrid(index, parts, depth=0)
     with pytest.raises(SettingError, match=r"fuses at least two retrievers, as in hybrid:bm25\+dense:"):
         open_retriever("hybrid:bm25", index)
+
+
+def test_shards_of_a_corpus_find_what_the_whole_finds(index: Index, tmp_path: Path) -> None:
+    encoder, whole = WordEncoder(), passages(80)
+    halves = [build_index(open_corpus(whole[at::2]), tmp_path / f"shard-{at}") for at in (0, 1)]
+    merged = Hybrid(None, [(Dense(half, encoder), 1.0) for half in halves], fusion="shards", depth=1)
+    for query in QUERIES:
+        assert merged.search_scored(query, 9) == Dense(index, encoder).search_scored(query, 9)
 
 
 # --- names --------------------------------------------------------------------------------------------------------
@@ -186,12 +194,16 @@ def test_settings_that_cannot_be_are_refused(index: Index, parts: Any) -> None:
         ("zscore:bm25*2+tfidf*0.25", ("zscore", [("bm25", 2.0), ("tfidf", 0.25)])),
         ("rrf:dense:/a+b/c?passage=p: *3+bm25", ("rrf", [("dense:/a+b/c?passage=p: ", 3.0), ("bm25", 1.0)])),
         ("bm25+bm52+tfidf", ("zscore", [("bm25", 1.0), ("bm52", 1.0), ("tfidf", 1.0)])),
+        (
+            "shards:http://a:1?protocol=search-r1+http://b:2",
+            ("shards", [("http://a:1?protocol=search-r1", 1.0), ("http://b:2", 1.0)]),
+        ),
         ("bm25*x+tfidf", ("zscore", [("bm25*x", 1.0), ("tfidf", 1.0)])),
         ("", ("zscore", [("", 1.0)])),
     ],
 )
 def test_a_name_is_taken_apart(spec: str, expected: Any) -> None:
-    assert parts_of(spec, ["bm25", "tfidf", "dense:"]) == expected
+    assert parts_of(spec, ["bm25", "tfidf", "dense:", "http:"]) == expected
 
 
 @given(spec=st.text("bm25dense:+*.0tfi rrfzscore", max_size=40))

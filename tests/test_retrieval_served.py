@@ -36,7 +36,7 @@ PASSAGES = [
     Passage("2", "Charles Babbage", "Babbage built an engine, for which Ada wrote."),
     Passage("3", "Kiln", "A kiln is an oven."),
 ]
-GUIDE = Path(__file__).parents[1] / "docs" / "retrievers.md"
+GUIDE = Path(__file__).parents[1] / "docs" / "engines.md"
 MAKERS = {"polyhop": ours, "flashrag": flashrag, "search-r1": search_r1}
 
 

@@ -20,7 +20,10 @@ from polyhop._version import __version__
 if TYPE_CHECKING:
     from polyhop.data.corpora import open_corpus
     from polyhop.errors import PolyhopError
+    from polyhop.evaluation.compare import compare
+    from polyhop.evaluation.frontier import frontier
     from polyhop.evaluation.runner import evaluate
+    from polyhop.evaluation.sweeps.sweep import sweep
     from polyhop.lm.scripted import ScriptedLM
     from polyhop.methods.registry import method, methods
     from polyhop.pipeline import Pipeline, ask
@@ -37,9 +40,12 @@ _HOMES = {
     "ScriptedLM": "polyhop.lm.scripted",
     "Span": "polyhop.types",
     "ask": "polyhop.pipeline",
+    "compare": "polyhop.evaluation.compare",
     "evaluate": "polyhop.evaluation.runner",
+    "frontier": "polyhop.evaluation.frontier",
     "method": "polyhop.methods.registry",
     "open_corpus": "polyhop.data.corpora",
+    "sweep": "polyhop.evaluation.sweeps.sweep",
 }
 """Where each public name lives; imported at its first use, so that ``import polyhop`` costs nothing."""
 
@@ -55,10 +61,13 @@ __all__ = [
     "Span",
     "__version__",
     "ask",
+    "compare",
     "evaluate",
+    "frontier",
     "method",
     "methods",
     "open_corpus",
+    "sweep",
 ]
 
 

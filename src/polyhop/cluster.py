@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
+import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,15 +48,28 @@ def joined(address: str | None) -> Iterator[Any]:
         return
     if address is not None:
         _check_there(address)
+    before, terminated = signal.getsignal(signal.SIGTERM), False
+
+    def leave(*_: object) -> None:
+        nonlocal terminated
+        terminated = True
+        sys.exit()
+
     try:
-        with warnings.catch_warnings(action="ignore", category=FutureWarning):
-            ray.init(address=address, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
-    except (OSError, RuntimeError, ValueError, SystemExit) as error:  # Ray leaves the program where a cluster is silent
-        raise ServiceError(f"no Ray cluster could be joined{at(address)}: {error}. {_HOW}") from None
-    try:
+        try:
+            with warnings.catch_warnings(action="ignore", category=FutureWarning):
+                ray.init(address=address, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+        except (OSError, RuntimeError, ValueError, SystemExit) as error:  # Ray leaves where a cluster is silent
+            if isinstance(error, SystemExit) and error.code == signal.SIGTERM:
+                leave()
+            raise ServiceError(f"no Ray cluster could be joined{at(address)}: {error}. {_HOW}") from None
+        _at_sigterm(leave if before == signal.SIG_DFL else before)  # at Ray's own it would print a stack, and abort
         yield ray
     finally:
         ray.shutdown()
+        _at_sigterm(before)
+        if terminated:
+            signal.raise_signal(signal.SIGTERM)  # the program ends as it would have, now that the cluster is left
 
 
 _HOW = "'ray start --head' begins one, and without --address there is one of this machine alone"
@@ -109,3 +125,9 @@ def _check_there(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), _ANSWERS_WITHIN).close()
     except (OSError, OverflowError) as error:
         raise ServiceError(f"no Ray cluster answers at {address} ({error}). {_HOW}") from None
+
+
+def _at_sigterm(handler: Any) -> None:
+    """Signals are the main thread's; one that was set from outside Python cannot be set again."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler or signal.SIG_DFL)

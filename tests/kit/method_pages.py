@@ -14,12 +14,11 @@ import io
 import json
 import re
 import sys
-import tokenize
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from statistics import fmean
-from typing import Any, get_args, get_origin
+from typing import Any
 
 from rich.console import Console
 
@@ -30,6 +29,7 @@ from polyhop.evaluation.reproduction.recipe import keys, recipe
 from polyhop.methods.registry import method_named
 from polyhop.types import Answer
 from tests.kit.pictures import picture as drawn
+from tests.kit.reference import settings_of, shown
 
 HERE = Path(__file__).parents[2] / "docs" / "methods"
 SOURCE = Path(polyhop.__file__).parent
@@ -58,13 +58,8 @@ def picture(method: str, question: str, *settings: str) -> str:
 
 
 def settings(method: str) -> str:
-    """A table of the method's settings: the default, what else there is, and what its source says beside it."""
-    said = comments(method)
-    rows = ["| setting | default | or | what it is, and where the paper has it |", "|---|---|---|---|"]
-    for name, setting in method_named(method).settings.items():
-        others = ", ".join(f"`{value}`" for value in choices(setting.type) if value != shown(setting.default))
-        rows.append(f"| `{name}` | `{shown(setting.default)}` | {others} | {said.get(name, '')} |")
-    return "\n".join(rows)
+    """A table of the method's settings, as in the reference."""
+    return settings_of(method_named(method))
 
 
 def defaults(method: str) -> str:
@@ -210,41 +205,6 @@ def measure() -> None:
             found[name] = {question.id: counts(pipeline.ask(question)) for question in asked}
         MEASURED.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     measured.cache_clear()
-
-
-def comments(method: str) -> dict[str, str]:
-    """What stands beside each setting in the method's signature."""
-    function = method_named(method).function
-    path = Path(sys.modules[function.__module__].__file__ or "")
-    text = path.read_text("utf-8")
-    node = next(
-        n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.AsyncFunctionDef) and n.name == function.__name__
-    )
-    beside = {
-        token.start[0]: token.string.lstrip("# ")
-        for token in tokenize.generate_tokens(io.StringIO(text).readline)
-        if token.type == tokenize.COMMENT
-    }
-    return {
-        argument.arg: beside.get(argument.end_lineno or 0) or beside.get(argument.lineno, "")
-        for argument in node.args.kwonlyargs
-    }
-
-
-def choices(hint: Any) -> list[str]:
-    """The words a setting takes, where it takes words."""
-    words = [shown(each) for each in get_args(hint) if isinstance(each, str | bool)]
-    inner = [word for each in get_args(hint) if get_origin(each) is not None for word in choices(each)]
-    return [*words, *inner, *(["true", "false"] if hint is bool else [])]
-
-
-def shown(value: Any) -> str:
-    """A setting's value as it is given in the command line."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if value is None or value in ((), ""):
-        return "not set"
-    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
 def part(name: str, arguments: str) -> str:

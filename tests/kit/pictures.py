@@ -10,8 +10,8 @@ from polyhop.types import Answer
 
 WIDE, HIGH, ACROSS, DOWN = 214, 40, 246, 52
 """A box, and from one box to the next."""
-LONGEST = 31
-"""Characters of a line in a box."""
+LONGEST = (31, 26)
+"""Characters of each line in a box; the second is bold."""
 COLOURS = {GOOD: ("#e8f5e9", "#2e7d32"), ON: ("#e3f2fd", "#1565c0"), BAD: ("#ffebee", "#c62828")}
 OTHER = ("#fff8e1", "#8d6e00")
 
@@ -69,7 +69,9 @@ def depth_of(trace: Trace, id: int) -> int:
 def box(column: int, row: int, told: tuple[str, str], colours: tuple[str, str]) -> str:
     """A box with two lines of text; the whole of the first is its tooltip."""
     x, y, (fill, stroke) = column * ACROSS, row * DOWN, colours
-    first, second = (escape(each if len(each) <= LONGEST else each[: LONGEST - 1] + "…") for each in told)
+    first, second = (
+        escape(each if len(each) <= most else each[: most - 1] + "…") for each, most in zip(told, LONGEST, strict=True)
+    )
     return (
         f'<g><title>{escape(told[0])}</title><rect x="{x}" y="{y}" width="{WIDE}" height="{HIGH}" rx="6" fill="{fill}" '
         f'stroke="{stroke}"/><text x="{x + 9}" y="{y + 16}" fill="#212121">{first}</text>'

@@ -1,18 +1,24 @@
-"""The reference of the documentation, made from the code: verbs, settings, prompts, tasks, errors."""
+"""The reference of the documentation, made from the code: verbs, settings, prompts, tasks, errors, sizes."""
 
 from __future__ import annotations
 
+import ast
+import io
 import json
 import re
+import sys
+import tokenize
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import typer.main
+from benchmarks import growth
 
 from polyhop import errors
 from polyhop.cli.app import app
-from polyhop.methods.registry import FAMILIES, Setting, methods
+from polyhop.methods.registry import FAMILIES, Method, Setting, methods
 from polyhop.prompts.tasks import SCORED, TASKS, Task
 
 WIDTH = 100
@@ -25,7 +31,9 @@ What `polyhop VERB --help` prints. An option can come from the environment too: 
 `POLYHOP_RUN_LM`. Results go to stdout, all else to stderr; [exit codes](errors.md#exit-codes).""",
     "settings": """# Settings
 
-`-o NAME=VALUE` in the command line, a keyword in Python; the defaults are the papers' where they tell them.""",
+`-o NAME=VALUE` in the command line, a keyword in Python; the defaults are the papers' where they tell them (ToR is
+Tree of Reviews, whose comparison the baselines stand in). What names shared by many mean stands beside the
+[methods](../methods/README.md).""",
     "prompts": """# Prompts
 
 Each task's file as it ships. `polyhop prompts show TASK` shows one filled in; `--prompts FOLDER` takes your
@@ -38,6 +46,11 @@ asked for once more; then the safe default stands for it. [Prompts](prompts.md) 
 
 All are a `PolyhopError` of `polyhop.errors`. A message says what was wrong, with which value, and what would
 work. Those without an exit code are caught on the way and end no command.""",
+    "scale": """# Machines and money
+
+What so many questions a day over so many passages take, by the formulas of
+[growth.py](../../benchmarks/growth.py); [growing](../scale.md#what-it-takes) says how to read it. With numbers of
+your own: `python -m benchmarks.scale growth --set gpu_hour=1.8`.""",
 }
 _CAUGHT = {errors.BudgetSpent, errors.Waiting}
 """Errors that end no command: a run catches them."""
@@ -75,16 +88,38 @@ def settings() -> str:
         for name, method in sorted(methods().items()):
             if method.family != family:
                 continue
-            rows = [(f"`{each.name}`", f"`{_value(each.default)}`", choices(each)) for each in method.settings.values()]
-            body = table(("setting", "default", "values"), rows) if rows else "It has no settings."
-            told += [f"## {name}", f"{method.summary} {method.paper}".strip(), body]
+            told += [f"## {name}", f"{method.summary} {method.paper}".strip(), settings_of(method)]
     return "\n\n".join(told) + "\n"
+
+
+def settings_of(method: Method) -> str:
+    """A table of a method's settings: default, values, and what its source says beside each."""
+    said = beside(method)
+    rows = [
+        (f"`{each.name}`", f"`{shown(each.default)}`", choices(each), said[each.name].replace("None:", "not set:"))
+        for each in method.settings.values()
+    ]
+    return table(("setting", "default", "values", "what it is, and where its paper has it"), rows)
+
+
+def beside(method: Method) -> dict[str, str]:
+    """What stands beside each setting in the method's signature."""
+    path = Path(sys.modules[method.function.__module__].__file__ or "")
+    text = path.read_text("utf-8")
+    nodes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.AsyncFunctionDef))
+    node = next(node for node in nodes if node.name == method.function.__name__)
+    said = {
+        token.start[0]: token.string.lstrip("# ")
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type == tokenize.COMMENT
+    }
+    return {each.arg: said.get(each.end_lineno or 0) or said.get(each.lineno, "") for each in node.args.kwonlyargs}
 
 
 def choices(setting: Setting) -> str:
     """What a setting takes: its words, or the kind of its value."""
     hint = setting.type
-    if words := [f"`{_value(each)}`" for each in _literals(hint)]:
+    if words := [f"`{shown(each)}`" for each in _literals(hint)]:
         return ", ".join(words) + (", a number" if re.search(r"\b(?:int|float)\b", str(hint)) else "")
     if hint is bool:
         return "`true`, `false`"
@@ -149,12 +184,21 @@ def exits() -> str:
     return "\n\n".join(told) + "\n"
 
 
+def scale() -> str:
+    """What machines and money a load takes, by ``benchmarks/growth.py``."""
+    told = [_HEADS["scale"], "## Unit costs", "\n".join(growth.assumptions(growth.DEFAULTS))]
+    told += ["## Passages", "\n".join(growth.holding())]
+    told += [part for name in growth.MEASURED for part in (f"## {name}", "\n".join(growth.table(name)))]
+    return "\n\n".join(told) + "\n"
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "cli": cli,
     "settings": settings,
     "prompts": prompts,
     "tasks": tasks,
     "errors": exits,
+    "scale": scale,
 }
 """The pages under ``reference/``, by name."""
 
@@ -186,11 +230,12 @@ def _kind(hint: Any) -> str:
     return re.sub(r"\b[\w.]+\.(?=\w)", "", str(hint)).replace(" | ", " or ")
 
 
-def _value(value: Any) -> str:
-    if value is None or value in ((), ""):
-        return "none" if value is None else '""' if value == "" else "nothing"
+def shown(value: Any) -> str:
+    """A setting's value as it is given in the command line."""
     if isinstance(value, bool):
         return str(value).lower()
+    if value is None or value in ((), ""):
+        return "not set"
     return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 

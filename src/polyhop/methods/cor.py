@@ -34,10 +34,10 @@ async def chain_of_reviews(
     *,
     k: Positive = 5,  # §4.3
     max_turns: Positive = 3,  # §4.3
-    thoughts: bool = True,  # Table 13
-    fusion: Fusion = "evidence",
+    thoughts: bool = True,  # Table 13: the review thinks aloud
+    fusion: Fusion = "evidence",  # what the answer is read from
     shots: NonNegative = 3,  # §4.4
-    context_tokens: Positive = 4096,  # §4.4
+    context_tokens: Positive = 4096,  # §4.4: of a whole prompt
     rank_limit: Positive = 15,  # §4.2
 ) -> Answer:
     """Search, review all passages so far, search again with the review's query, until they are enough (§4.4)."""

@@ -79,20 +79,20 @@ async def ge_reasoning(
     run: Run,
     *,
     k: Positive = 2,  # Appendix B
-    max_steps: Positive = 10,  # §3.6, footnote 1
-    retrieve_below: Share = 0.8,  # k1, §3.4
-    keep_above: Share = 0.4,  # k2, §3.5
+    max_steps: Positive = 10,  # §3.6, footnote 1: draws at most
+    retrieve_below: Share = 0.8,  # k1, §3.4: an answer less sure is looked up
+    keep_above: Share = 0.4,  # k2, §3.5: one less sure is dropped
     temperature: Annotated[float, Ge(0)] = 0.6,  # §3.3, of the sub-answers
     shots: NonNegative = 6,  # Appendix B
-    typed_variables: bool = True,  # §3.1, Table 5
-    guidance: bool = True,  # §3.2, Table 2
-    query: Literal["subquestion", "question"] = "subquestion",  # §3.4, Table 2
+    typed_variables: bool = True,  # §3.1, Table 5: `place: #1`, not `#1`
+    guidance: bool = True,  # §3.2, Table 2: by the graph; without, the model names the next sub-question
+    query: Literal["subquestion", "question"] = "subquestion",  # §3.4, Table 2: what is searched
     refine: bool = True,  # §3.4, Table 3: triplets of the passages instead of the passages
     triplet_filter: bool = True,  # §3.4: only those that bear on the sub-question
     filter: bool = True,  # §3.5, Table 3: drop what is less sure than keep_above
-    open_book: bool = True,  # Table 4
+    open_book: bool = True,  # Table 4: false searches nothing
     sample: bool = False,  # Algorithm 1, line 8: draw at random
-    confidence: Confidence = "mean",
+    confidence: Confidence = "mean",  # of the answer's tokens; the share of samples; or its own word
     samples: Positive = 5,  # answers of one sub-question that "agreement" compares
     parallel: bool = False,  # beyond the paper: a round draws a candidate for every variable at once
 ) -> Answer:

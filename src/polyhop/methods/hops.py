@@ -64,7 +64,7 @@ async def hops(
     requery: NonNegative = 3,  # hits of every second query that a path is extended by too
     leads: NonNegative = 2,  # second queries of a path: names that the reader inside reads off it
     requeried: NonNegative = 3,  # paths, the best of their length, that second queries are made from
-    scorer: Scorer = "pocket",
+    scorer: Scorer = "pocket",  # what scores a path
     k: Positive = 5,  # passages read
     style: Style = "direct",
     shots: NonNegative = 3,

@@ -57,11 +57,11 @@ async def retrieve_summarize_plan(
     run: Run,
     *,
     k: Positive = 5,  # §4.2
-    max_iterations: Positive = 3,  # §4.2
+    max_iterations: Positive = 3,  # §4.2: searches at most
     input_tokens: Positive = 12_000,  # §4.2: of a whole prompt
-    output_tokens: Positive = 200,  # §4.2
+    output_tokens: Positive = 200,  # §4.2: of a reply
     shots: NonNegative = 0,  # Appendix A
-    local_source: Literal["passages", "memory"] = "passages",  # §3.1, or Appendix A
+    local_source: Literal["passages", "memory"] = "passages",  # what sub-answers are from: §3.1, or Appendix A
 ) -> Answer:
     """Retrieve, summarize for the question and the sub-question, plan the next, until the memories are enough (§3)."""
     global_evidence: list[str] = []  # §3.1: summaries for the overarching question

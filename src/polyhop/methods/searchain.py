@@ -61,12 +61,12 @@ async def search_in_the_chain(
     *,
     max_rounds: Positive = 5,  # §4.1.3: at most so many chains
     k: Positive = 1,  # Algorithm 1: the top-1 document
-    confidence: float | None = None,  # §3.3 θ; None: the reader's own (1.5 on the paper's DPR reader)
-    rouge: Annotated[float, Ge(0), Le(1)] = 0.35,  # §3.3 α, Table 7
-    rouge_kind: Literal["f", "precision", "recall"] = "f",
-    form: Literal["short", "long"] | None = None,  # None: by the question's kind
-    verification: bool = True,  # Table 1
-    completion: bool = True,  # Table 1
+    confidence: float | None = None,  # §3.3 θ: correct when surer; None: the reader's own (1.5 on the paper's)
+    rouge: Annotated[float, Ge(0), Le(1)] = 0.35,  # §3.3 α, Table 7: long answers agree with a passage above it
+    rouge_kind: Literal["f", "precision", "recall"] = "f",  # which ROUGE-L
+    form: Literal["short", "long"] | None = None,  # how agreement is judged; None: by the question's kind
+    verification: bool = True,  # Table 1: nodes are corrected
+    completion: bool = True,  # Table 1: unsolved nodes are filled in
     open_book: bool = True,  # Table 1: false is the Chain-of-Query alone
     span: SpanChoice | None = None,  # how a DPR reader picks its span; None: its own way
     shots: NonNegative | None = None,  # None: Table 8's, by kind

@@ -60,13 +60,13 @@ async def tree_of_reviews(
     run: Run,
     *,
     widths: Annotated[tuple[Positive, ...], Len(1)] = (5, 3, 3),  # §4.4: depth 3, nodes a layer
-    expansion: Literal["direct", "cot", "mpc"] = "mpc",  # §3.4, Table 4
-    fusion: Fusion = "evidence",  # §3.3, Table 3
-    relevance_pruning: bool = True,  # §3.4, Table 5
-    repetitive_pruning: bool = True,  # §3.4, Table 5
+    expansion: Literal["direct", "cot", "mpc"] = "mpc",  # §3.4, Table 4: mpc: the missing paragraph
+    fusion: Fusion = "evidence",  # §3.3, Table 3: what the answer is read from
+    relevance_pruning: bool = True,  # §3.4, Table 5: irrelevant paths end
+    repetitive_pruning: bool = True,  # §3.4, Table 5: hits that accepted evidence holds are dropped
     prune_when: Literal["retrieval", "review"] = "retrieval",  # "review" checks once more before a node's review
     shots: NonNegative = 3,  # §4.4
-    context_tokens: Positive = 4096,  # §4.4
+    context_tokens: Positive = 4096,  # §4.4: of a whole prompt
     rank_limit: Positive = 15,  # §4.2, recall@15
     # Beyond the paper: its future work (Limitations), off by default.
     semantic_pruning: Annotated[float, Gt(0), Le(1)] | None = None,  # also drop hits this alike to accepted passages

@@ -1,14 +1,15 @@
-"""Several retrievers' rankings made one: by their z-scores, or by reciprocal ranks.
+"""Several retrievers' rankings made one: by their z-scores, by reciprocal ranks, or as shards of one corpus.
 
 Sources: Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion Outperforms Condorcet and Individual Rank Learning
 Methods", 2009: the sum of 1 / (60 + rank), which needs no scores. The z-score, (score - mean) / deviation over each
 retriever's own hits, keeps how far a hit stands out; a passage that a retriever did not hit has that one's least.
+Shards, each the same search over another part of the passages, score alike: the best of all are the best of the whole.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import fsum, isfinite, sqrt
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from polyhop.retrieval.index import Index
 
 Fusion: TypeAlias = Literal["zscore", "rrf"]
+Joining: TypeAlias = Literal[Fusion, "shards"]
 Hits: TypeAlias = Sequence[tuple[Passage, float]]
 
 RRF_K = 60
@@ -32,8 +34,8 @@ class Hybrid(ScoringRetriever):
     """Retrievers with their weights, fused. As safe across threads as they are; ties are broken by passage id, and no
     result depends on the order of the parts. Links are the index's or, without one, the first part's that knows any.
 
-    ``fusion``: ``zscore`` wants retrievers that tell scores (``search_many_scored``), ``rrf`` takes any. ``depth``:
-    hits of each part, more where more are asked for.
+    ``fusion``: ``zscore`` and ``shards`` want retrievers that tell scores (``search_many_scored``), ``rrf`` takes any.
+    ``depth``: hits of each part, more where more are asked for.
     """
 
     def __init__(
@@ -41,13 +43,13 @@ class Hybrid(ScoringRetriever):
         index: Index | None,
         parts: Sequence[tuple[Retriever, float]],
         *,
-        fusion: Fusion = "zscore",
+        fusion: Joining = "zscore",
         depth: int = 100,
     ) -> None:
-        name = "hybrid:" + ("rrf:" if fusion == "rrf" else "")
+        name = "hybrid:" + (f"{fusion}:" if fusion != "zscore" else "")
         name += "+".join(part.name + (f"*{weight:g}" if weight != 1 else "") for part, weight in parts)
-        if fusion not in get_args(Fusion):
-            raise SettingError(f"fusion={fusion!r}: must be {' or '.join(map(repr, get_args(Fusion)))}")
+        if fusion not in get_args(Joining):
+            raise SettingError(f"fusion={fusion!r}: must be {' or '.join(map(repr, get_args(Joining)))}")
         if len(parts) < 2:
             raise SettingError(f"{name}: fuses at least two retrievers, as in hybrid:bm25+dense:intfloat/e5-base-v2")
         for part, weight in parts:
@@ -56,7 +58,7 @@ class Hybrid(ScoringRetriever):
         if depth < 1:
             raise SettingError(f"depth={depth}: must be at least 1")
         for part, _ in parts:
-            if fusion == "zscore" and not isinstance(part, ScoringRetriever):
+            if fusion != "rrf" and not isinstance(part, ScoringRetriever):
                 raise UsageError(f"{name}: {part.name} tells no scores, so it is fused by rank: hybrid:rrf:…")
         self.name, self.fusion, self.depth = name, fusion, depth
         self._index, self._parts = index, parts
@@ -91,7 +93,7 @@ class Hybrid(ScoringRetriever):
         return [[(passage, 0.0) for passage in found] for found in part.search_many(queries, depth)]
 
 
-def fused(rankings: Sequence[tuple[Hits, float]], fusion: Fusion) -> list[tuple[Passage, float]]:
+def fused(rankings: Sequence[tuple[Hits, float]], fusion: Joining) -> list[tuple[Passage, float]]:
     """Rankings, best first, each with its weight, as one: by falling sum, then by passage id.
 
     >>> first, second = Passage("1", "", "one"), Passage("2", "", "two")
@@ -100,8 +102,10 @@ def fused(rankings: Sequence[tuple[Hits, float]], fusion: Fusion) -> list[tuple[
     [('2', 0.03), ('1', 0.02)]
     >>> [(passage.id, score) for passage, score in fused([(both, 1), ([], 2)], "zscore")]
     [('1', 1.0), ('2', -1.0)]
+    >>> [(passage.id, score) for passage, score in fused([(both[:1], 1), (one, 1)], "shards")]
+    [('1', 9.0), ('2', 3.0)]
     """
-    told = [(_by_rank(hits) if fusion == "rrf" else _by_score(hits), weight) for hits, weight in rankings]
+    told = [(_VALUES[fusion](hits), weight) for hits, weight in rankings]
     passages = {passage for values, _ in told for passage in values}
     least = [min(values.values(), default=0.0) if fusion == "zscore" else 0.0 for values, _ in told]
     scores = [
@@ -124,7 +128,14 @@ def _by_score(hits: Hits) -> dict[Passage, float]:
     return {passage: (score - mean) / deviation if deviation else 0.0 for passage, score in hits}
 
 
-def parts_of(spec: str, known: Collection[str]) -> tuple[Fusion, list[tuple[str, float]]]:
+_VALUES: Mapping[Joining, Callable[[Hits], dict[Passage, float]]] = {
+    "zscore": _by_score,
+    "rrf": _by_rank,
+    "shards": dict,
+}
+
+
+def parts_of(spec: str, known: Collection[str]) -> tuple[Joining, list[tuple[str, float]]]:
     """``[FUSION:]RETRIEVER[*WEIGHT]+RETRIEVER[*WEIGHT]…`` taken apart. A plus sign parts only where the name of a
     retriever follows, so that a path may hold one, or where the name before it takes no path.
 
@@ -135,8 +146,8 @@ def parts_of(spec: str, known: Collection[str]) -> tuple[Fusion, list[tuple[str,
     >>> parts_of("rrf:bm25*0.5+dense:openai:tiny@http://localhost/v1*2", ["bm25", "dense:"])
     ('rrf', [('bm25', 0.5), ('dense:openai:tiny@http://localhost/v1', 2.0)])
     """
-    fusion: Fusion = "zscore"
-    for name in get_args(Fusion):
+    fusion: Joining = "zscore"
+    for name in get_args(Joining):
         if spec.startswith(f"{name}:"):
             fusion, spec = name, spec.removeprefix(f"{name}:")
     names: list[str] = []

@@ -19,7 +19,7 @@ from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import Progress, after, evaluate
 from polyhop.evaluation.setups import settings_under
 from polyhop.evaluation.several import one_index
-from polyhop.evaluation.sweeps.plan import OF_LM, Plan, Point
+from polyhop.evaluation.sweeps.plan import OF_LM, Plan, Point, read_plan
 from polyhop.lm.base import LanguageModel
 from polyhop.lm.cache import CachedLM, CompletionCache
 from polyhop.lm.names import open_lm
@@ -80,7 +80,7 @@ def calls_of(reports: Iterable[Report]) -> dict[str, int]:
 
 
 def sweep(
-    plan: Plan,
+    plan: Plan | str | Path | Mapping[str, Any],
     out: str | Path,
     *,
     questions: Sequence[Question] | None = None,
@@ -88,12 +88,13 @@ def sweep(
 ) -> Swept:
     """Run every point of a plan, each in its own folder of ``out``; the same call goes on where it was stopped.
 
-    ``questions``: the plan's dataset, where it has been read.
+    ``plan``: as ``read_plan`` gives it, or what that reads. ``questions``: the plan's dataset, where it has been read.
 
     Raises:
         UsageError: a point cannot run, found before the first call; its place in the file is named.
         LMError: a model cannot be reached.
     """
+    plan = plan if isinstance(plan, Plan) else read_plan(plan)
     asked = plan.read_questions() if questions is None else list(questions)
     profiles = chosen(asked, plan.metrics)
     asked = asked[: plan.limit]

@@ -47,9 +47,9 @@ async def automatic_chain_of_thought(
     run: Run,
     *,
     pool: FileName = "",  # a file of questions; ours where it is not given
-    shots: NonNegative = 3,  # clusters, k
-    question_tokens: Positive = 60,  # §4.2
-    rationale_steps: Positive = 5,  # §4.2
+    shots: NonNegative = 3,  # clusters, k: a demonstration of each
+    question_tokens: Positive = 60,  # §4.2: no longer question is shown
+    rationale_steps: Positive = 5,  # §4.2: nor a longer chain
 ) -> Answer:
     """Build demonstrations from clustered questions, then answer by chain of thought beside them (§4)."""
 

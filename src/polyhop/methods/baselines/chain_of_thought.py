@@ -40,7 +40,7 @@ async def self_consistency(
     question: str,
     run: Run,
     *,
-    samples: Positive = 5,  # GE-Reasoning §4.3
+    samples: Positive = 5,  # chains that vote: GE-Reasoning §4.3
     temperature: Annotated[float, Ge(0)] = 0.7,  # GE-Reasoning §4.3
     shots: NonNegative = 3,
 ) -> Answer:

@@ -50,7 +50,7 @@ async def demonstrate_search_predict(
     *,
     k: Positive = 5,  # ToR §4.3
     max_turns: Positive = 2,  # hops, §3.3
-    samples: Positive = 5,  # §3.4: 20
+    samples: Positive = 5,  # §3.4: chains that vote; the paper: 20
     temperature: Annotated[float, Ge(0)] = 0.7,  # §3.4
     shots: NonNegative = 3,
     context_tokens: Positive = 4096,  # ToR §4.4

@@ -51,10 +51,10 @@ async def entity_relationship_analysis(
     run: Run,
     *,
     k: Positive = 5,
-    implicit: bool = True,  # §3.3
+    implicit: bool = True,  # §3.3: relations are inferred, too
     per_pair: Positive = 5,  # inferred relations of two entities
-    discriminate: bool = True,  # §3.4
-    keep_from: Annotated[float, Ge(0), Le(10)] = 6,  # the score of a relation that is kept
+    discriminate: bool = True,  # §3.4: and sifted
+    keep_from: Annotated[float, Ge(0), Le(10)] = 6,  # the score, 0 to 10, of a relation that is kept
     shots: NonNegative = 3,  # the paper: 0
     rank_limit: Positive = 15,
 ) -> Answer:

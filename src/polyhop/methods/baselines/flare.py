@@ -63,12 +63,12 @@ async def active_retrieval(
     *,
     k: Positive = 5,  # ToR §4.3; its repository: 2
     max_turns: Positive = 3,  # ToR §4.3: searches, the question's among them
-    max_sentences: Positive = 10,
-    retrieve_below: Share = 0.2,  # θ, §3.2
-    query: Literal["mask", "question"] = "mask",  # §3.2: implicit or explicit queries
-    mask_below: Share = 0.2,  # β, §3.2
-    max_questions: Positive = 3,
-    look_ahead: Positive = 64,  # tokens
+    max_sentences: Positive = 10,  # of the answer
+    retrieve_below: Share = 0.2,  # θ, §3.2: a sentence with a token less likely is searched for
+    query: Literal["mask", "question"] = "mask",  # §3.2: unlikely tokens are left out, or asked about
+    mask_below: Share = 0.2,  # β, §3.2: tokens that are left out
+    max_questions: Positive = 3,  # for one sentence
+    look_ahead: Positive = 64,  # tokens of a sentence
     shots: NonNegative = 3,
     context_tokens: Positive = 4096,  # ToR §4.4
     rank_limit: Positive = 15,  # ToR §4.2

@@ -52,7 +52,7 @@ async def interleaving_retrieval(
     *,
     k: Positive = 5,  # ToR §4.3; the paper: 2, 4, 6 or 8
     max_turns: Positive = 3,  # ToR §4.3: searches, the question's among them
-    max_sentences: Positive = 10,
+    max_sentences: Positive = 10,  # of the chain
     style: Style = "cot",  # of the reader
     most_words: Positive = 600,  # of a passage, else it is dropped
     shown_words: Positive = 350,  # of a passage

@@ -36,7 +36,7 @@ async def least_to_most(
     question: str,
     run: Run,
     *,
-    max_questions: Positive = 4,  # ours
+    max_questions: Positive = 4,  # sub-questions; ours
     shots: NonNegative = 3,
 ) -> Answer:
     """Take the question apart, answer its sub-questions in turn, then the question itself (§2)."""

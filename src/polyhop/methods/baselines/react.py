@@ -54,7 +54,7 @@ async def react(
     *,
     k: Positive = 5,  # ToR §4.3
     max_turns: Positive = 3,  # ToR §4.3
-    sentences_shown: Positive = 5,  # §3.1
+    sentences_shown: Positive = 5,  # §3.1: of a passage; a lookup reads all
     shots: NonNegative = 3,  # ToR §4.4
     context_tokens: Positive = 4096,  # ToR §4.4
     rank_limit: Positive = 15,  # ToR §4.2
@@ -84,8 +84,8 @@ async def react_or_vote(
     *,
     k: Positive = 5,  # ToR §4.3
     max_turns: Positive = 3,  # ToR §4.3
-    sentences_shown: Positive = 5,  # §3.1
-    samples: Positive = 5,  # as cot-sc
+    sentences_shown: Positive = 5,  # §3.1: of a passage; a lookup reads all
+    samples: Positive = 5,  # as cot-sc, where ReAct does not finish
     temperature: Annotated[float, Ge(0)] = 0.7,  # §3.2
     shots: NonNegative = 3,  # ToR §4.4
     context_tokens: Positive = 4096,  # ToR §4.4

@@ -47,7 +47,7 @@ async def compressed_retrieval(
     run: Run,
     *,
     k: Positive = 5,
-    compress: Literal["abstractive", "extractive"] = "abstractive",
+    compress: Literal["abstractive", "extractive"] = "abstractive",  # a summary is written, or sentences are picked
     kept: Positive = 2,  # sentences, of the extractive compressor
     shots: NonNegative = 3,
     rank_limit: Positive = 15,

@@ -52,7 +52,7 @@ async def passage_ensemble(
     run: Run,
     *,
     k: Positive = 5,  # the paper: 10
-    probability: Literal["told", "sampled", "scored"] = "told",
+    probability: Literal["told", "sampled", "scored"] = "told",  # by token, by samples, or scored
     samples: Positive = 5,  # of each passage, where sampled
     temperature: Annotated[float, Ge(0)] = 0.7,  # where sampled
     shots: NonNegative = 3,

@@ -43,7 +43,7 @@ async def self_ask(
     question: str,
     run: Run,
     *,
-    open_book: bool = True,
+    open_book: bool = True,  # false: one reply, without search
     k: Positive = 5,  # ToR §4.3
     max_turns: Positive = 3,  # ToR §4.3
     shots: NonNegative = 3,  # ToR §4.4

@@ -48,9 +48,9 @@ async def summarized_retrieval(
     run: Run,
     *,
     k: Positive = 5,  # the paper: 10
-    candidates: Annotated[int, Ge(2)] = 2,  # K, §3.2
-    validity: bool = True,  # §3.3, instance-wise
-    ranking: bool = True,  # §3.3, pair-wise
+    candidates: Annotated[int, Ge(2)] = 2,  # K, §3.2: each gets a summary
+    validity: bool = True,  # §3.3, instance-wise: each is judged
+    ranking: bool = True,  # §3.3, pair-wise: every two are compared
     shots: NonNegative = 3,  # the paper: 0
     rank_limit: Positive = 15,
 ) -> Answer:

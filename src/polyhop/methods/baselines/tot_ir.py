@@ -64,10 +64,10 @@ async def tree_of_thoughts(
     run: Run,
     *,
     k: Positive = 5,  # ToR §4.3
-    steps: Positive = 3,  # ToR §4.3
-    breadth: Positive = 5,  # App. B.1
-    keep: Positive = 1,  # App. B.1
-    values: Positive = 1,  # §4.1: 3
+    steps: Positive = 3,  # ToR §4.3: thoughts on a path
+    breadth: Positive = 5,  # App. B.1: thoughts tried at each state
+    keep: Positive = 1,  # App. B.1: states carried on
+    values: Positive = 1,  # of a state; §4.1: 3
     temperature: Annotated[float, Ge(0)] = 0.7,  # §4
     shots: NonNegative = 3,  # ToR §4.4
     context_tokens: Positive = 4096,  # ToR §4.4
