@@ -10,7 +10,8 @@ next to nothing, so what is measured is calls: rendered, sent, read, recorded.
 - *alone*: one question. ``layers`` is the longest chain of calls that wait for one another, as the method declares it;
   the ratio is wall time over layers x 100 ms, and a tenth and 5 ms a call may come to that.
 - *many*: 128 questions together, by which 64 calls are always under way; the ratio is wall time over calls x 100 ms
-  / 64, and CPU time is this process', a call, with cycles collected as seldom as ``polyhop run`` does.
+  / 64, and CPU time is this process', a call, with cycles collected as seldom as ``polyhop run`` does. Rounds are
+  whole: by a clock that counts nothing but calls, no place is ever idle and the ratio is 1.00.
 - *memory*: 1,000 questions at once, each method of ``--memory`` in a process of its own; its peak.
 - *shapes*: the same questions in three loops (``benchmarks/shapes.py``).
 

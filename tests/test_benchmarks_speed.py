@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 
 from polyhop.calls import Models
 from polyhop.engine import Engine
-from polyhop.lm import OpenAICompatible
+from polyhop.lm import Capabilities, Completion, OpenAICompatible, Request
+from polyhop.lm.limits import Limiter
+from tests.kit.clock import run_virtually
 from tests.kit.server import FakeServer, tokenise
 
 
@@ -133,6 +135,41 @@ async def test_a_batch_waits_for_its_last_reply(server: FakeServer) -> None:
         await shapes.one_step_for_the_batch(Engine(models=Models({"default": lm})), (1, 3, 2))
     steps = [request.body["messages"][-1]["content"].count("of step 0.") > 0 for request in server.requests]
     assert steps == [True] * 3 + [False] * 3
+
+
+class Waiting:
+    """A model that takes its time, at so many places, and nothing else."""
+
+    name, capabilities = "waiting", Capabilities()
+
+    def __init__(self) -> None:
+        self.limiter = Limiter(shapes.AT_ONCE)
+
+    async def complete(self, request: Request) -> Completion:
+        async with self.limiter.slot():
+            await asyncio.sleep(shapes.LATENCY)
+        return Completion(text="The answer is Rome.")
+
+
+@pytest.mark.parametrize(
+    ("name", "questions", "over"),
+    [
+        ("every question for itself", len(shapes.STEPS), 1.05),
+        ("one step for the batch", len(shapes.STEPS), 1.17),
+        ("every question for itself", 2 * shapes.AT_ONCE, 1.22),
+        ("one step for the batch", 2 * shapes.AT_ONCE, 1.33),
+        ("one question at a time", shapes.FEW, 16.0),
+    ],
+)
+def test_what_a_loop_takes_where_nothing_but_calls_takes_time(name: str, questions: int, over: float) -> None:
+    lengths = shapes.STEPS[:questions]
+
+    async def seconds() -> float:
+        await shapes.SHAPES[name](Engine(models=Models({"default": Waiting()})), lengths)
+        return asyncio.get_running_loop().time()
+
+    ideal = shapes.LATENCY * sum(lengths) / shapes.AT_ONCE
+    assert run_virtually(seconds()) / ideal == pytest.approx(over, abs=0.005)
 
 
 # --- prefixes --------------------------------------------------------------------------------------------------------

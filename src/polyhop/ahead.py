@@ -12,7 +12,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from polyhop.engine import Run
 
 Order: TypeAlias = tuple[Any, ...]
 Start: TypeAlias = Callable[[], Awaitable[Any]]
@@ -150,3 +153,19 @@ class Ahead:
             work.holds_turn = False
             self._running -= 1
             self._pump()
+
+
+@dataclass(frozen=True, slots=True)
+class Scouts:
+    """Sends scouts ahead of a method. ``run`` is the ``Run`` they use: it records nothing."""
+
+    ahead: Ahead | None
+    run: Run
+
+    def send(
+        self, place: tuple[Hashable, ...], scout: Callable[[Any], Coroutine[Any, Any, None]], *, sure: bool
+    ) -> None:
+        """Start ``scout(place)``, once a place. Calls at places the method is ``sure`` to visit come first, then those
+        met first in depth-first order."""
+        if self.ahead is not None:
+            self.ahead.send(place, sure=sure, scout=partial(scout, place))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypedDict
 
-from polyhop.errors import UsageError
+from polyhop.errors import UsageError, nearest
 from polyhop.lm.base import Completion, LanguageModel, Message, Request
 from polyhop.prompts.book import Prompt, Rendering
 from polyhop.prompts.parsing import Malformed
@@ -144,6 +144,18 @@ def correction(reply: str, complaint: str) -> list[dict[str, str]]:
     return [{"role": "assistant", "content": reply[:2000] or "(nothing)"}, {"role": "user", "content": wanted}]
 
 
+def check_fields(task: str, fields: Asked, known: Sequence[str]) -> None:
+    """``UsageError`` where a task is not asked with the fields it knows, and all of them."""
+    if fields.keys() == set(known):
+        return
+    wrong = sorted(fields.keys() ^ set(known))
+    hint = nearest(wrong[0], known)
+    raise UsageError(
+        f"{task} is asked with the fields {', '.join(known)}; {', '.join(wrong)} "
+        f"{'is' if len(wrong) == 1 else 'are'} missing or unknown" + (f" ({hint}?)" if hint else "")
+    )
+
+
 def settings_of(prompt: Prompt, options: Options | None) -> dict[str, Any]:
     """The head of the prompt's file, with what the call sets over it."""
     head = prompt.head
@@ -170,6 +182,8 @@ def frozen(value: Any) -> Hashable:
     (('passages', (('p', 'x'),)),)
     """
     match value:
+        case str():
+            return value
         case Passage():
             return (value.id, value.text)
         case Mapping():

@@ -7,23 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, Literal, cast
+from functools import cached_property, partial
+from random import Random
+from typing import Any, Literal
 
-from polyhop.ahead import Ahead
+from polyhop.ahead import Ahead, Scouts
 from polyhop.budget import Budget, Meter, until_spent
-from polyhop.calls import Asked, Call, Models, Options, count_tokens, frozen, settings_of
+from polyhop.calls import Asked, Call, Models, Options, check_fields, count_tokens, frozen, settings_of
 from polyhop.citing import cite, confidence
-from polyhop.errors import BudgetSpent, CapabilityError, UsageError, nearest
+from polyhop.errors import BudgetSpent, CapabilityError
 from polyhop.lm.base import Capabilities, Completion, LanguageModel, ScoreRequest, TokenScores
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.tasks import SCORED, Output
-from polyhop.readers.base import AskingReader, Reader, spans_of, threshold_of
+from polyhop.readers.base import AskingReader, Reader, reads_by_asking, spans_of, threshold_of
 from polyhop.recorder import OpenStep, Recorder
 from polyhop.retrieval.analysis import ENGLISH, Analysis
 from polyhop.retrieval.base import AskingRetriever, Retriever, asks, encoder_of, links_of, passages_of, searched
@@ -91,7 +91,6 @@ class Run:
     ) -> None:
         self.kind = kind
         self.recorder = Recorder(question, method, silent=scouts_for is not None, listen=listen)
-        self.random = random.Random(f"{engine.seed} {question}")  # for methods that draw: the same for the same seed
         self.wasted = 0
         self.final: Completion | None = None
         self._engine = engine
@@ -100,6 +99,11 @@ class Run:
         self._scouting = scouts_for is not None
         self._samples: Counter[Hashable] = Counter()
         self._meter = Meter(engine.budget, self.recorder.clock)
+
+    @cached_property
+    def random(self) -> Random:
+        """For methods that draw: the same for the same seed and question."""
+        return Random(f"{self._engine.seed} {self.recorder.question}")
 
     # --- language models -----------------------------------------------------------------------------------------
 
@@ -287,7 +291,7 @@ class Run:
 
     def _call(self, task: str, fields: Asked, options: Options | None, final: bool = False) -> Call:
         prompt = self._engine.prompts[task]
-        _check_fields(task, fields, prompt.task.fields)
+        check_fields(task, fields, prompt.task.fields)
         settings, rendering = settings_of(prompt, options), self._engine.rendering
         turns = prompt.render(fields, rendering=rendering, shots=settings["shots"])
         model = self._engine.models(task, settings["role"])
@@ -299,7 +303,7 @@ class Run:
             call = self._call(task, fields, options)
             return call.model, "\n\n".join(turn["content"] for turn in call.turns)
         prompt = self._engine.prompts.scored(task)
-        _check_fields(task, fields, (prompt.task.target, *prompt.task.fields))
+        check_fields(task, fields, (prompt.task.target, *prompt.task.fields))
         role = (options or {}).get("role", prompt.head.role)
         return self._engine.models(task, role), prompt.render(fields)
 
@@ -330,13 +334,13 @@ class Run:
         """What the retriever finds. One that asks is run here, and each of its calls made or taken by itself."""
         if asks(self._retriever):
             return await self._retriever.search_by(self._beneath(self._retriever.start), query, k)
-        start = partial(searched, cast("Retriever | Search | None", self._retriever), query, k)
+        start = partial(searched, self._retriever, query, k)
         return await self._meter.within(self._made(("search", id(self._retriever), query, k), start, costs=False))
 
     async def _spans(self, question: str, passages: Sequence[Passage], span: SpanChoice | None) -> list[Span]:
         """What the reader finds; one that asks is run here, as in ``_found``."""
         start = partial(spans_of, self._engine.reader, question, passages, span=span, ask=Asking(self))
-        if isinstance(self._engine.reader, AskingReader):
+        if reads_by_asking(self._engine.reader):
             return await start()
         same = ("read", question, frozen(passages), span)
         spans: list[Span] = await self._meter.within(self._made(same, start, costs=False))
@@ -372,30 +376,3 @@ class Asking:
     def capabilities(self, task: str) -> Capabilities:
         """What the model can do that is asked this task."""
         return self.run._engine.model_of(task).capabilities
-
-
-@dataclass(frozen=True, slots=True)
-class Scouts:
-    """Sends scouts ahead of a method. ``run`` is the ``Run`` they use: it records nothing."""
-
-    ahead: Ahead | None
-    run: Run
-
-    def send(
-        self, place: tuple[Hashable, ...], scout: Callable[[Any], Coroutine[Any, Any, None]], *, sure: bool
-    ) -> None:
-        """Start ``scout(place)``, once a place. Calls at places the method is ``sure`` to visit come first, then those
-        met first in depth-first order."""
-        if self.ahead is not None:
-            self.ahead.send(place, sure=sure, scout=partial(scout, place))
-
-
-def _check_fields(task: str, fields: Asked, known: Sequence[str]) -> None:
-    if fields.keys() == set(known):
-        return
-    wrong = sorted(fields.keys() ^ set(known))
-    hint = nearest(wrong[0], known)
-    raise UsageError(
-        f"{task} is asked with the fields {', '.join(known)}; {', '.join(wrong)} "
-        f"{'is' if len(wrong) == 1 else 'are'} missing or unknown" + (f" ({hint}?)" if hint else "")
-    )

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from polyhop.trace import Branch, Step, Trace
@@ -54,10 +55,10 @@ class _Strand:
 
     def join(self) -> tuple[_Key, ...]:
         """What a next step waits for: the last steps done here and in every spawned task that is over."""
-        over = [child for child in self.children if child.over]
-        self.children = [child for child in self.children if not child.over]
-        ends = (key for child in over for key in child.join())
-        self.frontier = tuple(dict.fromkeys((*self.frontier, *ends)))
+        if over := [child for child in self.children if child.over]:
+            self.children = [child for child in self.children if not child.over]
+            ends = (key for child in over for key in child.join())
+            self.frontier = tuple(dict.fromkeys((*self.frontier, *ends)))
         return self.frontier
 
     def next_key(self) -> _Key:
@@ -88,7 +89,7 @@ class OpenStep:
         if self.recorder.silent:
             return
         clock = self.recorder.clock() - self.started
-        step = self.recorder.closed[self.key] = kind(id=self.number, started=self.started, seconds=clock, **data)
+        step = self.recorder.closed[self.key] = partial(kind, started=self.started, seconds=clock, **data)
         self.recorder.tell(self, step)
 
 
@@ -100,7 +101,7 @@ class Recorder:
     ) -> None:
         self.question, self.method, self.silent, self.listen = question, method, silent, listen
         self.opened: dict[_Key, OpenStep] = {}
-        self.closed: dict[_Key, Step] = {}
+        self.closed: dict[_Key, Callable[..., Step]] = {}  # each but for its number and place, known at the end
         self.budget: str | None = None
         self._loop = asyncio.get_running_loop()
         self._start = self._loop.time()
@@ -134,22 +135,23 @@ class Recorder:
         step = self.opened[key] = OpenStep(self, key, _parent.get(), after, self.clock(), len(self.opened))
         return step
 
-    def tell(self, opened: OpenStep, step: Step) -> None:
+    def tell(self, opened: OpenStep, step: Callable[..., Step]) -> None:
         """Let whoever listens know of a step, numbered in the order of opening; its parent was opened before it."""
         if self.listen is not None:
             parent = None if opened.parent is None else self.opened[opened.parent].number
-            self.listen(replace(step, parent=parent))
+            self.listen(step(id=opened.number, parent=parent))
 
     @contextmanager
     def branch(self, name: str, label: str, passages: Sequence[Passage] = ()) -> Iterator[OpenStep]:
         """Steps inside stand under this branch; set ``verdict`` on what is yielded."""
         step = self.open()
-        self.tell(step, Branch(id=step.number, started=step.started, name=name, label=label, passages=tuple(passages)))
+        told: dict[str, Any] = {"name": name, "label": label, "passages": tuple(passages)}
+        self.tell(step, partial(Branch, started=step.started, **told))
         try:
             with self.beneath(step):
                 yield step
         finally:
-            step.close(Branch, name=name, label=label, passages=tuple(passages), verdict=step.verdict)
+            step.close(Branch, **told, verdict=step.verdict)
 
     @staticmethod
     @contextmanager
@@ -170,7 +172,7 @@ class Recorder:
             opened = self.opened[key]
             parent = next((number[key] for key in self._above(opened) if key in number), None)
             after = tuple(sorted({number[before] for before in self._closed_before(opened)}))
-            steps.append(replace(self.closed[key], id=number[key], parent=parent, after=after))
+            steps.append(self.closed[key](id=number[key], parent=parent, after=after))
         return Trace(self.question, self.method, tuple(steps), self.budget)
 
     def _above(self, step: OpenStep) -> Iterator[_Key]:

@@ -18,6 +18,7 @@ _SENTENCE_END = re.compile(
 _ABBREVIATION = re.compile(
     r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Mt|Jr|Sr|Gen|Col|Lt|Capt|Sgt|Rev|Hon|Gov|Sen|Rep|vs|etc|No|Vol|Inc|Ltd|Co|cf|ca|c|e\.g|i\.e|a\.k\.a|U\.S|U\.K))\.$"
 )
+_HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair
 _PARENTHESIS = re.compile(r"(?<!\s)\s*+\([^()]*\)\s*$")
 
 CJK = (
@@ -205,7 +206,7 @@ def check_asked(what: str, text: str) -> None:
     """
     if not text.strip():
         raise UsageError(f"the {what} is empty")
-    if any("\ud800" <= letter <= "\udfff" for letter in text):
+    if _HALF.search(text):
         raise UsageError(f"the {what} is no valid text: it has half of a surrogate pair")
 
 

@@ -78,20 +78,26 @@ class Trace:
         """The longest chain of language model calls each of which had to wait for the one before."""
         if any(call.depth is not None for call in self.calls):
             return max(call.depth or 0 for call in self.calls)
-        calls = self._longest(lambda step: 1.0 if isinstance(step, CALLS) else 0.0)
-        return sum(isinstance(step, CALLS) for step in calls)
+        return int(max(self._weights(lambda step: isinstance(step, CALLS)).values(), default=0))
 
     @property
     def critical_path(self) -> tuple[Step, ...]:
         """The slowest chain of dependent steps, in order: no schedule could have been faster."""
-        holding = {step.parent for step in self.steps}  # their seconds are those of the steps under them
-        own = {step.id: 0.0 if isinstance(step, Branch) or step.id in holding else step.seconds for step in self.steps}
-        return tuple(step for step in self._longest(lambda step: own[step.id]) if own[step.id])
+        seconds = self._own_seconds()
+        by_id = {step.id: step for step in self.steps}
+        weights = self._weights(lambda step: seconds[step.id])
+        chain: list[Step] = []
+        at = max(weights, key=weights.__getitem__, default=None)
+        while at is not None:
+            chain.append(by_id[at])
+            at = max(by_id[at].after, key=weights.__getitem__, default=None)
+        return tuple(step for step in reversed(chain) if seconds[step.id])
 
     @property
     def critical_seconds(self) -> float:
         """Seconds along the critical path."""
-        return sum((step.seconds for step in self.critical_path), start=0.0)
+        seconds = self._own_seconds()
+        return max(self._weights(lambda step: seconds[step.id]).values(), default=0.0)
 
     def children(self, parent: int | None = None) -> list[Step]:
         """The steps directly under ``parent`` (None: at the root)."""
@@ -107,21 +113,18 @@ class Trace:
             yield f"{'  ' * depth}- [{step.id}] {line_of(step)}"
             yield from self._lines(step.id, depth + 1)
 
-    def _longest(self, weigh: Callable[[Step], float]) -> list[Step]:
-        """The heaviest chain of steps each of which came after the one before."""
-        by_id = {step.id: step for step in self.steps}
-        weight: dict[int, float] = {}
-        before: dict[int, int | None] = {}
+    def _own_seconds(self) -> dict[int, float]:
+        """The seconds of each step by its id; none of one that holds others, for they are theirs."""
+        holding = {step.parent for step in self.steps}
+        return {step.id: 0.0 if isinstance(step, Branch) or step.id in holding else step.seconds for step in self.steps}
+
+    def _weights(self, weigh: Callable[[Step], float]) -> dict[int, float]:
+        """By a step's id, the weight of the heaviest chain that ends with it, of steps that came each after the one
+        before."""
+        weights: dict[int, float] = {}
         for step in self.steps:
-            heaviest = max(step.after, key=weight.__getitem__, default=None)
-            before[step.id] = heaviest
-            weight[step.id] = weigh(step) + (0.0 if heaviest is None else weight[heaviest])
-        chain: list[Step] = []
-        at = max(weight, key=weight.__getitem__, default=None)
-        while at is not None:
-            chain.append(by_id[at])
-            at = before[at]
-        return chain[::-1]
+            weights[step.id] = weigh(step) + max(map(weights.__getitem__, step.after), default=0.0)
+        return weights
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values; every passage is written once, under ``passages``, and named by id elsewhere."""

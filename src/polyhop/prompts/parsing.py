@@ -63,6 +63,7 @@ _LEAD = re.compile(r"[\s:*]*(?:[-–•>]\s+)?")
 _NEXT_TURN = re.compile(
     r"<\|(?:im_end|eot_id|end|endoftext|end_of_text)\|>|</s>|(?P<question>^[ \t#*]*Question:)", re.M
 )
+_JSON = json.JSONDecoder(strict=False)  # models leave line breaks inside strings
 _FORMED = re.compile(r"\banswers? (?:is|are)\b|^[^\w\n]*+answer[^\w\n]*:|[\[}]", re.IGNORECASE | re.M)
 
 
@@ -187,10 +188,9 @@ def thoughts(text: str) -> str | None:
 
 def objects(text: str) -> Iterator[dict[str, Any]]:
     """The JSON objects in a reply, whatever stands around them; those inside another come after it."""
-    decoder = json.JSONDecoder(strict=False)  # models leave line breaks inside strings
     for brace in itertools.islice(re.finditer(r"\{", text), MOST_OBJECTS):
         try:
-            yield decoder.raw_decode(text, brace.start())[0]
+            yield _JSON.raw_decode(text, brace.start())[0]
         except (ValueError, RecursionError):
             continue
 

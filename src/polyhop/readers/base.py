@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Iterable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from polyhop.errors import SettingError, UsageError
 from polyhop.lm.base import Capabilities
 from polyhop.types import Passage, Read, Span, SpanChoice
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 USUAL_THRESHOLD = 0.5
 """Where a callable names no ``threshold`` of its own, its confidence is taken as a probability."""
@@ -91,12 +94,12 @@ async def spans_of(
     found: Any
     if span is not None:
         found = span_reader(reader, span).read(question, passages, span=span)
-    elif isinstance(reader, AskingReader):
+    elif reads_by_asking(reader):
         if ask is None:
             raise UsageError(f"the reader {reader.name} asks a language model, and none is at hand here; try pocket")
         found = reader.read_by(ask, question, passages)
     else:
-        found = reader.read(question, passages) if isinstance(reader, Reader) else reader(question, passages)
+        found = reader.read(question, passages) if reads(reader) else reader(question, passages)
     if inspect.isawaitable(found):
         found = await found
     if isinstance(found, (str, bytes)) or not isinstance(found, Iterable):
@@ -105,6 +108,19 @@ async def spans_of(
     if strange := next((type(span).__name__ for span in spans if not isinstance(span, Span)), None):
         raise UsageError(f"the reader must return polyhop.Span objects, not a list with a {strange}")
     return spans
+
+
+# What a reader is was checked when it was opened; by these it is told from others at each reading, as retrievers are.
+
+
+def reads_by_asking(reader: object) -> TypeIs[AskingReader]:
+    """Whether it asks a language model."""
+    return hasattr(reader, "read_by")
+
+
+def reads(reader: object) -> TypeIs[Reader]:
+    """Whether it is more than a callable."""
+    return hasattr(reader, "read")
 
 
 def span_reader(reader: Reader | AskingReader | Read | None, span: SpanChoice) -> SpanReader:

@@ -8,12 +8,14 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from polyhop.errors import UsageError
 from polyhop.types import Passage, Search
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
     from polyhop.engine import Run
     from polyhop.retrieval.encoders.base import Encoder
     from polyhop.retrieval.index import Index
@@ -115,9 +117,9 @@ async def searched(retriever: Retriever | Search | None, query: str, k: int) -> 
     one."""
     if retriever is None:
         raise UsageError("this method searches: give corpus= or retriever=")
-    if isinstance(retriever, AwaitedRetriever):
+    if awaits(retriever):
         return await retriever.asearch(query, k)
-    if isinstance(retriever, Retriever):
+    if searches(retriever):
         return await asyncio.to_thread(retriever.search, query, k)
     found = retriever(query, k)
     return await found if inspect.isawaitable(found) else found
@@ -138,10 +140,23 @@ def encoder_of(retriever: object) -> Encoder | None:
     return getattr(beginning_of(retriever), "encoder", None)
 
 
-def asks(retriever: object) -> TypeGuard[AskingRetriever]:
-    """Whether a retriever, which was checked when it was opened, is one that asks: to check the whole protocol takes as
-    long as all else about a search."""
+# What a retriever is was checked when it was opened, and by these it is told from others at each search: to check a
+# whole protocol takes as long as all else about it.
+
+
+def asks(retriever: object) -> TypeIs[AskingRetriever]:
+    """Whether it asks."""
     return hasattr(retriever, "search_by")
+
+
+def awaits(retriever: object) -> TypeIs[AwaitedRetriever]:
+    """Whether it is searched on the event loop."""
+    return hasattr(retriever, "asearch")
+
+
+def searches(retriever: object) -> TypeIs[Retriever]:
+    """Whether it is more than a callable."""
+    return hasattr(retriever, "search_many")
 
 
 def beginning_of(retriever: object) -> object:

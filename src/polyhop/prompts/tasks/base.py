@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from polyhop.lm.base import Completion
 
 Fields = Mapping[str, Any]
+_TEXTS = (str, str | None)
 
 
 class Output(BaseModel):
@@ -32,19 +33,11 @@ class Output(BaseModel):
     def _as_meant(cls, given: Any) -> Any:
         if not isinstance(given, Mapping):
             return given
+        shape = cls.model_fields
         named = {str(name).strip().lower(): value for name, value in given.items()}
-        return {name: cls._value_meant(name, value) for name, value in named.items()}
-
-    @classmethod
-    def _value_meant(cls, name: str, value: Any) -> Any:
-        kind = cls.model_fields[name].annotation if name in cls.model_fields else None
-        if kind not in (str, str | None):
-            return value
-        if isinstance(value, str) and says_nothing(value):
-            return "" if kind is str else None
-        if isinstance(value, bool):
-            return "yes" if value else "no"
-        return value
+        return {
+            name: _meant(value, shape[name].annotation) if name in shape else value for name, value in named.items()
+        }
 
     def missing(self) -> str | None:
         """What a reply of the right shape still lacks, in words for the model; None if nothing."""
@@ -61,6 +54,17 @@ class Output(BaseModel):
         """This output, remembering the reply it came from."""
         self._completion = completion
         return self
+
+
+def _meant(value: Any, kind: Any) -> Any:
+    """A value as its field takes it, which is of this kind."""
+    if kind not in _TEXTS:
+        return value
+    if isinstance(value, str) and says_nothing(value):
+        return "" if kind is str else None
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value
 
 
 @dataclass(frozen=True, slots=True)
