@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
@@ -31,7 +32,7 @@ from polyhop.evaluation.calibration import auroc, best_threshold, calibration_bi
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import evaluate
 from polyhop.evaluation.statistics import means
-from polyhop.lm.pocket import judging
+from polyhop.lm.pocket import judging, leading
 from polyhop.lm.pocket.encoder import encoder
 from polyhop.lm.pocket.looking import looks
 from polyhop.lm.pocket.study import study
@@ -274,11 +275,31 @@ def decided(pairs: Sequence[tuple[bool, bool]]) -> Figures:
     return {"paths": len(pairs), "precision": both / said, "recall": both / true}
 
 
+@contextmanager
+def timing_scores() -> Iterator[list[float]]:
+    """Inside, the seconds of each batch of paths that is scored."""
+    scored, spent = leading.path_scores, list[float]()
+
+    def timed(question: str, paths: Sequence[Sequence[Passage]], found: Sequence[Passage]) -> list[float]:
+        with Timed() as timing:
+            scores = scored(question, paths, found)
+        spent.append(timing.wall)
+        return scores
+
+    leading.path_scores = timed
+    try:
+        yield spent
+    finally:
+        leading.path_scores = scored
+
+
 def speed(job: Job) -> Figures:
-    """Seconds a question of ``hops`` with its reading, ms a path of a batch of looks, and memory."""
+    """Seconds a question of ``hops`` with its reading, ms a path scored in a batch, ms a path of a batch of looks,
+    and memory."""
     questions, scored, spent = job.questions[:TIMED], 0.0, []
-    with Pipeline(job.index, "hops", "pocket") as pipeline:
+    with Pipeline(job.index, "hops", "pocket") as pipeline, timing_scores() as scoring:
         pipeline.ask("Who wrote the book that the first of these films is after?")  # opens all
+        scoring.clear()
         for question in questions:
             with Timed() as timed:
                 answer = pipeline.ask(question)
@@ -298,6 +319,7 @@ def speed(job: Job) -> Figures:
         "p95 s": float(np.quantile([timed.wall for timed in spent], 0.95)),
         "CPU s": statistics.mean(timed.cpu for timed in spent),
         "paths": scored / len(spent),
+        "ms a path": 1000 * sum(scoring) / scored,
         "ms a look": 1000 * looking.wall / max(1, looked),
         "CPU ms a look": 1000 * looking.cpu / max(1, looked),
         "MB": mb,

@@ -31,6 +31,7 @@ HEADS: Mapping[str, Sequence[str]] = {
         "median s",
         "p95 s",
         "CPU s",
+        "ms a path",
         "ms a look",
         "CPU ms a look",
         "MB",
@@ -133,7 +134,7 @@ def _quality(rows: Sequence[Row], sets: Sequence[str]) -> Iterator[Bar]:
 
 def _cost(rows: Sequence[Row], sets: Sequence[str]) -> Iterator[Bar]:
     for name in sets:
-        for figure, bound in (("median s", SECONDS), ("ms a look", MS), ("MB", MB)):
+        for figure, bound in (("median s", SECONDS), ("ms a path", MS), ("MB", MB)):
             told = _figure(rows, "speed", name, "hops", figure)
             yield Bar("speed", name, "hops", figure, told, bound, at_least=False)
     yield Bar("speed", ALL, "start", "load s", _figure(rows, "speed", ALL, "start", "load s"), LOAD, at_least=False)

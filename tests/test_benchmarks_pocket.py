@@ -237,7 +237,7 @@ def test_bars_are_kept_by_what_is_good_enough_and_measured() -> None:
         row("answers", "musique", "tor", F1=figure(0.249)),
         row("calibration", ALL, GOLD, AUROC=0.81),
         row("calibration", ALL, "hops", AUROC=None),
-        row("speed", "musique", "hops", **{"median s": 1.5, "ms a look": 15.1, "MB": 599.0}),
+        row("speed", "musique", "hops", **{"median s": 1.5, "ms a path": 15.1, "MB": 599.0}),
         row("determinism", "musique", "hops", **{"answers differ": 0, "confidences differ": 1, "rankings differ": 0}),
     ]
     kept = {(bar.part, bar.name, bar.figure): bar.is_kept for bar in pocket_tables.bars(rows)}
@@ -248,7 +248,7 @@ def test_bars_are_kept_by_what_is_good_enough_and_measured() -> None:
         ("calibration", "hops", "AUROC"): False,
         ("calibration", pocket_tables.ONE_BY_ONE, "AUROC"): False,
         ("speed", "hops", "median s"): True,
-        ("speed", "hops", "ms a look"): False,
+        ("speed", "hops", "ms a path"): False,
         ("speed", "hops", "MB"): True,
         ("speed", "start", "load s"): False,
         ("determinism", "hops", "answers differ"): True,

@@ -216,6 +216,25 @@ def test_stopped_and_gone_on_it_ends_as_if_never_stopped(tmp_path: Path, monkeyp
     assert not torch.equal(load_network(tmp_path / "whole" / "network.pt").span.weight, first)
 
 
+def test_it_begins_with_another_trainings_weights_and_holds_the_bases_embeddings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit(tiny(), some_rows(2), PIECES.padding, tmp_path / "first", rounds=2.0)
+    targets = []
+
+    def seeing(*given: Any) -> Any:
+        targets.append(given[3])
+        return losses(*given)
+
+    monkeypatch.setattr(trains, "losses", seeing)
+    monkeypatch.setattr(trains, "RATE", 0.0)
+    first, rows = tmp_path / "first" / "network.pt", some_rows(1)
+    fit(tiny(), rows, PIECES.padding, tmp_path / "second", rounds=1.0, begin=first)
+    meant = [each.to(torch.bfloat16).float() for each in masters_of(tmp_path / "first")]
+    assert all(torch.equal(one, other) for one, other in zip(masters_of(tmp_path / "second"), meant, strict=True))
+    assert torch.equal(targets[0], trains.embeddings(tiny().to(torch.bfloat16), rows, PIECES.padding))
+
+
 def test_another_trainings_checkpoint_is_refused(tmp_path: Path) -> None:
     fit(tiny(), some_rows(1), PIECES.padding, tmp_path, rounds=1.0)
     with pytest.raises(SystemExit, match="remove it to begin anew"):

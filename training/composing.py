@@ -10,21 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from polyhop.text import normalise
-from training.data import Example, lines
+from training.data import Example, Told, lines, occurs
 
+MOST = 4500  # questions
 SOURCES = ("squad_dev", "squadshifts_new_wiki", "nq_open_oracle", "qed_dev")
 _NAME = re.compile(r"(?:[A-Z][\w.'’-]+(?: (?:of|the|de|von|and) (?=[A-Z]))? ?)+")
 _WHO = re.compile(r"^who (?!do|did|does|is the|was the|are|were)(.{8,70})\?$", re.IGNORECASE)
-_WHAT = re.compile(r"^(?:what|who|which) (?:is|was) (the .{8,70})\?$", re.IGNORECASE)
+_WHAT = re.compile(r"^(?:what|who|which) (?:is|was) (?:the name of )?(the .{8,70})\?$", re.IGNORECASE)
 _WHICH = re.compile(
     r"^(?:what|which) (\w+(?: \w+)?) ((?:is|was|are|were|has|had|\w+ed|\w+s) .{6,60})\?$", re.IGNORECASE
 )
 
 
-def composed(data: Path, chance: random.Random, most: int = 1200) -> Iterator[Example]:
-    """Two-hop questions made of two that share a name: the name in one gives way to the other, put as a description."""
+def composed(data: Path, chance: random.Random, most: int = MOST) -> Iterator[Example]:
+    """Two-hop questions made of two that share a name: the name in one gives way to the other, put as a description.
+    A third of them with one more passage about the same things that does not tell."""
     rows = [row for name in SOURCES for row in lines(data / "reader" / f"{name}.jsonl.gz") if row["type"] == "span"]
-    by_answer = _by_answer(rows)
+    by_answer, by_title = _by_answer(rows), _by_title(rows)
     told = 0
     for row in chance.sample(rows, len(rows)):
         for name in dict.fromkeys(each.strip(" ?,.") for each in _NAME.findall(row["question"][1:])):
@@ -36,8 +38,13 @@ def composed(data: Path, chance: random.Random, most: int = 1200) -> Iterator[Ex
             if normalise(row["answers"][0]["text"]) in normalise(described) or question == row["question"]:
                 continue
             passages = [(other["title"], other["context"]), (row["title"], row["context"])]
-            spans = [(1, each["start"], each["start"] + len(each["text"])) for each in row["answers"]]
-            yield Example("composed", question, passages, "span", spans, 1, 1)
+            near = [each for part in (other, row) for each in by_title[part["title"]] if each not in passages]
+            near = [each for each in near if not any(occurs(answer["text"], each[1]) for answer in row["answers"])]
+            more = chance.sample(near, min(chance.choice((0, 0, 1)), len(near)))
+            mixed = chance.sample([*passages, *more], len(passages) + len(more))
+            at = mixed.index(passages[1])
+            spans = [(at, each["start"], each["start"] + len(each["text"])) for each in row["answers"]]
+            yield Example("composed", question, mixed, "span", spans, int(not more), 1)
             if chance.random() < 0.5:
                 yield Example("composed", question, passages[:1] if told % 2 else passages[1:], None, [], 1, 0)
             told += 1
@@ -56,6 +63,14 @@ def _by_answer(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[str, M
     return found
 
 
+def _by_title(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Told]]:
+    """The passages of each title."""
+    found: dict[str, dict[Told, None]] = defaultdict(dict)
+    for row in rows:
+        found[row["title"]][row["title"], row["context"]] = None
+    return {title: list(held) for title, held in found.items()}
+
+
 def _with(question: str, name: str, described: str) -> str:
     return re.sub(rf"(?:\b[Tt]he )?(?<!\w){re.escape(name)}(?!\w)", lambda _: described, question)
 
@@ -72,6 +87,6 @@ def description(question: str) -> str | None:
         return f"the person who {told[1]}"
     if told := _WHAT.match(question):
         return told[1]
-    if (told := _WHICH.match(question)) and told[1].split()[-1].lower() not in ("did", "does", "do", "is", "was"):
+    if (told := _WHICH.match(question)) and told[1].split()[-1].lower() not in ("did", "does", "do", "is", "was", "of"):
         return f"the {told[1]} that {told[2]}"
     return None

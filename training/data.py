@@ -67,6 +67,11 @@ def occurrences(answer: str, text: str) -> Iterator[tuple[int, int]]:
             yield match.span()
 
 
+def occurs(answer: str, text: str) -> bool:
+    """Whether the answer stands in a text as whole words."""
+    return next(occurrences(answer, text), None) is not None
+
+
 def spans_of(answers: Iterable[str], passages: Sequence[Told], inside: Iterable[int]) -> list[Place]:
     """The places of the answers in the passages numbered ``inside``: in texts, else in titles."""
     answers, inside = list(answers), list(inside)

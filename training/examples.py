@@ -26,14 +26,14 @@ from training.data import Example, Place, Told, lines, spans_of, write
 
 SETS = ("hotpotqa", "2wikimultihopqa", "musique")
 READING = {  # file: the most examples taken of it
-    "squad_dev": 9000, "squadshifts_new_wiki": 4500, "nq_open_oracle": 2700, "qed_dev": 400, "qamr": 6000,
+    "squad_dev": 10000, "squadshifts_new_wiki": 5500, "nq_open_oracle": 2700, "qed_dev": 400, "qamr": 4000,
     "quoref_contrast": 1000, "ropes_contrast": 600, "drop_contrast": 400, "squad_paraphrase": 1200,
-    "boolq_dev": 1200, "boolq_contrast": 400,
+    "boolq_dev": 1600, "boolq_contrast": 400,
 }  # fmt: skip
-RELEVANCE = {"relevance_wikiqa": 1500, "relevance_selqa": 1500}
-ROUNDS = {"hotpotqa": 3, "2wikimultihopqa": 3, "musique": 5}
+RELEVANCE = {"relevance_selqa": 1500}
+ROUNDS = {"hotpotqa": 3, "2wikimultihopqa": 3, "musique": 8}
 """How often a question of a set is read over its gold passages."""
-NEGATIVES = 6  # paths a question that are not its gold ones
+NEGATIVES = 5  # paths a question that are not its gold ones
 
 
 def reading(data: Path, chance: random.Random) -> Iterator[Example]:
@@ -236,8 +236,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("out", type=Path)
+    parser.add_argument("--seed", type=int, default=0, help="which sample, in which order")
     given = parser.parse_args()
-    made = examples(given.data)
+    made = examples(given.data, given.seed)
     write(made, given.out)
     counts = Counter(each.source for each in made)
     print(len(made), "examples:", ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))

@@ -1,9 +1,10 @@
 """Training: the network over all examples, in bf16 with fp32 masters; it goes on where it was stopped.
 
-    python -m training.train EXAMPLES BASE OUT [--rounds 1.0] [--device cpu]
+    python -m training.train EXAMPLES BASE OUT [--begin NETWORK] [--rounds 1.0] [--device cpu] [--threads 2]
 
 EXAMPLES: what ``training.examples`` wrote. BASE: the folder of all-MiniLM-L6-v2. OUT: a folder for the checkpoint,
-``network.pt``. Sequences of like length go together, so that little of a batch is padding.
+``network.pt``. NETWORK: the checkpoint of an earlier training, whose weights it begins with. Sequences of like length
+go together, so that little of a batch is padding.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from training.rows import BATCH, MOST_SPANS, Row, batches, row_of, tensors
 
 BASE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 RATE, HEADS, WARM_UP, DECAY = 2e-4, 3.0, 100, 0.01  # learning rate, its factor for the heads, steps, weight decay
-EMBED_WEIGHT, KIND_WEIGHT = 4.0, 0.5
+EMBED_WEIGHT, KIND_WEIGHT = 12.0, 0.5
 USUAL = 24.0  # rows of a batch
 SAVE_EVERY, LOG_EVERY = 300.0, 50  # seconds, steps
 
@@ -127,24 +128,30 @@ def embeddings(network: Network, rows: Sequence[Row], padding: int) -> Tensor:
     return out
 
 
-def train(examples: Path, base: Path, out: Path, rounds: float, seed: int = 0) -> None:
-    """Train the base model and save it in ``out``; see the module."""
+def train(examples: Path, base: Path, out: Path, rounds: float, begin: Path | None = None, seed: int = 0) -> None:
+    """Train the base model, or what was made of it before, and save it in ``out``; see the module."""
     torch.manual_seed(seed)
     pieces, chance = WordPiece.read(base / "vocab.txt"), random.Random(seed)
     rows = [row for example in read(examples) if (row := row_of(example, pieces, chance))]
     network = Network()
     network.load_base(base_weights(base))
     print(f"{len(rows)} rows, {sum(len(row.ids) for row in rows) / 1e6:.1f} M pieces", flush=True)
-    fit(network, rows, pieces.padding, out, rounds, seed)
+    fit(network, rows, pieces.padding, out, rounds, begin, seed)
 
 
-def fit(network: Network, rows: Sequence[Row], padding: int, out: Path, rounds: float, seed: int = 0) -> None:
-    """Train a network on rows, in bf16; goes on from the checkpoint in ``out`` and leaves its last one there."""
+def fit(
+    network: Network, rows: Sequence[Row], padding: int, out: Path, rounds: float,
+    begin: Path | None = None, seed: int = 0,
+) -> None:  # fmt: skip
+    """Train a network on rows, in bf16, its embeddings held near what they are now; ``begin``: the checkpoint whose
+    weights it begins with. Goes on from the checkpoint in ``out`` and leaves its last one there."""
     out.mkdir(parents=True, exist_ok=True)
     for target, row in enumerate(row for row in rows if not row.segments):
         row.target = target
     network.to(torch.bfloat16)
     targets = embeddings(network, rows, padding)
+    if begin is not None:
+        network.load_state_dict(load_network(begin).state_dict())
     plan = [batch for turn in range(math.ceil(rounds)) for batch in batches(rows, seed + turn)]
     plan = plan[: math.ceil(len(plan) * rounds / math.ceil(rounds))]
     masters, log = Masters(network), Log(len(plan))
@@ -229,8 +236,10 @@ if __name__ == "__main__":
     parser.add_argument("base", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--rounds", type=float, default=1.0, help="how often all examples are learnt from")
+    parser.add_argument("--begin", type=Path, help="a checkpoint whose weights to begin with")
+    parser.add_argument("--threads", type=int, default=2, help="of the CPU")
     parser.add_argument("--device", default="cpu", help="torch's name of what computes: cpu, cuda")
     given = parser.parse_args()
-    torch.set_num_threads(2)
+    torch.set_num_threads(given.threads)
     torch.set_default_device(given.device)
-    train(given.examples, given.base, given.out, given.rounds)
+    train(given.examples, given.base, given.out, given.rounds, given.begin)

@@ -87,7 +87,7 @@ READER: dict[str, Rows] = {
         read_from("s3", "Who painted Dark Mill?", "Dark Mill", None, "none"),
     ],
     "boolq_dev": [read_from("b1", "is a ferry for passengers", "Ferry transport", None, "yes")],
-    "relevance_wikiqa": [
+    "relevance_selqa": [
         {"question": "What does a ferry do?", "title": title, "passage": PAGES[title], "label": int(title[0] == "F")}
         for title in TITLES
     ],
