@@ -86,10 +86,15 @@ docs: $(DEV)
 # Examples once made are used again; training goes on from its checkpoint; the model is replaced when it is whole.
 pocket: $(TRAINING)
 	@test -d "$(DATA)" || { echo "make pocket DATA=DIR: training/README.md tells what DIR holds"; exit 1; }
-	mkdir -p $(WORK) $(OUT)
+	mkdir -p $(WORK)/again $(OUT)
 	test -f $(WORK)/examples.jsonl || .venv-all/bin/python -m training.examples $(DATA) $(WORK)/examples.jsonl
 	.venv-all/bin/python -m training.train $(WORK)/examples.jsonl $(BASE) $(WORK) --rounds $(ROUNDS)
-	.venv-all/bin/python -m training.export $(WORK)/network.pt $(WORK)/examples.jsonl $(BASE) $(WORK)/encoder.onnx
+	test -f $(WORK)/again/examples.jsonl || \
+	  .venv-all/bin/python -m training.examples $(DATA) $(WORK)/again/examples.jsonl --seed 1
+	.venv-all/bin/python -m training.train $(WORK)/again/examples.jsonl $(BASE) $(WORK)/again --rounds $(ROUNDS) \
+	  --begin $(WORK)/network.pt
+	.venv-all/bin/python -m training.export $(WORK)/again/network.pt $(WORK)/again/examples.jsonl $(BASE) \
+	  $(WORK)/encoder.onnx
 	cp $(BASE)/vocab.txt $(OUT)/vocab.txt
 	mv $(WORK)/encoder.onnx $(OUT)/encoder.onnx
 

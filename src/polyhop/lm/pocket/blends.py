@@ -19,8 +19,8 @@ class Blend(NamedTuple):
 
 
 # Whether a path bears on the question, and whether it is enough (``judging.relevant``, ``sufficient``).
-RELEVANCE = Blend(0.27, 0.50, -0.51)
-SUFFICIENCY = Blend(0.54, 0.40, -1.01)
+RELEVANCE = Blend(0.27, 0.37, -0.62)
+SUFFICIENCY = Blend(0.64, 0.28, -0.62)
 
 # A candidate's reasons, and the logarithm of how likely the encoder reads it off the pages, which is at least the last
 # number: of an answer (``reading.rank``), of a name that leads on (``queries.bridge_score``).
@@ -28,4 +28,4 @@ READING: tuple[float, float, float] = (0.10, 1.00, -7.00)
 BRIDGE: tuple[float, float, float] = (1.00, 0.50, -6.00)
 
 # For an answer to be right (``narrowing.sureness``): that a rule settled it, its share, how likely it is read, and one.
-SURE: tuple[float, float, float, float] = (2.13, 0.96, 2.90, -2.10)
+SURE: tuple[float, float, float, float] = (2.03, 0.84, 2.06, -1.58)
