@@ -23,7 +23,7 @@ from polyhop.data.corpora import open_corpus
 from polyhop.data.shipped import NAME as DEMO
 from polyhop.evaluation.ray import Ray
 from polyhop.extras import installed
-from polyhop.retrieval import vectors
+from polyhop.retrieval import links, vectors
 from tests.kit.server import FakeServer, in_thread
 from tests.test_run_resume import stopping_after
 from tests.test_run_store import files
@@ -172,10 +172,11 @@ def left(cluster: Any) -> list[int]:
     return workers(cluster)
 
 
-def test_vectors_made_all_over_are_those_of_one_process(
+def test_an_index_made_all_over_is_that_of_one_process(
     nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vectors, "_SHARD", 8)  # several shards of a small corpus
+    for part in (links, vectors):
+        monkeypatch.setattr(part, "_SHARD", 8)  # several shards of a small corpus
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text("".join(f"{json.dumps(each.to_dict())}\n" for each in islice(open_corpus(DEMO), 40)))
     for name, elsewhere in (("one", []), ("two", ["--engine", "ray", "--workers", "2"])):
@@ -183,5 +184,6 @@ def test_vectors_made_all_over_are_those_of_one_process(
             app, ["index", "build", str(corpus), "--out", str(tmp_path / name), "--dense", "pocket", *elsewhere]
         )
         assert made.exit_code == 0, made.output
-    one, two = (next((tmp_path / name).glob("state-*/vectors-*/vectors")).read_bytes() for name in ("one", "two"))
-    assert one == two
+    for file in ("links.names", "links.starts", "names.text", "vectors-*/vectors"):
+        one, two = (next((tmp_path / name).glob(f"state-*/{file}")).read_bytes() for name in ("one", "two"))
+        assert one == two, file

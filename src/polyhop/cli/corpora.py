@@ -25,7 +25,7 @@ from polyhop.retrieval.encoders import open_encoder
 from polyhop.retrieval.encoders.pickled import take_vectors
 from polyhop.retrieval.index import Index, build_index, open_index
 from polyhop.retrieval.links import LinkMode
-from polyhop.retrieval.spread import spread
+from polyhop.retrieval.spread import by_name, spread
 from polyhop.retrieval.vectors import encodings
 
 
@@ -42,29 +42,31 @@ def run_build(
     engine: Ray | None = None,
 ) -> None:
     """Build an index folder, with progress; ``dense``: an encoder, whose vectors it gets too, and a dense index.
-    ``engine``: where passages are encoded, if not here."""
+    ``engine``: where links are found and passages encoded, if not here."""
     mode, stop_words = _link_mode(links), not keep_stop_words
     if dense_index != AUTO and not dense:
         raise UsageError(f"--dense-index {dense_index}: is of an encoder's vectors; name one (--dense)")
     check_kind(dense_index)
-    if engine and not dense:
-        raise UsageError("--engine ray: what is spread is the encoding; name an encoder (--dense)")
+    if engine and not (mode or dense):
+        raise UsageError("--engine ray: without links there is nothing to spread; name an encoder (--dense)")
     encoder = open_encoder(dense) if dense else None  # first, so that what cannot be opened is told before the work
     index = _standing(corpus, out, stem, stop_words, mode) if dense and not overwrite else None
-    if index is None:
-        with Watched("passages") as progress:
-            index = build_index(
-                corpus,
-                out,
-                stem=stem,
-                stop_words=stop_words,
-                links=mode,
-                overwrite=overwrite,
-                progress=progress.update,
-            )
-    if encoder and dense:
-        with spread(dense, engine.address, engine.workers) if engine else nullcontext(map) as each:
-            say(f"dense index, {Dense(index, encoder, kind=dense_index, each=each).how}")
+    with spread(engine.address, engine.workers) if engine else nullcontext(map) as each:
+        if index is None:
+            with Watched("passages") as progress:
+                index = build_index(
+                    corpus,
+                    out,
+                    stem=stem,
+                    stop_words=stop_words,
+                    links=mode,
+                    overwrite=overwrite,
+                    progress=progress.update,
+                    each=each,
+                )
+        if encoder and dense:
+            encoding = by_name(dense, each) if engine else each
+            say(f"dense index, {Dense(index, encoder, kind=dense_index, each=encoding).how}")
     _say_index(index, as_json)
     say_skipped(corpus)
 

@@ -17,7 +17,8 @@ from polyhop.retrieval.approximate import AUTO, EXACT_UP_TO, dense_index
 from polyhop.retrieval.base import OverIndex
 from polyhop.retrieval.encoders import open_encoder
 from polyhop.retrieval.exact import passages_of
-from polyhop.retrieval.vectors import Each, PassageEncoder, passage_vectors
+from polyhop.retrieval.shards import Each
+from polyhop.retrieval.vectors import PassageEncoder, passage_vectors
 from polyhop.types import Passage
 
 if TYPE_CHECKING:

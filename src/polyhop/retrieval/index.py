@@ -19,6 +19,7 @@ from polyhop.retrieval.analysis import Analysis
 from polyhop.retrieval.bm25 import BM25_FOLDER, BM25Writer
 from polyhop.retrieval.folder import OTHER_CACHE, made, remove
 from polyhop.retrieval.links import LinkMode, Links, build_links
+from polyhop.retrieval.shards import Each
 from polyhop.retrieval.states import first_state, read_state, seal_state
 from polyhop.retrieval.store import PassageStore, StoreWriter
 from polyhop.types import Passage
@@ -86,6 +87,7 @@ def build_index(
     links: LinkMode = "titles",
     overwrite: bool = False,
     progress: Callable[[int], object] | None = None,
+    each: Each = map,
 ) -> Index:
     """Index a corpus into ``folder``, in its language.
 
@@ -98,6 +100,7 @@ def build_index(
             False.
         overwrite: replace an index that stands there; anything else is never touched.
         progress: called with the number of passages done, now and then and at the end.
+        each: how links are found in shards of passages, such as all over a cluster (``spread.py``).
 
     Raises:
         DataError: the corpus is empty, malformed or repeats an id.
@@ -109,7 +112,7 @@ def build_index(
     folder = Path(folder)
     with first_state(folder, kind=KIND, overwrite=overwrite) as state:
         fingerprint = corpus.fingerprint
-        facts = fill(state, corpus.unique(), analysis, links, progress)
+        facts = fill(state, corpus.unique(), analysis, links, progress, each)
         finish(state, facts | {"name": corpus.name, "fingerprint": fingerprint, "skipped": corpus.skipped})
     return open_index(folder)
 
@@ -120,6 +123,7 @@ def fill(
     analysis: Analysis,
     links: LinkMode,
     progress: Callable[[int], object] | None = None,
+    each: Each = map,
 ) -> dict[str, Any]:
     """Write the files of an index of distinct passages; what its manifest is to say of them."""
     count = linking = 0
@@ -133,7 +137,7 @@ def fill(
     if progress:
         progress(count)
     mode = link_mode(links, linking)
-    mentions = build_links(PassageStore(state), state, analysis, own=mode == "own") if mode else 0
+    mentions = build_links(PassageStore(state), state, analysis, own=mode == "own", each=each) if mode else 0
     return {
         "passages": count,
         "mentions": mentions,

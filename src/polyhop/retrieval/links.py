@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import shutil
 from array import array
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from polyhop.retrieval.analysis import ENGLISH, Analysis
 from polyhop.retrieval.names import NAME_PASSAGES, NAME_STARTS, NAMES, Names, is_one_word, may_mention
+from polyhop.retrieval.shards import Each, in_shards
 from polyhop.retrieval.store import PassageStore, map_bytes, map_numbers
 from polyhop.types import Passage
 
@@ -32,19 +35,22 @@ PASSAGE_STARTS, PASSAGE_NAMES = "links.starts", "links.names"
 
 _COMMON_SHARE, _COMMON_FLOOR = 0.03, 50
 _COUNTED = 2**22  # mentions counted at once
+_SHARD = 512  # passages
 
 
-def build_links(passages: PassageStore, folder: Path, analysis: Analysis = ENGLISH, *, own: bool) -> int:
+def build_links(
+    passages: PassageStore, folder: Path, analysis: Analysis = ENGLISH, *, own: bool, each: Each = map
+) -> int:
     """Write the links of all passages into ``folder``, from their own ``links`` or from the titles their texts mention.
 
-    Two passes over the passages; what is held grows with the number of titles, not with the text. Returns the number
-    of mentions, a name counted once a passage.
+    Two passes over the passages, the second shard by shard by ``each``; what is held grows with the number of titles,
+    not with the text. Returns the number of mentions, a name counted once a passage.
     """
     names = Names(analysis, own=own)
     for ordinal, passage in _standing(passages):
         names.add(ordinal, passage.title)
-    rows = ((ordinal, _found(names, passage, own)) for ordinal, passage in _standing(passages))
-    return _write(folder, names, rows, passages, None, own=own)
+    found = each(partial(_rows, names, own), in_shards(_standing(passages), _SHARD))
+    return _write(folder, names, chain.from_iterable(found), passages, None, own=own)
 
 
 def update_links(base: Path, passages: PassageStore, folder: Path, analysis: Analysis, *, own: bool) -> int:
@@ -81,6 +87,10 @@ def update_links(base: Path, passages: PassageStore, folder: Path, analysis: Ana
 def _standing(passages: PassageStore) -> Iterator[tuple[int, Passage]]:
     numbered = enumerate(passages.all_rows())
     return ((ordinal, passage) for ordinal, passage in numbered if passages.stands(ordinal))
+
+
+def _rows(names: Names, own: bool, shard: Sequence[tuple[int, Passage]]) -> list[tuple[int, list[int]]]:
+    return [(ordinal, _found(names, passage, own)) for ordinal, passage in shard]
 
 
 def _found(names: Names, passage: Passage, own: bool) -> list[int]:

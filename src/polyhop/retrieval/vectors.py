@@ -9,9 +9,8 @@ million passages of 768.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from polyhop.errors import IndexFolderError, UsageError
 from polyhop.places import locked
 from polyhop.retrieval.folder import beside, check, manifest_of, seal
+from polyhop.retrieval.shards import Each, in_shards
 from polyhop.types import Passage
 from polyhop.watching import watched
 
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 Encode: TypeAlias = Callable[[Sequence[Passage]], NDArray[np.float32]]
 """Passages to vectors: (passages, size)."""
-
-Each: TypeAlias = Callable[[Encode, Iterable[Sequence[Passage]]], Iterator[NDArray[np.float32]]]
-"""Encodes shards one after the other, as ``map`` does, or elsewhere; the vectors come in their order."""
 
 KIND, VERSION = "encoding", 1
 
@@ -133,8 +130,7 @@ def surely_done(path: Path, passage_bytes: int) -> int:
 def shards(index: Index, done: int) -> Iterator[list[Passage]]:
     """The passages after the first ``done``, a shard at a time; whoever watches is told of each that was worked on."""
     with watched("passages encoded", done) as tell:
-        passages = index.passages.all_rows(done)
-        while shard := list(islice(passages, _SHARD)):
+        for shard in in_shards(index.passages.all_rows(done), _SHARD):
             yield shard
             done += len(shard)
             tell(done, index.rows)

@@ -63,7 +63,9 @@ def index_build(
         opt.option(help="What finds the nearest vectors: auto (by size), exact, ivf-rabitq, ivf-sq8 or hnsw."),
     ] = "auto",
     overwrite: Annotated[bool, opt.option("--overwrite", help="Replace an index that is there.")] = False,
-    engine: Annotated[str | None, opt.option(help="ray: passages are encoded all over a Ray cluster.")] = None,
+    engine: Annotated[
+        str | None, opt.option(help="ray: links are found and passages encoded all over a Ray cluster.")
+    ] = None,
     address: opt.Address = None,
     workers: opt.Workers = None,
     skip_bad: opt.SkipBad = False,
