@@ -9,10 +9,10 @@ name, its keyword arguments are its settings. Budget, trace, citations, cache an
 prints
 
     one-r       exact match 50.0 %  calls a question 1.0
-    look-twice  exact match 60.0 %  calls a question 2.0
-    difference  +10.0 points, 95 % interval +0.0 … +30.0
+    look-twice  exact match 50.0 %  calls a question 2.0
+    difference  +0.0 points, 95 % interval +0.0 … +0.0
 
-Ten questions are too few to tell: the interval reaches down to 0.
+To the small model inside, a second look is worth nothing on these questions: what sounds better has to be measured.
 """
 
 import polyhop

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -84,3 +86,9 @@ def test_a_name_is_registered_once() -> None:
         method("tor", paper="-", layers=lambda settings: 1)(other)
     with pytest.raises(UnknownName, match="need"):
         method("other", paper="-", layers=lambda settings: 1, needs=("magic",))
+
+
+def test_their_order_is_the_same_whatever_was_imported_first() -> None:
+    program = "import polyhop.methods.promptrank, polyhop; print(*polyhop.methods())"
+    late = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert late.stdout.split()[:6] == ["tor", "cor", "ge", "resp", "searchain", "promptrank"]

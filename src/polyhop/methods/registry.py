@@ -166,14 +166,21 @@ def method(
 def methods() -> dict[str, Method]:
     """Every method by name: those polyhop ships, then those of the entry-point group ``polyhop.methods`` and of
     ``@method`` in code already imported."""
-    global _loaded
+    global _loaded, _registered
     if not _loaded:
         _loaded = True
         for module in BUILT_IN:
             importlib.import_module(module)
         for point in entry_points(group="polyhop.methods"):
             point.load()
+        _registered = dict(sorted(_registered.items(), key=lambda each: _place(each[1])))  # whatever came first
     return dict(_registered)
+
+
+def _place(known: Method) -> int:
+    """Where a method stands among those that ship, by its module; after them, if it is another's."""
+    module = known.function.__module__
+    return BUILT_IN.index(module) if module in BUILT_IN else len(BUILT_IN)
 
 
 def method_named(name: str) -> Method:
