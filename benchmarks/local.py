@@ -1,10 +1,12 @@
 """What asking many questions at once gains where the model runs here: its work for them is done together.
 
-    python -m benchmarks.local --check
+    python -m benchmarks.local [--questions 64] --check
 
-64 questions, all at once and one after another, of the same pipeline: how many times the time of the one the other
-takes. With ``pocket``, over the demo's corpus; and, where torch is installed, with a Llama of two layers and random
-weights by ``hf:``, which writes up to 32 tokens a call. ``--check`` exits with 1 when a bar is missed.
+Questions all at once and one after another, of the same pipeline: how many times the time of the one the other takes.
+With a Llama of two layers and random weights by ``hf:``, where torch is installed, which writes up to 32 tokens a call;
+and with ``pocket``, over the demo's corpus. Of the Llama's time most is a call's own, which many share. A look of
+``pocket``'s encoder is arithmetic that keeps both cores busy by itself, so that there is little to share: it is held
+only to lose nothing. ``--check`` exits with 1 when a bar is missed.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from polyhop.data.questions import read_questions
 from polyhop.lm.base import Completion, LanguageModel, Request
 from polyhop.prompts.tasks import TASKS
 
-AT_ONCE, LEAST, TOKENS = 64, 5.0, 32
+AT_ONCE, TOKENS = 64, 32
+LEAST = {"hf": 5.0, "pocket": 0.95}
 DEMO = [question.text for question in read_questions("demo")]
 
 
@@ -80,10 +83,10 @@ async def of_hf(folder: Path, method: str, count: int = AT_ONCE) -> tuple[float,
         return await gain(qa, count)
 
 
-def measured() -> Iterator[tuple[str, float, float]]:
+def measured(count: int) -> Iterator[tuple[str, float, float]]:
     """The rows of the table: name, seconds one after another, seconds at once."""
     for method in ("one-r", "resp", "tor"):
-        yield f"pocket, {method}", *asyncio.run(of_pocket(method))
+        yield f"pocket, {method}", *asyncio.run(of_pocket(method, count))
     if importlib.util.find_spec("torch") is None:
         print("hf: left out, torch is not installed here")
         return
@@ -92,17 +95,19 @@ def measured() -> Iterator[tuple[str, float, float]]:
     with tempfile.TemporaryDirectory(prefix="polyhop-local-") as folder:
         tiny.make(Path(folder), "llama", positions=8192)
         for method in ("direct", "one-r"):
-            yield f"hf, {method}", *asyncio.run(of_hf(Path(folder), method))
+            yield f"hf, {method}", *asyncio.run(of_hf(Path(folder), method, count))
 
 
 def main() -> None:
     """Measure, print the table and, asked to, check the bars."""
-    options = parser(__doc__).parse_args()
+    made = parser(__doc__)
+    made.add_argument("--questions", type=int, default=AT_ONCE)
+    options = made.parse_args()
     figures = []
-    print(f"{f'{AT_ONCE} questions':<20}{'in turn s':>11}{'at once s':>11}{'gain':>7}")
-    for name, alone, together in measured():
+    print(f"{f'{options.questions} questions':<20}{'in turn s':>11}{'at once s':>11}{'gain':>7}")
+    for name, alone, together in measured(options.questions):
         print(f"{name:<20}{alone:>11.2f}{together:>11.2f}{alone / together:>7.1f}")
-        figures.append(Figure(f"{name}: at once / in turn", alone / together, least=LEAST))
+        figures.append(Figure(f"{name}: at once / in turn", alone / together, least=LEAST[name.partition(",")[0]]))
     conclude(figures, options)
 
 

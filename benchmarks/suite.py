@@ -31,11 +31,11 @@ SUITE: Mapping[str, Sequence[str]] = {
     "methods": ["--rounds", "1"],
     "prefixes": [],
     "startup": [],
-    "local": [],
+    "local": ["--questions", "32"],
     "lm_client": ["--rounds", "2"],
     "speculation": [],
     "evaluation": [],
-    "bm25": ["--passages", "200000"],
+    "bm25": ["--passages", "100000"],
     "updates": [],
     "leaks": ["--questions", "3000"],
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,8 @@ from polyhop.lm.pocket.wordpiece import WordPiece
 FOLDER = Path(__file__).parent / "model"
 NETWORK, VOCABULARY = "encoder.onnx", "vocab.txt"
 WIDTH = 384
-BATCH = 16  # rows at a time
+TOGETHER = 1024  # pieces at a time, those that only fill up among them; more are no faster, and soon slower
+_FILLED = 1.125  # how much longer than its shortest row a batch may be
 _STEP = 8  # pieces; a batch's length is a multiple, so that no sum over it is cut in another way than a lone row's
 _MOST_SPANS = 8
 _ENDS = 12  # first and last pieces that are tried together
@@ -59,9 +60,7 @@ class Encoder:
     def looks(self, rows: Sequence[Row]) -> list[Look]:
         """A look at every row, in their order; rows of like length go together."""
         told: dict[int, Look] = {}
-        order = sorted(range(len(rows)), key=lambda at: len(rows[at].ids))
-        for start in range(0, len(order), BATCH):
-            part = order[start : start + BATCH]
+        for part in batches([len(row.ids) for row in rows]):
             ids, firsts = [rows[at].ids for at in part], [rows[at].first for at in part]
             starts, ends, kinds, relevance, sufficiency, _ = self._run(ids, firsts)
             for place, at in enumerate(part):
@@ -83,14 +82,12 @@ class Encoder:
         """(texts, 384), each of length 1: the mean of a text's pieces."""
         out = np.zeros((len(texts), WIDTH), np.float32)
         rows = [self.layout.text(text, _EMBEDDED) for text in texts]
-        order = sorted(range(len(rows)), key=lambda at: len(rows[at]))
-        for start in range(0, len(order), BATCH):
-            part = order[start : start + BATCH]
+        for part in batches([len(row) for row in rows]):
             out[part] = self._run([rows[at] for at in part], [len(rows[at]) for at in part])[-1]
         return np.round(out, PLACES)
 
     def _run(self, rows: Sequence[list[int]], firsts: Sequence[int]) -> list[Any]:
-        length = -(-max(map(len, rows)) // _STEP) * _STEP
+        length = _filled(max(map(len, rows)))
         ids = np.full((len(rows), length), self.layout.pieces.padding, np.int64)
         segments, mask = np.zeros_like(ids), np.zeros_like(ids)
         for at, (row, first) in enumerate(zip(rows, firsts, strict=True)):
@@ -100,6 +97,27 @@ class Encoder:
         with self._turn:
             found: list[Any] = self._session.run(None, {"ids": ids, "segments": segments, "mask": mask})
         return found
+
+
+def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """The numbers of the rows that go together, which are of like length.
+
+    >>> list(batches([100, 300, 96, 290, 310, 280]))
+    [[2, 0], [5, 3, 1], [4]]
+    """
+    part: list[int] = []
+    for at in sorted(range(len(lengths)), key=lengths.__getitem__):
+        length = _filled(lengths[at])
+        if part and (length * (len(part) + 1) > TOGETHER or length > _FILLED * _filled(lengths[part[0]])):
+            yield part
+            part = []
+        part.append(at)
+    if part:
+        yield part
+
+
+def _filled(length: int) -> int:
+    return -(-length // _STEP) * _STEP
 
 
 @lru_cache(maxsize=1)
