@@ -6,7 +6,7 @@ Questions all at once and one after another, of the same pipeline: how many time
 With a Llama of two layers and random weights by ``hf:``, where torch is installed, which writes up to 32 tokens a call;
 and with ``pocket``, over the demo's corpus. Of the Llama's time most is a call's own, which many share. A look of
 ``pocket``'s encoder is arithmetic that keeps both cores busy by itself, so that there is little to share: it is held
-only to lose nothing. ``--check`` exits with 1 when a bar is missed.
+only to lose nothing, by more than chance. ``--check`` exits with 1 when a bar is missed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from polyhop.lm.base import Completion, LanguageModel, Request
 from polyhop.prompts.tasks import TASKS
 
 AT_ONCE, TOKENS = 64, 32
-LEAST = {"hf": 5.0, "pocket": 0.95}
+LEAST = {"hf": 5.0, "pocket": 0.8}
 DEMO = [question.text for question in read_questions("demo")]
 
 

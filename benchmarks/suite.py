@@ -31,7 +31,7 @@ SUITE: Mapping[str, Sequence[str]] = {
     "methods": ["--rounds", "1"],
     "prefixes": [],
     "startup": [],
-    "local": ["--questions", "32"],
+    "local": ["--questions", "24"],
     "lm_client": ["--rounds", "2"],
     "speculation": [],
     "evaluation": [],
