@@ -14,7 +14,7 @@ from tests.kit.pages import DOCS, Reader
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Iterator[Reader]:
-    made = Reader(tmp_path, pages.free_port())
+    made = Reader(tmp_path)
     yield made
     made.close()
 

@@ -13,7 +13,7 @@ import pytest
 
 import polyhop
 from polyhop.extras import installed
-from tests.kit.pages import DOCS, Block, Reader, blocks, free_port
+from tests.kit.pages import DOCS, SERVED, Block, Reader, blocks
 
 CORPUS = [
     {"id": "1", "title": "Alien (film)", "text": "Alien is a 1979 film directed by Ridley Scott."},
@@ -32,7 +32,7 @@ def corpus(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Iterator[Reader]:
-    made = Reader(tmp_path, free_port())
+    made = Reader(tmp_path)
     yield made
     made.close()
 
@@ -48,13 +48,13 @@ def test_the_chat_client_and_curl_get_an_answer(
     if not installed("serve"):
         pytest.skip("needs polyhop[serve]")
     reader.serve(f"polyhop serve --corpus docs={corpus}")
-    here = f"http://127.0.0.1:{reader.port}"
-    code = the_block("chat.md", "python").text.replace("http://127.0.0.1:8000", here)
+    assert reader.url
+    code = the_block("chat.md", "python").text.replace(SERVED, reader.url)
     exec(compile(code, "chat.md", "exec"), {})  # noqa: S102 - our own documentation
     printed = capsys.readouterr().out
     assert "South Shields" in printed
     assert "passage_id" in printed
-    asked = the_block("serve.md", "sh", 1).text.replace("http://127.0.0.1:8000", here)
+    asked = the_block("serve.md", "sh", 1).text.replace(SERVED, reader.url)
     assert json.loads(reader.run(asked))["answer"] == "South Shields"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -142,12 +143,14 @@ async def test_a_wrong_base_url_says_how_most_end(server: FakeServer) -> None:
         await ask(server)
 
 
-async def test_no_server_is_told_at_once(unused_tcp_port: int) -> None:
-    async with OpenAICompatible("tiny", f"http://127.0.0.1:{unused_tcp_port}/v1") as lm:
-        with pytest.raises(
-            LMError, match=r"no connection to 127\.0\.0\.1:\d+ \(Connection refused\).*Is the server up"
-        ):
-            await lm.complete(request())
+async def test_no_server_is_told_at_once() -> None:
+    with socket.socket() as held:  # nobody else's while it is bound, and nobody listens
+        held.bind(("127.0.0.1", 0))
+        async with OpenAICompatible("tiny", f"http://127.0.0.1:{held.getsockname()[1]}/v1") as lm:
+            with pytest.raises(
+                LMError, match=r"no connection to 127\.0\.0\.1:\d+ \(Connection refused\).*Is the server up"
+            ):
+                await lm.complete(request())
 
 
 async def test_a_server_that_went_away_is_waited_for(pauses: list[float | None]) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import urlopen
@@ -22,7 +22,9 @@ DOCS = ROOT / "docs"
 ELSEWHERE = re.compile(r"openai:|hf:|@http|://localhost|pip install|_API_KEY|make |polyhop mcp|curl -X|psql ")
 """A command that needs a key, a server, a download: it is held against the parser and not run."""
 SERVES = re.compile(r"^polyhop serve\b", re.M)
-PORT = "8000"
+_SERVING = re.compile(r'"event":"serving","url":"([^"]+)"')
+SERVED = "http://127.0.0.1:8000"
+"""Where a server is asked on the pages."""
 _FENCE = re.compile(r"^```([\w+-]*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -75,22 +77,19 @@ def agrees(printed: str, promised: str) -> bool:
     return re.fullmatch(pattern, printed.strip(), re.DOTALL) is not None
 
 
-def free_port() -> int:
-    """A port that nobody listens at."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-    return port
-
-
 class Reader:
-    """Somebody who copies a page's commands, one block after another, in a folder that is empty at first."""
+    """Somebody who copies a page's commands, one block after another, in a folder that is empty at first.
 
-    def __init__(self, folder: Path, port: int) -> None:
+    A server that a page starts takes a free port by itself; a port looked for beforehand could be taken by then.
+    """
+
+    def __init__(self, folder: Path) -> None:
         self.folder = folder / "empty"
         self.folder.mkdir()
-        self.port = port
+        self.url: str | None = None
         self.ran = 0
         self._serving: subprocess.Popen[str] | None = None
+        self._log = folder / "served.log"
         programs = folder / "programs"
         programs.mkdir()
         for name, what in {"polyhop": f"{sys.executable} -m polyhop", "python": sys.executable}.items():
@@ -101,14 +100,13 @@ class Reader:
             "HOME": str(folder),
             "PYTHONPATH": str(Path(polyhop.__file__).parents[1]),
             "POLYHOP_CACHE": str(folder / "cache"),
-            "POLYHOP_SERVE_PORT": str(port),
+            "POLYHOP_SERVE_PORT": "0",
             "COLUMNS": "120",
             "PYTHONUTF8": "1",
         }
 
     def follow(self, page: Path, serves: bool) -> None:
         """Run every block of a page that can be run here; servers, and what asks them, only where they can be."""
-        up = False
         for block in blocks(page, "sh"):
             if not block.runs_here:
                 continue
@@ -116,9 +114,8 @@ class Reader:
                 if not serves:
                     return
                 self.serve(block.text)
-                up = True
                 continue
-            printed = self.run(block.text.replace(f":{PORT}/", f":{self.port}/") if up else block.text)
+            printed = self.run(block.text.replace(SERVED, self.url) if self.url else block.text)
             place = f"{page.name}:{block.line}"
             assert block.printed is None or agrees(printed, block.printed), f"{place} printed\n{printed}"
 
@@ -134,22 +131,23 @@ class Reader:
 
     def serve(self, text: str) -> None:
         """Start a server, and wait until it takes questions."""
-        self._serving = subprocess.Popen(
-            ["bash", "-c", f"exec {text}"],
-            cwd=self.folder, env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        with self._log.open("w") as log:
+            self._serving = subprocess.Popen(
+                ["bash", "-c", f"exec {text}"],
+                cwd=self.folder, env=self.environment, stdout=subprocess.DEVNULL, stderr=log, text=True,
+            )  # fmt: skip
         self.ran += 1
         until = time.monotonic() + 120
         while time.monotonic() < until and self._serving.poll() is None:
-            try:
-                with urlopen(f"http://127.0.0.1:{self.port}/ready", timeout=5):
+            if told := _SERVING.search(self._log.read_text("utf-8")):
+                self.url = told[1]
+                with suppress(OSError), urlopen(f"{self.url}/ready", timeout=5):
                     return
-            except OSError:
-                time.sleep(0.1)
-        raise AssertionError(f"{text} does not answer")
+            time.sleep(0.1)
+        raise AssertionError(f"{text} does not answer:\n{self._log.read_text('utf-8')}")
 
     def close(self) -> None:
         """End the server that the page started, as Ctrl-C does."""
         if self._serving is not None:
             self._serving.send_signal(signal.SIGINT)
-            self._serving.communicate(timeout=60)
+            self._serving.wait(timeout=60)
