@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+import sys
 import time
+import types
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -201,6 +203,7 @@ class Server:
     def _session(self) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
             connector=_Connector(limit=0, ttl_dns_cache=300),  # the limiter bounds the calls
+            request_class=_AtOnce if sys.version_info < (3, 12) else aiohttp.ClientRequest,
             headers=self._headers,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=self.timeout, sock_connect=min(self.timeout, 15)),
@@ -218,6 +221,30 @@ class _Connector(aiohttp.TCPConnector):
                 return found
             found.close()
         return None
+
+
+class _AtOnce(aiohttp.ClientRequest):
+    """A request that is written when it is sent, as it is from Python 3.12 on. Else it is written in the loop's next
+    turn, and where many replies come together, no next request is under way before all of them have been read."""
+
+    def write_bytes(self, *args: Any) -> Any:
+        writing = super().write_bytes(*args)
+        try:
+            waits_for = writing.send(None)
+        except StopIteration:
+            return _nothing()
+        return _rest(waits_for, writing)
+
+
+async def _nothing() -> None:
+    """All is written."""
+
+
+@types.coroutine
+def _rest(waits_for: Any, writing: Any) -> Any:
+    """What is left of a coroutine that was begun outside a task."""
+    yield waits_for
+    yield from writing
 
 
 class _TooLarge(Exception):
