@@ -11,32 +11,47 @@ from polyhop.types import Passage, Search
 
 ABLE = Capabilities(json_schema=True, token_logprobs=True, score=True, score_temperature=True, seed=True)
 _another = itertools.count()
+_CHAIN = [{"head": f"#{n - 1}" if n > 1 else "a", "relation": "b", "tail": f"#{n}"} for n in range(1, 11)]
+_WANTS = ("query", "information", "sub_question", "summary", "follow_up", "argument")
+_ALWAYS = {
+    "relevant": True,
+    "supported": False,
+    "answered": False,
+    "sufficient": False,
+    "confidence": 0.0,
+    "triplets": _CHAIN,
+    "sub_questions": [f"{n}?" for n in range(10)],
+    "recitations": ["x"],
+    "action": "Search",
+    "value": "likely",
+    "candidates": ["x", "y"],
+    "valid": False,
+    "better": 1,
+    "entities": ["x"],
+    "scores": [9] * 10,
+    "content": "x",
+}
+_OF_A_TASK: dict[str, dict[str, Any]] = {
+    "era_cot.infer": {"triplets": [{**triplet, "relation": "implied"} for triplet in _CHAIN]},
+    "answer.cot": {"rationale": "So it is."},
+    "self_ask.turn": {"answer": None},
+    "toolformer.write": {"answer": None},
+}
 
 
 def never_content(task: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """A model that always wants to know more, each time something else."""
-    more = "more than " + " ".join(passage.id for passage in fields.get("passages") or ())
+    """A model that always wants to know more, each time something else; never sure of an answer, never the same one
+    twice."""
     if task == "resp.plan":
         more = f"question {len(fields['asked'])}"
-    if task == "toolformer.write":
+    elif task == "toolformer.write":
         more = f"query {len(fields['written'])}"
+    else:
+        more = "more than " + " ".join([passage.id for passage in fields.get("passages") or ()])
+    answer = f"x{next(_another)}"
     nodes = [{"query": f"query {len(fields.get('chains', ()))}", "answer": None}]
-    told = {"relevant": True, "supported": False, "query": more, "information": more, "answer": "x"}
-    chain = [{"head": f"#{n - 1}" if n > 1 else "a", "relation": "b", "tail": f"#{n}"} for n in range(1, 11)]
-    told |= {"triplets": chain, "sub_question": more}
-    told |= {"answer": f"x{next(_another)}", "confidence": 0.0}  # never sure of one, never the same twice
-    told |= {"summary": more, "answered": False, "sufficient": False}
-    told |= {"sub_questions": [f"{n}?" for n in range(10)], "recitations": ["x"], "follow_up": more}
-    told |= {"action": "Search", "argument": more, "value": "likely"}
-    told |= {"sentence": f"So it is {told['answer']}."}
-    told |= {"candidates": ["x", "y"], "valid": False, "better": 1, "entities": ["x"], "scores": [9] * 10}
-    if task == "era_cot.infer":
-        told["triplets"] = [{**triplet, "relation": "implied"} for triplet in chain]
-    if task == "answer.cot":
-        told["rationale"] = "So it is."
-    if task in ("self_ask.turn", "toolformer.write"):
-        told["answer"] = None
-    return {**told, "nodes": nodes, "content": "x"}
+    told = {**_ALWAYS, **dict.fromkeys(_WANTS, more), "answer": answer, "sentence": f"So it is {answer}."}
+    return {**told, "nodes": nodes, **_OF_A_TASK.get(task, {})}
 
 
 class Endless:
