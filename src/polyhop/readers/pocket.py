@@ -9,8 +9,8 @@ from polyhop.types import Passage, Span
 
 class PocketReader:
     """Reads every passage by itself. Confidence, 0 to 1: that the passage bears on the question and the span is its
-    answer. The threshold is where F1 was best on the single questions that those of 2Wiki and MuSiQue are made of, none
-    of which the network was trained on."""
+    answer. The threshold: on the single questions that those of 2Wiki and MuSiQue are made of, held out of training, F1
+    is 83 % there, and nowhere surely better (86 % at 0.6); on HotpotQA's whole questions it falls above."""
 
     name = "pocket"
     threshold = 0.2

@@ -1,8 +1,8 @@
 """Extracting: the stretch of one passage that answers a question, and how surely.
 
-Sure is the chance that the passage bears on the question, times the answer's share among the candidates. Of 501 spans,
+Sure is the chance that the passage bears on the question, times the answer's share among the candidates. Of 570 spans,
 for the single questions that 2Wiki's and MuSiQue's are made of (held out of training) in what BM25 finds and in the
-passage that answers, 83 % of those above 0.5 were right, 72 % above 0.2, 48 % of all.
+passage that answers, 85 % of those above 0.5 were right, 76 % above 0.2, 48 % of all.
 """
 
 from __future__ import annotations
