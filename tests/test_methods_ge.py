@@ -461,6 +461,31 @@ async def test_agreement_takes_the_commonest_of_n(confidence: str) -> None:
     assert (await talk.play(confidence=confidence, samples=4, retrieve_below=0.6, max_steps=1)).usage.searches == 1
 
 
+@pytest.mark.parametrize(
+    ("says", "sure"),
+    [
+        (SURE, 0.9),
+        ({DIRECTOR: "Millard Webb 0.6", SPOUSE: "Mary Eaton 0.9"}, 0.6),
+        ({DIRECTOR: "Millard Webb 0.9", SPOUSE: "the end 0.5"}, 0.5),  # and not for the share of steps that say so
+        ({DIRECTOR: ["nobody 0.1", "nobody 0.1", "Millard Webb 0.8"], SPOUSE: "Mary Eaton 0.9"}, 0.8),
+        ({}, None),  # every step was dropped
+    ],
+)
+async def test_an_answer_is_as_sure_as_its_least_sure_step(says: Mapping[str, Any], sure: float | None) -> None:
+    assert (await Talk(says).play()).confidence == (None if sure is None else pytest.approx(sure))
+
+
+@pytest.mark.parametrize(("text", "sure"), [("Mary Eaton", 0.7), ("", 0.0)])
+async def test_the_models_own_probability_of_the_answer_goes_first(text: str, sure: float) -> None:
+    talk = Talk(SURE)
+    told = Completion(text="-", value={"answer": text}, tokens=("Mary Eaton",), logprobs=(math.log(0.7),))
+    talk.model = ScriptedLM(
+        lambda task, fields: told if task == "ge.answer" else Talk._reply(talk, task, fields),
+        capabilities=Capabilities(token_logprobs=True),
+    )
+    assert (await talk.play()).confidence == pytest.approx(sure)
+
+
 async def test_verbal_confidence_is_the_number_the_model_gives() -> None:
     talk = Talk(UNSURE, logprobs=False)
     answer = await talk.play(confidence="verbal")

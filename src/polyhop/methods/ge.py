@@ -9,7 +9,8 @@ candidates the first in order is drawn (``sample`` draws at random, as the paper
 triplet stays a candidate, and its next draw asks everything anew; the answer from retrieved knowledge replaces the
 first even if less sure; a search that finds nothing leaves the first answer as it is; an empty answer is never kept; a
 graph without a candidate is answered without guidance, where a sub-question of the history asked again is the end; a
-triplet that gets no sub-question is asked as it stands.
+triplet that gets no sub-question is asked as it stands; an answer whose probability the model does not tell is as sure
+as the least sure step it follows from, which is what ``keep_above`` bounds.
 
 Example: "Who is the spouse of the director of The Golden Calf?" The graph is (The Golden Calf; director; name: #1) and
 (name: #1; spouse; name: #2). The first has one variable: who directed it? The answer is bound to #1 in both; now the
@@ -241,6 +242,7 @@ async def ge_reasoning(
         passages=tuple(retrieved),
         evidence=evidence,
         supported=bool(evidence),
+        confidence=_sure_of_all(response, history),
         statistics={"triplets": len(graph.triplets), **{name: count[name] for name in names}},
     )
 
@@ -252,3 +254,11 @@ def _sureness(reply: StepAnswer, confidence: Confidence) -> float | None:
     if not reply.answer:
         return 0.0 if reply.completion.logprobs else None
     return reply.completion.probability(reply.answer, least=confidence == "min")
+
+
+def _sure_of_all(response: Response, history: Sequence[Step]) -> float | None:
+    """How sure the answer is: by the model's own probability of it, else by the least sure of the steps."""
+    if not response.answer:
+        return 0.0
+    told = response.completion.probability(response.answer)
+    return min((step.confidence for step in history), default=None) if told is None else told
