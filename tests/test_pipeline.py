@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -80,6 +81,36 @@ async def test_a_stream_raises_what_went_wrong() -> None:
         with pytest.raises(LMError, match="no server"):
             async for _ in qa.stream("Where?"):
                 pass
+
+
+# --- closing ------------------------------------------------------------------------------------------------------
+
+
+def test_a_closed_pipeline_asks_and_searches_no_more() -> None:
+    lm = ScriptedLM({"answer.cot": {"answer": "x"}})
+    qa = Pipeline(CORPUS, "one-r", lm)  # never entered
+    assert [passage.id for passage in qa.search("Ridley Scott", 1)] == ["2"]
+    qa.close()
+    threads = set(threading.enumerate())
+    for use in (qa.ask, qa.search, lambda text: asyncio.run(qa.aask(text))):
+        with pytest.raises(UsageError, match=r"the pipeline is closed, .*: make another one"):
+            use("Who directed Alien?")
+    assert lm.calls == []
+    assert threads >= set(threading.enumerate())
+    qa.close()
+
+
+async def test_closed_in_a_loop_it_is_closed_for_all() -> None:
+    async with Pipeline(CORPUS) as qa:
+        assert (await qa.aask("Where was Ridley Scott born?")).text == "South Shields"
+    with pytest.raises(UsageError, match="the pipeline is closed"):
+        await qa.aask("Where was Ridley Scott born?")
+    with pytest.raises(UsageError, match="the pipeline is closed"):
+        _ = [step async for step in qa.stream("Where was Ridley Scott born?")]
+    with pytest.raises(UsageError, match="the pipeline is closed"):
+        qa.search("Ridley Scott")
+    await qa.aclose()
+    qa.close()
 
 
 # --- confidence -------------------------------------------------------------------------------------------------

@@ -115,12 +115,14 @@ class Pipeline:
             raise SettingError(f"abstain_below={abstain_below}: must be above 0 and at most 1")
         self.abstain_below = abstain_below
         self._loop = LoopThread()
+        self._closed = False
 
     async def aask(
         self, question: str | Question, *, kind: Kind = "qa", listen: Callable[[Step], object] | None = None
     ) -> Answer:
         """Answer one question; ``listen`` is called with each step as ``stream`` gives them. Raises ``LMError`` when
-        the model cannot be reached."""
+        the model cannot be reached, ``UsageError`` once the pipeline is closed."""
+        self._check_open()
         text, kind = (question.text, question.kind) if isinstance(question, Question) else (question, kind)
         if not isinstance(text, str):
             raise UsageError(f"a question is a text or a polyhop.Question, not a {type(text).__name__}")
@@ -147,6 +149,7 @@ class Pipeline:
 
     def ask(self, question: str | Question, *, kind: Kind = "qa") -> Answer:
         """``aask`` from ordinary code, inside a running event loop (a notebook) too."""
+        self._check_open()  # before a loop is begun for it
         return self.wait(self.aask(question, kind=kind))
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
@@ -154,17 +157,24 @@ class Pipeline:
         return self._loop.run(work)
 
     def search(self, query: str, k: int = 5) -> list[Passage]:
-        """The ``k`` best passages for a query, best first: the reranker's choice where there is one."""
+        """The ``k`` best passages for a query, best first: the reranker's choice where there is one. ``UsageError``
+        once the pipeline is closed."""
+        self._check_open()
         return self.wait(self.engine.search(query, k))
 
     async def aclose(self) -> None:
-        """Close the connections of models and retriever, and the cache."""
+        """Close the connections of models and retriever, and the cache; the pipeline answers no more after it."""
+        self._closed = True
         await close_parts(self.engine.models, [self.engine.retriever], self._cache)
 
     def close(self) -> None:
-        """``aclose`` from ordinary code; the pipeline answers no more after it."""
+        """``aclose`` from ordinary code."""
         self._loop.run(self.aclose())
         self._loop.stop()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError("the pipeline is closed, and answers no more: make another one")
 
     def __enter__(self) -> Self:
         return self
