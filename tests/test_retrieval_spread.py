@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import operator
 import pickle
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,7 +45,7 @@ class Scene:
     def __init__(self, seed: int = 0, losses: int = 0, error: Exception | None = None) -> None:
         self.draw, self.losses, self.error = random.Random(seed), losses, error
         self.living: list[Any] = []
-        self.begun = self.joined = self.at_hand = self.most = 0
+        self.begun = self.joined = self.put_there = self.fetched = self.at_hand = self.most = 0
 
     @contextmanager
     def join(self, address: str | None) -> Iterator[Scene]:
@@ -53,26 +55,32 @@ class Scene:
     def cluster_resources(self) -> dict[str, float]:
         return {"CPU": 8.0}
 
-    def put(self, thing: Any) -> bytes:
-        return pickle.dumps(thing)
+    def put(self, thing: Any) -> tuple[int, bytes]:
+        self.put_there += 1
+        return self.put_there, pickle.dumps(thing)
 
     def remote(self, kind: type) -> Any:
         return SimpleNamespace(options=lambda num_cpus: SimpleNamespace(remote=lambda *told: self._begin(kind, *told)))
 
-    def _begin(self, kind: type, work: bytes, *told: Any) -> Any:
-        worker = SimpleNamespace(gone=False, itself=kind(pickle.loads(work), *told))  # noqa: S301 - our own
-        worker.do = SimpleNamespace(remote=lambda shard: self._sent(worker, shard))
+    def _begin(self, kind: type, fetch: Any, *told: Any) -> Any:
+        assert fetch == self.get
+        worker = SimpleNamespace(gone=False, itself=kind(self._fetch, *told))
+        worker.do = SimpleNamespace(remote=lambda sent, shard: self._sent(worker, sent, shard))
         self.living.append(worker)
         self.begun += 1
         return worker
 
-    def _sent(self, worker: Any, shard: Any) -> Any:
+    def _fetch(self, work: tuple[int, bytes]) -> Any:
+        self.fetched += 1
+        return pickle.loads(work[1])  # noqa: S301 - our own
+
+    def _sent(self, worker: Any, *told: Any) -> Any:
         self.at_hand += 1
         self.most = max(self.most, self.at_hand)
-        return worker, shard
+        return worker, told
 
     def get(self, sent: Any) -> Any:
-        worker, shard = sent
+        worker, told = sent
         self.at_hand -= 1
         if self.error:
             raise self.error
@@ -82,7 +90,7 @@ class Scene:
         if worker.gone:
             raise Lost("killed")
         try:
-            return worker.itself.do(shard)
+            return worker.itself.do(*told)
         except Exception as error:
             raise Wrong(f"Traceback …\n{type(error).__name__}: {error}") from error
 
@@ -105,8 +113,21 @@ def test_what_is_made_comes_in_order_whatever_is_lost(many: int, count: int, los
         assert list(each(abs, range(count))) == list(range(count))
     assert not scene.living
     if not losses:
-        assert scene.begun == min(many, count)
+        assert scene.begun == scene.fetched == min(many, count)
         assert scene.most <= many * spread.AT_HAND
+
+
+@given(st.integers(1, 4), st.lists(st.integers(0, 9), max_size=4), st.integers(0, 2), st.integers(0, 99))
+def test_the_same_workers_do_all_that_there_is(many: int, counts: list[int], losses: int, seed: int) -> None:
+    scene = Scene(seed, losses)
+    with played(scene, many) as each:
+        for number, count in enumerate(counts):
+            assert list(each(partial(operator.add, number), range(count))) == list(range(number, number + count))
+        assert len(scene.living) == min(many, max(counts, default=0))
+    assert not scene.living
+    if not losses:
+        assert scene.begun == min(many, max(counts, default=0))
+        assert scene.fetched == sum(min(many, count) for count in counts)
 
 
 def test_work_that_cannot_be_done_ends_it_with_the_reason() -> None:
@@ -175,9 +196,9 @@ def test_a_build_whose_workers_are_lost_leaves_nothing_and_can_be_done_again(cor
     assert build_index(open_corpus(corpus), tmp_path / "index").facts["mentions"]
 
 
-@pytest.mark.parametrize(("dense", "begun"), [([], 2), (["--dense", "pocket"], 4)], ids=["links", "dense"])
-def test_the_command_builds_by_a_cluster_joined_once(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dense: list[str], begun: int
+@pytest.mark.parametrize("dense", [[], ["--dense", "pocket"]], ids=["links", "dense"])
+def test_the_command_builds_by_a_cluster_joined_once_and_one_set_of_workers(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dense: list[str]
 ) -> None:
     scene = Scene()
     monkeypatch.setattr(spread, "joined", scene.join)
@@ -186,7 +207,7 @@ def test_the_command_builds_by_a_cluster_joined_once(
             app, ["index", "build", str(corpus), "--out", str(tmp_path / name), *dense, *elsewhere]
         )
         assert made.exit_code == 0, made.output
-    assert (scene.joined, scene.begun, scene.living) == (1, begun, [])
+    assert (scene.joined, scene.begun, scene.living) == (1, 2, [])
     assert link_files(tmp_path / "one") == link_files(tmp_path / "two")
     one, two = (sorted((tmp_path / name).glob("state-*/vectors-*/vectors")) for name in ("one", "two"))
     assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
