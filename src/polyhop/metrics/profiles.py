@@ -23,7 +23,7 @@ from polyhop.metrics.answers import (
     squad_f1,
 )
 from polyhop.metrics.predictions import Prediction
-from polyhop.metrics.rankings import RECALL_AT, score_answer_rank, score_gold
+from polyhop.metrics.rankings import RECALL_AT, RECALLS, at, score_answer_rank, score_gold
 from polyhop.metrics.rouge import best_rouge_l, rouge_l
 from polyhop.types import Question
 
@@ -112,12 +112,7 @@ def _tor(each: Prediction) -> Scores:
     return {"recall@15": scores["recall_mean@15"]} if scores else {}
 
 
-def _at(names: Iterable[str], ks: Iterable[int]) -> tuple[str, ...]:
-    return tuple(f"{name}@{k}" for k in ks for name in names)
-
-
 PROMPTRANK_AT = (2, 10, 20)
-_RECALLS = ("recall_mean", "recall_all", "recall_any")
 _RANKED = {"recall": GOLD_PASSAGES, "r@": GOLD_PASSAGES, "ar": SPANS}
 _FACTS = (
     "supporting facts in the dataset, and a corpus that tells where a passage's sentences begin "
@@ -132,7 +127,7 @@ PROFILES: dict[str, Profile] = {
     for profile in (
         Profile(
             "default",
-            ("em", "f1", "cover_em", "rouge_l", *_at(_RECALLS, RECALL_AT), *_at(("ar", "ar_comparison"), RECALL_AT)),
+            ("em", "f1", "cover_em", "rouge_l", *at(RECALLS, RECALL_AT), *at(("ar", "ar_comparison"), RECALL_AT)),
             "ours: HotpotQA's EM and F1, SearChain's cover-EM, recall of gold passages and of the answer",
             "rouge_l only for questions of kind long",
             _each(_default),
@@ -199,7 +194,7 @@ PROFILES: dict[str, Profile] = {
         ),
         Profile(
             "promptrank",
-            _at(("r", "ar", "ar_comparison"), PROMPTRANK_AT),
+            at(("r", "ar", "ar_comparison"), PROMPTRANK_AT),
             "PromptRank (Khalifa et al., 2023)",
             "R@k wants all gold passages; AR@k leaves out yes, no and comparisons (ar_comparison keeps the latter)",
             _each(_promptrank),
@@ -207,7 +202,7 @@ PROFILES: dict[str, Profile] = {
         ),
         Profile(
             "recall",
-            _at(_RECALLS, RECALL_AT),
+            at(RECALLS, RECALL_AT),
             "ours",
             "by passage id where the question has ids, else by title; a gold passage named twice is one",
             _each(_recall),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import groupby
 from math import inf
 from unicodedata import category
@@ -13,6 +14,18 @@ from polyhop.types import Passage, Question
 
 RECALL_AT = (2, 5, 10, 15, 20)
 """The ranks at which passages are scored: those of the papers' tables."""
+RECALLS = ("recall_mean", "recall_all", "recall_any")
+"""What is told of the gold passages at each."""
+
+
+@lru_cache
+def at(names: tuple[str, ...], ks: tuple[int, ...]) -> tuple[str, ...]:
+    """The names of metrics at so many ranks; made once, for every question's scores have them.
+
+    >>> at(("ar", "r"), (2, 5))
+    ('ar@2', 'r@2', 'ar@5', 'r@5')
+    """
+    return tuple(f"{name}@{k}" for k in ks for name in names)
 
 
 def found_gold(passages: Sequence[Passage], question: Question, k: int) -> list[bool]:
@@ -46,10 +59,11 @@ def score_gold(passages: Sequence[Passage], question: Question, ks: Sequence[int
     scores: dict[str, float] = {}
     if ranks := gold_ranks(passages, question):
         for k in ks:
+            mean, every, some = at(RECALLS, (k,))
             found = sum(rank <= k for rank in ranks)
-            scores[f"recall_mean@{k}"] = found / len(ranks)
-            scores[f"recall_all@{k}"] = float(found == len(ranks))
-            scores[f"recall_any@{k}"] = float(found > 0)
+            scores[mean] = found / len(ranks)
+            scores[every] = float(found == len(ranks))
+            scores[some] = float(found > 0)
     return scores
 
 
@@ -64,7 +78,8 @@ def score_answer_rank(rank: int | None, question: Question, ks: Sequence[int] = 
         return {}
     compares = "comparison" in str(question.metadata.get("type"))
     names = ("ar_comparison",) if compares else ("ar", "ar_comparison")
-    return {f"{name}@{k}": float(rank is not None and rank <= k) for name in names for k in ks}
+    reached = [float(rank is not None and rank <= k) for k in ks]
+    return {at_k: each for name in names for at_k, each in zip(at((name,), tuple(ks)), reached, strict=True)}
 
 
 def span_rank(passages: Sequence[Passage], question: Question) -> int | None:
