@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyhop.errors import DataError
+from polyhop.lm.alike import batches
 from polyhop.lm.pocket.layout import LENGTH, Layout, Row
 from polyhop.lm.pocket.sights import KINDS, PLACES, Look, Seen, Told
 from polyhop.lm.pocket.wordpiece import WordPiece
@@ -27,7 +28,7 @@ FOLDER = Path(__file__).parent / "model"
 NETWORK, VOCABULARY = "encoder.onnx", "vocab.txt"
 WIDTH = 384
 TOGETHER = 1024  # pieces at a time, those that only fill up among them; more are no faster, and soon slower
-_FILLED = 1.125  # how much longer than its shortest row a batch may be
+_SPREAD = 1.125  # how many times as long as its shortest row a batch may be
 _STEP = 8  # pieces; a batch's length is a multiple, so that no sum over it is cut in another way than a lone row's
 _MOST_SPANS = 8
 _ENDS = 12  # first and last pieces that are tried together
@@ -60,7 +61,7 @@ class Encoder:
     def looks(self, rows: Sequence[Row]) -> list[Look]:
         """A look at every row, in their order; rows of like length go together."""
         told: dict[int, Look] = {}
-        for part in batches([len(row.ids) for row in rows]):
+        for part in _together([row.ids for row in rows]):
             ids, firsts = [rows[at].ids for at in part], [rows[at].first for at in part]
             starts, ends, kinds, relevance, sufficiency, _ = self._run(ids, firsts)
             for place, at in enumerate(part):
@@ -82,7 +83,7 @@ class Encoder:
         """(texts, 384), each of length 1: the mean of a text's pieces."""
         out = np.zeros((len(texts), WIDTH), np.float32)
         rows = [self.layout.text(text, _EMBEDDED) for text in texts]
-        for part in batches([len(row) for row in rows]):
+        for part in _together(rows):
             out[part] = self._run([rows[at] for at in part], [len(rows[at]) for at in part])[-1]
         return np.round(out, PLACES)
 
@@ -99,21 +100,9 @@ class Encoder:
         return found
 
 
-def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """The numbers of the rows that go together, which are of like length.
-
-    >>> list(batches([100, 300, 96, 290, 310, 280]))
-    [[2, 0], [5, 3, 1], [4]]
-    """
-    part: list[int] = []
-    for at in sorted(range(len(lengths)), key=lengths.__getitem__):
-        length = _filled(lengths[at])
-        if part and (length * (len(part) + 1) > TOGETHER or length > _FILLED * _filled(lengths[part[0]])):
-            yield part
-            part = []
-        part.append(at)
-    if part:
-        yield part
+def _together(rows: Sequence[list[int]]) -> Iterator[list[int]]:
+    """The numbers of the rows that go together."""
+    return batches(range(len(rows)), lambda at: _filled(len(rows[at])), TOGETHER, spread=_SPREAD)
 
 
 def _filled(length: int) -> int:
