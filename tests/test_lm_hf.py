@@ -277,7 +277,11 @@ def greedily(lm: TransformersLM, text: str, most: int) -> tuple[list[int], list[
     return written, values
 
 
-def test_greedy_text_is_the_plain_one_alone_or_together(lm: TransformersLM) -> None:
+@pytest.mark.parametrize("columns", [4, 512])
+def test_greedy_text_is_the_plain_one_alone_or_together(
+    lm: TransformersLM, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("polyhop.lm.hf.generation.COLUMNS", columns)
     texts = ["who made the film?", "a", "Paris is a city by the river of " * 5]
     asked = [request(text, max_tokens=length, logprobs=True) for text, length in zip(texts, (12, 3, 20), strict=True)]
 
@@ -293,6 +297,27 @@ def test_greedy_text_is_the_plain_one_alone_or_together(lm: TransformersLM) -> N
         assert "".join(reply.tokens) == reply.text
         if len(reply.tokens) == len(ids):  # else some spell nothing
             assert sum(reply.logprobs) == pytest.approx(sum(values), abs=1e-3)
+
+
+@pytest.mark.parametrize("shape", ["gpt2", "llama"])
+def test_what_prompts_begin_with_is_read_once_and_changes_no_text(folders: Folders, shape: str) -> None:
+    lm = TransformersLM(str(folders[shape]))
+    instruction = tiny.text(random.Random(8), 60)
+    ends = ["", " who", " made in Paris", *(" " + tiny.text(random.Random(n), n) for n in range(1, 12))] * 3
+    asked = [request(instruction + end, max_tokens=8, logprobs=True) for end in ends]
+
+    async def together() -> list[Any]:
+        return await asyncio.gather(*map(lm.complete, asked))
+
+    alone = [asyncio.run(lm.complete(one)) for one in asked]
+    with Forwards(lm) as forwards:
+        found = asyncio.run(together())
+    assert [(reply.text, reply.usage) for reply in found] == [(reply.text, reply.usage) for reply in alone]
+    assert [reply.logprobs for reply in found] == [pytest.approx(reply.logprobs, abs=1e-4) for reply in alone]
+    assert forwards.calls <= 1 + 8  # the instruction's, and one a token
+    longest = max(reply.usage.prompt_tokens for reply in found) - len(lm.tokens.prompt(instruction))
+    assert forwards.tokens < 2 * len(lm.tokens.prompt(instruction)) + len(asked) * (longest + 16)
+    asyncio.run(lm.aclose())
 
 
 def test_a_stop_ends_the_text_before_it(lm: TransformersLM) -> None:

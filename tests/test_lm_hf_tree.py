@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from polyhop.lm.hf.jobs import Job, batches
+from polyhop.lm.hf.jobs import Job
 from polyhop.lm.hf.memory import Memory
 from polyhop.lm.hf.tree import BLOCK, Block, Row, blocks_of, rows
 
@@ -108,10 +108,3 @@ def test_memory_forgets_the_least_lately_used() -> None:
     assert (b"e" in memory, memory.bytes, len(memory)) == (False, 24, 3)
     memory.clear()
     assert (memory.bytes, memory.get(b"a")) == (0, None)
-
-
-@given(st.lists(st.integers(1, 60)), st.integers(1, 100))
-def test_batches_hold_everything_once_within_the_budget(lengths: list[int], most: int) -> None:
-    made = list(batches(lengths, lambda length: length, most))
-    assert sorted(length for batch in made for length in batch) == sorted(lengths)
-    assert all(len(batch) == 1 or len(batch) * max(batch) <= most for batch in made)

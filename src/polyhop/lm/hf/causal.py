@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from polyhop.lm.hf.jobs import Job, batches, padded
+from polyhop.lm.alike import batches
+from polyhop.lm.hf.jobs import Job, padded
 from polyhop.lm.hf.likelihood import logprobs
 from polyhop.lm.hf.memory import Memory
 from polyhop.lm.hf.tree import Block, Row, rows

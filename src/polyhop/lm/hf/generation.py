@@ -6,9 +6,14 @@ import inspect
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from polyhop.lm.hf.jobs import Ids, batches, padded
+from polyhop.lm.alike import batches
+from polyhop.lm.hf.jobs import Ids, padded
 from polyhop.lm.hf.tokens import Tokens
+from polyhop.lm.hf.tree import LEAST_SHARED
 from polyhop.lm.reasoning import answer_spans
+
+COLUMNS = 512
+"""Of several prompts side by side, those read at a time: a token is compared with all up to their last, seen or not."""
 
 
 class Writing(NamedTuple):
@@ -31,11 +36,15 @@ class Written(NamedTuple):
 
 class Writer:
     """Greedy at temperature 0, else sampled. What is drawn for a seed depends on nothing else that is being written,
-    up to the last digits of the logits; ``most_tokens`` bounds a batch."""
+    up to the last digits of the logits; ``most_tokens`` bounds a batch.
 
-    def __init__(self, model: Any, tokens: Tokens, *, pairs: bool, most_tokens: int) -> None:
+    With ``shares``, for a causal model whose states can be set at any place, the tokens that all prompts of a batch
+    begin with are read once, and the rest a stretch at a time.
+    """
+
+    def __init__(self, model: Any, tokens: Tokens, *, pairs: bool, most_tokens: int, shares: bool) -> None:
         self.model, self.tokens, self.most_tokens = model, tokens, most_tokens
-        self._pairs = pairs
+        self._pairs, self._shares = pairs, shares
         ends = model.generation_config.eos_token_id
         self._ends = set(ends if isinstance(ends, list) else [ends])
         self._takes = inspect.signature(model.forward).parameters
@@ -51,35 +60,58 @@ class Writer:
         return [found[number] for number in range(len(asked))]
 
     def _write(self, asked: Sequence[Writing]) -> list[Written]:
-        import torch
-
         rows = [_Row(one) for one in asked]
-        inputs = self._begin(asked)
+        inputs = self._begin([one.prompt for one in asked])
         while True:
-            out = self.model(**{name: value for name, value in inputs.items() if name in self._takes}, use_cache=True)
+            out = self._run(inputs)
             logits = out.logits[:, -1].float()
-            values = logits.log_softmax(-1)
-            drawn = [0 if row.done else row.draw(logits[place]) for place, row in enumerate(rows)]
-            for place, (row, token) in enumerate(zip(rows, drawn, strict=True)):
+            drawn = logits.argmax(-1, keepdim=True)
+            for place, row in enumerate(rows):
+                if row.asked.temperature > 0 and not row.done:
+                    drawn[place] = row.draw(logits[place])
+            values = logits.gather(1, drawn) - logits.logsumexp(-1, keepdim=True)
+            for row, token, value in zip(rows, drawn[:, 0].tolist(), values[:, 0].tolist(), strict=True):
                 if not row.done:
-                    row.take(token, float(values[place, token]), self._ends, self.tokens)
+                    row.take(token, value, self._ends, self.tokens)
             if all(row.done for row in rows):
                 return [Written(row.ids, row.logprobs, row.finished) for row in rows]
-            inputs = self._next(inputs, out.past_key_values, torch.tensor(drawn, device=logits.device)[:, None])
+            inputs = self._next(inputs, out.past_key_values, drawn)
 
-    def _begin(self, asked: Sequence[Writing]) -> dict[str, Any]:
+    def _run(self, inputs: dict[str, Any]) -> Any:
+        return self.model(**{name: value for name, value in inputs.items() if name in self._takes}, use_cache=True)
+
+    def _begin(self, prompts: Sequence[Ids]) -> dict[str, Any]:
         """The inputs of the first step: prompts filled up on the left, or encoded."""
         import torch
 
         device = self.model.device
-        made = padded([one.prompt for one in asked], 0, left=not self._pairs)
-        ids, mask = (torch.from_numpy(part).to(device) for part in made)
+        ids, mask = (torch.from_numpy(part).to(device) for part in padded(prompts, 0, left=not self._pairs))
         if self._pairs:
-            start = torch.full((len(asked), 1), self.model.config.decoder_start_token_id, device=device)
+            start = torch.full((len(prompts), 1), self.model.config.decoder_start_token_id, device=device)
             encoded = self.model.get_encoder()(input_ids=ids, attention_mask=mask)
             return {"encoder_outputs": encoded, "attention_mask": mask, "decoder_input_ids": start}
         positions = (mask.cumsum(1) - 1).clamp(min=0)
-        return {"input_ids": ids, "attention_mask": mask, "position_ids": positions, "logits_to_keep": 1}
+        inputs = {"input_ids": ids, "attention_mask": mask, "position_ids": positions, "logits_to_keep": 1}
+        return self._ahead(prompts, inputs) if self._shares and len(prompts) > 1 else inputs
+
+    def _ahead(self, prompts: Sequence[Ids], inputs: dict[str, Any]) -> dict[str, Any]:
+        """``inputs`` without the columns that are read here: what all rows begin with, then a stretch at a time."""
+        done, width = _shared(prompts), inputs["input_ids"].shape[1]
+        past = self._read(prompts[0][:done], inputs["position_ids"][:, :done]) if done else None
+        while width - done > COLUMNS:
+            past = self._run(_columns(inputs, past, done, done + COLUMNS)).past_key_values
+            done += COLUMNS
+        return _columns(inputs, past, done, width)
+
+    def _read(self, shared: Ids, positions: Any) -> Any:
+        """The states of the tokens that stand at ``positions``, (rows, columns), of what every row begins with."""
+        import torch
+
+        ids = torch.tensor([shared], device=self.model.device)
+        past = self._run({"input_ids": ids, "logits_to_keep": 1}).past_key_values
+        for layer in past.layers:
+            layer.keys, layer.values = (part[0][:, positions].transpose(0, 1) for part in (layer.keys, layer.values))
+        return past
 
     def _next(self, inputs: dict[str, Any], past: Any, drawn: Any) -> dict[str, Any]:
         """The inputs of the step after: the drawn tokens alone, (rows, 1)."""
@@ -116,8 +148,6 @@ class _Row:
     def draw(self, logits: Any) -> int:
         import torch
 
-        if self.asked.temperature == 0:
-            return int(logits.argmax())
         chances = (logits / self.asked.temperature).softmax(-1).cpu()
         return int(torch.multinomial(chances, 1, generator=self._random))
 
@@ -131,6 +161,24 @@ class _Row:
             self.done = self.finished = True
         elif len(self.ids) >= self.asked.most:
             self.done = True
+
+
+def _columns(inputs: dict[str, Any], past: Any, start: int, stop: int) -> dict[str, Any]:
+    """Those of ``inputs`` from ``start`` to ``stop``, after the ``past``."""
+    return {
+        **inputs,
+        "past_key_values": past,
+        "input_ids": inputs["input_ids"][:, start:stop],
+        "attention_mask": inputs["attention_mask"][:, :stop],
+        "position_ids": inputs["position_ids"][:, start:stop],
+    }
+
+
+def _shared(prompts: Sequence[Ids]) -> int:
+    """How many tokens all prompts begin with, but for their last ones, whose logits are wanted; 0 where few."""
+    first, last = min(prompts)[:-1], max(prompts)  # what these two share, all share
+    count = next((place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    return count if count >= LEAST_SHARED else 0
 
 
 def stopped(text: str, stop: Sequence[str]) -> int | None:

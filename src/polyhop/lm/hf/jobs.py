@@ -1,14 +1,13 @@
-"""What is scored, in token ids, and how it is cut into batches of a bounded number of tokens."""
+"""What is scored, in token ids, and rows of them side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-T = TypeVar("T")
 Ids = tuple[int, ...]
 
 
@@ -18,24 +17,6 @@ class Job(NamedTuple):
     prompt: Ids
     target: Ids
     temperature: float = 1.0
-
-
-def batches(things: Sequence[T], length: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """``things`` in batches of like length, the longest first: the memory of the first is enough for all.
-
-    A batch's padded size, its count times its longest length, is at most ``most``; one thing is always let through.
-
-    >>> list(batches(["a", "bb", "cccc", "dd"], len, 4))
-    [['cccc'], ['bb', 'dd'], ['a']]
-    """
-    held: list[T] = []
-    for thing in sorted(things, key=length, reverse=True):
-        if held and (len(held) + 1) * length(held[0]) > most:
-            yield held
-            held = []
-        held.append(thing)
-    if held:
-        yield held
 
 
 def padded(

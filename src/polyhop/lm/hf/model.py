@@ -31,7 +31,8 @@ class TransformersLM:
     ``complete`` and ``score``, from any loop, are done together.
 
     ``device``: as torch names it; None is CUDA where there is one, else the CPU. ``max_batch_tokens`` bounds a batch,
-    padding and remembered tokens counted; None is 16384 on a GPU, on a CPU 4096, and 1024 for an encoder-decoder.
+    padding and remembered tokens counted; None is 16384 on a GPU, on a CPU 4096, and 1024 for an encoder-decoder, and
+    four times as many there for text that is written: after the prompts a step is only one token of each row.
     ``cache_mib`` of memory on the device remember what prompts came to (encoder outputs, or keys and values), for those
     that come again or begin alike. ``overlong``: a prompt that is too long for the model is an error, or with "cut"
     loses its beginning, which stands farthest from what follows; a task that knows better cuts its own passages.
@@ -65,8 +66,10 @@ class TransformersLM:
         self.checkpoint = Checkpoint(self.name, path_or_name, device, dtype)
         self.tokens: Tokens = self.checkpoint.tokens
         self.overlong = overlong
-        usual = 16384 if self.checkpoint.device != "cpu" else 1024 if self.checkpoint.pairs else 4096
+        gpu = self.checkpoint.device != "cpu"
+        usual = 16384 if gpu else 1024 if self.checkpoint.pairs else 4096
         self.max_batch_tokens = max_batch_tokens or usual
+        self._most_written = max_batch_tokens or (usual if gpu else 4 * usual)
         self.memory = Memory(cache_mib * 2**20)
         if self.checkpoint.device == "cpu":
             share_heap()
@@ -142,7 +145,7 @@ class TransformersLM:
         scorer = Seq2SeqScorer if pairs else CausalScorer
         return _Running(
             scorer(model, most_tokens=most, memory=self.memory),
-            Writer(model, self.tokens, pairs=pairs, most_tokens=most),
+            Writer(model, self.tokens, pairs=pairs, most_tokens=self._most_written, shares=self.checkpoint.scores),
         )
 
     def _scoring(self, request: ScoreRequest) -> Job:
