@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +58,25 @@ async def outcome(lm: BatchedLM, asked: Request) -> Completion | PolyhopError:
         return error
 
 
+Desks = Callable[..., Desk]
+
+
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    made = Desk(tmp_path / "batch")
-    yield made
-    made.cache.close()
+def desks(tmp_path: Path) -> Iterator[Desks]:
+    """Makes desks by name and limits, and closes them."""
+    with ExitStack() as made:
+
+        def make(name: str, **limits: int) -> Desk:
+            desk = Desk(tmp_path / name, **limits)
+            made.callback(desk.cache.close)
+            return desk
+
+        yield make
+
+
+@pytest.fixture
+def desk(desks: Desks) -> Desk:
+    return desks("batch")
 
 
 def here(body: Any) -> str:
@@ -106,11 +121,11 @@ def test_draws_of_one_request_are_requests_of_their_own(desk: Desk) -> None:
     assert first["custom_id"][2:] != second["custom_id"][2:]
 
 
-def test_files_are_split_at_so_many_requests_and_bytes(tmp_path: Path) -> None:
-    few = Desk(tmp_path / "few", most_requests=2)
+def test_files_are_split_at_so_many_requests_and_bytes(desks: Desks) -> None:
+    few = desks("few", most_requests=2)
     few.layer(*"ABCDE")
     assert [len(kit.requests(few.folder, number)) for number in (1, 2, 3)] == [2, 2, 1]
-    small = Desk(tmp_path / "small", most_bytes=700)
+    small = desks("small", most_bytes=700)
     small.layer(*"ABCDE")
     sizes = [path.stat().st_size for path in small.folder.glob("requests-*.jsonl")]
     assert len(sizes) > 1
@@ -233,8 +248,8 @@ def test_what_failed_and_what_is_missing_is_asked_again_in_the_next_file(desk: D
     assert texts(desk.layer(*asked)) == [f"Re: {text}" for text in asked]
 
 
-def test_a_file_of_which_nothing_came_goes_on_waiting(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "batch", most_requests=1)
+def test_a_file_of_which_nothing_came_goes_on_waiting(desks: Desks) -> None:
+    desk = desks("batch", most_requests=1)
     desk.layer("A?", "B?")
     desk.answer("results.jsonl", [kit.result(kit.requests(desk.folder, 1)[0], here)])
     assert texts(desk.layer("A?", "B?")) == ["Re: A?", "Waiting"]

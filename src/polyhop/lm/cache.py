@@ -169,15 +169,22 @@ class CachedLM:
     from another's is its ``identity`` where it has one, else its ``name``.
     """
 
-    name: str
-    capabilities: Capabilities
-
     def __init__(self, model: LanguageModel, cache: CompletionCache | None = None) -> None:
         self.model = model
         self.cache = CompletionCache() if cache is None else cache
         self._identity = str(getattr(model, "identity", model.name))
         self._calls: Joining[Completion] = Joining()
         self._scores: dict[tuple[bytes | int, asyncio.AbstractEventLoop], asyncio.Future[TokenScores]] = {}
+
+    @property
+    def name(self) -> str:
+        """The model's."""
+        return self.model.name
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The model's."""
+        return self.model.capabilities
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "model":
