@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -57,12 +58,15 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._file = sqlite3.connect(path, isolation_level="DEFERRED", check_same_thread=False)
-            (mark,) = self._file.execute("PRAGMA application_id").fetchone()
-            if mark == 0 and not self._file.execute("SELECT name FROM sqlite_master").fetchall():
-                self._file.executescript(f"BEGIN; {_TABLES} PRAGMA application_id = {_APPLICATION}; COMMIT;")
-            elif mark != _APPLICATION:
-                raise DataError("another program's database, not a batch of polyhop: name another folder", path)
+            with ExitStack() as refused:
+                connection = sqlite3.connect(path, isolation_level="DEFERRED", check_same_thread=False)
+                self._file = refused.enter_context(closing(connection))
+                (mark,) = self._file.execute("PRAGMA application_id").fetchone()
+                if mark == 0 and not self._file.execute("SELECT name FROM sqlite_master").fetchall():
+                    self._file.executescript(f"BEGIN; {_TABLES} PRAGMA application_id = {_APPLICATION}; COMMIT;")
+                elif mark != _APPLICATION:
+                    raise DataError("another program's database, not a batch of polyhop: name another folder", path)
+                refused.pop_all()
         except sqlite3.Error as error:
             raise DataError(f"not a usable batch ({error}): name another folder", path) from None
 
