@@ -154,8 +154,11 @@ class LanguageModel(Protocol):
     polyhop counts 4 characters a token and marks the run.
     """
 
-    name: str
-    capabilities: Capabilities
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def capabilities(self) -> Capabilities: ...
 
     async def complete(self, request: Request) -> Completion: ...
 
