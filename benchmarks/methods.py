@@ -11,7 +11,8 @@ next to nothing, so what is measured is calls: rendered, sent, read, recorded.
   the ratio is wall time over layers x 100 ms, and a tenth and 5 ms a call may come to that.
 - *many*: 128 questions together, by which 64 calls are always under way; the ratio is wall time over calls x 100 ms
   / 64, and CPU time is this process', a call, with cycles collected as seldom as ``polyhop run`` does. Rounds are
-  whole: by a clock that counts nothing but calls, no place is ever idle and the ratio is 1.00.
+  whole: by a clock that counts nothing but calls, no place is ever idle and the ratio is 1.00. CPU time is told as a
+  multiple of bare aiohttp's too, as in ``benchmarks/lm_client.py``.
 - *memory*: 1,000 questions at once, each method of ``--memory`` in a process of its own; its peak.
 - *shapes*: the same questions in three loops (``benchmarks/shapes.py``).
 
@@ -35,7 +36,8 @@ from typing import Any
 
 import orjson
 from benchmarks.figures import Figure, conclude, parser
-from benchmarks.lm_client import server
+from benchmarks.lm_client import AIOHTTP, BARE, server
+from benchmarks.lm_client import measure as measure_client
 from benchmarks.shapes import shapes
 from tests.kit.longest import ABLE, Endless, never_content
 
@@ -170,10 +172,11 @@ async def measure(method: str, url: str, rounds: int) -> tuple[Alone, Many]:
     return alone, Many(runs[0].calls, min(run.wall for run in runs), min(run.cpu for run in runs))
 
 
-def figures_of(method: str, alone: Alone, many: Many) -> Iterator[Figure]:
-    """The method's figures, with their bars."""
+def figures_of(method: str, alone: Alone, many: Many, least: float) -> Iterator[Figure]:
+    """The method's figures, with their bars; ``least``: microseconds of a call by aiohttp alone."""
     yield Figure(f"{method}, alone: wall / critical path", alone.over, most=alone.most_over)
     yield Figure(f"{method}, many: wall / ideal", many.over, most=MOST_OVER)
+    yield Figure(f"{method}: CPU / aiohttp's", many.cpu_a_call / least, most=MOST_CPU / AIOHTTP)
     yield Figure(f"{method}: CPU a call", many.cpu_a_call, " us", most=MOST_CPU)
 
 
@@ -199,14 +202,16 @@ def thousand_apart(method: str, url: str) -> Figure:
 
 def table(names: Sequence[str], url: str, rounds: int) -> Iterator[Figure]:
     """Measure methods, a line each as it is known."""
-    heads = ("calls", "layers", "wall s", "ratio", "questions", "wall s", "ratio", "CPU us")
+    heads = ("calls", "layers", "wall s", "ratio", "questions", "wall s", "ratio", "CPU us", "/aiohttp")
+    least = asyncio.run(measure_client(BARE, url)).cpu_a_call
     print(f"{'':<15}{'alone':<32}{'many'}")
-    print(f"{'method':<15}" + "".join(f"{head:>{10 if head == 'questions' else 8}}" for head in heads))
+    print(f"{'method':<15}" + "".join(f"{head:>{max(8, len(head) + 1)}}" for head in heads))
     for name in names:
         alone, many = asyncio.run(measure(name, url, rounds))
         row = f"{name:<15}{alone.calls:>8}{alone.layers:>8}{alone.wall:>8.2f}{alone.over:>8.2f}"
-        print(f"{row}{many.calls // alone.calls:>10}{many.wall:>8.2f}{many.over:>8.2f}{many.cpu_a_call:>8.0f}")
-        yield from figures_of(name, alone, many)
+        row += f"{many.calls // alone.calls:>10}{many.wall:>8.2f}{many.over:>8.2f}"
+        print(f"{row}{many.cpu_a_call:>8.0f}{many.cpu_a_call / least:>9.2f}")
+        yield from figures_of(name, alone, many, least)
 
 
 def asking_methods() -> list[str]:
