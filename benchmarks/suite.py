@@ -31,13 +31,13 @@ SUITE: Mapping[str, Sequence[str]] = {
     "methods": ["--rounds", "1"],
     "prefixes": [],
     "startup": [],
-    "local": ["--questions", "24"],
+    "local": ["--questions", "16"],
     "lm_client": ["--rounds", "2"],
     "speculation": [],
     "evaluation": [],
     "bm25": ["--passages", "100000"],
     "updates": [],
-    "leaks": ["--questions", "3000"],
+    "leaks": ["--questions", "2000"],
 }
 """The benchmarks in turn, and the options that make them short enough."""
 MOST_SECONDS = 600.0
