@@ -8,7 +8,8 @@ and with ``pocket``, over the demo's corpus. Of the Llama's time with ``direct``
 A look of ``pocket``'s encoder is arithmetic that keeps both cores busy by itself, so that there is little to share.
 With ``one-r`` the Llama's prompts have four thousand tokens, as it spells most words letter by letter: reading is 133
 of a call's 177 ms on one core, and the gain would be 1.9 if what prompts begin with and all writing cost nothing.
-Both are held only to lose nothing, by more than chance. ``--check`` exits with 1 when a bar is missed.
+Neither comes near the five times that are wanted; both are held only to lose nothing, by more than chance. ``--check``
+exits with 1 when a bar is missed.
 """
 
 from __future__ import annotations

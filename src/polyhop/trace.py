@@ -221,7 +221,7 @@ class Usage:
 
 
 def _tally(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """The counts of each name added up. A ``Counter`` takes ten times as long over the few of a question."""
+    """The counts of each name added up; over the few of a question a ``Counter`` takes longer."""
     total: dict[str, int] = {}
     for name, count in counts:
         total[name] = total.get(name, 0) + count
