@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from pathlib import Path
 
 import aiohttp
 import orjson
+from benchmarks.cores import apart
 from benchmarks.figures import Figure, conclude, parser
 
 from polyhop import Answer, Passage
@@ -199,32 +199,15 @@ async def measure(row: Row, url: str) -> Measured:
 
 @contextmanager
 def server() -> Iterator[str]:
-    """The loopback server in a process of its own: its URL. It has a core to itself, and this process the others, where
-    there are two: else they take turns on one, and what one costs is told of the other."""
+    """The loopback server in a process of its own, on a core of its own: its URL."""
     command = [sys.executable, "-m", "tests.kit.server", "--latency", str(LATENCY)]
     root = Path(__file__).resolve().parent.parent
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process, _apart(process.pid):
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process, apart(process.pid):
         try:
             assert process.stdout is not None
             yield process.stdout.readline().strip()
         finally:
             process.terminate()
-
-
-@contextmanager
-def _apart(server: int) -> Iterator[None]:
-    """The server on one core, this process on the others; where there is one core, or no saying so, as it comes."""
-    ours = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
-    if len(ours) < 2:
-        yield
-        return
-    its = {max(ours)}
-    os.sched_setaffinity(server, its)
-    os.sched_setaffinity(0, ours - its)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, ours)
 
 
 def figures_of(row: Row, best: Measured, least: Measured) -> list[Figure]:

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import math
 import resource
 import subprocess
@@ -55,6 +56,7 @@ CALLS = 20
 """Calls that each place under way should have made at least, for a run to be long enough to time."""
 MOST_OVER, MOST_CPU, MOST_MB = 1.1, 500.0, 1024.0
 QUESTIONS, WIDE = 1000, 256
+PASSAGES, WIDEST = 50_000, 10
 READS_ITSELF = {"hops"}
 BOOK = PromptBook()
 
@@ -78,16 +80,35 @@ class Asking(OpenAICompatible):
         return [TokenScores((request.target,), (-1.0,)) for request in requests]
 
 
+class Held(Endless):
+    """The same, of passages that are in memory before anybody asks, as an index holds them; there are enough that a
+    question never meets one twice."""
+
+    def __init__(self) -> None:
+        self._next = itertools.cycle(
+            [Passage(f"{n}", f"T{n % WIDEST}", f"Text {n % WIDEST}.") for n in range(PASSAGES)]
+        )
+
+    async def search_by(self, run: Any, query: str, k: int) -> list[Passage]:
+        return list(itertools.islice(self._next, k))
+
+    def links(self, passage: Passage) -> list[Passage]:
+        return list(itertools.islice(self._next, 2))
+
+
 def read(question: str, passages: Sequence[Passage]) -> list[Span]:
     """A reader that finds nothing, at once."""
     return []
+
+
+HELD = Held()
 
 
 @asynccontextmanager
 async def opened(method: str, url: str, at_once: int = AT_ONCE) -> AsyncIterator[Pipeline]:
     """A method as it is measured."""
     lm = Asking(url, at_once)
-    async with Pipeline(method=method, lm=lm, retriever=Endless(), reader=read, prompts=BOOK, cache=False) as qa:
+    async with Pipeline(method=method, lm=lm, retriever=HELD, reader=read, prompts=BOOK, cache=False) as qa:
         yield qa
 
 

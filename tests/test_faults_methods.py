@@ -141,16 +141,19 @@ def test_usage_tells_what_the_server_was_asked(method: str, tmp_path: Path) -> N
     """With enough attempts a call, whatever goes wrong, every question is answered and every attempt counted. (A clock
     that jumps fails every call under way.)"""
     server = FaultyServer(script, seed=2, kinds=PASSING | HARMLESS | CONTENT, late=1.0)
-    assert not run(method, client_of(server, virtual=True, timeout=20, retries=15), tmp_path / "run")
+    lm = client_of(server, virtual=True, timeout=20, retries=15)
+    assert not run(method, lm, tmp_path / "run")
     usages = [row["usage"] for row in written(tmp_path / "run")]
     retries = sum(usage["volatile"]["retries"] for usage in usages)
     if method in SCORING:
-        assert retries == sum(server.met[name] for name in PASSING) - failures_of_probe(server)
+        assert retries == sum(server.met[name] for name in PASSING) - failures_of_probe(server, lm)
     else:
         assert sum(usage["calls"] for usage in usages) + retries == server.chats
 
 
-def failures_of_probe(server: FaultyServer) -> int:
+def failures_of_probe(server: FaultyServer, lm: Client) -> int:
     """How many attempts failed before it was known how the server scores, which no question is told of."""
-    text = joined(_PROBE[0])[0]
-    return [request.body["prompt"] for request in server.requests].count(text) - 1
+    assert lm._scores is not None
+    one, two = (joined(request)[0] for request in _PROBE)
+    prompts = [request.body.get("prompt") for request in server.requests]
+    return prompts.count(one) - 1 + prompts.count([one, two]) - lm._scores.lists

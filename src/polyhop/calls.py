@@ -62,9 +62,9 @@ class Call:
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
-        """What makes it the same ask again: task, model, settings, fields and attempt."""
-        settings, fields = self.settings.values(), map(frozen, self.fields.values())
-        return (self.prompt.task.name, self.model.name, *settings, *fields, self.attempt)
+        """What makes it the same ask again: task, model, settings and the text of every turn."""
+        texts = [turn["content"] for turn in self.turns]
+        return (self.prompt.task.name, self.model.name, *self.settings.values(), *texts)
 
     @property
     def prompt_tokens(self) -> int:
