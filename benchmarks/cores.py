@@ -36,12 +36,13 @@ def apart(server: int) -> Iterator[None]:
 
 
 @contextmanager
-def awake(core: int) -> Iterator[None]:
-    """Keep a core from sleeping, at no cost to what runs on it; whoever is killed in here leaves nothing behind."""
+def awake(core: int) -> Iterator[int]:
+    """Keep a core from sleeping, at no cost to what runs on it, by a process whose number is given; it ends when this
+    process does, killed or not."""
     with subprocess.Popen([sys.executable, "-c", _FOR_EVER.format(parent=os.getpid())]) as idler:
         os.sched_setscheduler(idler.pid, os.SCHED_IDLE, os.sched_param(0))
         os.sched_setaffinity(idler.pid, {core})
         try:
-            yield
+            yield idler.pid
         finally:
             idler.kill()

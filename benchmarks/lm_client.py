@@ -4,7 +4,8 @@
 
 200 questions, each of 16 calls that wait for one another, 64 calls at once, a prompt of about 900 tokens, against a
 server on loopback in a process of its own that takes 100 ms a call. ``ideal`` is calls × latency ÷ 64. Each client runs
-several rounds, in turn with the others, and its best figures count: on a shared machine the rest is other work.
+several rounds, in turn with the others, and its best figures count: on a shared machine the rest is other work. Client
+and server have cores of their own, which are kept awake (``benchmarks/cores.py``).
 ``aiohttp`` is that library and orjson with nothing around them, which is what a call costs at least. Where the bars of
 CPU time come from that was 169 µs, so as multiples of it they can be held on any machine. ``--check`` exits with 1 when
 a bar is missed.

@@ -6,11 +6,12 @@ import asyncio
 import json
 import os
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
-from benchmarks import figures, local, methods, prefixes, shapes, suite
+from benchmarks import cores, figures, local, methods, prefixes, shapes, suite
 from benchmarks.figures import Figure
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,6 +67,34 @@ def test_figures_are_written_and_checked(tmp_path: Path, capsys: pytest.CaptureF
     assert end.value.code == 1
     assert capsys.readouterr().err == 2 * "missed: a: 2.00, the bar is at most 1\n"
     figures.conclude(found[1:], figures.parser("").parse_args(["--check"]))
+
+
+# --- cores -----------------------------------------------------------------------------------------------------------
+
+
+on_linux = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="nothing says where a process runs")
+
+
+@on_linux
+def test_server_and_client_have_cores_of_their_own_as_long_as_they_are_measured() -> None:
+    before = os.sched_getaffinity(0)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as server:
+        with cores.apart(server.pid):
+            ours, its = os.sched_getaffinity(0), os.sched_getaffinity(server.pid)
+        server.kill()
+    assert ours | its == before
+    assert ours & its == (set() if len(before) > 1 else before)
+    assert os.sched_getaffinity(0) == before
+
+
+@on_linux
+def test_a_core_is_kept_awake_by_what_gives_way_to_all_else() -> None:
+    core = min(os.sched_getaffinity(0))
+    with cores.awake(core) as idler:
+        assert os.sched_getscheduler(idler) == os.SCHED_IDLE
+        assert os.sched_getaffinity(idler) == {core}
+    with pytest.raises(ProcessLookupError):
+        os.kill(idler, 0)
 
 
 # --- methods ---------------------------------------------------------------------------------------------------------
