@@ -1,7 +1,7 @@
 """How close every method comes to its critical path, and what a call costs, against a server that takes 100 ms a call.
 
     python -m benchmarks.methods --check
-    python -m benchmarks.methods --methods tor,resp --rounds 1
+    python -m benchmarks.methods --methods tor,resp --seconds 30
 
 The server is a process of its own on loopback. Each method goes its longest way (``tests/kit/longest.py``): the server
 is asked every call and pays for it in time, the script says what it would have answered. Searches and readings cost
@@ -30,9 +30,9 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -50,7 +50,7 @@ from polyhop.methods.registry import methods
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.tasks import TASKS
 
-LATENCY, AT_ONCE, A_CALL = 0.1, 64, 0.005
+LATENCY, AT_ONCE, A_CALL, A_WHILE = 0.1, 64, 0.005, 1.0
 TOGETHER = 2 * AT_ONCE  # questions, so that a call waits for each place that falls free
 CALLS = 20
 """Calls that each place under way should have made at least, for a run to be long enough to time."""
@@ -151,7 +151,7 @@ class Many:
 
 
 async def ask_one(qa: Pipeline, declared: int) -> Alone:
-    """One question; the first makes connections and opens prompts."""
+    """One question."""
     begun = time.perf_counter()
     answer = await qa.aask("Which?")
     wall = time.perf_counter() - begun
@@ -183,22 +183,61 @@ def questions_for(calls: int) -> int:
     return TOGETHER * math.ceil(CALLS * AT_ONCE / TOGETHER / calls)
 
 
-async def measure(method: str, url: str, rounds: int) -> tuple[Alone, Many]:
-    """The best of some rounds of each: on a shared machine the rest is other work."""
+async def alone(method: str, url: str) -> Alone:
+    """One question. The first makes connections and opens prompts, which is told of a short one: it is asked again."""
     async with opened(method, url) as qa:
         declared = qa.method.layers(qa.settings)
-        await ask_one(qa, declared)
-        alone = min([await ask_one(qa, declared) for _ in range(rounds)], key=lambda one: one.wall)
-        runs = [await ask_many(qa, questions_for(alone.calls), TOGETHER) for _ in range(rounds)]
-    return alone, Many(runs[0].calls, min(run.wall for run in runs), min(run.cpu for run in runs))
+        first = await ask_one(qa, declared)
+        return first if first.wall > A_WHILE else await ask_one(qa, declared)
 
 
-def figures_of(method: str, alone: Alone, many: Many, least: float) -> Iterator[Figure]:
+async def many(method: str, url: str, calls: int) -> Many:
+    """A round of questions together, of so many calls each."""
+    async with opened(method, url) as qa:
+        return await ask_many(qa, questions_for(calls), TOGETHER)
+
+
+@dataclass
+class Rounds:
+    """What a method's rounds came to: the best counts, for on a shared machine the rest is other work."""
+
+    alone: Alone
+    runs: list[Many] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        """How long they took."""
+        return sum(run.wall for run in self.runs)
+
+    @property
+    def best(self) -> Many:
+        """The best wall time and the best CPU time."""
+        return Many(self.runs[0].calls, min(run.wall for run in self.runs), min(run.cpu for run in self.runs))
+
+
+def measure(names: Sequence[str], url: str, seconds: float) -> tuple[Mapping[str, Rounds], float]:
+    """Every method's rounds, and the least microseconds of a call by aiohttp alone.
+
+    A method has rounds until they took so many seconds. They are made in turn, for a machine that others use may be
+    slow for minutes.
+    """
+    found = {name: Rounds(asyncio.run(alone(name, url))) for name in names}
+    least = math.inf
+    while due := [name for name in names if found[name].seconds < seconds]:
+        print(f"{len(due)} methods in turn", file=sys.stderr, flush=True)
+        least = min(least, asyncio.run(measure_client(BARE, url)).cpu_a_call)
+        for name in due:
+            found[name].runs.append(asyncio.run(many(name, url, found[name].alone.calls)))
+    return found, least
+
+
+def figures_of(method: str, found: Rounds, least: float) -> Iterator[Figure]:
     """The method's figures, with their bars; ``least``: microseconds of a call by aiohttp alone."""
+    alone, best = found.alone, found.best
     yield Figure(f"{method}, alone: wall / critical path", alone.over, most=alone.most_over)
-    yield Figure(f"{method}, many: wall / ideal", many.over, most=MOST_OVER)
-    yield Figure(f"{method}: CPU / aiohttp's", many.cpu_a_call / least, most=MOST_CPU / AIOHTTP)
-    yield Figure(f"{method}: CPU a call", many.cpu_a_call, " us", most=MOST_CPU)
+    yield Figure(f"{method}, many: wall / ideal", best.over, most=MOST_OVER)
+    yield Figure(f"{method}: CPU / aiohttp's", best.cpu_a_call / least, most=MOST_CPU / AIOHTTP)
+    yield Figure(f"{method}: CPU a call", best.cpu_a_call, " us", most=MOST_CPU)
 
 
 # --- memory ----------------------------------------------------------------------------------------------------------
@@ -221,18 +260,18 @@ def thousand_apart(method: str, url: str) -> Figure:
 # --- the table -------------------------------------------------------------------------------------------------------
 
 
-def table(names: Sequence[str], url: str, rounds: int) -> Iterator[Figure]:
-    """Measure methods, a line each as it is known."""
-    heads = ("calls", "layers", "wall s", "ratio", "questions", "wall s", "ratio", "CPU us", "/aiohttp")
-    least = asyncio.run(measure_client(BARE, url)).cpu_a_call
+def table(names: Sequence[str], url: str, seconds: float) -> Iterator[Figure]:
+    """Measure methods and print them, a line each."""
+    heads = ("calls", "layers", "wall s", "ratio", "questions", "rounds", "wall s", "ratio", "CPU us", "/aiohttp")
+    found, least = measure(names, url, seconds)
     print(f"{'':<15}{'alone':<32}{'many'}")
     print(f"{'method':<15}" + "".join(f"{head:>{max(8, len(head) + 1)}}" for head in heads))
-    for name in names:
-        alone, many = asyncio.run(measure(name, url, rounds))
+    for name, rounds in found.items():
+        alone, best = rounds.alone, rounds.best
         row = f"{name:<15}{alone.calls:>8}{alone.layers:>8}{alone.wall:>8.2f}{alone.over:>8.2f}"
-        row += f"{many.calls // alone.calls:>10}{many.wall:>8.2f}{many.over:>8.2f}"
-        print(f"{row}{many.cpu_a_call:>8.0f}{many.cpu_a_call / least:>9.2f}")
-        yield from figures_of(name, alone, many, least)
+        row += f"{best.calls // alone.calls:>10}{len(rounds.runs):>8}{best.wall:>8.2f}{best.over:>8.2f}"
+        print(f"{row}{best.cpu_a_call:>8.0f}{best.cpu_a_call / least:>9.2f}")
+        yield from figures_of(name, rounds, least)
 
 
 def asking_methods() -> list[str]:
@@ -249,7 +288,7 @@ def main() -> None:
         print(asyncio.run(thousand(options.thousand, options.url)))
         return
     with server() as url:
-        figures = list(table(options.methods or asking_methods(), url, options.rounds))
+        figures = list(table(options.methods or asking_methods(), url, options.seconds))
         print(f"\n{'1,000 questions at once':<34}{'peak MB':>8}")
         for name in options.memory:
             figures.append(thousand_apart(name, url))
@@ -263,7 +302,7 @@ def parsed() -> Any:
     """The command line's options."""
     options = parser(__doc__)
     options.add_argument("--methods", type=lambda text: text.split(","), help="by default all that call a model")
-    options.add_argument("--rounds", type=int, default=2, help="rounds of each; the best counts")
+    options.add_argument("--seconds", type=float, default=10, help="how long rounds of a method go on, the best counts")
     options.add_argument("--memory", type=lambda text: text.split(","), default=["resp", "ge"], help="methods")
     options.add_argument("--thousand", help="what the process of one method's memory is told")
     options.add_argument("--url", help="the server of --thousand")

@@ -28,7 +28,7 @@ from benchmarks.figures import Figure, read, regressions
 HERE = Path(__file__).resolve().parent
 RESULTS, VALUES = HERE / "RESULTS.md", HERE / "results.json"
 SUITE: Mapping[str, Sequence[str]] = {
-    "methods": ["--rounds", "1"],
+    "methods": ["--seconds", "4"],
     "prefixes": [],
     "startup": [],
     "local": ["--questions", "16"],

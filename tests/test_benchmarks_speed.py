@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
-from benchmarks import cores, figures, local, methods, prefixes, shapes, suite
+from benchmarks import cores, figures, lm_client, local, methods, prefixes, shapes, suite
 from benchmarks.figures import Figure
 from hypothesis import given
 from hypothesis import strategies as st
@@ -138,8 +138,37 @@ def test_every_method_that_asks_has_bars() -> None:
     names = methods.asking_methods()
     assert {"tor", "resp", "replug", "promptrank"} <= set(names)
     assert not {"bm25", "hops"} & set(names)
-    alone, many = methods.Alone(2, 2, 1.0), methods.Many(640, 2.0, 1.0)
-    assert [bool(one.missed()) for one in methods.figures_of("resp", alone, many, 169.0)] == [True] * 4
+    rounds = methods.Rounds(methods.Alone(2, 2, 1.0), [methods.Many(640, 2.0, 1.5), methods.Many(640, 3.0, 1.0)])
+    assert [bool(one.missed()) for one in methods.figures_of("resp", rounds, 169.0)] == [True] * 4
+
+
+def test_the_best_of_a_methods_rounds_counts() -> None:
+    rounds = methods.Rounds(methods.Alone(2, 2, 1.0), [methods.Many(640, 2.0, 1.5), methods.Many(640, 3.0, 1.0)])
+    assert rounds.best == methods.Many(640, 2.0, 1.0)
+    assert rounds.seconds == 5.0
+
+
+def test_methods_are_measured_in_turn_until_each_had_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    async def alone(method: str, url: str) -> methods.Alone:
+        return methods.Alone({"long": 86, "short": 1}[method], 1, 0.1)
+
+    async def many(method: str, url: str, calls: int) -> methods.Many:
+        asked.append(f"{method} {calls}")
+        return methods.Many(calls, {"long": 9.0, "short": 2.0}[method], 1.0)
+
+    async def client(row: object, url: str) -> lm_client.Measured:
+        asked.append("aiohttp")
+        return lm_client.Measured(1.0, len(asked) * 1e-6, 1)
+
+    monkeypatch.setattr(methods, "alone", alone)
+    monkeypatch.setattr(methods, "many", many)
+    monkeypatch.setattr(methods, "measure_client", client)
+    found, least = methods.measure(["long", "short"], "", 4)
+    assert asked == ["aiohttp", "long 86", "short 1", "aiohttp", "short 1"]
+    assert [len(each.runs) for each in found.values()] == [1, 2]
+    assert least == pytest.approx(1.0)
 
 
 # --- shapes ----------------------------------------------------------------------------------------------------------

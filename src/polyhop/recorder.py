@@ -165,21 +165,16 @@ class Recorder:
 
     def trace(self) -> Trace:
         """The closed steps, numbered from 0 in the algorithm's order."""
-        keys = sorted(self.closed)
-        number = {key: index for index, key in enumerate(keys)}
+        number = {key: index for index, key in enumerate(sorted(self.closed))}
         steps = []
-        for key in keys:
+        for key, index in number.items():
             opened = self.opened[key]
-            parent = next((number[key] for key in self._above(opened) if key in number), None)
+            above = opened.parent
+            while above is not None and above not in number:  # it was cut short, and never recorded
+                above = self.opened[above].parent
             after = tuple(sorted({number[before] for before in self._closed_before(opened)}))
-            steps.append(self.closed[key](id=number[key], parent=parent, after=after))
+            steps.append(self.closed[key](id=index, parent=None if above is None else number[above], after=after))
         return Trace(self.question, self.method, tuple(steps), self.budget)
-
-    def _above(self, step: OpenStep) -> Iterator[_Key]:
-        """The steps that a step stands under, the nearest first; one that was cut short was never recorded."""
-        while step.parent is not None:
-            yield step.parent
-            step = self.opened[step.parent]
 
     def _closed_before(self, step: OpenStep) -> Iterator[_Key]:
         """What a step waited for, looking through steps that were cut short and so never recorded."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from polyhop.lm.base import Completion
 
 Fields = Mapping[str, Any]
-_TEXTS = (str, str | None)
 
 
 class Output(BaseModel):
@@ -33,11 +33,9 @@ class Output(BaseModel):
     def _as_meant(cls, given: Any) -> Any:
         if not isinstance(given, Mapping):
             return given
-        shape = cls.model_fields
+        texts = _texts_of(cls)
         named = {str(name).strip().lower(): value for name, value in given.items()}
-        return {
-            name: _meant(value, shape[name].annotation) if name in shape else value for name, value in named.items()
-        }
+        return {name: _meant(value, texts[name]) if name in texts else value for name, value in named.items()}
 
     def missing(self) -> str | None:
         """What a reply of the right shape still lacks, in words for the model; None if nothing."""
@@ -56,12 +54,19 @@ class Output(BaseModel):
         return self
 
 
-def _meant(value: Any, kind: Any) -> Any:
-    """A value as its field takes it, which is of this kind."""
-    if kind not in _TEXTS:
-        return value
-    if isinstance(value, str) and says_nothing(value):
-        return "" if kind is str else None
+@cache
+def _texts_of(output: type[Output]) -> Mapping[str, str | None]:
+    """The fields that take text, each with what it holds where nothing is said: null where it may."""
+    nothing: Mapping[Any, str | None] = {str: "", str | None: None}
+    return {
+        name: nothing[field.annotation] for name, field in output.model_fields.items() if field.annotation in nothing
+    }
+
+
+def _meant(value: Any, nothing: str | None) -> Any:
+    """A value as a field of text takes it, which holds ``nothing`` where nothing is said."""
+    if isinstance(value, str):
+        return nothing if says_nothing(value) else value
     if isinstance(value, bool):
         return "yes" if value else "no"
     return value
