@@ -139,7 +139,7 @@ def test_every_method_that_asks_has_bars() -> None:
     assert {"tor", "resp", "replug", "promptrank"} <= set(names)
     assert not {"bm25", "hops"} & set(names)
     rounds = methods.Rounds(methods.Alone(2, 2, 1.0), [methods.Many(640, 2.0, 1.5), methods.Many(640, 3.0, 1.0)])
-    assert [bool(one.missed()) for one in methods.figures_of("resp", rounds, 169.0)] == [True] * 4
+    assert [bool(one.missed()) for one in methods.figures_of("resp", rounds)] == [True] * 3
 
 
 def test_the_best_of_a_methods_rounds_counts() -> None:
