@@ -111,11 +111,11 @@ class Names:
         """Take up those of an index folder."""
         self._bearers.frombytes(map_bytes(folder / BEARERS))
         self._keys.frombytes(map_bytes(folder / BEARER_KEYS))
-        text = bytes(map_bytes(folder / NAMES)).decode()
-        for number, name in enumerate(text.split("\n")[:-1]):
-            self.number[name] = number  # the latest number of a name is the one in use
+        names = bytes(map_bytes(folder / NAMES)).decode().split("\n")[:-1]
+        self.count = self.known = len(names)
+        self.number = dict(zip(names, range(len(names)), strict=True))  # the latest of a name's numbers is in use
+        for name in self.number:
             self._note_length(name)
-            self.count = self.known = number + 1
 
     def add(self, ordinal: int, title: str) -> None:
         """Note the names of the passage at ``ordinal``."""
@@ -143,10 +143,10 @@ class Names:
         return set(unborne.values())
 
     def _note_length(self, name: str) -> None:
-        words = name.split(" ")
-        known = self._lengths.get(words[0], ())
-        if len(words) not in known:
-            self._lengths[words[0]] = tuple(sorted((*known, len(words)), reverse=True))
+        first, words = name.partition(" ")[0], name.count(" ") + 1
+        known = self._lengths.get(first, ())
+        if words not in known:
+            self._lengths[first] = tuple(sorted((*known, words), reverse=True))
 
     def mentioned(self, text: str) -> Iterator[int]:
         """The names a text mentions, in its order, the longest at each place."""
@@ -210,12 +210,17 @@ def may_mention(names: Collection[str], analysis: Analysis, *, own: bool) -> Cal
         if not capitalised and name.isascii():
             small.add(longest)
 
+    longest_words = frozenset(wanted)
+
     def may(line: bytes) -> bool:
         text = line.decode()
         plain = text.isascii()
-        words = set(_CAPITALISED.findall(text) if plain else tokens(orjson.loads(line)["text"], analysis))
-        met = any(all_words <= words for word in words if word in wanted for all_words in wanted[word])
-        return met or (plain and any(word in text for word in small))
+        words = _CAPITALISED.findall(text) if plain else tokens(orjson.loads(line)["text"], analysis)
+        if not longest_words.isdisjoint(words):  # of most passages no more is asked
+            held = frozenset(words)
+            if any(all_words <= held for word in longest_words & held for all_words in wanted[word]):
+                return True
+        return plain and bool(small) and any(word in text for word in small)
 
     return may
 
