@@ -217,19 +217,18 @@ class Rounds:
 
 
 def measure(names: Sequence[str], url: str, seconds: float) -> tuple[Mapping[str, Rounds], float]:
-    """Every method's rounds, and the least microseconds of a call by aiohttp alone.
+    """Every method's rounds, and the microseconds of a call by aiohttp alone.
 
     A method has rounds until they took so many seconds. They are made in turn, for a machine that others use may be
     slow for minutes.
     """
+    bare = asyncio.run(measure_client(BARE, url)).cpu_a_call
     found = {name: Rounds(asyncio.run(alone(name, url))) for name in names}
-    least = math.inf
     while due := [name for name in names if found[name].seconds < seconds]:
         print(f"{len(due)} methods in turn", file=sys.stderr, flush=True)
-        least = min(least, asyncio.run(measure_client(BARE, url)).cpu_a_call)
         for name in due:
             found[name].runs.append(asyncio.run(many(name, url, found[name].alone.calls)))
-    return found, least
+    return found, bare
 
 
 def figures_of(method: str, found: Rounds) -> Iterator[Figure]:
@@ -263,14 +262,14 @@ def thousand_apart(method: str, url: str) -> Figure:
 def table(names: Sequence[str], url: str, seconds: float) -> Iterator[Figure]:
     """Measure methods and print them, a line each."""
     heads = ("calls", "layers", "wall s", "ratio", "questions", "rounds", "wall s", "ratio", "CPU us", "/aiohttp")
-    found, least = measure(names, url, seconds)
+    found, bare = measure(names, url, seconds)
     print(f"{'':<15}{'alone':<32}{'many'}")
     print(f"{'method':<15}" + "".join(f"{head:>{max(8, len(head) + 1)}}" for head in heads))
     for name, rounds in found.items():
         alone, best = rounds.alone, rounds.best
         row = f"{name:<15}{alone.calls:>8}{alone.layers:>8}{alone.wall:>8.2f}{alone.over:>8.2f}"
         row += f"{best.calls // alone.calls:>10}{len(rounds.runs):>8}{best.wall:>8.2f}{best.over:>8.2f}"
-        print(f"{row}{best.cpu_a_call:>8.0f}{best.cpu_a_call / least:>9.2f}")
+        print(f"{row}{best.cpu_a_call:>8.0f}{best.cpu_a_call / bare:>9.2f}")
         yield from figures_of(name, rounds)
 
 
