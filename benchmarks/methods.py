@@ -13,7 +13,7 @@ next to nothing, so what is measured is calls: rendered, sent, read, recorded.
   / 64, and CPU time is this process', a call, with cycles collected as seldom as ``polyhop run`` does. Rounds are
   whole: by a clock that counts nothing but calls, no place is ever idle and the ratio is 1.00. CPU time is told as a
   multiple of bare aiohttp's too (``benchmarks/lm_client.py``), to show what machine it was; no bar is held against
-  that, for what others do on a machine slows a large program more than a small one.
+  that, for on a machine that others use it was twice as much within the hour, the code being the same.
 - *memory*: 1,000 questions at once, each method of ``--memory`` in a process of its own; its peak.
 - *shapes*: the same questions in three loops (``benchmarks/shapes.py``).
 
@@ -57,7 +57,7 @@ CALLS = 20
 """Calls that each place under way should have made at least, for a run to be long enough to time."""
 MOST_OVER, MOST_CPU, MOST_MB = 1.1, 500.0, 1024.0
 QUESTIONS, WIDE = 1000, 256
-PASSAGES, WIDEST = 50_000, 10
+PASSAGES, TEXTS = 50_000, 10
 READS_ITSELF = {"hops"}
 BOOK = PromptBook()
 
@@ -86,9 +86,7 @@ class Held(Endless):
     question never meets one twice."""
 
     def __init__(self) -> None:
-        self._next = itertools.cycle(
-            [Passage(f"{n}", f"T{n % WIDEST}", f"Text {n % WIDEST}.") for n in range(PASSAGES)]
-        )
+        self._next = itertools.cycle([Passage(f"{n}", f"T{n % TEXTS}", f"Text {n % TEXTS}.") for n in range(PASSAGES)])
 
     async def search_by(self, run: Any, query: str, k: int) -> list[Passage]:
         return list(itertools.islice(self._next, k))
