@@ -57,10 +57,9 @@ class Output(BaseModel):
 @cache
 def _texts_of(output: type[Output]) -> Mapping[str, str | None]:
     """The fields that take text, each with what it holds where nothing is said: null where it may."""
-    nothing: Mapping[Any, str | None] = {str: "", str | None: None}
-    return {
-        name: nothing[field.annotation] for name, field in output.model_fields.items() if field.annotation in nothing
-    }
+    kinds = (str, str | None)
+    fields = output.model_fields.items()
+    return {name: "" if field.annotation is str else None for name, field in fields if field.annotation in kinds}
 
 
 def _meant(value: Any, nothing: str | None) -> Any:
