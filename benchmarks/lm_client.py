@@ -8,8 +8,8 @@ several rounds, in turn with the others, and its best figures count: on a shared
 and server have cores of their own, which are kept awake (``benchmarks/cores.py``); cycles are collected as seldom as
 ``polyhop run`` does, by every client.
 ``aiohttp`` is that library and orjson with nothing around them, which is what a call costs at least. Where the bars of
-CPU time come from that was 169 µs, so as multiples of it they can be held on any machine. ``--check`` exits with 1 when
-a bar is missed.
+CPU time come from that was 169 µs, so they are held as multiples of it too: rows made in turn meet the same machine.
+``--check`` exits with 1 when a bar is missed.
 
 A further row is a function that, given the URL, opens an async context of ``answer(question)``; see ``ROWS``.
 """

@@ -34,6 +34,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import orjson
@@ -81,12 +82,18 @@ class Asking(OpenAICompatible):
         return [TokenScores((request.target,), (-1.0,)) for request in requests]
 
 
+@cache
+def passages() -> list[Passage]:
+    """Those of ``Held``, made when the first method is opened."""
+    return [Passage(f"{n}", f"T{n % TEXTS}", f"Text {n % TEXTS}.") for n in range(PASSAGES)]
+
+
 class Held(Endless):
     """The same, of passages that are in memory before anybody asks, as an index holds them; there are enough that a
     question never meets one twice."""
 
     def __init__(self) -> None:
-        self._next = itertools.cycle([Passage(f"{n}", f"T{n % TEXTS}", f"Text {n % TEXTS}.") for n in range(PASSAGES)])
+        self._next = itertools.cycle(passages())
 
     async def search_by(self, run: Any, query: str, k: int) -> list[Passage]:
         return list(itertools.islice(self._next, k))
@@ -100,14 +107,11 @@ def read(question: str, passages: Sequence[Passage]) -> list[Span]:
     return []
 
 
-HELD = Held()
-
-
 @asynccontextmanager
 async def opened(method: str, url: str, at_once: int = AT_ONCE) -> AsyncIterator[Pipeline]:
     """A method as it is measured."""
     lm = Asking(url, at_once)
-    async with Pipeline(method=method, lm=lm, retriever=HELD, reader=read, prompts=BOOK, cache=False) as qa:
+    async with Pipeline(method=method, lm=lm, retriever=Held(), reader=read, prompts=BOOK, cache=False) as qa:
         yield qa
 
 
