@@ -27,7 +27,7 @@ from tests.kit.server import FakeServer, in_thread
 from tests.test_run_store import files
 
 from polyhop import Pipeline, evaluate
-from polyhop.cluster import joined
+from polyhop.common.ray import joined
 from polyhop.data.questions import read_questions
 from polyhop.evaluation.ray import Ray
 from polyhop.evaluation.runner import run_questions

@@ -29,7 +29,7 @@ from typing import Any, Literal
 from polyhop.data.questions import read_questions
 from polyhop.evaluation.calibration import auroc, calibration_bins, calibration_error
 from polyhop.metrics import cover_em
-from polyhop.text import normalise
+from polyhop.common.text import normalise
 
 How = Literal["closed", "open"]
 Gold = Mapping[str, Sequence[str]]

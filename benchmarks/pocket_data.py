@@ -22,7 +22,7 @@ from polyhop.lm.pocket import queries
 from polyhop.lm.pocket.study import study
 from polyhop.retrieval.bm25 import BM25
 from polyhop.retrieval.index import index_for
-from polyhop.text import normalise
+from polyhop.common.text import normalise
 from polyhop.types import Question
 
 SETS = ("hotpotqa", "2wikimultihopqa", "musique")

@@ -29,7 +29,7 @@ from polyhop.lm.pocket.pages import Page, open_page
 from polyhop.lm.pocket.questions import Asked, ask
 from polyhop.lm.pocket.study import study
 from polyhop.lm.pocket.values import parse_date
-from polyhop.text import fold, normalise
+from polyhop.common.text import fold, normalise
 
 BY_TYPE = ("near", "focused", "beside", "sentence", "first sentence", "cue before")
 READER_FILES = ("squad_dev", "hotpot_dev_extra", "qed_dev", "nq_open_oracle", "quoref_contrast")

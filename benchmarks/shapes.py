@@ -19,8 +19,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from benchmarks.figures import Figure
 
 from polyhop import Answer, Passage
-from polyhop.calls import Models
-from polyhop.engine import Engine, Run
+from polyhop.engine.call import Models
+from polyhop.engine.run import Engine, Run
 from polyhop.lm import OpenAICompatible
 
 LATENCY, AT_ONCE = 0.1, 16

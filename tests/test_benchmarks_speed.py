@@ -16,10 +16,10 @@ from benchmarks.figures import Figure
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyhop.calls import Models
-from polyhop.engine import Engine
+from polyhop.engine.call import Models
+from polyhop.engine.run import Engine
 from polyhop.lm import Capabilities, Completion, OpenAICompatible, Request
-from polyhop.lm.limits import Limiter
+from polyhop.net.limits import Limiter
 from tests.kit.clock import run_virtually
 from tests.kit.server import FakeServer, tokenise
 

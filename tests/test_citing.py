@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyhop.citing import cite, is_whole, marked, references, with_references
+from polyhop.answer import cite, is_whole, marked, references, with_references
 from polyhop.types import Answer, Citation, Evidence, Passage
 from tests.kit.families import FERRY, FILM, MAN, answered
 

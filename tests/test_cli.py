@@ -129,7 +129,7 @@ def test_prompts_show_what_the_model_sees(cli: Cli) -> None:
 def test_wrong_use_is_named_and_exits_2(
     cli: Cli, corpus: Path, arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("polyhop.lm.http.pause", lambda *_: 0.0, raising=False)
+    monkeypatch.setattr("polyhop.net.client.pause", lambda *_: 0.0, raising=False)
     told = cli("ask", "Where was he born?", "--corpus", corpus, *arguments)
     assert told.code == 2, told
     assert message in told.err

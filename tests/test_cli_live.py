@@ -18,7 +18,7 @@ from polyhop.cli import live
 from polyhop.cli.live import Steps, can_show
 from polyhop.trace import Ask, Branch, Note, Score, Searched, Step
 from polyhop.types import Passage
-from polyhop.watching import watched, watching
+from polyhop.common.progress import watched, watching
 from tests.kit.terminal import Cli, cli
 
 __all__ = ["cli"]

@@ -26,7 +26,7 @@ from rich.text import Text
 from polyhop.cli.answers import print_answer
 from polyhop.cli.passages import excerpt
 from polyhop.cli.show import Entry, clean
-from polyhop.cli.telling import told_ask, told_note
+from polyhop.cli.summaries import told_ask, told_note
 from polyhop.trace import Ask, Note
 from polyhop.types import Answer, Citation, Evidence, Passage
 from tests.kit.families import FAMILIES, answered

@@ -26,7 +26,7 @@ from polyhop.data.corpora import open_corpus
 from polyhop.data.documents import SUFFIXES, passages_of
 from polyhop.errors import DataError, MissingExtra
 from polyhop.evaluation.pages import embedded
-from polyhop.text import split_passages
+from polyhop.common.text import split_passages
 from tests.kit.documents import docx, epub, packed, pdf
 from tests.kit.terminal import Cli, cli
 

@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 from polyhop.cli.app import app
 from polyhop.evaluation.sweeps.plan import read_plan
 from polyhop.methods.registry import methods
-from polyhop.prices import Prices
+from polyhop.engine.prices import Prices
 from polyhop.prompts.tasks import SCORED, TASKS
 from tests.kit import layers, pages, reference
 

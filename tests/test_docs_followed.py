@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from polyhop.extras import installed
+from polyhop.common.extras import installed
 from tests.kit import pages
 from tests.kit.pages import DOCS, Reader
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import polyhop
-from polyhop.extras import installed
+from polyhop.common.extras import installed
 from tests.kit.pages import DOCS, SERVED, Block, Reader, blocks
 
 CORPUS = [

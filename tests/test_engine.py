@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from polyhop.engine import Run
+from polyhop.engine.run import Run
 from polyhop.errors import UsageError
 from polyhop.lm.base import Capabilities, Completion, Request, TokenUsage
 from polyhop.lm.scripted import ScriptedLM

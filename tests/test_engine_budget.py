@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from polyhop.budget import Budget
-from polyhop.engine import Run
+from polyhop.engine.budget import Budget
+from polyhop.engine.run import Run
 from polyhop.errors import BudgetSpent, LMError, SettingError
 from polyhop.lm.base import Completion, TokenUsage
 from polyhop.lm.scripted import ScriptedLM

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from polyhop.calls import Models
-from polyhop.citing import cite
-from polyhop.engine import Engine, Run
+from polyhop.engine.call import Models
+from polyhop.answer import cite
+from polyhop.engine.run import Engine, Run
 from polyhop.errors import CapabilityError, PolyhopError, UsageError
 from polyhop.lm.base import Capabilities
 from polyhop.lm.scripted import ScriptedLM

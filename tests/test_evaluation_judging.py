@@ -16,7 +16,7 @@ from polyhop.errors import CapabilityError, DataError, LMError, UsageError
 from polyhop.evaluation.judging import JUDGED, judged
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.store import read_report
-from polyhop.places import locked
+from polyhop.common.files import locked
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.tasks import TASKS
 

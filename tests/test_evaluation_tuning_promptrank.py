@@ -12,7 +12,7 @@ import pytest
 
 from polyhop.errors import CapabilityError, DataError, LMError, PolyhopError, SettingError, UnknownName, UsageError
 from polyhop.evaluation.runner import evaluate
-from polyhop.evaluation.tuning.notebook import Notebook
+from polyhop.evaluation.tuning.checkpoint import Notebook
 from polyhop.evaluation.tuning.promptrank import DEMO_SEEDS, TEMPERATURES, tune_promptrank
 from polyhop.evaluation.tuning.stages import Staged
 from polyhop.lm.base import Capabilities, ScoreRequest

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import polyhop
-from polyhop.extras import EXTRAS
+from polyhop.common.extras import EXTRAS
 
 FOLDER = Path(__file__).parents[1] / "examples"
 EXAMPLES = sorted(FOLDER.glob("*.py"))

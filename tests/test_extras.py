@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from polyhop.errors import MissingExtra
-from polyhop.extras import EXTRAS, installed, load
+from polyhop.common.extras import EXTRAS, installed, load
 
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 

@@ -8,7 +8,7 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyhop.lm.alike import batches
+from polyhop.common.batching import batches
 
 lengths_drawn = st.lists(st.integers(0, 60), max_size=30)
 spreads = st.sampled_from([1, 1.125, 2, inf])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyhop.errors import SettingError
-from polyhop.lm.limits import MINUTE, Limiter, Rates
+from polyhop.net.limits import MINUTE, Limiter, Rates
 from tests.kit.clock import run_virtually
 
 

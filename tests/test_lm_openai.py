@@ -10,7 +10,7 @@ import pytest
 
 from polyhop.errors import SettingError
 from polyhop.lm import OpenAICompatible, Request
-from polyhop.lm.http import Address, proxy_for
+from polyhop.net.client import Address, proxy_for
 from polyhop.lm.wire import flatten
 from tests.kit import server as kit
 from tests.kit.client import ask, request

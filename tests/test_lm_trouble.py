@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyhop.lm.parameters import Parameters
-from polyhop.lm.trouble import LONGEST_WAIT, Trouble, from_response, pause, retry_after
+from polyhop.net.failures import LONGEST_WAIT, Trouble, from_response, pause, retry_after
 
 
 def _trouble(status: int, message: str = "", **more: Any) -> Trouble:

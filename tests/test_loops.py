@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from polyhop import loops
-from polyhop.loops import LoopThread
+from polyhop.common import aio as loops
+from polyhop.common.aio import LoopThread
 
 
 def threads() -> int:

@@ -12,7 +12,7 @@ from polyhop.errors import DataError
 from polyhop.lm.base import Capabilities, Request
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.baselines.auto_cot import TRIED
-from polyhop.methods.pool import clustered
+from polyhop.methods.baselines.question_clusters import clustered
 from polyhop.pipeline import Pipeline
 from tests.kit.play import play, sure
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyhop.data.corpora import open_corpus
-from polyhop.engine import Run
+from polyhop.engine.run import Run
 from polyhop.errors import CapabilityError, UnknownName
 from polyhop.lm.base import Capabilities
 from polyhop.lm.pocket.leading import path_scores
@@ -22,7 +22,7 @@ from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.hops import second_query
 from polyhop.methods.registry import method_named
 from polyhop.pipeline import Pipeline
-from polyhop.ranking import HopsRetriever
+from polyhop.methods.as_retriever import HopsRetriever
 from polyhop.retrieval import build_index, open_retriever
 from polyhop.retrieval.bm25 import BM25
 from polyhop.trace import Searched

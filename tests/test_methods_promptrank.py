@@ -15,7 +15,7 @@ from polyhop.cli.traces import trace_tree
 from polyhop.errors import LMError, SettingError
 from polyhop.lm.base import ScoreRequest
 from polyhop.lm.scripted import ScriptedLM
-from polyhop.methods.following import Path
+from polyhop.methods.beam import Path
 from polyhop.methods.promptrank import probability, ranked_passages
 from polyhop.pipeline import Pipeline
 from polyhop.types import Answer, Passage, Span

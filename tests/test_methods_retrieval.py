@@ -139,7 +139,7 @@ async def test_link_targets_are_compared_by_tfidf_fitted_on_them_alone(others: l
     question = ["zinc", "oboe", "violet", "drummer"]
     found: list[list[float]] = []
     async with Pipeline([*CORPUS, *others], "bm25") as qa:
-        from polyhop.engine import Run
+        from polyhop.engine.run import Run
 
         run = Run(qa.engine, "Q", "by hand", "qa")
         fill: Callable[[list[str]], str] = lambda words: "which the " + " of the ".join(words) + " is"  # noqa: E731

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from polyhop.prompts.book import PromptBook
-from polyhop.text import estimate_tokens
+from polyhop.common.text import estimate_tokens
 from tests.kit.scene import QUESTION, Scene, evidence, names, notes, passage
 
 # --- fusion (Table 3) --------------------------------------------------------------------------------------------

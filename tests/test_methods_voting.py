@@ -18,7 +18,7 @@ from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.voting import Vote, majority
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.tasks import Response
-from polyhop.text import normalise
+from polyhop.common.text import normalise
 from tests.kit.clock import run_virtually
 from tests.kit.play import play, sure
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from polyhop.places import cache_folder, user_cache
+from polyhop.common.files import cache_folder, user_cache
 
 
 def test_the_users_own_choice_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 import polyhop
-from polyhop.engine import Run
+from polyhop.engine.run import Run
 from polyhop.lm.pocket import study as studies
 from polyhop.lm.pocket.looking import _known
 from polyhop.types import Answer, Passage

@@ -14,7 +14,7 @@ from polyhop.errors import PromptError
 from polyhop.prompts.book import Prompt, PromptBook, Rendering
 from polyhop.prompts.loading import Demonstration
 from polyhop.prompts.tasks import Review, Supplement
-from polyhop.text import STOP_WORDS, find_folded
+from polyhop.common.text import STOP_WORDS, find_folded
 from polyhop.types import Passage
 from tests.kit.prompts import SWITCHED, Write, filled, overriding
 

@@ -21,7 +21,7 @@ from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.parsing import Malformed
 from polyhop.prompts.tasks import TASKS
 from polyhop.prompts.triplets import written
-from polyhop.text import normalise
+from polyhop.common.text import normalise
 from tests.conftest import SHARED
 from tests.kit import transcripts
 from tests.kit.prompts import SWITCHED, filled

@@ -13,7 +13,7 @@ from polyhop.errors import CapabilityError, DataError, SettingError, UnknownName
 from polyhop.lm.base import Capabilities, ScoreRequest
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
-from polyhop.ranking import LikelihoodReranker, PathRetriever
+from polyhop.methods.as_retriever import LikelihoodReranker, PathRetriever
 from polyhop.retrieval import Index, build_index, open_reranker, open_retriever, rerankers, retrievers
 from polyhop.retrieval.bm25 import BM25
 from polyhop.trace import Score, Searched

@@ -19,12 +19,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from polyhop import ScriptedLM, cluster, errors
+from polyhop import ScriptedLM, errors
+from polyhop.common import ray as cluster
 from polyhop.cli.app import app
 from polyhop.errors import IndexFolderError, MissingExtra, PolyhopError, ServiceError, UnknownName, UsageError
 from polyhop.evaluation import ray as module
 from polyhop.evaluation.ray import Failure, Part, Ray, Told, Worker, Workers, check_named, parts
-from polyhop.lm.limits import MINUTE
+from polyhop.net.limits import MINUTE
 from polyhop.types import Question
 from tests.kit.clock import run_virtually
 
@@ -274,7 +275,7 @@ def test_an_address_without_a_cluster_is_told_at_once(monkeypatch: pytest.Monkey
 
 PLAYED = """
 import os, signal, sys, types
-from polyhop import cluster
+from polyhop.common import ray as cluster
 
 def init(**_):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(15))

@@ -16,7 +16,7 @@ import pytest
 from polyhop.errors import DataError, MissingExtra, SettingError, UnknownName, UsageError
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
-from polyhop.retrieval import exported as module_of_exports
+from polyhop.retrieval import onnx_network as module_of_exports
 from polyhop.retrieval import open_reranker, pretrained, rerankers
 from polyhop.retrieval.reranking.cross_encoder import CrossEncoder
 from polyhop.types import Passage

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from polyhop.errors import SettingError, UnknownName, UsageError
 from polyhop.lm.pocket.tasks import do
 from polyhop.lm.scripted import ScriptedLM
-from polyhop.loops import LoopThread
+from polyhop.common.aio import LoopThread
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.parsing import Malformed

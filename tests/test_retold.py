@@ -9,7 +9,7 @@ import pytest
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.book import PromptBook, Rendering
-from polyhop.retold import messages_of
+from polyhop.engine.rerender import messages_of
 from polyhop.types import Answer
 from tests.kit.world import World
 

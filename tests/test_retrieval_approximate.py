@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from polyhop import extras
+from polyhop.common import extras
 from polyhop.cli import corpora as cli_corpora
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import IndexFolderError, MissingExtra, UnknownName, UsageError

@@ -27,8 +27,8 @@ from polyhop.retrieval import (
     rerankers,
     retrievers,
 )
-from polyhop.retrieval.late.checkpoint import ColbertCheckpoint
-from polyhop.retrieval.late.colbert import Colbert, ColbertReranker
+from polyhop.retrieval.late_interaction.checkpoint import ColbertCheckpoint
+from polyhop.retrieval.late_interaction.colbert import Colbert, ColbertReranker
 from polyhop.trace import Searched
 from polyhop.types import Passage
 from tests.kit import late, tiny

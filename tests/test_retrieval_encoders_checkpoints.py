@@ -13,9 +13,9 @@ import pytest
 
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import DataError, MissingExtra, SettingError, UnknownName, UsageError
-from polyhop.extras import load
+from polyhop.common.extras import load
 from polyhop.retrieval import build_index, open_retriever, pretrained
-from polyhop.retrieval import exported as module_of_exports
+from polyhop.retrieval import onnx_network as module_of_exports
 from polyhop.retrieval.encoders import open_encoder
 from polyhop.retrieval.encoders.base import Pooled, shown
 from polyhop.types import Passage

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import DataError
 from polyhop.retrieval import build_index, open_index
-from polyhop.retrieval import folder as folder_module
+from polyhop.retrieval import sealed_folder as folder_module
 from polyhop.retrieval.bm25 import BM25
 from polyhop.retrieval.dense import Dense
 from polyhop.retrieval.tfidf import TfIdf

@@ -10,7 +10,8 @@ import pytest
 import polyhop
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import IndexFolderError, UnknownName
-from polyhop.retrieval import Index, build_index, folder, index_for, open_index, open_plain_retriever
+from polyhop.retrieval import Index, build_index, index_for, open_index, open_plain_retriever
+from polyhop.retrieval import sealed_folder as folder
 from polyhop.retrieval.analysis import BIGRAMS, LANGUAGES, WITHOUT_STOP_WORDS, Analysis
 from polyhop.retrieval.tfidf import similarities
 from polyhop.types import Passage
@@ -226,7 +227,7 @@ def test_a_run_measures_likeness_in_its_corpus_language() -> None:
 
 
 def test_an_answer_is_cited_where_chinese_text_holds_it() -> None:
-    from polyhop.citing import cite
+    from polyhop.answer import cite
     from polyhop.types import Answer, Evidence
 
     (citation,) = cite(Answer("绍兴", evidence=(Evidence((PASSAGES["chinese"][1],)),)))

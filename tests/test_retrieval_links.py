@@ -10,7 +10,7 @@ import pytest
 from polyhop.data.corpora import open_corpus
 from polyhop.retrieval import Index, build_index
 from polyhop.retrieval.links import LinkMode
-from polyhop.retrieval.names import MOST_NAMESAKES, names_of
+from polyhop.retrieval.title_mentions import MOST_NAMESAKES, names_of
 from polyhop.types import Passage
 
 

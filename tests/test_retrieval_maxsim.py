@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyhop.retrieval.late import maxsim as module
-from polyhop.retrieval.late.maxsim import codes_of, max_sims
+from polyhop.retrieval.late_interaction import maxsim as module
+from polyhop.retrieval.late_interaction.maxsim import codes_of, max_sims
 from tests.kit import late
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from polyhop import Passage, Pipeline, Question, ScriptedLM, evaluate
 from polyhop.errors import RetrievalError, ServiceError, SettingError, UnknownName, UsageError
-from polyhop.lm.trouble import WrongShape
+from polyhop.net.failures import WrongShape
 from polyhop.methods import registry
 from polyhop.retrieval import brings_corpus, open_plain_retriever, open_retriever
 from polyhop.retrieval.base import AwaitedRetriever, Retriever, ScoringRetriever, knows_links
@@ -49,7 +49,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
         asked.append(retry_after)
         return 0.0
 
-    monkeypatch.setattr("polyhop.lm.trouble.pause", pause)
+    monkeypatch.setattr("polyhop.net.failures.pause", pause)
     monkeypatch.delenv("RETRIEVER_API_KEY", raising=False)
     return asked
 

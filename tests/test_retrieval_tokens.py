@@ -14,9 +14,9 @@ from polyhop.data.corpora import open_corpus
 from polyhop.errors import IndexFolderError
 from polyhop.retrieval import Index, build_index
 from polyhop.retrieval import vectors as shards
-from polyhop.retrieval.late import tokens as module
-from polyhop.retrieval.late.maxsim import codes_of
-from polyhop.retrieval.late.tokens import TokenVectors, token_vectors
+from polyhop.retrieval.late_interaction import tokens as module
+from polyhop.retrieval.late_interaction.maxsim import codes_of
+from polyhop.retrieval.late_interaction.tokens import TokenVectors, token_vectors
 from polyhop.retrieval.vectors import encodings
 from polyhop.types import Passage
 

@@ -19,7 +19,7 @@ from polyhop.cli import main
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import DataError, IndexFolderError
 from polyhop.retrieval import Index, build_index, open_index, updating, vectors
-from polyhop.retrieval import folder as folder_module
+from polyhop.retrieval import sealed_folder as folder_module
 from polyhop.retrieval.bm25 import BM25
 from polyhop.retrieval.dense import Dense
 from polyhop.retrieval.links import LinkMode
@@ -264,7 +264,7 @@ def test_an_index_that_may_not_be_written_to_says_so(folder: Path, monkeypatch: 
     def refuse(*_: object) -> int:
         raise PermissionError
 
-    monkeypatch.setattr("polyhop.places.os.open", refuse)
+    monkeypatch.setattr("polyhop.common.files.os.open", refuse)
     with pytest.raises(IndexFolderError, match="cannot be written to"):
         remove_passages(folder, ["a"])
 

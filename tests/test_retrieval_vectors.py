@@ -22,7 +22,7 @@ from polyhop.retrieval import Index, build_index
 from polyhop.retrieval import vectors as module
 from polyhop.retrieval.vectors import Encode, PassageEncoder, passage_vectors
 from polyhop.types import Passage
-from polyhop.watching import watched, watching
+from polyhop.common.progress import watched, watching
 
 PASSAGES = [Passage(f"p{number}", "", f"text {number}") for number in range(23)]
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from polyhop import Passage, Pipeline, evaluate
 from polyhop.data.questions import read_questions
 from polyhop.errors import RetrievalError, SettingError, UnknownName, UsageError
-from polyhop.lm.trouble import WrongShape
-from polyhop.places import cache_folder
+from polyhop.net.failures import WrongShape
+from polyhop.common.files import cache_folder
 from polyhop.retrieval import brings_corpus, open_retriever
 from polyhop.retrieval.services.apis import APIS, LONGEST_TEXT, LONGEST_TITLE
 from polyhop.retrieval.services.web import WebSearch
@@ -39,7 +39,7 @@ ALL = pytest.mark.parametrize("api", MAKERS)
 @pytest.fixture(autouse=True)
 def _calm(monkeypatch: pytest.MonkeyPatch) -> None:
     """No waiting between attempts, and the keys the servers take."""
-    monkeypatch.setattr("polyhop.lm.trouble.pause", lambda failures, retry_after: 0.0)
+    monkeypatch.setattr("polyhop.net.failures.pause", lambda failures, retry_after: 0.0)
     for api in APIS.values():
         monkeypatch.setenv(api.variable, KEY)
 

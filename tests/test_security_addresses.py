@@ -9,7 +9,7 @@ import pytest
 from polyhop import Passage, Pipeline, ScriptedLM
 from polyhop.errors import PolyhopError
 from polyhop.methods.registry import methods
-from polyhop.serve.asked import Asked, Terms
+from polyhop.serve.requests import Asked, Terms
 from tests.kit.effects import effects
 
 ADDRESS = "http://169.254.169.254/latest/meta-data/"

@@ -23,9 +23,9 @@ from polyhop.data.converting.plain import markdown_blocks, text_blocks
 from polyhop.errors import DataError, LMError, PolyhopError
 from polyhop.evaluation.sweeps.plan import read_plan
 from polyhop.lm.base import Completion
-from polyhop.lm.http import Address
+from polyhop.net.client import Address
 from polyhop.lm.replay import ReplayLM
-from polyhop.lm.trouble import BadReply
+from polyhop.net.failures import BadReply
 from polyhop.lm.wire import read_chat, read_completion
 from polyhop.methods.registry import methods
 from polyhop.prompts.loading import parse_file

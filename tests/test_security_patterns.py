@@ -17,7 +17,7 @@ from polyhop.prompts.show import harmless
 from polyhop.prompts.tasks.react import _patterns
 from polyhop.prompts.tasks.resp import _verdict, read_judgement
 from polyhop.prompts.tasks.searchain import marks, unmarked
-from polyhop.text import bare_title, passage_spans, unwrapped
+from polyhop.common.text import bare_title, passage_spans, unwrapped
 from tests.kit.patterns import Found, explodes, patterns, pumped
 
 THOROUGH = os.environ.get("POLYHOP_HYPOTHESIS", "steady") != "steady"

@@ -11,7 +11,7 @@ import polyhop
 from polyhop import Passage, Question
 from polyhop.errors import LMError
 from polyhop.lm.openai import OpenAICompatible
-from polyhop.loops import LoopThread
+from polyhop.common.aio import LoopThread
 from tests.kit.server import FakeServer
 from tests.kit.services import failing
 

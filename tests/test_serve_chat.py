@@ -12,7 +12,7 @@ import pytest
 
 from polyhop import Passage, ScriptedLM
 from polyhop.errors import LMError
-from polyhop.extras import installed
+from polyhop.common.extras import installed
 from polyhop.lm.base import Completion, Request
 from polyhop.serve.http import replies
 from polyhop.serve.service import Service

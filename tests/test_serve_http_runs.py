@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from polyhop import Passage, ScriptedLM
-from polyhop.extras import installed
+from polyhop.common.extras import installed
 from polyhop.serve.service import Service
 from tests.kit.evil import ATTACKS, evil_run, plain_run
 from tests.kit.serving import served

@@ -17,7 +17,7 @@ from polyhop.errors import DataError, SettingError, UsageError
 from polyhop.serve.limits import Clients, Keys
 from polyhop.serve.logs import REQUEST, JsonLines, log_answers
 from polyhop.serve.metrics import BOUNDS, Metrics
-from polyhop.serve.refusals import TooMany
+from polyhop.serve.errors import TooMany
 from polyhop.serve.service import Answered, Asked
 from polyhop.trace import Trace, Usage
 from polyhop.types import Answer

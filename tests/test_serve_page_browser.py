@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from polyhop import Passage, ScriptedLM
-from polyhop.extras import installed
+from polyhop.common.extras import installed
 from polyhop.serve.http.app import Options
 from polyhop.serve.limits import Keys
 from polyhop.serve.service import Service

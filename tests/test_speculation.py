@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from polyhop import Answer, ScriptedLM
-from polyhop.ahead import Ahead
+from polyhop.engine.speculation import Ahead
 from polyhop.pipeline import Pipeline
 from tests.kit.clock import run_virtually
 from tests.kit.world import BOOK, World

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from polyhop.calls import Models
-from polyhop.engine import Engine
+from polyhop.engine.call import Models
+from polyhop.engine.run import Engine
 from polyhop.errors import LMError, SettingError
 from polyhop.evaluation.runner import evaluate
 from polyhop.lm.base import Completion
@@ -110,7 +110,7 @@ async def test_names_kinds_and_attributes_follow_the_conventions(told: Told) -> 
     assert root.attributes["gen_ai.operation.name"] == "invoke_workflow"
     assert root.attributes["gen_ai.workflow.name"] == "tor"
     assert root.attributes["polyhop.supported"] is True
-    assert root.attributes["polyhop.calls"] == answer.usage.calls
+    assert root.attributes["polyhop.engine.call"] == answer.usage.calls
     assert root.status.status_code.name == "UNSET"
     for step in answer.trace.steps:
         span: Any = spans.get(step.id)

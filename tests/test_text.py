@@ -7,7 +7,7 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from polyhop.text import CJK, find_folded
+from polyhop.common.text import CJK, find_folded
 
 LETTERS = st.text(st.sampled_from("aAbß İıſK_1-. 绍兴はカ한é\u0301\uff21"), max_size=12)
 

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from polyhop.budget import Budget
-from polyhop.calls import Models
-from polyhop.engine import Engine, Run
+from polyhop.engine.budget import Budget
+from polyhop.engine.call import Models
+from polyhop.engine.run import Engine, Run
 from polyhop.lm.base import Completion
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.trace import Ask, Branch, Note, Score, Searched, Usage, add_usage, plain

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
-from polyhop.calls import Models
-from polyhop.engine import Engine, Run
+from polyhop.engine.call import Models
+from polyhop.engine.run import Engine, Run
 from polyhop.types import Answer
 
 Method: TypeAlias = Callable[[Run], Awaitable[Any]]

@@ -20,7 +20,7 @@ from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.tasks import TASKS
 from polyhop.prompts.tasks.searchain import unmarked
 from polyhop.retrieval.tfidf import similarities
-from polyhop.text import estimate_tokens
+from polyhop.common.text import estimate_tokens
 from polyhop.types import Answer, Kind, Passage, Span
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from typing import Any
 
 from polyhop.lm.base import ScoreRequest
 from polyhop.retrieval.tfidf import similarities
-from polyhop.text import normalise
+from polyhop.common.text import normalise
 from polyhop.types import Passage, Span
 from tests.kit.web import Web
 

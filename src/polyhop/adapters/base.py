@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from polyhop.errors import LMError, PolyhopError, RetrievalError, UsageError
 from polyhop.lm.base import Capabilities, Completion, Request
-from polyhop.lm.trouble import BadReply
+from polyhop.net.failures import BadReply
 from polyhop.lm.wire import read_chat
 from polyhop.pipeline import Pipeline, Searcher, Source
 from polyhop.retrieval.base import AskingRetriever, Retriever, ScoringRetriever

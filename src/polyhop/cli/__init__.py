@@ -27,7 +27,7 @@ def main() -> None:
     gc.set_threshold(*COLLECT_AT)
     from polyhop.cli.app import app
     from polyhop.errors import PolyhopError
-    from polyhop.watching import watching
+    from polyhop.common.progress import watching
 
     try:
         with watching(_shown):

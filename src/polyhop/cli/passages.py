@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rich.text import Text
 
-from polyhop.citing import references, titled
+from polyhop.answer import references, titled
 from polyhop.cli.show import Entry, clean
-from polyhop.text import find_folded
+from polyhop.common.text import find_folded
 from polyhop.types import Answer, Passage
 
 _MOST_TITLES = 15

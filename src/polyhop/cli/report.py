@@ -22,7 +22,7 @@ from polyhop.evaluation.repeats import Repeated, is_repeated, read_repeated
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.store import read_report
 from polyhop.evaluation.subsets import where
-from polyhop.prices import Prices
+from polyhop.engine.prices import Prices
 
 
 def run_report(

@@ -24,7 +24,7 @@ from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import evaluate
 from polyhop.evaluation.setups import settings_under
 from polyhop.evaluation.several import Several, evaluate_several, named
-from polyhop.prices import Prices
+from polyhop.engine.prices import Prices
 from polyhop.telemetry import start
 
 

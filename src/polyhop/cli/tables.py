@@ -16,7 +16,7 @@ from polyhop.evaluation.frontier import Point
 from polyhop.evaluation.repeats import Repeated, Spread
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.statistics import Mean
-from polyhop.prices import Prices
+from polyhop.engine.prices import Prices
 
 Rows = list[list[str]]
 

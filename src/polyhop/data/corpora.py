@@ -18,7 +18,7 @@ from polyhop.data.sources import read_csv
 from polyhop.data.wiki_database import MAGIC, open_database, read_database
 from polyhop.data.wiki_dump import dump_files, is_archive, read_archive, read_page
 from polyhop.errors import DataError
-from polyhop.places import locked
+from polyhop.common.files import locked
 from polyhop.types import Passage
 
 ID_FIELDS = ("id", "_id", "pid", "passage_id")

@@ -13,7 +13,7 @@ from typing import Any
 from polyhop.data.lines import json_type
 from polyhop.data.sources import Rows, Source
 from polyhop.errors import DataError, UsageError
-from polyhop.extras import load
+from polyhop.common.extras import load
 
 PREFIX = "hf:"
 SPLIT = "validation"

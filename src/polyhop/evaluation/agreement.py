@@ -11,7 +11,7 @@ from typing import Any
 from polyhop.errors import UsageError
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.statistics import Mean, kappa, means
-from polyhop.text import normalise
+from polyhop.common.text import normalise
 
 Row = Mapping[str, Any]
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from polyhop.methods.graph import QuestionGraph
 from polyhop.metrics.facts import Fact, Triple
-from polyhop.text import content_words
+from polyhop.common.text import content_words
 from polyhop.trace import Note
 from polyhop.types import Answer, Passage
 

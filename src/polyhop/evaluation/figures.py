@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from polyhop.evaluation.errors import MEANINGS, errors_in
 from polyhop.evaluation.report import Report
-from polyhop.prices import Prices
+from polyhop.engine.prices import Prices
 
 
 def is_shown(metric: str) -> bool:

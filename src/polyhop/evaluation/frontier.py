@@ -10,7 +10,7 @@ from polyhop.errors import UnknownName, UsageError
 from polyhop.evaluation.agreement import common
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.statistics import Mean
-from polyhop.prices import Prices
+from polyhop.engine.prices import Prices
 
 COSTS: Mapping[str, Callable[[Report, Prices | None], float]] = {
     "calls": lambda report, _: report.usage.calls,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from polyhop.metrics import ge_graph_accuracy
-from polyhop.text import normalise
+from polyhop.common.text import normalise
 from polyhop.trace import Ask
 from polyhop.types import Answer, Question
 

@@ -21,12 +21,12 @@ from polyhop.evaluation.predictions import Row
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import CONCURRENCY, Progress
 from polyhop.pipeline import LM, LoopThread, Pipeline
-from polyhop.places import locked
+from polyhop.common.files import locked
 from polyhop.trace import Usage, add_usage
 from polyhop.types import Answer
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 JUDGED = "judged.jsonl"
 TASK = "judge.answer"

@@ -20,7 +20,7 @@ from polyhop.evaluation.predictions import Lines, Row, scored, with_gold
 from polyhop.evaluation.report import Report
 from polyhop.metrics import profiles_named
 from polyhop.metrics.profiles import DEFAULT
-from polyhop.places import locked
+from polyhop.common.files import locked
 from polyhop.trace import Usage, add_usage
 from polyhop.types import Answer, Passage, Question
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from polyhop.errors import SettingError, UnknownName, UsageError
 from polyhop.lm.base import Capabilities, LanguageModel
-from polyhop.named import path_and_options
+from polyhop.common.registry import path_and_options
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints

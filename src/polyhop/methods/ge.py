@@ -32,11 +32,11 @@ from polyhop.methods.together import together
 from polyhop.methods.voting import majority
 from polyhop.prompts.tasks.answers import Response
 from polyhop.prompts.tasks.ge import StepAnswer, SubQuestion, Triplets
-from polyhop.text import normalise
+from polyhop.common.text import normalise
 from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 Share: TypeAlias = Annotated[float, Ge(0), Le(1)]
 Confidence: TypeAlias = Literal["mean", "min", "agreement", "verbal"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from polyhop.prompts.tasks.searchain import marks
-from polyhop.text import find_folded, sentences
+from polyhop.common.text import find_folded, sentences
 from polyhop.types import Citation, Passage
 
 Source: TypeAlias = Literal["lm", "corrected", "completed"]

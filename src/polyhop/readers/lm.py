@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from polyhop.prompts.tasks.reader import Extraction
 from polyhop.readers.base import USUAL_THRESHOLD, Asks
-from polyhop.text import find_folded, normalise
+from polyhop.common.text import find_folded, normalise
 from polyhop.types import Passage, Span
 
 TASK = "reader.extract"

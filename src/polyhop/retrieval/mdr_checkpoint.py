@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyhop.errors import DataError, MissingExtra, SettingError, UsageError
-from polyhop.extras import installed, load
+from polyhop.common.extras import installed, load
 from polyhop.types import Passage
 
 Dtype: TypeAlias = Literal["float32", "float16", "bfloat16"]

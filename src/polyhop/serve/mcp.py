@@ -13,9 +13,9 @@ from pydantic import Field
 
 from polyhop import __version__
 from polyhop.errors import PolyhopError, UnknownName
-from polyhop.extras import load
+from polyhop.common.extras import load
 from polyhop.methods.registry import methods
-from polyhop.serve.found import FoundAnswer, FoundPassages, FoundTrace
+from polyhop.serve.responses import FoundAnswer, FoundPassages, FoundTrace
 from polyhop.serve.http.app import Options
 from polyhop.serve.http.guard import App, Gate
 from polyhop.serve.http.server import hold

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from itertools import accumulate
 from time import monotonic
 
-from polyhop.serve.refusals import OutOfTime
+from polyhop.serve.errors import OutOfTime
 from polyhop.types import Answer
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -9,7 +9,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from polyhop.errors import SettingError, UnknownName
-from polyhop.extras import load
+from polyhop.common.extras import load
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _ON_SPANS = ("true", "span_only", "span_and_event")

@@ -13,7 +13,7 @@ from typing import IO, Any, Self
 
 from polyhop.data.converting.blocks import Block
 from polyhop.errors import DataError, MissingExtra
-from polyhop.extras import installed
+from polyhop.common.extras import installed
 
 SUFFIXES = (".pdf", ".docx", ".epub", ".html", ".htm", ".xhtml")
 """Of the documents that are converted."""

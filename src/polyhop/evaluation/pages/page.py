@@ -18,7 +18,7 @@ from polyhop._version import __version__
 from polyhop.evaluation.errors import MEANINGS
 from polyhop.evaluation.pages import embedded, summary
 from polyhop.evaluation.report import Report
-from polyhop.prices import Prices
+from polyhop.engine.prices import Prices
 
 TRACES = 100
 """Questions whose traces a page holds, unless told otherwise."""

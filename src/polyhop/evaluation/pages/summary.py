@@ -12,7 +12,7 @@ from polyhop.evaluation.frontier import frontier
 from polyhop.evaluation.plots import Bar, Dot, bars, scatter
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.statistics import Mean
-from polyhop.prices import Prices
+from polyhop.engine.prices import Prices
 
 Reports = Mapping[str, Report]
 

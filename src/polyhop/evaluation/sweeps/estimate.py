@@ -19,7 +19,7 @@ from polyhop.evaluation.sweeps.sweep import REPLIES, opened
 from polyhop.lm.base import Completion, Request, ScoreRequest, TokenScores
 from polyhop.lm.pocket import Pocket
 from polyhop.metrics import chosen
-from polyhop.prices import Prices
+from polyhop.engine.prices import Prices
 from polyhop.trace import Usage
 from polyhop.types import Question
 

@@ -15,7 +15,7 @@ from polyhop.pipeline import LoopThread
 from polyhop.readers import AskingReader, Reader, open_reader, spans_of, threshold_of
 from polyhop.retrieval import open_plain_retriever
 from polyhop.retrieval.index import Index
-from polyhop.text import normalise
+from polyhop.common.text import normalise
 from polyhop.types import Passage, Question, Read
 
 _REFERENCE = re.compile(r"#([1-9][0-9]?)(?![0-9])")

@@ -12,7 +12,7 @@ import orjson
 
 from polyhop.errors import DataError
 from polyhop.lm.base import Request
-from polyhop.lm.trouble import BadReply, Trouble, from_response
+from polyhop.net.failures import BadReply, Trouble, from_response
 from polyhop.lm.wire import read_chat, read_completion
 
 _ANY = Request(task="", fields={}, messages=())

@@ -21,7 +21,7 @@ from polyhop.lm.pocket.likelihood import log_likelihood
 from polyhop.lm.pocket.looking import Wanted, ahead, look
 from polyhop.lm.pocket.stepping import ASIDE
 from polyhop.lm.pocket.tasks import TASKS, do
-from polyhop.text import estimate_tokens
+from polyhop.common.text import estimate_tokens
 
 __all__ = ["TASKS", "Pocket"]
 

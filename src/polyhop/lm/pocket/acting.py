@@ -12,7 +12,7 @@ from polyhop.lm.pocket.memory import respond
 from polyhop.lm.pocket.narrowing import best_answer
 from polyhop.lm.pocket.planning import ENOUGH_ABOVE, open_queries
 from polyhop.lm.pocket.study import study
-from polyhop.text import normalise
+from polyhop.common.text import normalise
 from polyhop.types import Passage
 
 Fields = Mapping[str, Any]

@@ -16,7 +16,7 @@ from polyhop.lm.pocket.planning import ENOUGH_ABOVE, open_queries
 from polyhop.lm.pocket.questions import ask
 from polyhop.lm.pocket.solving import NOTHING_KNOWN, undecided
 from polyhop.lm.pocket.study import study
-from polyhop.text import bare_title, normalise
+from polyhop.common.text import bare_title, normalise
 
 Fields = Mapping[str, Any]
 Value = dict[str, Any]

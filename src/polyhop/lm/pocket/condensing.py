@@ -15,7 +15,7 @@ from polyhop.lm.pocket.judging import sufficient
 from polyhop.lm.pocket.narrowing import best_answer, shares
 from polyhop.lm.pocket.solving import NOTHING_KNOWN
 from polyhop.lm.pocket.study import study
-from polyhop.text import find_folded, fold, normalise
+from polyhop.common.text import find_folded, fold, normalise
 from polyhop.types import Passage
 
 Fields = Mapping[str, Any]

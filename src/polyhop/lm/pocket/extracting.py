@@ -10,7 +10,7 @@ from __future__ import annotations
 from polyhop.lm.pocket.judging import relevant
 from polyhop.lm.pocket.narrowing import shares
 from polyhop.lm.pocket.study import study
-from polyhop.text import find_folded
+from polyhop.common.text import find_folded
 from polyhop.types import Passage, Span
 
 

@@ -12,7 +12,7 @@ from polyhop.lm.pocket.mentions import Mention
 from polyhop.lm.pocket.pages import Page
 from polyhop.lm.pocket.relations import PLACE_KINDS, RULES, Rule
 from polyhop.lm.pocket.values import find_dates
-from polyhop.text import STOP_WORDS
+from polyhop.common.text import STOP_WORDS
 
 
 class Value(NamedTuple):

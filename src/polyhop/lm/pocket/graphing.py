@@ -20,7 +20,7 @@ from polyhop.lm.pocket.relations import RULES
 from polyhop.lm.pocket.solving import NOTHING_KNOWN, undecided
 from polyhop.lm.pocket.study import study
 from polyhop.lm.pocket.wording import content_roots
-from polyhop.text import bare_title, fold, sentences
+from polyhop.common.text import bare_title, fold, sentences
 from polyhop.types import Passage
 
 Triplet = Mapping[str, str]

@@ -16,7 +16,7 @@ from polyhop.lm.pocket.narrowing import best_answer, promises
 from polyhop.lm.pocket.pages import Page
 from polyhop.lm.pocket.queries import bridge_candidates, bridge_score, next_query, unmet_words
 from polyhop.lm.pocket.study import Study, study
-from polyhop.text import find_folded, normalise, sentences
+from polyhop.common.text import find_folded, normalise, sentences
 from polyhop.types import Passage
 
 HELPS_ABOVE = 0.1  # the promise of a passage that is noted

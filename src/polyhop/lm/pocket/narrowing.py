@@ -15,7 +15,7 @@ from polyhop.lm.pocket.reading import mentions
 from polyhop.lm.pocket.sights import Look
 from polyhop.lm.pocket.solving import Solution, spoken
 from polyhop.lm.pocket.study import study
-from polyhop.text import normalise
+from polyhop.common.text import normalise
 from polyhop.types import Passage
 
 FEW = 2  # passages that are read as they are

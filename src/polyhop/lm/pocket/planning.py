@@ -12,7 +12,7 @@ from polyhop.lm.pocket.narrowing import best_answer
 from polyhop.lm.pocket.queries import next_query
 from polyhop.lm.pocket.solving import NOTHING_KNOWN
 from polyhop.lm.pocket.study import Study, study
-from polyhop.text import bare_title, normalise
+from polyhop.common.text import bare_title, normalise
 from polyhop.types import Passage
 
 ENOUGH_ABOVE = 0.4

@@ -11,7 +11,7 @@ from polyhop.lm.pocket.reading import features, kind_of
 from polyhop.lm.pocket.study import Study
 from polyhop.lm.pocket.weights import BRIDGE
 from polyhop.lm.pocket.wording import stem, weight
-from polyhop.text import STOP_WORDS, fold, words
+from polyhop.common.text import STOP_WORDS, fold, words
 
 _KINDS = ("name", "short name", "quoted")  # of mentions that can be a bridge
 _MOST_UNMET = 12

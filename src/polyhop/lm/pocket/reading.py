@@ -20,7 +20,7 @@ from polyhop.lm.pocket.pages import Page
 from polyhop.lm.pocket.questions import Asked
 from polyhop.lm.pocket.sights import Look
 from polyhop.lm.pocket.weights import BY_TYPE, FIT, WEIGHTS
-from polyhop.text import fold
+from polyhop.common.text import fold
 
 # The word right before a candidate that speaks for a type: "by <person>", "in <place>".
 _BEFORE: dict[str, frozenset[str]] = {

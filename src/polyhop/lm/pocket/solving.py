@@ -15,7 +15,7 @@ from polyhop.lm.pocket.pairs import Comparison
 from polyhop.lm.pocket.questions import Asked, ask
 from polyhop.lm.pocket.reading import Ranked, rank
 from polyhop.lm.pocket.values import parse_date
-from polyhop.text import bare_title
+from polyhop.common.text import bare_title
 
 NOTHING_KNOWN = "unknown"
 """The answer where nothing can be said: honest, never empty, and right for no question."""

@@ -16,7 +16,7 @@ from polyhop.lm.pocket.narrowing import best_answer, shares
 from polyhop.lm.pocket.planning import ENOUGH_ABOVE, open_queries
 from polyhop.lm.pocket.solving import NOTHING_KNOWN
 from polyhop.lm.pocket.study import Study, study
-from polyhop.text import normalise
+from polyhop.common.text import normalise
 
 OPEN = "…"
 """In place of a value that nothing tells."""

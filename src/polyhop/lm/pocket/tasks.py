@@ -17,7 +17,7 @@ from polyhop.lm.pocket.solving import NOTHING_KNOWN, Solution
 from polyhop.lm.pocket.stepping import ASIDE
 from polyhop.lm.pocket.study import Study, study
 from polyhop.metrics import cover_em_token
-from polyhop.text import normalise
+from polyhop.common.text import normalise
 from polyhop.types import Passage
 
 RELEVANT_ABOVE = 0.1

@@ -25,7 +25,7 @@ from polyhop.prompts.tasks import Response
 from polyhop.types import Answer, NonNegative, Positive
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 
 @method("zero-few-cot", family="closed book", calls=1, paper="Kojima et al., 2022", layers=lambda settings: 1)

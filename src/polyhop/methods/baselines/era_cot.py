@@ -31,8 +31,8 @@ from polyhop.prompts.tasks.ge import Triplets
 from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
-    from polyhop.calls import Options
-    from polyhop.engine import Run
+    from polyhop.engine.call import Options
+    from polyhop.engine.run import Run
 
 Relation: TypeAlias = dict[str, str]
 """``head``, ``relation`` and ``tail``."""

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Decomposition, Response
-from polyhop.text import distinct
+from polyhop.common.text import distinct
 from polyhop.types import Answer, NonNegative, Positive
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 
 @method(

@@ -21,7 +21,7 @@ from polyhop.prompts.tasks import PlannedResponse
 from polyhop.types import Answer, NonNegative
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 
 @method("plan-solve", family="closed book", calls=1, paper="Wang et al., 2023", layers=lambda settings: 1)

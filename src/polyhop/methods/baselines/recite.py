@@ -23,7 +23,7 @@ from polyhop.prompts.tasks import Recitation, Response
 from polyhop.types import Answer, NonNegative, Positive
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 
 @method("recite", family="closed book", calls=10, paper="Sun et al., 2022", layers=lambda settings: 2)

@@ -20,7 +20,7 @@ from polyhop.methods.registry import method
 from polyhop.types import Answer, Passage, Positive
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 PROMPTRANK = "PromptRank (Khalifa et al., 2023), Table 1"
 

@@ -28,11 +28,11 @@ from polyhop.methods.registry import method
 from polyhop.methods.together import together
 from polyhop.prompts.tasks import Summary
 from polyhop.prompts.tasks.summaries import Candidates, Preference, Validity
-from polyhop.text import normalise
+from polyhop.common.text import normalise
 from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 
 @method(

@@ -31,11 +31,11 @@ from polyhop.methods.voting import majority, sampled
 from polyhop.prompts.tasks import Response
 from polyhop.prompts.tasks.ge import SubQuestion
 from polyhop.prompts.tasks.verify_edit import EditedSentence
-from polyhop.text import sentences
+from polyhop.common.text import sentences
 from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 
 @method(

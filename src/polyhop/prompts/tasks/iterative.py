@@ -17,7 +17,7 @@ from polyhop.prompts.parsing import Malformed, marked
 from polyhop.prompts.show import one_line
 from polyhop.prompts.tasks.base import Fields, Output, Task
 from polyhop.prompts.tasks.ge import SubQuestion, read_subquestion, write_subquestion
-from polyhop.text import normalise, sentences
+from polyhop.common.text import normalise, sentences
 
 
 class Sentence(Output):

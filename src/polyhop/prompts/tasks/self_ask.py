@@ -16,7 +16,7 @@ from polyhop.prompts.answers import bare_answer, says_nothing, something, told_a
 from polyhop.prompts.parsing import Malformed, marked
 from polyhop.prompts.show import one_line
 from polyhop.prompts.tasks.base import Fields, Output, Task
-from polyhop.text import normalise
+from polyhop.common.text import normalise
 
 
 class FollowUpStep(Output):

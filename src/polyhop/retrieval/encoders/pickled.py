@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyhop.errors import DataError
-from polyhop.watching import watched
+from polyhop.common.progress import watched
 
 if TYPE_CHECKING:
     from polyhop.retrieval.index import Index

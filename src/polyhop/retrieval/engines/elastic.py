@@ -19,7 +19,7 @@ from polyhop.retrieval.analysis import WITHOUT_STOP_WORDS, Analysis
 from polyhop.retrieval.engines.base import Busy, Hits, Manifest, Row, Store, Unfit, by_id, patiently
 from polyhop.retrieval.engines.place import Place
 from polyhop.retrieval.engines.wire import Refused, Wire
-from polyhop.text import STOP_WORDS
+from polyhop.common.text import STOP_WORDS
 from polyhop.types import Passage
 
 if TYPE_CHECKING:

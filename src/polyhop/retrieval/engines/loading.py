@@ -10,7 +10,7 @@ from polyhop.errors import RetrievalError, UsageError
 from polyhop.retrieval.engines.base import Manifest, Row, Store, Unfit
 from polyhop.retrieval.vectors import PassageEncoder, passage_vectors
 from polyhop.types import Passage
-from polyhop.watching import watched
+from polyhop.common.progress import watched
 
 if TYPE_CHECKING:
     from polyhop.retrieval.encoders.base import Encoder

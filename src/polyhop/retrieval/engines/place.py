@@ -7,8 +7,8 @@ from typing import Literal, cast, get_args
 from urllib.parse import unquote
 
 from polyhop.errors import SettingError
-from polyhop.lm.http import Address
-from polyhop.named import path_and_options
+from polyhop.net.client import Address
+from polyhop.common.registry import path_and_options
 from polyhop.retrieval.hybrid import Fusion
 
 _FORMS = {

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from polyhop.data.lines import json_type
 from polyhop.errors import RetrievalError, SettingError, UnknownName, UsageError
-from polyhop.lm.http import Server
-from polyhop.lm.trouble import Failed, Meaning, WrongShape, told
-from polyhop.loops import LoopThread
+from polyhop.net.client import Server
+from polyhop.net.failures import Failed, Meaning, WrongShape, told
+from polyhop.common.aio import LoopThread
 from polyhop.types import Passage
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from polyhop.serve.http.replies import encoded
 from polyhop.serve.limits import CLIENT, Clients, Keys
 from polyhop.serve.logs import LOG, REQUEST
 from polyhop.serve.metrics import Metrics
-from polyhop.serve.refusals import NotAllowed
+from polyhop.serve.errors import NotAllowed
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]

@@ -12,7 +12,7 @@ from errno import EADDRINUSE
 from typing import Any
 
 from polyhop.errors import UsageError
-from polyhop.extras import load
+from polyhop.common.extras import load
 from polyhop.serve.http.app import Options, create_app
 from polyhop.serve.logs import LOG
 from polyhop.serve.service import Service
