@@ -33,8 +33,8 @@ from benchmarks.cores import apart
 from benchmarks.figures import Figure, conclude, parser
 
 from polyhop import Answer, Passage
-from polyhop.engine.call import Models
 from polyhop.cli import COLLECT_AT
+from polyhop.engine.call import Models
 from polyhop.engine.run import Engine, Run
 from polyhop.lm import CachedLM, CompletionCache, LanguageModel, Message, OpenAICompatible, Request
 

@@ -16,9 +16,9 @@ from rich.console import Console
 
 from polyhop.cli import live
 from polyhop.cli.live import Steps, can_show
+from polyhop.common.progress import watched, watching
 from polyhop.trace import Ask, Branch, Note, Score, Searched, Step
 from polyhop.types import Passage
-from polyhop.common.progress import watched, watching
 from tests.kit.terminal import Cli, cli
 
 __all__ = ["cli"]

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import polyhop
 from polyhop import Question
+from polyhop.common.text import split_passages
 from polyhop.data.converting import archive, child, converter
 from polyhop.data.converting.blocks import Block, tidy
 from polyhop.data.converting.converter import Converter
@@ -26,7 +27,6 @@ from polyhop.data.corpora import open_corpus
 from polyhop.data.documents import SUFFIXES, passages_of
 from polyhop.errors import DataError, MissingExtra
 from polyhop.evaluation.pages import embedded
-from polyhop.common.text import split_passages
 from tests.kit.documents import docx, epub, packed, pdf
 from tests.kit.terminal import Cli, cli
 

@@ -22,9 +22,9 @@ import typer.main
 from typer.testing import CliRunner
 
 from polyhop.cli.app import app
+from polyhop.engine.prices import Prices
 from polyhop.evaluation.sweeps.plan import read_plan
 from polyhop.methods.registry import methods
-from polyhop.engine.prices import Prices
 from polyhop.prompts.tasks import SCORED, TASKS
 from tests.kit import layers, pages, reference
 

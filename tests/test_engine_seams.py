@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from polyhop import Passage, ScriptedLM
+from polyhop.data.corpora import open_corpus
 from polyhop.engine.budget import Budget
 from polyhop.engine.call import Models
-from polyhop.data.corpora import open_corpus
 from polyhop.engine.run import Engine, Run
 from polyhop.errors import CapabilityError, UnknownName, UsageError
 from polyhop.evaluation.runner import evaluate

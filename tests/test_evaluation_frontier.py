@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import polyhop
 from polyhop import ScriptedLM
+from polyhop.engine.prices import Prices
 from polyhop.errors import SettingError, UnknownName, UsageError
 from polyhop.evaluation.frontier import COSTS, frontier
 from polyhop.evaluation.report import Report
-from polyhop.engine.prices import Prices
 from polyhop.trace import Usage
 from tests.kit.rows import report, row
 from tests.kit.terminal import Cli, cli

@@ -12,11 +12,11 @@ import pytest
 
 import polyhop
 from polyhop import Passage, Question, ScriptedLM
+from polyhop.common.files import locked
 from polyhop.errors import CapabilityError, DataError, LMError, UsageError
 from polyhop.evaluation.judging import JUDGED, judged
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.store import read_report
-from polyhop.common.files import locked
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.tasks import TASKS
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from polyhop.errors import MissingExtra
 from polyhop.common.extras import EXTRAS, installed, load
+from polyhop.errors import MissingExtra
 
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 

@@ -10,8 +10,8 @@ import pytest
 
 from polyhop.errors import SettingError
 from polyhop.lm import OpenAICompatible, Request
-from polyhop.net.client import Address, proxy_for
 from polyhop.lm.wire import flatten
+from polyhop.net.client import Address, proxy_for
 from tests.kit import server as kit
 from tests.kit.client import ask, request
 from tests.kit.server import FakeServer, Reply, logprob, tokenise

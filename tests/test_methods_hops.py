@@ -19,10 +19,10 @@ from polyhop.lm.base import Capabilities
 from polyhop.lm.pocket.leading import path_scores
 from polyhop.lm.pocket.paths import likelihood_scores
 from polyhop.lm.scripted import ScriptedLM
+from polyhop.methods.as_retriever import HopsRetriever
 from polyhop.methods.hops import second_query
 from polyhop.methods.registry import method_named
 from polyhop.pipeline import Pipeline
-from polyhop.methods.as_retriever import HopsRetriever
 from polyhop.retrieval import build_index, open_retriever
 from polyhop.retrieval.bm25 import BM25
 from polyhop.trace import Searched

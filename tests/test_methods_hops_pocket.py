@@ -14,8 +14,8 @@ from polyhop.data.corpora import open_corpus
 from polyhop.lm.pocket.leading import UNNAMED, leads, path_scores
 from polyhop.lm.pocket.paths import likelihood_scores, sought, start_reasons, step_reasons
 from polyhop.lm.pocket.weights import START, STEP
-from polyhop.pipeline import Pipeline
 from polyhop.methods.as_retriever import HopsRetriever
+from polyhop.pipeline import Pipeline
 from polyhop.retrieval.bm25 import BM25
 from polyhop.retrieval.index import index_for
 from polyhop.types import Passage

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from polyhop.common.text import estimate_tokens
 from polyhop.errors import LMError, SettingError
 from polyhop.lm.base import Request
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
-from polyhop.common.text import estimate_tokens
 from polyhop.trace import Note
 from tests.kit.scene import names, passage
 from tests.kit.story import Story

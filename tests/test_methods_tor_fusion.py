@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from polyhop.prompts.book import PromptBook
 from polyhop.common.text import estimate_tokens
+from polyhop.prompts.book import PromptBook
 from tests.kit.scene import QUESTION, Scene, evidence, names, notes, passage
 
 # --- fusion (Table 3) --------------------------------------------------------------------------------------------

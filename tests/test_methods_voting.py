@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from polyhop.common.text import normalise
 from polyhop.errors import LMError
 from polyhop.lm.base import Capabilities, Completion
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.voting import Vote, majority
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.tasks import Response
-from polyhop.common.text import normalise
 from tests.kit.clock import run_virtually
 from tests.kit.play import play, sure
 

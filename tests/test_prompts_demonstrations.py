@@ -10,11 +10,11 @@ from typing import Any, get_args
 
 import pytest
 
+from polyhop.common.text import STOP_WORDS, find_folded
 from polyhop.errors import PromptError
 from polyhop.prompts.book import Prompt, PromptBook, Rendering
 from polyhop.prompts.loading import Demonstration
 from polyhop.prompts.tasks import Review, Supplement
-from polyhop.common.text import STOP_WORDS, find_folded
 from polyhop.types import Passage
 from tests.kit.prompts import SWITCHED, Write, filled, overriding
 

@@ -15,13 +15,13 @@ from typing import Any, get_args
 
 import pytest
 
+from polyhop.common.text import normalise
 from polyhop.lm.reasoning import strip_reasoning
 from polyhop.prompts.answers import something, told_answer
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.parsing import Malformed
 from polyhop.prompts.tasks import TASKS
 from polyhop.prompts.triplets import written
-from polyhop.common.text import normalise
 from tests.conftest import SHARED
 from tests.kit import transcripts
 from tests.kit.prompts import SWITCHED, filled

@@ -12,8 +12,8 @@ from polyhop.data.corpora import open_corpus
 from polyhop.errors import CapabilityError, DataError, SettingError, UnknownName, UsageError
 from polyhop.lm.base import Capabilities, ScoreRequest
 from polyhop.lm.scripted import ScriptedLM
-from polyhop.pipeline import Pipeline
 from polyhop.methods.as_retriever import LikelihoodReranker, PathRetriever
+from polyhop.pipeline import Pipeline
 from polyhop.retrieval import Index, build_index, open_reranker, open_retriever, rerankers, retrievers
 from polyhop.retrieval.bm25 import BM25
 from polyhop.trace import Score, Searched

@@ -19,10 +19,10 @@ from typer.testing import CliRunner
 
 from polyhop import evaluate
 from polyhop.cli.app import app
+from polyhop.common.extras import installed
 from polyhop.data.corpora import open_corpus
 from polyhop.data.shipped import NAME as DEMO
 from polyhop.evaluation.ray import Ray
-from polyhop.common.extras import installed
 from polyhop.retrieval import links, vectors
 from tests.kit.server import FakeServer, in_thread
 from tests.test_run_resume import stopping_after

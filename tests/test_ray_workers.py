@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from polyhop import ScriptedLM, errors
-from polyhop.common import ray as cluster
 from polyhop.cli.app import app
+from polyhop.common import ray as cluster
 from polyhop.errors import IndexFolderError, MissingExtra, PolyhopError, ServiceError, UnknownName, UsageError
 from polyhop.evaluation import ray as module
 from polyhop.evaluation.ray import Failure, Part, Ray, Told, Worker, Workers, check_named, parts

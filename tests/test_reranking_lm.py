@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyhop.common.aio import LoopThread
 from polyhop.errors import SettingError, UnknownName, UsageError
 from polyhop.lm.pocket.tasks import do
 from polyhop.lm.scripted import ScriptedLM
-from polyhop.common.aio import LoopThread
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.parsing import Malformed

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from polyhop.engine.rerender import messages_of
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.book import PromptBook, Rendering
-from polyhop.engine.rerender import messages_of
 from polyhop.types import Answer
 from tests.kit.world import World
 

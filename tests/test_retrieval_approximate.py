@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from polyhop.common import extras
 from polyhop.cli import corpora as cli_corpora
+from polyhop.common import extras
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import IndexFolderError, MissingExtra, UnknownName, UsageError
 from polyhop.retrieval import Index, approximate, build_index

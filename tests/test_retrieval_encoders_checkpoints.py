@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from polyhop.common.extras import load
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import DataError, MissingExtra, SettingError, UnknownName, UsageError
-from polyhop.common.extras import load
 from polyhop.retrieval import build_index, open_retriever, pretrained
 from polyhop.retrieval import onnx_network as module_of_exports
 from polyhop.retrieval.encoders import open_encoder

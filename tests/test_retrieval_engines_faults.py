@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from polyhop import evaluate
+from polyhop.common.extras import load as extra
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import RetrievalError, SettingError, UnknownName, UsageError
-from polyhop.common.extras import load as extra
 from polyhop.pipeline import Pipeline
 from polyhop.retrieval import Index, build_index
 from polyhop.retrieval.base import links_of

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from polyhop import evaluate
+from polyhop.common.extras import load as extra
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import RetrievalError, SettingError, UsageError
-from polyhop.common.extras import load as extra
 from polyhop.retrieval import Index, build_index
 from polyhop.retrieval.engines import engine_place, open_store
 from polyhop.types import Passage, Question

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from polyhop.common.files import cache_folder, locked
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import DataError, IndexFolderError, UnknownName
-from polyhop.common.files import cache_folder, locked
 from polyhop.retrieval import Index, build_index, index_for, open_index, open_plain_retriever
 from polyhop.retrieval.analysis import Analysis
 from polyhop.retrieval.links import LinkMode

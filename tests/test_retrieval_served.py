@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from polyhop import Passage, Pipeline, Question, ScriptedLM, evaluate
 from polyhop.errors import RetrievalError, ServiceError, SettingError, UnknownName, UsageError
-from polyhop.net.failures import WrongShape
 from polyhop.methods import registry
+from polyhop.net.failures import WrongShape
 from polyhop.retrieval import brings_corpus, open_plain_retriever, open_retriever
 from polyhop.retrieval.base import AwaitedRetriever, Retriever, ScoringRetriever, knows_links
 from polyhop.retrieval.services import served

@@ -22,8 +22,8 @@ from typer.testing import CliRunner
 from polyhop.cli.app import app
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import ServiceError, UsageError
-from polyhop.retrieval import links, vectors
 from polyhop.retrieval import distributed as spread
+from polyhop.retrieval import links, vectors
 from polyhop.retrieval.encoders import pocket
 from polyhop.retrieval.index import build_index, open_index
 from polyhop.retrieval.shards import Each

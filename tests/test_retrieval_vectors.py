@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from polyhop.common.progress import watched, watching
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import IndexFolderError, UsageError
 from polyhop.retrieval import Index, build_index
 from polyhop.retrieval import vectors as module
 from polyhop.retrieval.vectors import Encode, PassageEncoder, passage_vectors
 from polyhop.types import Passage
-from polyhop.common.progress import watched, watching
 
 PASSAGES = [Passage(f"p{number}", "", f"text {number}") for number in range(23)]
 

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyhop import Passage, Pipeline, evaluate
+from polyhop.common.files import cache_folder
 from polyhop.data.questions import read_questions
 from polyhop.errors import RetrievalError, SettingError, UnknownName, UsageError
 from polyhop.net.failures import WrongShape
-from polyhop.common.files import cache_folder
 from polyhop.retrieval import brings_corpus, open_retriever
 from polyhop.retrieval.services.apis import APIS, LONGEST_TEXT, LONGEST_TITLE
 from polyhop.retrieval.services.web import WebSearch

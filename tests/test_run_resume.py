@@ -16,8 +16,8 @@ import pytest
 from polyhop import evaluate
 from polyhop.data.corpora import open_corpus
 from polyhop.evaluation.runner import Progress, run_settings
-from polyhop.pipeline import Pipeline
 from polyhop.methods.as_retriever import HopsRetriever
+from polyhop.pipeline import Pipeline
 from polyhop.retrieval.base import Reranked, Retriever
 from polyhop.retrieval.bm25 import BM25
 from polyhop.retrieval.index import Index, build_index, index_for

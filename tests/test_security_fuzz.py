@@ -23,11 +23,11 @@ from polyhop.data.converting.plain import markdown_blocks, text_blocks
 from polyhop.errors import DataError, LMError, PolyhopError
 from polyhop.evaluation.sweeps.plan import read_plan
 from polyhop.lm.base import Completion
-from polyhop.net.client import Address
 from polyhop.lm.replay import ReplayLM
-from polyhop.net.failures import BadReply
 from polyhop.lm.wire import read_chat, read_completion
 from polyhop.methods.registry import methods
+from polyhop.net.client import Address
+from polyhop.net.failures import BadReply
 from polyhop.prompts.loading import parse_file
 from polyhop.serve.runs import Runs
 from tests.kit.client import ask

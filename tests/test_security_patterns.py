@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from polyhop.common.text import bare_title, passage_spans, unwrapped
 from polyhop.data.converting.pdf import _cut
 from polyhop.data.converting.plain import markdown_blocks, text_blocks
 from polyhop.errors import masked
@@ -17,7 +18,6 @@ from polyhop.prompts.show import harmless
 from polyhop.prompts.tasks.react import _patterns
 from polyhop.prompts.tasks.resp import _verdict, read_judgement
 from polyhop.prompts.tasks.searchain import marks, unmarked
-from polyhop.common.text import bare_title, passage_spans, unwrapped
 from tests.kit.patterns import Found, explodes, patterns, pumped
 
 THOROUGH = os.environ.get("POLYHOP_HYPOTHESIS", "steady") != "steady"

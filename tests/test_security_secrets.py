@@ -9,9 +9,9 @@ import pytest
 
 import polyhop
 from polyhop import Passage, Question
+from polyhop.common.aio import LoopThread
 from polyhop.errors import LMError
 from polyhop.lm.openai import OpenAICompatible
-from polyhop.common.aio import LoopThread
 from tests.kit.server import FakeServer
 from tests.kit.services import failing
 

@@ -21,8 +21,8 @@ import pytest
 
 from polyhop import Passage
 from polyhop.cli import main
-from polyhop.errors import UsageError
 from polyhop.common.extras import installed
+from polyhop.errors import UsageError
 from polyhop.serve.http.app import Options
 from polyhop.serve.http.server import listen, serve, url_of
 from polyhop.serve.service import Service

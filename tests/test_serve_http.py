@@ -14,8 +14,8 @@ import aiohttp
 import pytest
 
 from polyhop import Passage, ScriptedLM
-from polyhop.errors import LMError
 from polyhop.common.extras import installed
+from polyhop.errors import LMError
 from polyhop.lm.base import Completion, Request
 from polyhop.serve.http import replies
 from polyhop.serve.http.app import Options

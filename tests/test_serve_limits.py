@@ -14,10 +14,10 @@ import pytest
 
 from polyhop.cli.serve import Door, corpora_of, keys_of
 from polyhop.errors import DataError, SettingError, UsageError
+from polyhop.serve.errors import TooMany
 from polyhop.serve.limits import Clients, Keys
 from polyhop.serve.logs import REQUEST, JsonLines, log_answers
 from polyhop.serve.metrics import BOUNDS, Metrics
-from polyhop.serve.errors import TooMany
 from polyhop.serve.service import Answered, Asked
 from polyhop.trace import Trace, Usage
 from polyhop.types import Answer

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 
-from polyhop.common.extras import installed
 from polyhop.common.aio import LoopThread
+from polyhop.common.extras import installed
 from polyhop.serve.service import Service
 from tests.kit.evil import evil_run, plain_run
 from tests.kit.serving import served

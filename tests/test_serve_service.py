@@ -16,10 +16,10 @@ from polyhop.lm.base import Completion, Request
 from polyhop.pipeline import Pipeline
 from polyhop.retrieval.index import Index, build_index
 from polyhop.serve.answer_cache import bytes_of
-from polyhop.serve.limits import CLIENT
 from polyhop.serve.errors import Busy, OutOfTime, Stopping, UnknownTrace
-from polyhop.serve.service import Answered, Asked, Began, Service
+from polyhop.serve.limits import CLIENT
 from polyhop.serve.schemas import answer_row, notice_of, trace_row
+from polyhop.serve.service import Answered, Asked, Began, Service
 from polyhop.trace import Ask, Searched, Step, Trace
 
 OSLO = Passage("oslo", "Oslo", "Oslo is the capital of Norway.")

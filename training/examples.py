@@ -19,8 +19,8 @@ from typing import Any
 
 import polyhop
 from polyhop import Passage
-from polyhop.metrics import cover_em_token
 from polyhop.common.text import normalise
+from polyhop.metrics import cover_em_token
 from training.composing import composed
 from training.data import Example, Place, Told, lines, spans_of, write
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from polyhop.common.text import find_folded, normalise, printable
 from polyhop.lm.base import Completion
 from polyhop.prompts.tasks.searchain import unmarked
-from polyhop.common.text import find_folded, normalise, printable
 from polyhop.types import Answer, Citation, Passage
 
 _MARKDOWN = re.compile(r"[\\`*_\[\]<>!|]")

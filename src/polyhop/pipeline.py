@@ -9,18 +9,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from polyhop.common.aio import LoopThread as LoopThread
+from polyhop.common.files import cache_folder
+from polyhop.common.text import check_asked
+from polyhop.data.corpora import Corpus, open_corpus
 from polyhop.engine.budget import Budget
 from polyhop.engine.call import Models
-from polyhop.data.corpora import Corpus, open_corpus
+from polyhop.engine.prices import Prices
 from polyhop.engine.run import Engine
 from polyhop.errors import CapabilityError, SettingError, UnknownName, UsageError
 from polyhop.lm.base import LanguageModel
 from polyhop.lm.cache import CachedLM, CompletionCache
 from polyhop.lm.names import open_lm
-from polyhop.common.aio import LoopThread as LoopThread
 from polyhop.methods.registry import Method, method_named
-from polyhop.common.files import cache_folder
-from polyhop.engine.prices import Prices
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.readers import AskingReader, Reader, open_reader
 from polyhop.readers.base import span_reader
@@ -28,7 +29,6 @@ from polyhop.retrieval import brings_corpus, open_reranker, open_retriever
 from polyhop.retrieval.analysis import ENGLISH
 from polyhop.retrieval.base import AskingRetriever, Reranked, Reranker, Retriever, beginning_of, knows_links
 from polyhop.retrieval.index import Index, index_for
-from polyhop.common.text import check_asked
 from polyhop.trace import Step
 from polyhop.types import Answer, Kind, Passage, Question, Read, Search
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from polyhop.errors import LMError, PolyhopError, RetrievalError, UsageError
 from polyhop.lm.base import Capabilities, Completion, Request
-from polyhop.net.failures import BadReply
 from polyhop.lm.wire import read_chat
+from polyhop.net.failures import BadReply
 from polyhop.pipeline import Pipeline, Searcher, Source
 from polyhop.retrieval.base import AskingRetriever, Retriever, ScoringRetriever
 from polyhop.types import Answer, Passage

@@ -21,11 +21,11 @@ from polyhop.retrieval.analysis import Analysis
 from polyhop.retrieval.approximate import AUTO, check_kind, dense_indexes, in_words
 from polyhop.retrieval.base import links_of
 from polyhop.retrieval.dense import Dense
+from polyhop.retrieval.distributed import by_name, spread
 from polyhop.retrieval.encoders import open_encoder
 from polyhop.retrieval.encoders.pickled import take_vectors
 from polyhop.retrieval.index import Index, build_index, open_index
 from polyhop.retrieval.links import LinkMode
-from polyhop.retrieval.distributed import by_name, spread
 from polyhop.retrieval.vectors import encodings
 
 

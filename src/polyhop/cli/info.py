@@ -18,12 +18,12 @@ from rich.text import Text
 
 from polyhop import __version__
 from polyhop.cli import show as draw
-from polyhop.errors import UsageError
 from polyhop.common.extras import EXTRAS, installed
+from polyhop.common.files import cache_folder
+from polyhop.errors import UsageError
 from polyhop.lm.base import Request
 from polyhop.lm.names import open_lm
 from polyhop.methods.registry import FAMILIES, Method, method_named, methods
-from polyhop.common.files import cache_folder
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.tasks import SCORED, TASKS
 

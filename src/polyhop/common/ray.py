@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from polyhop.errors import ServiceError, UsageError
 from polyhop.common.extras import load
+from polyhop.errors import ServiceError, UsageError
 
 CPUS = 0.5
 """Of each worker, as Ray counts them: two fit on one core, for a worker mostly waits."""

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from polyhop.errors import BudgetSpent, SettingError, Waiting
 from polyhop.engine.prices import Prices
+from polyhop.errors import BudgetSpent, SettingError, Waiting
 
 T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypedDict
 
+from polyhop.common.text import estimate_tokens
 from polyhop.errors import UsageError, nearest
 from polyhop.lm.base import Completion, LanguageModel, Message, Request
 from polyhop.prompts.book import Prompt, Rendering
 from polyhop.prompts.parsing import Malformed
 from polyhop.prompts.tasks import Output
-from polyhop.common.text import estimate_tokens
 from polyhop.types import Passage
 
 Asked = Mapping[str, Any]

@@ -15,21 +15,21 @@ from functools import cached_property, partial
 from random import Random
 from typing import Any, Literal
 
-from polyhop.engine.speculation import Ahead, Scouts
+from polyhop.answer import cite, confidence
+from polyhop.common.text import estimate_tokens
 from polyhop.engine.budget import Budget, Meter, until_spent
 from polyhop.engine.call import Asked, Call, Models, Options, check_fields, count_tokens, frozen, settings_of
-from polyhop.answer import cite, confidence
+from polyhop.engine.speculation import Ahead, Scouts
 from polyhop.errors import BudgetSpent, CapabilityError
 from polyhop.lm.base import Capabilities, Completion, LanguageModel, ScoreRequest, TokenScores
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.tasks import SCORED, Output
 from polyhop.readers.base import AskingReader, Reader, reads_by_asking, spans_of, threshold_of
-from polyhop.trace.recorder import OpenStep, Recorder
 from polyhop.retrieval.analysis import ENGLISH, Analysis
 from polyhop.retrieval.base import AskingRetriever, Retriever, asks, encoder_of, links_of, passages_of, searched
 from polyhop.retrieval.tfidf import similarities
-from polyhop.common.text import estimate_tokens
 from polyhop.trace import Ask, Note, Readout, Score, Searched, Step, Usage
+from polyhop.trace.recorder import OpenStep, Recorder
 from polyhop.types import Answer, Kind, Passage, Read, Search, Span, SpanChoice
 
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from polyhop.common.text import content_words
 from polyhop.methods.graph import QuestionGraph
 from polyhop.metrics.facts import Fact, Triple
-from polyhop.common.text import content_words
 from polyhop.trace import Note
 from polyhop.types import Answer, Passage
 

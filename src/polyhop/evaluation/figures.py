@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from polyhop.engine.prices import Prices
 from polyhop.evaluation.errors import MEANINGS, errors_in
 from polyhop.evaluation.report import Report
-from polyhop.engine.prices import Prices
 
 
 def is_shown(metric: str) -> bool:

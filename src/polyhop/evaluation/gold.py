@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from polyhop.metrics import ge_graph_accuracy
 from polyhop.common.text import normalise
+from polyhop.metrics import ge_graph_accuracy
 from polyhop.trace import Ask
 from polyhop.types import Answer, Question
 

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from polyhop.common.files import locked
 from polyhop.errors import DataError, PolyhopError, UsageError
 from polyhop.evaluation.predictions import Row
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import CONCURRENCY, Progress
 from polyhop.pipeline import LM, LoopThread, Pipeline
-from polyhop.common.files import locked
 from polyhop.trace import Usage, add_usage
 from polyhop.types import Answer
 

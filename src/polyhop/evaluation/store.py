@@ -13,6 +13,7 @@ from zlib import crc32
 import orjson
 
 from polyhop._version import __version__
+from polyhop.common.files import locked
 from polyhop.data.questions import read_questions
 from polyhop.errors import DataError, UsageError
 from polyhop.evaluation.errors import error_of
@@ -20,7 +21,6 @@ from polyhop.evaluation.predictions import Lines, Row, scored, with_gold
 from polyhop.evaluation.report import Report
 from polyhop.metrics import profiles_named
 from polyhop.metrics.profiles import DEFAULT
-from polyhop.common.files import locked
 from polyhop.trace import Usage, add_usage
 from polyhop.types import Answer, Passage, Question
 

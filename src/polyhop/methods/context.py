@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from polyhop.common.text import normalise
 from polyhop.methods.lengths import cut_to_fit
 from polyhop.prompts.tasks import Sentence
-from polyhop.common.text import normalise
 from polyhop.types import Answer, Evidence, Passage
 
 if TYPE_CHECKING:

@@ -26,13 +26,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from annotated_types import Ge, Le
 
+from polyhop.common.text import normalise
 from polyhop.methods.graph import QuestionGraph, Triplet, key, told
 from polyhop.methods.registry import method
 from polyhop.methods.together import together
 from polyhop.methods.voting import majority
 from polyhop.prompts.tasks.answers import Response
 from polyhop.prompts.tasks.ge import StepAnswer, SubQuestion, Triplets
-from polyhop.common.text import normalise
 from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:

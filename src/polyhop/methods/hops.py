@@ -22,13 +22,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from polyhop.common.text import content_words
 from polyhop.methods.baselines.one_shot import answered_from
 from polyhop.methods.beam import Path, Scores, follow, linked, paths_of, ranked
+from polyhop.methods.context import Style
 from polyhop.methods.paths import PathScores
 from polyhop.methods.promptrank import likelihood
-from polyhop.methods.context import Style
 from polyhop.methods.registry import method, method_named
-from polyhop.common.text import content_words
 from polyhop.types import Answer, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:

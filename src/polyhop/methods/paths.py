@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from polyhop.errors import SettingError
 from polyhop.common.aio import all_ended
+from polyhop.errors import SettingError
 from polyhop.methods.beam import Path
 from polyhop.types import Passage
 

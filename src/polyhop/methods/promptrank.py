@@ -28,12 +28,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 from annotated_types import Ge, Gt, Le, MultipleOf
 
 from polyhop.common.aio import all_ended
+from polyhop.common.text import normalise as normal
 from polyhop.methods.beam import Path, follow, linked, paths_of, ranked
 from polyhop.methods.lengths import cut_to_fit
 from polyhop.methods.paths import Ensemble, Likelihood, PathScores, Position
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Response
-from polyhop.common.text import normalise as normal
 from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:

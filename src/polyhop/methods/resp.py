@@ -22,10 +22,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from polyhop.common.text import normalise
 from polyhop.methods.lengths import cut_to_fit
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Plan, Response, SubAnswer, Sufficiency, Summary
-from polyhop.common.text import normalise
 from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from polyhop.methods.together import together
 from polyhop.common.text import normalise
+from polyhop.methods.together import together
 
 if TYPE_CHECKING:
     from polyhop.engine.call import Options

@@ -20,8 +20,8 @@ import orjson
 
 from polyhop.errors import SettingError
 from polyhop.net import failures as troubles
-from polyhop.net.limits import Limiter, Rates
 from polyhop.net.failures import BadReply, Failed, Trouble
+from polyhop.net.limits import Limiter, Rates
 
 if TYPE_CHECKING:
     from aiohttp.client_reqrep import ConnectionKey

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
-from polyhop.errors import UsageError
 from polyhop.common.registry import AnyFactory, Named
+from polyhop.errors import UsageError
 from polyhop.retrieval.base import AskingRetriever, AwaitedRetriever, Reranker, Retriever
 from polyhop.retrieval.index import Index, build_index, index_for, open_index
 

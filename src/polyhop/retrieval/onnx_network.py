@@ -8,8 +8,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from polyhop.errors import DataError, MissingExtra, UsageError
 from polyhop.common.extras import installed, load
+from polyhop.errors import DataError, MissingExtra, UsageError
 
 _GRAPHS = ("model.onnx", "onnx/model.onnx")
 _FIELDS = {"input_ids", "attention_mask", "token_type_ids"}

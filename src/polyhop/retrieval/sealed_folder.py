@@ -17,9 +17,9 @@ from typing import Any, cast
 import orjson
 
 from polyhop._version import __version__
+from polyhop.common.files import cache_folder, locked
 from polyhop.data.corpora import INDEX_MANIFEST
 from polyhop.errors import IndexFolderError
-from polyhop.common.files import cache_folder, locked
 
 _LOCK, _WRITTEN = ".building", f".{INDEX_MANIFEST}"
 OTHER_CACHE = "set POLYHOP_CACHE to a folder that can be written to"

@@ -15,10 +15,20 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+from polyhop.common.files import locked
 from polyhop.data.corpora import INDEX_MANIFEST, INDEX_READERS
 from polyhop.errors import IndexFolderError
-from polyhop.common.files import locked
-from polyhop.retrieval.sealed_folder import check, check_free, clear_left, is_free, made, manifest_of, new_folder, remove, seal
+from polyhop.retrieval.sealed_folder import (
+    check,
+    check_free,
+    clear_left,
+    is_free,
+    made,
+    manifest_of,
+    new_folder,
+    remove,
+    seal,
+)
 
 _PREFIX = "state-"
 _NAME = re.compile(rf"{_PREFIX}[0-9a-f]{{16}}")

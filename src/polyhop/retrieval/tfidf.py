@@ -16,8 +16,8 @@ from math import log, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from polyhop.errors import IndexFolderError
 from polyhop.common.files import locked
+from polyhop.errors import IndexFolderError
 from polyhop.retrieval.analysis import ENGLISH, Analysis
 from polyhop.retrieval.base import OverIndex
 from polyhop.retrieval.sealed_folder import beside, check, new_folder, seal

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from polyhop.common.text import CJK, bare_title
 from polyhop.retrieval.analysis import ENGLISH, Analysis
 from polyhop.retrieval.store import map_bytes
-from polyhop.common.text import CJK, bare_title
 
 if TYPE_CHECKING:
     import numpy as np

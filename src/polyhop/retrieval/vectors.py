@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from polyhop.errors import IndexFolderError, UsageError
 from polyhop.common.files import locked
+from polyhop.common.progress import watched
+from polyhop.errors import IndexFolderError, UsageError
 from polyhop.retrieval.sealed_folder import beside, check, manifest_of, seal
 from polyhop.retrieval.shards import Each, in_shards
 from polyhop.types import Passage
-from polyhop.common.progress import watched
 
 if TYPE_CHECKING:
     from polyhop.retrieval.index import Index

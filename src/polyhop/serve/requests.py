@@ -9,9 +9,9 @@ from typing import Any, get_args
 
 import orjson
 
+from polyhop.common.text import check_asked
 from polyhop.errors import SettingError, UnknownName, UsageError
 from polyhop.methods.registry import Method, method_named
-from polyhop.common.text import check_asked
 from polyhop.trace import plain
 from polyhop.types import Answer, Kind
 

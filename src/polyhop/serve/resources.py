@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from polyhop.engine.call import Models
 from polyhop.data.corpora import Corpus, open_corpus
+from polyhop.engine.call import Models
 from polyhop.methods.registry import method_named
 from polyhop.pipeline import LM, Pipeline, Searcher, Source, close_parts, open_models
 from polyhop.prompts.book import PromptBook, Rendering

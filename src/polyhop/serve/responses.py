@@ -9,8 +9,8 @@ from typing import Any, Self
 from pydantic import BaseModel, Field
 
 from polyhop.answer import marked, references, titled
-from polyhop.serve.service import Answered
 from polyhop.serve.schemas import notice_of
+from polyhop.serve.service import Answered
 from polyhop.types import Passage
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from polyhop.engine.rerender import messages_of
 from polyhop.engine.run import Engine
 from polyhop.lm.names import lm_names, model_and_url
-from polyhop.engine.rerender import messages_of
 from polyhop.trace import Ask, Branch, Readout, Score, Searched, Step, plain
 from polyhop.types import Answer
 

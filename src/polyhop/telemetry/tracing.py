@@ -14,8 +14,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from polyhop._version import __version__
-from polyhop.engine.run import Engine
 from polyhop.common.extras import load
+from polyhop.engine.run import Engine
 from polyhop.pipeline import Pipeline
 from polyhop.telemetry.attributes import answer_content, content_of, described, json_text, outcome
 from polyhop.telemetry.exporting import content_captured

@@ -12,37 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
-from polyhop.trace.steps import (
-    CALLS,
-    Ask,
-    Branch,
-    Note,
-    Readout,
-    Score,
-    Searched,
-    Step,
-    line_of,
-    passages_in,
-    plain,
-)
 from polyhop.common.text import printable
-
-__all__ = [
-    "CALLS",
-    "Ask",
-    "Branch",
-    "Note",
-    "Readout",
-    "Score",
-    "Searched",
-    "Step",
-    "Trace",
-    "Usage",
-    "add_usage",
-    "line_of",
-    "passages_in",
-    "plain",
-]
+from polyhop.trace.steps import CALLS, Ask, Branch, Score, Searched, Step, line_of, passages_in, plain
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from polyhop.common.files import cache_folder
 from polyhop.errors import UsageError
 from polyhop.evaluation.memoize import RememberingRetriever
 from polyhop.evaluation.report import Report
@@ -26,7 +27,6 @@ from polyhop.lm.names import open_lm
 from polyhop.methods.registry import method_named
 from polyhop.metrics import chosen
 from polyhop.pipeline import LOCAL, LoopThread, Pipeline
-from polyhop.common.files import cache_folder
 from polyhop.prompts.book import PromptBook
 from polyhop.readers import open_reader
 from polyhop.retrieval import open_retriever

@@ -12,8 +12,8 @@ from typing import Any, Self
 
 import orjson
 
-from polyhop.errors import DataError, UsageError
 from polyhop.common.files import locked
+from polyhop.errors import DataError, UsageError
 
 NAME = "measured.jsonl"
 

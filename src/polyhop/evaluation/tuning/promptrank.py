@@ -23,8 +23,8 @@ from polyhop.errors import PolyhopError, SettingError, UnknownName, UsageError
 from polyhop.evaluation.compare import Difference, difference
 from polyhop.evaluation.memoize import RememberingReader, RememberingRetriever
 from polyhop.evaluation.runner import CONCURRENCY, Progress, run_questions, run_settings
-from polyhop.evaluation.tuning.instructions import read_instructions
 from polyhop.evaluation.tuning.checkpoint import Notebook
+from polyhop.evaluation.tuning.instructions import read_instructions
 from polyhop.evaluation.tuning.stages import Scores, Stage, Staged, Trial
 from polyhop.methods.paths import NO_INSTRUCTION, TASK
 from polyhop.methods.registry import method_named

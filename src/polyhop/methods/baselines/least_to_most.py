@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from polyhop.common.text import distinct
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Decomposition, Response
-from polyhop.common.text import distinct
 from polyhop.types import Answer, NonNegative, Positive
 
 if TYPE_CHECKING:

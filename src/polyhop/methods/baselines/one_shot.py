@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+from polyhop.common.text import sentences
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Response
-from polyhop.common.text import sentences
 from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:

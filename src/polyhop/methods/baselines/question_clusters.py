@@ -10,8 +10,8 @@ from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from polyhop.errors import DataError
 from polyhop.common.text import words
+from polyhop.errors import DataError
 
 if TYPE_CHECKING:
     import numpy as np

@@ -28,12 +28,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge
 
-from polyhop.methods.lengths import cut_oldest
+from polyhop.common.text import normalise, sentences
 from polyhop.methods.context import first_retrieved, resting_on
+from polyhop.methods.lengths import cut_oldest
 from polyhop.methods.registry import method
 from polyhop.methods.voting import majority, sampled
 from polyhop.prompts.tasks import Move, Response
-from polyhop.common.text import normalise, sentences
 from polyhop.types import Answer, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:

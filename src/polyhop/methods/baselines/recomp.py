@@ -23,10 +23,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from polyhop.common.text import sentences
 from polyhop.methods.baselines.one_shot import direct
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Response, Summary
-from polyhop.common.text import sentences
 from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:

@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Ge
 
+from polyhop.common.text import normalise
 from polyhop.methods.baselines.one_shot import direct
 from polyhop.methods.registry import method
 from polyhop.methods.together import together
 from polyhop.prompts.tasks import Response
-from polyhop.common.text import normalise
 from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:

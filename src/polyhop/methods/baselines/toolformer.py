@@ -20,11 +20,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from polyhop.methods.lengths import cut_oldest
+from polyhop.common.text import normalise
 from polyhop.methods.context import first_retrieved, resting_on
+from polyhop.methods.lengths import cut_oldest
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Continuation, Response
-from polyhop.common.text import normalise
 from polyhop.types import Answer, NonNegative, Positive
 
 if TYPE_CHECKING:

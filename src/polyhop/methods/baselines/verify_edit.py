@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge
 
+from polyhop.common.text import sentences
 from polyhop.methods.registry import method
 from polyhop.methods.together import together
 from polyhop.methods.voting import majority, sampled
 from polyhop.prompts.tasks import Response
 from polyhop.prompts.tasks.ge import SubQuestion
 from polyhop.prompts.tasks.verify_edit import EditedSentence
-from polyhop.common.text import sentences
 from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:

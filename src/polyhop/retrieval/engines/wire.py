@@ -10,8 +10,8 @@ from typing import Any
 
 import orjson
 
-from polyhop.errors import RetrievalError, UsageError
 from polyhop.common.extras import load
+from polyhop.errors import RetrievalError, UsageError
 from polyhop.net.client import Address
 from polyhop.net.failures import retry_after
 from polyhop.retrieval.engines.base import Busy, patiently

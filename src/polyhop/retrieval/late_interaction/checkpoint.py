@@ -21,8 +21,8 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from polyhop.errors import DataError, SettingError, UsageError
 from polyhop.common.extras import load
+from polyhop.errors import DataError, SettingError, UsageError
 from polyhop.retrieval.late_interaction.maxsim import Vectors
 from polyhop.retrieval.pretrained import Dtype, Pretrained
 from polyhop.types import Passage

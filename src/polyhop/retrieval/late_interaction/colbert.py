@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from polyhop.errors import SettingError, UnknownName
 from polyhop.common.registry import path_and_options, with_options
+from polyhop.errors import SettingError, UnknownName
 from polyhop.retrieval.base import OverIndex, Retriever
 from polyhop.retrieval.late_interaction.checkpoint import ColbertCheckpoint
 from polyhop.retrieval.late_interaction.maxsim import codes_of, max_sims

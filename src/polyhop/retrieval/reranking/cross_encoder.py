@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polyhop.errors import SettingError, UnknownName, UsageError
 from polyhop.common.registry import path_and_options, with_options
+from polyhop.errors import SettingError, UnknownName, UsageError
 from polyhop.retrieval.encoders.base import shown
 from polyhop.retrieval.onnx_network import Exported
 from polyhop.retrieval.pretrained import Dtype, Pretrained

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from polyhop.errors import SettingError, UnknownName
 from polyhop.common.aio import all_ended
 from polyhop.common.registry import path_and_options, with_options
+from polyhop.errors import SettingError, UnknownName
 from polyhop.prompts.tasks.reranking import Grade, Order
 from polyhop.retrieval.reranking.base import checked_first
 from polyhop.types import Passage

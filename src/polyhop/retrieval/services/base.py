@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from polyhop.common.aio import LoopThread
 from polyhop.data.lines import json_type
 from polyhop.errors import RetrievalError, SettingError, UnknownName, UsageError
 from polyhop.net.client import Server
 from polyhop.net.failures import Failed, Meaning, WrongShape, told
-from polyhop.common.aio import LoopThread
 from polyhop.types import Passage
 
 T = TypeVar("T")

@@ -15,17 +15,17 @@ from typing import Any
 
 import orjson
 
-from polyhop.errors import SettingError, UnknownName
-from polyhop.net.client import Address, Server
-from polyhop.net.single_flight import Joining
-from polyhop.net.limits import Rates
-from polyhop.lm.openai import checked_key
-from polyhop.lm.cache_store import Store
-from polyhop.net.failures import BadReply, Meaning
-from polyhop.lm.wire import to_json
 from polyhop.common.aio import together
-from polyhop.common.registry import path_and_options
 from polyhop.common.files import cache_folder
+from polyhop.common.registry import path_and_options
+from polyhop.errors import SettingError, UnknownName
+from polyhop.lm.cache_store import Store
+from polyhop.lm.openai import checked_key
+from polyhop.lm.wire import to_json
+from polyhop.net.client import Address, Server
+from polyhop.net.failures import BadReply, Meaning
+from polyhop.net.limits import Rates
+from polyhop.net.single_flight import Joining
 from polyhop.retrieval.services.apis import APIS, Payload, WebApi
 from polyhop.retrieval.services.base import LARGEST, Service, checked_options
 from polyhop.types import Passage

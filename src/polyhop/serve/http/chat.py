@@ -29,8 +29,8 @@ from polyhop.methods.registry import methods
 from polyhop.serve.http.errors import WRONG_USE, Refused, told
 from polyhop.serve.http.native import How
 from polyhop.serve.http.replies import encoded, events_reply, reply, unless_left
-from polyhop.serve.service import Answered, Asked, Began, Service
 from polyhop.serve.schemas import answer_row, notice_of
+from polyhop.serve.service import Answered, Asked, Began, Service
 
 if TYPE_CHECKING:
     from fastapi import APIRouter

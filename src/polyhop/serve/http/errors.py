@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from polyhop.errors import PolyhopError, ServiceError, UsageError
+from polyhop.serve.errors import Busy, Left, NotAllowed, OutOfTime, Stopping, TooMany, UnknownRun, UnknownTrace
 from polyhop.serve.http.replies import reply
 from polyhop.serve.logs import LOG
-from polyhop.serve.errors import Busy, Left, NotAllowed, OutOfTime, Stopping, TooMany, UnknownRun, UnknownTrace
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response
