@@ -27,10 +27,11 @@ from polyhop.adapters.base import (
     sources,
     told,
 )
+from polyhop.answer import Answer
 from polyhop.errors import LMError, MissingExtra, RetrievalError, UsageError
 from polyhop.lm.base import LanguageModel, Request
 from polyhop.trace import Step
-from polyhop.types import Answer, Evidence, Passage
+from polyhop.types import Evidence, Passage
 from tests.kit.adapters import ANSWER, CORPUS, QUESTION, facts, metadata, passages, pipeline, request, same
 
 

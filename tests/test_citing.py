@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyhop.answer import cite, is_whole, marked, references, with_references
-from polyhop.types import Answer, Citation, Evidence, Passage
+from polyhop.answer import Answer, cite, is_whole, marked, references, with_references
+from polyhop.types import Citation, Evidence, Passage
 from tests.kit.families import FERRY, FILM, MAN, answered
 
 SHORT = Answer("Bremen", (FILM, MAN, FERRY), (Evidence((FILM, MAN), "Bremen"), Evidence((FERRY,), "Ulm")))

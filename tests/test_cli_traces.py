@@ -23,12 +23,13 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
+from polyhop.answer import Answer
 from polyhop.cli.answers import print_answer
 from polyhop.cli.passages import excerpt
 from polyhop.cli.show import Entry, clean
 from polyhop.cli.summaries import told_ask, told_note
 from polyhop.trace import Ask, Note
-from polyhop.types import Answer, Citation, Evidence, Passage
+from polyhop.types import Citation, Evidence, Passage
 from tests.kit.families import FAMILIES, answered
 
 GOLDEN = Path(__file__).parent / "golden" / "terminal"

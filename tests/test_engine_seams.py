@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from polyhop import Passage, ScriptedLM
+from polyhop.answer import Answer
 from polyhop.data.corpora import open_corpus
 from polyhop.engine.budget import Budget
 from polyhop.engine.call import Models
@@ -31,7 +32,7 @@ from polyhop.retrieval import (
 )
 from polyhop.retrieval.base import AskingRetriever, Reranked, Reranker, links_of
 from polyhop.trace import Ask, Note, Score, Searched, Step
-from polyhop.types import Answer, Question, Search, Span
+from polyhop.types import Question, Search, Span
 from tests.kit.clock import run_virtually
 from tests.kit.hand import using
 from tests.kit.scene import Scene, names, passage

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from polyhop.answer import cite
+from polyhop.answer import Answer, cite
 from polyhop.engine.call import Models
 from polyhop.engine.run import Engine, Run
 from polyhop.errors import CapabilityError, PolyhopError, UsageError
@@ -16,7 +16,7 @@ from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods import registry
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Searched
-from polyhop.types import Answer, Evidence, Passage, Span
+from polyhop.types import Evidence, Passage, Span
 from tests.kit.hand import using
 from tests.kit.scene import Scene, names, passage
 

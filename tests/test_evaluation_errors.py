@@ -9,10 +9,11 @@ import pytest
 
 import polyhop
 from polyhop import Passage, Question, ScriptedLM
+from polyhop.answer import Answer
 from polyhop.evaluation.errors import MEANINGS, Error, error_of, errors_in, path_of
 from polyhop.evaluation.report import Report
 from polyhop.trace import Ask, Branch, Searched, Step, Trace
-from polyhop.types import Answer, Evidence
+from polyhop.types import Evidence
 
 A, B, C = (Passage(name, name.upper(), f"text of {name}") for name in "abc")
 

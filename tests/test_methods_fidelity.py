@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from polyhop.answer import Answer
 from polyhop.lm.scripted import ScriptedLM
-from polyhop.types import Answer, Kind
+from polyhop.types import Kind
 from tests.kit.world import World, seen, still
 from tests.restated.cor import chain_of_reviews
 from tests.restated.searchain import search_in_the_chain

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyhop.answer import Answer
 from polyhop.errors import CapabilityError, UsageError
 from polyhop.lm.base import Capabilities, Completion, Request
 from polyhop.lm.scripted import ScriptedLM
@@ -20,7 +21,7 @@ from polyhop.methods.baselines.flare import interleaved, masked, unsure_spans
 from polyhop.methods.registry import methods
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Searched
-from polyhop.types import Answer, Passage
+from polyhop.types import Passage
 from tests.kit.clock import run_virtually
 from tests.kit.play import play
 from tests.kit.scene import evidence, names, passage

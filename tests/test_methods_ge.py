@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from polyhop.answer import Answer
 from polyhop.errors import SettingError
 from polyhop.lm.base import Capabilities, Completion
 from polyhop.lm.scripted import ScriptedLM
@@ -21,7 +22,7 @@ from polyhop.methods.registry import methods
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.triplets import find_triplets, written
 from polyhop.trace import Branch
-from polyhop.types import Answer, Passage
+from polyhop.types import Passage
 from tests.kit.scene import notes, passage
 
 QUESTION = "Who is the spouse of the director of The Golden Calf?"

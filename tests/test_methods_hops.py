@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyhop.answer import Answer
 from polyhop.data.corpora import open_corpus
 from polyhop.engine.run import Run
 from polyhop.errors import CapabilityError, UnknownName
@@ -26,7 +27,7 @@ from polyhop.pipeline import Pipeline
 from polyhop.retrieval import build_index, open_retriever
 from polyhop.retrieval.bm25 import BM25
 from polyhop.trace import Searched
-from polyhop.types import Answer, Passage
+from polyhop.types import Passage
 from tests.kit.scene import names, notes, passage
 from tests.kit.web import Web
 

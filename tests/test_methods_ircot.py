@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from polyhop.answer import Answer
 from polyhop.errors import UsageError
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.baselines.ircot import next_query
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Ask, Searched
-from polyhop.types import Answer, Passage
+from polyhop.types import Passage
 from tests.kit.play import play
 from tests.kit.scene import evidence, names, passage
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from polyhop.answer import Answer
 from polyhop.cli.traces import trace_tree
 from polyhop.errors import LMError, SettingError
 from polyhop.lm.base import ScoreRequest
@@ -18,7 +19,7 @@ from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.beam import Path
 from polyhop.methods.promptrank import probability, ranked_passages
 from polyhop.pipeline import Pipeline
-from polyhop.types import Answer, Passage, Span
+from polyhop.types import Passage, Span
 from tests.kit.scene import names, notes
 
 QUESTION = "Where was the maker of the mill born"

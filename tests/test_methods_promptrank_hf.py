@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from polyhop.answer import Answer
 from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, TokenScores
 from polyhop.pipeline import Pipeline
-from polyhop.types import Answer
 from tests.kit import tiny
 from tests.kit.scene import notes
 from tests.kit.web import BOOK, Web

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyhop.answer import Answer
 from polyhop.errors import UsageError
 from polyhop.lm.base import Request
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.baselines.react import looked_up
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Branch, Searched
-from polyhop.types import Answer, Passage
+from polyhop.types import Passage
 from tests.kit.play import play
 from tests.kit.scene import evidence, names, notes
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import polyhop
+from polyhop.answer import Answer
 from polyhop.errors import SettingError, UnknownName, UsageError
 from polyhop.evaluation.runner import evaluate
 from polyhop.methods.registry import method, method_named, methods
 from polyhop.pipeline import Pipeline, ask
-from polyhop.types import Answer
 
 
 def test_the_room_is_callable() -> None:

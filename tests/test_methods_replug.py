@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyhop.answer import Answer
 from polyhop.errors import CapabilityError, UsageError
 from polyhop.lm.base import Capabilities, Completion, ScoreRequest
 from polyhop.lm.scripted import ScriptedLM
@@ -17,7 +18,7 @@ from polyhop.methods.baselines.replug import softmax
 from polyhop.pipeline import Pipeline
 from polyhop.retrieval.tfidf import similarities
 from polyhop.trace import Score
-from polyhop.types import Answer, Passage
+from polyhop.types import Passage
 from tests.kit.play import play, sure
 from tests.kit.scene import evidence, names, notes
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from polyhop.answer import Answer
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.trace import Branch, Note
-from polyhop.types import Answer
 from tests.kit.scene import evidence, names
 from tests.kit.story import Story, remembered
 

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from typing import Any
 
-from polyhop.types import Answer
+from polyhop.answer import Answer
 from tests.kit.world import World, seen
 from tests.restated.resp import retrieve_summarize_plan
 from tests.restated.tor import Told

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from polyhop.answer import Answer
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
-from polyhop.types import Answer, Passage
+from polyhop.types import Passage
 from tests.kit.clock import run_virtually
 from tests.kit.world import BOOK
 

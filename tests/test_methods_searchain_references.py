@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from polyhop.types import Answer, Span
+from polyhop.answer import Answer
+from polyhop.types import Span
 from tests.kit.chains import FILM, MAN, OTHER, WHERE, WHO, Case, chain, path, span
 from tests.kit.scene import notes
 

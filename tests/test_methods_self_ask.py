@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from polyhop.answer import Answer
 from polyhop.errors import UsageError
 from polyhop.lm.base import Request
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Branch, Searched
-from polyhop.types import Answer, Passage
+from polyhop.types import Passage
 from tests.kit.play import play
 from tests.kit.scene import evidence, names
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from polyhop.answer import Answer
 from polyhop.errors import SettingError
 from polyhop.trace import Ask, Branch
-from polyhop.types import Answer
 from tests.kit.scene import Scene, evidence, names, notes, passage
 
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyhop.answer import Answer
 from polyhop.errors import UsageError
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Branch, Searched
-from polyhop.types import Answer
 from tests.kit.play import play
 from tests.kit.scene import evidence, names
 

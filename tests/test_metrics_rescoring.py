@@ -13,6 +13,7 @@ import pytest
 
 import polyhop
 from polyhop import Passage, Question, ScriptedLM
+from polyhop.answer import Answer
 from polyhop.cli import main
 from polyhop.errors import UnknownName, UsageError
 from polyhop.evaluation.predictions import prediction, scored
@@ -21,7 +22,7 @@ from polyhop.evaluation.several import evaluate_several
 from polyhop.evaluation.store import read_predictions, read_report
 from polyhop.metrics import PROFILES, Prediction, score
 from polyhop.trace import Trace, Usage
-from polyhop.types import Answer, Citation, Evidence
+from polyhop.types import Citation, Evidence
 
 CORPUS = [
     Passage("p0", "Alien", "Alien is a film. Ridley Scott directed it.", metadata={"sentences": [0, 17]}),

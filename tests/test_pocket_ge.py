@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from polyhop.answer import Answer
 from polyhop.lm.base import Request
 from polyhop.lm.pocket import Pocket, graphing
 from polyhop.lm.pocket.descriptions import chain
@@ -14,7 +15,7 @@ from polyhop.lm.pocket.facts import facts
 from polyhop.lm.pocket.pages import open_page
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.triplets import written
-from polyhop.types import Answer, Passage
+from polyhop.types import Passage
 
 MILL = Passage("mill", "Dark Mill (film)", "Dark Mill is a 1931 drama film directed by Rolf Anders. It stars Ida Kuhn.")
 ANDERS = Passage("anders", "Rolf Anders", "Rolf Anders (4 May 1899 – 1950) was a director. He was born in Bremen.")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from polyhop.answer import Answer
 from polyhop.errors import PromptError, UsageError
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods import registry
@@ -16,7 +17,6 @@ from polyhop.methods.registry import method
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.tasks import TASKS, Output, Task, register_task
-from polyhop.types import Answer
 
 FILE = """\
 +++

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from polyhop.common.text import citation_marks, without_citation_marks
 from polyhop.errors import PromptError
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.parsing import Malformed
-from polyhop.prompts.tasks.searchain import marks, read_chain, read_content, show_chains, show_feedback, unmarked
+from polyhop.prompts.tasks.searchain import read_chain, read_content, show_chains, show_feedback
 from polyhop.types import Passage
 
 BOOK = PromptBook()
@@ -91,8 +92,8 @@ def test_a_content_needs_an_answer(text: str, kind: str) -> None:
 
 def test_marks_are_numbers_in_brackets() -> None:
     text = "a [1] b [2,3] c [4; 5] d [six] e [] f [2019a] g[7]"
-    assert [numbers for _, _, numbers in marks(text)] == [[1], [2, 3], [4, 5], [7]]
-    assert unmarked(text) == "a b c d [six] e [] f [2019a] g"
+    assert [numbers for _, _, numbers in citation_marks(text)] == [[1], [2, 3], [4, 5], [7]]
+    assert without_citation_marks(text) == "a b c d [six] e [] f [2019a] g"
 
 
 def test_a_first_call_shows_the_question_alone() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from polyhop.answer import Answer
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import CapabilityError, DataError, SettingError, UnknownName, UsageError
 from polyhop.lm.base import Capabilities, ScoreRequest
@@ -17,7 +18,7 @@ from polyhop.pipeline import Pipeline
 from polyhop.retrieval import Index, build_index, open_reranker, open_retriever, rerankers, retrievers
 from polyhop.retrieval.bm25 import BM25
 from polyhop.trace import Score, Searched
-from polyhop.types import Answer, Passage
+from polyhop.types import Passage
 from tests.kit.web import Web
 
 FILM = Passage("film", "Dark Mill", "Dark Mill is a film directed by Ann Lee.")

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyhop.answer import Answer
 from polyhop.common.aio import LoopThread
 from polyhop.errors import SettingError, UnknownName, UsageError
 from polyhop.lm.pocket.tasks import do
@@ -21,7 +22,7 @@ from polyhop.prompts.parsing import Malformed
 from polyhop.retrieval import open_reranker, rerankers
 from polyhop.retrieval.reranking.lm import LmReranker, ordered, windows
 from polyhop.trace import Ask, Searched
-from polyhop.types import Answer, Passage
+from polyhop.types import Passage
 from tests.kit.scene import names, passage
 from tests.kit.terminal import Cli, cli
 from tests.kit.world import World

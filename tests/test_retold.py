@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from polyhop.answer import Answer
 from polyhop.engine.rerender import messages_of
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.book import PromptBook, Rendering
-from polyhop.types import Answer
 from tests.kit.world import World
 
 METHODS = ("tor", "cor", "resp", "searchain", "ge", "react", "self-ask", "recomp", "ircot")

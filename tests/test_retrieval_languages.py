@@ -227,8 +227,8 @@ def test_a_run_measures_likeness_in_its_corpus_language() -> None:
 
 
 def test_an_answer_is_cited_where_chinese_text_holds_it() -> None:
-    from polyhop.answer import cite
-    from polyhop.types import Answer, Evidence
+    from polyhop.answer import Answer, cite
+    from polyhop.types import Evidence
 
     (citation,) = cite(Answer("绍兴", evidence=(Evidence((PASSAGES["chinese"][1],)),)))
     assert PASSAGES["chinese"][1].text[citation.start : citation.end] == "绍兴"

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyhop import Passage, Pipeline, Question, ScriptedLM, evaluate
+from polyhop.answer import Answer
 from polyhop.errors import RetrievalError, ServiceError, SettingError, UnknownName, UsageError
 from polyhop.methods import registry
 from polyhop.net.failures import WrongShape
@@ -24,7 +25,6 @@ from polyhop.retrieval.base import AwaitedRetriever, Retriever, ScoringRetriever
 from polyhop.retrieval.services import served
 from polyhop.retrieval.services.protocols import PROTOCOLS
 from polyhop.retrieval.services.served import ServedRetriever
-from polyhop.types import Answer
 from tests.kit import server as kit
 from tests.kit.services import KEY, FakeService, failing, flashrag, ours, search_r1, serving
 from tests.kit.terminal import Cli, cli

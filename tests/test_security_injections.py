@@ -14,9 +14,9 @@ import pytest
 
 import polyhop
 from polyhop import Passage, Pipeline, Question, ScriptedLM
+from polyhop.answer import Answer
 from polyhop.lm.base import Capabilities, Message
 from polyhop.methods.registry import methods
-from polyhop.types import Answer
 from tests.kit.effects import effects
 from tests.kit.injections import INJECTIONS, Infected, cleaned, infected
 from tests.kit.world import BOOK, World, seen

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from polyhop.common.text import bare_title, passage_spans, unwrapped
+from polyhop.common.text import bare_title, citation_marks, passage_spans, unwrapped, without_citation_marks
 from polyhop.data.converting.pdf import _cut
 from polyhop.data.converting.plain import markdown_blocks, text_blocks
 from polyhop.errors import masked
@@ -17,7 +17,6 @@ from polyhop.prompts.parsing import _bare_judgement, after_label
 from polyhop.prompts.show import harmless
 from polyhop.prompts.tasks.react import _patterns
 from polyhop.prompts.tasks.resp import _verdict, read_judgement
-from polyhop.prompts.tasks.searchain import marks, unmarked
 from tests.kit.patterns import Found, explodes, patterns, pumped
 
 THOROUGH = os.environ.get("POLYHOP_HYPOTHESIS", "steady") != "steady"
@@ -77,7 +76,7 @@ def bound(text: str) -> object:
 
 
 def marked(text: str) -> object:
-    return unmarked(text), list(marks(text))
+    return without_citation_marks(text), list(citation_marks(text))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +88,7 @@ def test_what_was_slow_once_is_not(read: Callable[[str], object], lead: str, pie
 
 
 def test_what_was_slow_once_reads_what_it_read() -> None:
-    assert list(marks("A [1, 22;3] b [12345] c [1,,2] d [x] e []")) == [
+    assert list(citation_marks("A [1, 22;3] b [12345] c [1,,2] d [x] e []")) == [
         (2, 11, [1, 22, 3]),
         (14, 21, [12345]),
         (24, 30, [1, 2]),

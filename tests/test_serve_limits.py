@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from polyhop.answer import Answer
 from polyhop.cli.serve import Door, corpora_of, keys_of
 from polyhop.errors import DataError, SettingError, UsageError
 from polyhop.serve.errors import TooMany
@@ -20,7 +21,6 @@ from polyhop.serve.logs import REQUEST, JsonLines, log_answers
 from polyhop.serve.metrics import BOUNDS, Metrics
 from polyhop.serve.service import Answered, Asked
 from polyhop.trace import Trace, Usage
-from polyhop.types import Answer
 
 ANN, BEN = "ann-has-this-key-1", "ben-has-this-key-2"
 ANSWER = Answer(

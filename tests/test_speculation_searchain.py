@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from polyhop.answer import Answer
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
-from polyhop.types import Answer, Kind, Passage, Span
+from polyhop.types import Kind, Passage, Span
 from tests.kit.clock import run_virtually
 from tests.kit.world import BOOK, World, still
 

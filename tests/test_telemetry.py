@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from polyhop.answer import Answer
 from polyhop.engine.call import Models
 from polyhop.engine.run import Engine
 from polyhop.errors import LMError, SettingError
@@ -25,7 +26,7 @@ from polyhop.telemetry import traced
 from polyhop.telemetry.attributes import content_of, described
 from polyhop.telemetry.exporting import CAPTURE, content_captured
 from polyhop.trace import Ask, Branch, Note, Readout, Score, Searched
-from polyhop.types import Answer, Passage, Question, Span
+from polyhop.types import Passage, Question, Span
 from tests.kit.scene import Scene
 from tests.kit.world import still
 

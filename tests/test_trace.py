@@ -10,13 +10,14 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from polyhop.answer import Answer
 from polyhop.engine.budget import Budget
 from polyhop.engine.call import Models
 from polyhop.engine.run import Engine, Run
 from polyhop.lm.base import Completion
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.trace import Ask, Branch, Note, Score, Searched, Usage, add_usage, plain
-from polyhop.types import Answer, Passage, Span
+from polyhop.types import Passage, Span
 from tests.kit.clock import run_virtually
 from tests.kit.scene import Scene, passage
 from tests.kit.world import still

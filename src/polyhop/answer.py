@@ -1,17 +1,63 @@
-"""What stands behind an answer: its citations, the references they come to, and how sure it is."""
+"""An answer, its citations, the references they resolve to, and its confidence."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from polyhop.common.text import find_folded, normalise, printable
+from polyhop.common.text import find_folded, normalise, printable, without_citation_marks
 from polyhop.lm.base import Completion
-from polyhop.prompts.tasks.searchain import unmarked
-from polyhop.types import Answer, Citation, Passage
+from polyhop.trace import Trace, Usage
+from polyhop.types import Citation, Evidence, Passage
 
 _MARKDOWN = re.compile(r"[\\`*_\[\]<>!|]")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a method found. A method fills the first five; the engine adds citations, the trace and usage.
+
+    ``passages`` are ranked, best first, distinct. ``supported``: retrieved evidence backs the answer. ``confidence``, 0
+    to 1: the model's own probability of the answer's words, else the share of evidence that came to it, else None.
+    ``content``: the reasoning of a short answer, or the whole of a long one, with the marks [1] of its ``citations``;
+    of a method that writes one.
+    ``abstained``: the answer was withheld because it fell short of ``abstain_below``; the trace has it.
+    """
+
+    text: str
+    passages: tuple[Passage, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    supported: bool = False
+    confidence: float | None = None
+    abstained: bool = False
+    statistics: Mapping[str, float] = field(default_factory=dict)
+    citations: tuple[Citation, ...] = ()
+    content: str = ""
+    trace: Trace = field(default=None, repr=False)  # type: ignore[assignment]  # the engine always fills it
+    usage: Usage = field(default=None, repr=False)  # type: ignore[assignment]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready values, the trace included."""
+        return {
+            "answer": self.text,
+            "content": self.content,
+            "confidence": self.confidence,
+            "supported": self.supported,
+            "abstained": self.abstained,
+            "passages": [passage.to_dict() for passage in self.passages],
+            "evidence": [
+                {"passages": [passage.id for passage in piece.passages], "answer": piece.answer}
+                for piece in self.evidence
+            ],
+            "citations": [
+                {"marker": c.marker, "passage_id": c.passage_id, "start": c.start, "end": c.end} for c in self.citations
+            ],
+            "statistics": dict(self.statistics),
+            "usage": self.usage.to_dict() if self.usage else None,
+            "trace": self.trace.to_dict() if self.trace else None,
+        }
 
 
 class Reference(NamedTuple):
@@ -74,7 +120,7 @@ def is_whole(answer: Answer) -> bool:
     >>> is_whole(Answer("Ann Lee", content="It is by Ann Lee [1]."))
     False
     """
-    return normalise(unmarked(answer.content)) == normalise(answer.text)
+    return normalise(without_citation_marks(answer.content)) == normalise(answer.text)
 
 
 def with_references(answer: Answer) -> str:

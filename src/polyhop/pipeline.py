@@ -9,6 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+import polyhop.methods.as_retriever  # noqa: F401 - registers the retrievers and rerankers that rank paths
+from polyhop.answer import Answer
 from polyhop.common.aio import LoopThread as LoopThread
 from polyhop.common.files import cache_folder
 from polyhop.common.text import check_asked
@@ -30,7 +32,7 @@ from polyhop.retrieval.analysis import ENGLISH
 from polyhop.retrieval.base import AskingRetriever, Reranked, Reranker, Retriever, beginning_of, knows_links
 from polyhop.retrieval.index import Index, index_for
 from polyhop.trace import Step
-from polyhop.types import Answer, Kind, Passage, Question, Read, Search
+from polyhop.types import Kind, Passage, Question, Read, Search
 
 T = TypeVar("T")
 Source = str | Path | Corpus | Index | Iterable[Passage]

@@ -1,18 +1,13 @@
-"""The nouns of the house: what a method is given and what it gives back.
-
-Everything here is a plain value: frozen, comparable, printable, with nothing behind it.
-"""
+"""Passages, questions, spans, evidence and citations: plain values, frozen and comparable."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Protocol, TypeAlias
 
 from annotated_types import Ge, Gt
-
-if TYPE_CHECKING:
-    from polyhop.trace import Trace, Usage
 
 Kind: TypeAlias = Literal["qa", "boolean", "slot", "fact", "long"]
 """The form of a task (not a benchmark's own question type, which is ``Question.metadata["type"]``)."""
@@ -113,53 +108,29 @@ class Citation:
     end: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a method found. A method fills the first five; the engine adds citations, the trace and usage.
-
-    ``passages`` are ranked, best first, distinct. ``supported``: retrieved evidence backs the answer. ``confidence``, 0
-    to 1: the model's own probability of the answer's words, else the share of evidence that came to it, else None.
-    ``content``: the reasoning of a short answer, or the whole of a long one, with the marks [1] of its ``citations``;
-    of a method that writes one.
-    ``abstained``: the answer was withheld because it fell short of ``abstain_below``; the trace has it.
-    """
-
-    text: str
-    passages: tuple[Passage, ...] = ()
-    evidence: tuple[Evidence, ...] = ()
-    supported: bool = False
-    confidence: float | None = None
-    abstained: bool = False
-    statistics: Mapping[str, float] = field(default_factory=dict)
-    citations: tuple[Citation, ...] = ()
-    content: str = ""
-    trace: Trace = field(default=None, repr=False)  # type: ignore[assignment]  # the engine always fills it
-    usage: Usage = field(default=None, repr=False)  # type: ignore[assignment]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready values, the trace included."""
-        return {
-            "answer": self.text,
-            "content": self.content,
-            "confidence": self.confidence,
-            "supported": self.supported,
-            "abstained": self.abstained,
-            "passages": [passage.to_dict() for passage in self.passages],
-            "evidence": [
-                {"passages": [passage.id for passage in piece.passages], "answer": piece.answer}
-                for piece in self.evidence
-            ],
-            "citations": [
-                {"marker": c.marker, "passage_id": c.passage_id, "start": c.start, "end": c.end} for c in self.citations
-            ],
-            "statistics": dict(self.statistics),
-            "usage": self.usage.to_dict() if self.usage else None,
-            "trace": self.trace.to_dict() if self.trace else None,
-        }
-
-
 Search: TypeAlias = Callable[[str, int], "Sequence[Passage] | Awaitable[Sequence[Passage]]"]
 """Anything that retrieves: ``(query, k) -> passages``, best first, at most k; sync or async."""
 
 Read: TypeAlias = Callable[[str, Sequence[Passage]], "Sequence[Span] | Awaitable[Sequence[Span]]"]
 """Anything that reads: ``(question, passages) -> spans``, best first; sync or async."""
+
+
+class QuestionRun(Protocol):
+    """The part of a question's ``Run`` that a retriever or reranker uses: its calls and searches stay within the
+    question's budget, trace and cache."""
+
+    async def ask(self, task: str, *, options: Any = None, **fields: Any) -> Any:
+        """Make one language model call; return the task's typed output."""
+        ...
+
+    async def search(self, query: str, k: int) -> list[Passage]:
+        """Search with the base retriever; return up to ``k`` passages, best first."""
+        ...
+
+    def truncate(self, text: str, tokens: int) -> str:
+        """Cut ``text`` at the end to at most ``tokens`` tokens."""
+        ...
+
+    def gathering(self) -> AbstractContextManager[None]:
+        """Leave the block when the budget is spent."""
+        ...

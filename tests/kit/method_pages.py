@@ -23,11 +23,11 @@ from typing import Any
 from rich.console import Console
 
 import polyhop
+from polyhop.answer import Answer
 from polyhop.cli.traces import trace_tree
 from polyhop.data.questions import read_questions
 from polyhop.evaluation.reproduction.recipe import keys, recipe
 from polyhop.methods.registry import method_named
-from polyhop.types import Answer
 from tests.kit.pictures import picture as drawn
 from tests.kit.reference import settings_of, shown
 

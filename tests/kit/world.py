@@ -14,14 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from polyhop.common.text import estimate_tokens
+from polyhop.answer import Answer
+from polyhop.common.text import estimate_tokens, without_citation_marks
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.tasks import TASKS
-from polyhop.prompts.tasks.searchain import unmarked
 from polyhop.retrieval.tfidf import similarities
-from polyhop.types import Answer, Kind, Passage, Span
+from polyhop.types import Kind, Passage, Span
 
 T = TypeVar("T")
 Speech: TypeAlias = Literal["value", "text", "json"]
@@ -123,7 +123,7 @@ class World:
             content, answer = self._pick(CONTENTS, "content", *key), self._pick(ANSWERS, "answer", *key)
             if fields["kind"] == "long":  # the text form tells a long answer once: it is the content without its marks
                 content = content or "So."
-                answer = unmarked(content)
+                answer = without_citation_marks(content)
             return {"content": content, "answer": answer}
         if task == "judge.answer":
             return {"correct": self._roll("correct", *key) < 0.5}

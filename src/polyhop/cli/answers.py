@@ -5,13 +5,12 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from polyhop.answer import is_whole, marked, references
+from polyhop.answer import Answer, is_whole, marked, references
 from polyhop.cli.passages import entries
 from polyhop.cli.show import Entry, clean, print_prose
 from polyhop.cli.summaries import counted
 from polyhop.cli.traces import critical_line, trace_tree
-from polyhop.prompts.tasks.searchain import marks as marks_in
-from polyhop.types import Answer
+from polyhop.common.text import citation_marks
 
 _LONGEST = 4000
 """Characters of a paragraph that are shown."""
@@ -50,7 +49,7 @@ def _print_text(answer: Answer, to: Console) -> None:
 def _with_marks(text: str, style: str = "") -> Text:
     """A text whose marks, [1], stand out."""
     shown = Text(clean(text, _LONGEST), style=style)
-    for start, end, _ in marks_in(shown.plain):
+    for start, end, _ in citation_marks(shown.plain):
         shown.stylize("bold cyan", start, end)
     return shown
 

@@ -44,6 +44,8 @@ STOP_WORDS: frozenset[str] = frozenset(
     while who whom whose why will with would you your yours yourself yourselves""".split()
 )
 """English words that carry no topic: dropped from an index and from its queries alike."""
+_CITATION = re.compile(r"\[((?:\d{1,4}+[,; ]{0,2}+){1,20})\]")  # possessive: digits can be split in too many ways
+_GAP_AND_CITATION = re.compile(rf"[ \t]{{0,3}}{_CITATION.pattern}")
 
 
 def normalise(text: str) -> str:
@@ -252,3 +254,22 @@ def _occurrences(needle: str, text: str) -> Iterator[tuple[int, int]]:
         while found:
             yield found.span()
             found = words.search(text, found.start() + 1)
+
+
+def citation_marks(content: str) -> Iterator[tuple[int, int, list[int]]]:
+    """Yield each citation mark of a text: its start, its end and its numbers.
+
+    >>> list(citation_marks("Scott [1] was born there [2, 3]."))
+    [(6, 9, [1]), (25, 31, [2, 3])]
+    """
+    for found in _CITATION.finditer(content):
+        yield found.start(), found.end(), [int(number) for number in re.findall(r"\d+", found[1])]
+
+
+def without_citation_marks(content: str) -> str:
+    """Remove the citation marks from a text.
+
+    >>> without_citation_marks("Scott [1] was born there [2, 3].")
+    'Scott was born there.'
+    """
+    return _GAP_AND_CITATION.sub("", content)

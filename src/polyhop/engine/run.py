@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from random import Random
 from typing import Any, Literal
 
-from polyhop.answer import cite, confidence
+from polyhop.answer import Answer, cite, confidence
 from polyhop.common.text import estimate_tokens
 from polyhop.engine.budget import Budget, Meter, until_spent
 from polyhop.engine.call import Asked, Call, Models, Options, check_fields, count_tokens, frozen, settings_of
@@ -30,7 +30,7 @@ from polyhop.retrieval.base import AskingRetriever, Retriever, asks, encoder_of,
 from polyhop.retrieval.tfidf import similarities
 from polyhop.trace import Ask, Note, Readout, Score, Searched, Step, Usage
 from polyhop.trace.recorder import OpenStep, Recorder
-from polyhop.types import Answer, Kind, Passage, Read, Search, Span, SpanChoice
+from polyhop.types import Kind, Passage, Read, Search, Span, SpanChoice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

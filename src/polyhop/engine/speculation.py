@@ -12,10 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-if TYPE_CHECKING:
-    from polyhop.engine.run import Run
+from typing import Any, TypeAlias
 
 Order: TypeAlias = tuple[Any, ...]
 Start: TypeAlias = Callable[[], Awaitable[Any]]
@@ -160,7 +157,7 @@ class Scouts:
     """Sends scouts ahead of a method. ``run`` is the ``Run`` they use: it records nothing."""
 
     ahead: Ahead | None
-    run: Run
+    run: Any
 
     def send(
         self, place: tuple[Hashable, ...], scout: Callable[[Any], Coroutine[Any, Any, None]], *, sure: bool

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from polyhop.answer import Answer
 from polyhop.common.files import locked
 from polyhop.errors import DataError, PolyhopError, UsageError
 from polyhop.evaluation.predictions import Row
@@ -23,7 +24,6 @@ from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import CONCURRENCY, Progress
 from polyhop.pipeline import LM, LoopThread, Pipeline
 from polyhop.trace import Usage, add_usage
-from polyhop.types import Answer
 
 if TYPE_CHECKING:
     from polyhop.engine.run import Run

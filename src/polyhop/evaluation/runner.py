@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from polyhop.answer import Answer
 from polyhop.data.questions import read_questions
 from polyhop.errors import PolyhopError, ServiceError, SettingError, UsageError, Waiting
 from polyhop.evaluation.predictions import Lines, Row, prediction, scored
@@ -19,10 +20,7 @@ from polyhop.metrics.profiles import DEFAULT
 from polyhop.pipeline import LM, LoopThread, Pipeline, Source
 from polyhop.retrieval.base import AskingRetriever, Reranked, beginning_of
 from polyhop.telemetry import traced
-from polyhop.types import Answer, Question
-
-if TYPE_CHECKING:
-    from polyhop.evaluation.ray import Ray
+from polyhop.types import Question
 
 CONCURRENCY = 16
 """Questions under way at once, unless told otherwise."""
@@ -32,6 +30,16 @@ MOST_FAILURES_IN_A_ROW = 10
 
 Progress = Callable[[int, int], None]
 Ask = Callable[[Question], Awaitable[Answer]]
+
+
+class Executor(Protocol):
+    """A place other than this process where a run's questions are answered, such as a Ray cluster."""
+
+    def answering(
+        self, pipeline: Pipeline, lm: LM, options: Mapping[str, Any], concurrency: int, left: int, *, telemetry: bool
+    ) -> AbstractContextManager[Ask]:
+        """Open the workers for ``left`` questions; yield the function that answers one."""
+        ...
 
 
 def evaluate(
@@ -48,7 +56,7 @@ def evaluate(
     title: str | None = None,
     metrics: Metrics = None,
     telemetry: bool = False,
-    engine: Ray | None = None,
+    engine: Executor | None = None,
     **options: Any,
 ) -> Report:
     """Answer a dataset's questions and report metrics, statistics and cost.

@@ -17,7 +17,7 @@ from polyhop.methods.paths import PathScores
 from polyhop.methods.promptrank import likelihood, promptrank
 from polyhop.methods.registry import method_named
 from polyhop.methods.settings import read_retriever, read_settings
-from polyhop.retrieval import open_retriever
+from polyhop.retrieval import open_retriever, register_reranker, register_retriever
 from polyhop.retrieval.base import AskingRetriever, Retriever, links_of
 from polyhop.retrieval.index import Index
 from polyhop.types import Passage, Search
@@ -87,16 +87,22 @@ class LikelihoodReranker:
         return list(dict.fromkeys((*best, *passages)))[:k]
 
 
+@register_retriever("promptrank")
+@register_retriever("promptrank:")
 def path_retriever(index: Index, path: str = "") -> PathRetriever:
     """The retriever ``promptrank`` over an index, from its TF-IDF; with a file's settings, from what the file names."""
     return PathRetriever(_start(NAME, index, path), _name(NAME, path), **_settings(NAME, path))
 
 
+@register_retriever("hops")
+@register_retriever("hops:")
 def hops_retriever(index: Index, path: str = "") -> HopsRetriever:
     """The retriever ``hops`` over an index, from its BM25; with a file's settings, from what the file names."""
     return HopsRetriever(_start(HOPS, index, path), _name(HOPS, path), **_settings(HOPS, path))
 
 
+@register_reranker("promptrank")
+@register_reranker("promptrank:")
 def likelihood_reranker(path: str = "") -> LikelihoodReranker:
     """The reranker ``promptrank``, with the settings of a file where one is named."""
     return LikelihoodReranker(_name(NAME, path), **_settings(NAME, path))

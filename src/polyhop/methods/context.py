@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from polyhop.answer import Answer
 from polyhop.common.text import normalise
 from polyhop.methods.lengths import cut_to_fit
 from polyhop.prompts.tasks import Sentence
-from polyhop.types import Answer, Evidence, Passage
+from polyhop.types import Evidence, Passage
 
 if TYPE_CHECKING:
     from polyhop.engine.call import Options

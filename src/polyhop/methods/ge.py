@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from annotated_types import Ge, Le
 
+from polyhop.answer import Answer
 from polyhop.common.text import normalise
 from polyhop.methods.graph import QuestionGraph, Triplet, key, told
 from polyhop.methods.registry import method
@@ -33,7 +34,7 @@ from polyhop.methods.together import together
 from polyhop.methods.voting import majority
 from polyhop.prompts.tasks.answers import Response
 from polyhop.prompts.tasks.ge import StepAnswer, SubQuestion, Triplets
-from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
     from polyhop.engine.run import Run

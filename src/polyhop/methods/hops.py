@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from polyhop.answer import Answer
 from polyhop.common.text import content_words
 from polyhop.methods.baselines.one_shot import answered_from
 from polyhop.methods.beam import Path, Scores, follow, linked, paths_of, ranked
@@ -29,7 +30,7 @@ from polyhop.methods.context import Style
 from polyhop.methods.paths import PathScores
 from polyhop.methods.promptrank import likelihood
 from polyhop.methods.registry import method, method_named
-from polyhop.types import Answer, NonNegative, Passage, Positive
+from polyhop.types import NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
     from polyhop.engine.run import Run

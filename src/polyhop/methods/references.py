@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from polyhop.common.text import find_folded, sentences
-from polyhop.prompts.tasks.searchain import marks
+from polyhop.common.text import citation_marks, find_folded, sentences
 from polyhop.types import Citation, Passage
 
 Source: TypeAlias = Literal["lm", "corrected", "completed"]
@@ -97,7 +96,7 @@ def resolve(content: str, path: Sequence[Recorded]) -> Content:
     references: list[Reference] = []
     dropped = end = 0
     fragment = ""
-    for start, after, numbers in marks(content):
+    for start, after, numbers in citation_marks(content):
         before = content[end:start]
         fragment = (sentences(before.strip(" .,;:")) or [fragment])[-1]  # marks side by side mark the same
         kept = [(n, *there) for n in numbers if (there := _answer_and_passage(n, path))]

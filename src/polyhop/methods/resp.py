@@ -22,11 +22,12 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from polyhop.answer import Answer
 from polyhop.common.text import normalise
 from polyhop.methods.lengths import cut_to_fit
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Plan, Response, SubAnswer, Sufficiency, Summary
-from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
     from polyhop.engine.call import Options

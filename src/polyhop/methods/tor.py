@@ -23,12 +23,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from annotated_types import Gt, Le, Len
 
+from polyhop.answer import Answer
 from polyhop.common.text import normalise
 from polyhop.errors import SettingError
 from polyhop.methods.fusion import Fusion, fuse, shown_within
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import MergedReview, Response, Review, Sufficiency, Supplement
-from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
     from polyhop.engine.run import Run

@@ -3,10 +3,9 @@ ones register by decorator or entry point."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from polyhop.common.registry import AnyFactory, Named
 from polyhop.errors import UsageError
@@ -175,7 +174,7 @@ def _web(rest: str) -> Retriever:
 def _colbert(index: Index, spec: str) -> Retriever:
     from polyhop.retrieval.late_interaction.colbert import open_colbert
 
-    return open_colbert(index, spec)
+    return open_colbert(index, spec, open_plain_retriever)
 
 
 @register_reranker("colbert:")
@@ -217,19 +216,3 @@ def _hybrid(index: Index | None, spec: str) -> Retriever:
     fusion, parts = parts_of(spec, retrievers())
     opened = [(open_plain_retriever(name, index), weight) for name, weight in parts]
     return Hybrid(index, opened, fusion=fusion)
-
-
-def _above(name: str) -> Callable[..., Any]:
-    """A factory of ``polyhop.methods.as_retriever``, a floor higher: what ranks paths is a method first. Loaded when it is used."""
-
-    def make(*given: Any) -> Any:
-        return getattr(importlib.import_module("polyhop.methods.as_retriever"), name)(*given)
-
-    return make
-
-
-for _name in ("hops", "hops:"):
-    register_retriever(_name)(_above("hops_retriever"))
-for _name in ("promptrank", "promptrank:"):
-    register_retriever(_name)(_above("path_retriever"))
-    register_reranker(_name)(_above("likelihood_reranker"))

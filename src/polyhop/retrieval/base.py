@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from polyhop.errors import UsageError
-from polyhop.types import Passage, Search
+from polyhop.types import Passage, QuestionRun, Search
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-    from polyhop.engine.run import Run
     from polyhop.retrieval.encoders.base import Encoder
     from polyhop.retrieval.index import Index
 
@@ -64,7 +63,7 @@ class AskingRetriever(Protocol):
         """The retriever it begins from."""
         ...
 
-    async def search_by(self, run: Run, query: str, k: int) -> Sequence[Passage]:
+    async def search_by(self, run: Any, query: str, k: int) -> Sequence[Passage]:
         """The ``k`` best passages, best first. ``run`` asks and scores within the question's budget, trace and cache;
         its own ``search`` and ``links`` go to ``start``."""
         ...
@@ -85,7 +84,7 @@ class Reranker(Protocol):
     name: str
     first: int
 
-    async def rerank_by(self, run: Run, query: str, passages: Sequence[Passage], k: int) -> Sequence[Passage]:
+    async def rerank_by(self, run: Any, query: str, passages: Sequence[Passage], k: int) -> Sequence[Passage]:
         """The ``k`` best of ``passages`` (the retriever's, best first), best first; ``run`` as in ``search_by``."""
         ...
 
@@ -102,7 +101,7 @@ class Reranked:
     def __post_init__(self) -> None:
         self.name = getattr(self.start, "name", "of the caller's own")
 
-    async def search_by(self, run: Run, query: str, k: int) -> Sequence[Passage]:
+    async def search_by(self, run: QuestionRun, query: str, k: int) -> Sequence[Passage]:
         """The reranker's ``k`` best of the retriever's ``max(k, first)``."""
         found = await run.search(query, max(k, self.reranker.first))
         return await self.reranker.rerank_by(run, query, found, k)

@@ -9,11 +9,12 @@ from typing import Any, get_args
 
 import orjson
 
+from polyhop.answer import Answer
 from polyhop.common.text import check_asked
 from polyhop.errors import SettingError, UnknownName, UsageError
 from polyhop.methods.registry import Method, method_named
 from polyhop.trace import plain
-from polyhop.types import Answer, Kind
+from polyhop.types import Kind
 
 LIMITS = ("max_calls", "max_tokens", "max_seconds")
 MOST_PASSAGES = 100

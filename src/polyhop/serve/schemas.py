@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from polyhop.answer import Answer
 from polyhop.serve.service import Answered, Began
 from polyhop.trace import CALLS, plain
-from polyhop.types import Answer
 
 UNSUPPORTED = "No retrieved passage was found to support this answer."
 ABSTAINED = "The answer was withheld: it was less sure than asked for."

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from polyhop.answer import Answer
 from polyhop.engine.rerender import messages_of
 from polyhop.engine.run import Engine
 from polyhop.lm.names import lm_names, model_and_url
 from polyhop.trace import Ask, Branch, Readout, Score, Searched, Step, plain
-from polyhop.types import Answer
 
 _PORTS = {"http": 80, "https": 443}
 

@@ -24,12 +24,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Ge
 
+from polyhop.answer import Answer
 from polyhop.common.text import normalise
 from polyhop.methods.context import first_retrieved, fitting, reading, resting_on
 from polyhop.methods.registry import method
 from polyhop.methods.voting import majority, sampled
 from polyhop.prompts.tasks import Hop, Response
-from polyhop.types import Answer, NonNegative, Passage, Positive
+from polyhop.types import NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
     from polyhop.engine.call import Options

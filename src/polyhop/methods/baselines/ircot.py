@@ -24,11 +24,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from polyhop.answer import Answer
 from polyhop.common.text import normalise
 from polyhop.methods.context import Style, first_retrieved, next_sentence, reading, resting_on
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Response
-from polyhop.types import Answer, NonNegative, Passage, Positive
+from polyhop.types import NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
     from polyhop.engine.call import Options

@@ -18,10 +18,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from polyhop.answer import Answer
 from polyhop.methods.context import Style, first_retrieved, reading
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Response
-from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
     from polyhop.engine.call import Options

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from polyhop.answer import Answer
 from polyhop.common.text import distinct
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Decomposition, Response
-from polyhop.types import Answer, NonNegative, Positive
+from polyhop.types import NonNegative, Positive
 
 if TYPE_CHECKING:
     from polyhop.engine.run import Run

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from polyhop.answer import Answer
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import PlannedResponse
-from polyhop.types import Answer, NonNegative
+from polyhop.types import NonNegative
 
 if TYPE_CHECKING:
     from polyhop.engine.run import Run

@@ -23,11 +23,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from polyhop.answer import Answer
 from polyhop.common.text import sentences
 from polyhop.methods.baselines.one_shot import direct
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Response, Summary
-from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
     from polyhop.engine.call import Options

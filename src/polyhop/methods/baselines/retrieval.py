@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from polyhop.answer import Answer
 from polyhop.methods.registry import method
-from polyhop.types import Answer, Passage, Positive
+from polyhop.types import Passage, Positive
 
 if TYPE_CHECKING:
     from polyhop.engine.run import Run

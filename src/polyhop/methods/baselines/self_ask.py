@@ -20,11 +20,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from polyhop.answer import Answer
 from polyhop.common.text import normalise
 from polyhop.methods.context import first_retrieved, fitting
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import FollowUp, FollowUps
-from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
     from polyhop.engine.call import Options

@@ -6,14 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources.abc import Traversable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, model_validator
 
+from polyhop.lm.base import Completion
 from polyhop.prompts.answers import says_nothing
-
-if TYPE_CHECKING:
-    from polyhop.lm.base import Completion
 
 Fields = Mapping[str, Any]
 

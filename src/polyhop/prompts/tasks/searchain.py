@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import Field
 
+from polyhop.common.text import citation_marks, without_citation_marks
 from polyhop.prompts.answers import says_nothing, something, told_answer
 from polyhop.prompts.parsing import SUB_QUESTION, Malformed
 from polyhop.prompts.show import one_line, show_passages
@@ -52,29 +53,8 @@ _LABEL = re.compile(
 _CONCLUSION = re.compile(
     r"\n(?:\n|(?=[^\w\n]{0,4}(?:(?:so|thus|hence|therefore),? )?(?:the )?final answer\b))", re.IGNORECASE
 )
-_MARK = re.compile(r"\[((?:\d{1,4}+[,; ]{0,2}+){1,20})\]")  # without giving back: digits can be cut in too many ways
-_GAP_AND_MARK = re.compile(rf"[ \t]{{0,3}}{_MARK.pattern}")
 _MOST_NODES = 50
 """Nodes of a chain that are read."""
-
-
-def marks(content: str) -> Iterator[tuple[int, int, list[int]]]:
-    """The reference marks of a content: where each starts and ends, and its numbers.
-
-    >>> list(marks("Scott [1] was born there [2, 3]."))
-    [(6, 9, [1]), (25, 31, [2, 3])]
-    """
-    for found in _MARK.finditer(content):
-        yield found.start(), found.end(), [int(number) for number in re.findall(r"\d+", found[1])]
-
-
-def unmarked(content: str) -> str:
-    """A content without its reference marks.
-
-    >>> unmarked("Scott [1] was born there [2, 3].")
-    'Scott was born there.'
-    """
-    return _GAP_AND_MARK.sub("", content)
 
 
 def read_chain(text: str, fields: Fields) -> dict[str, Any]:
@@ -122,8 +102,8 @@ def _unanswered(nodes: Sequence[Mapping[str, Any]], numbers: Sequence[str | None
 def _final(told: str, fields: Fields) -> str | None:
     """The final answer a content tells: after "the final answer is", the whole of it where a long one is asked for."""
     if fields.get("kind") == "long":
-        return something(unmarked(told))
-    found = told_answer(unmarked(told))
+        return something(without_citation_marks(told))
+    found = told_answer(without_citation_marks(told))
     return found.answer if found else None
 
 
@@ -148,8 +128,8 @@ def read_content(text: str, fields: Fields) -> dict[str, Any]:
     if fields.get("kind") == "long":
         if not something(content):
             raise Malformed("the reply must be [Final Content]: and the answer, with its marks")
-        return {"content": content, "answer": " ".join(unmarked(content).split())}
-    told = told_answer(unmarked(content))
+        return {"content": content, "answer": " ".join(without_citation_marks(content).split())}
+    told = told_answer(without_citation_marks(content))
     if told is None:
         raise Malformed('the last sentence must be "So the final answer is …", with an answer')
     return {"content": _before_answer(content), "answer": told.answer}
@@ -160,7 +140,7 @@ def _before_answer(content: str) -> str:
     told = told_answer(content)
     if told is None or not content.startswith(told.before):
         return content
-    late = "".join(content[start:end] for start, end, _ in marks(content) if start >= len(told.before))
+    late = "".join(content[start:end] for start, end, _ in citation_marks(content) if start >= len(told.before))
     return f"{told.before} {late}".strip()
 
 

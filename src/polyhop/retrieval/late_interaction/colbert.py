@@ -24,6 +24,8 @@ from polyhop.retrieval.reranking.base import ScoringReranker, checked_first, ran
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from polyhop.retrieval.index import Index
 
 FIRST = 1000
@@ -80,17 +82,15 @@ class ColbertReranker(ScoringReranker):
         return scores
 
 
-def open_colbert(index: Index, spec: str) -> Colbert:
+def open_colbert(index: Index, spec: str, open_start: Callable[[str, Index], Retriever]) -> Colbert:
     """``PATH[?OPTIONS]``: ``start`` (a retriever's name, bm25 by default, an ``&`` within it written ``%26``),
     ``first``, ``query_tokens``, ``passage_tokens``, ``batch_size``, ``device``, ``dtype``.
 
     Raises:
         UsageError: the checkpoint or the retriever cannot be opened.
     """
-    from polyhop.retrieval import open_plain_retriever
-
     name, checkpoint, own = _opened(spec, ("start", "first"))
-    start = open_plain_retriever(unquote(str(own.pop("start", "bm25"))), index)
+    start = open_start(unquote(str(own.pop("start", "bm25"))), index)
     return Colbert(index, checkpoint, start, **own, name=name)
 
 

@@ -5,13 +5,9 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from polyhop.errors import SettingError
 from polyhop.types import Passage
-
-if TYPE_CHECKING:
-    from polyhop.engine.run import Run
 
 _DIGITS = 4
 """Scores are compared to so many decimals: further ones may hang on what else is in a batch."""
@@ -23,7 +19,7 @@ class ScoringReranker(ABC):
     name: str
     first: int
 
-    async def rerank_by(self, run: Run, query: str, passages: Sequence[Passage], k: int) -> Sequence[Passage]:
+    async def rerank_by(self, run: object, query: str, passages: Sequence[Passage], k: int) -> Sequence[Passage]:
         """The ``k`` best of ``passages``, best first."""
         if not passages:
             return []

@@ -14,17 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 from polyhop.common.aio import all_ended
 from polyhop.common.registry import path_and_options, with_options
 from polyhop.errors import SettingError, UnknownName
 from polyhop.prompts.tasks.reranking import Grade, Order
 from polyhop.retrieval.reranking.base import checked_first
-from polyhop.types import Passage
-
-if TYPE_CHECKING:
-    from polyhop.engine.run import Run
+from polyhop.types import Passage, QuestionRun
 
 How: TypeAlias = Literal["listwise", "pointwise"]
 
@@ -58,14 +55,14 @@ class LmReranker:
         self.name, self.how, self.first = name, how, checked_first(first)
         self.window, self.step, self.passage_tokens = window, step, passage_tokens
 
-    async def rerank_by(self, run: Run, query: str, passages: Sequence[Passage], k: int) -> Sequence[Passage]:
+    async def rerank_by(self, run: QuestionRun, query: str, passages: Sequence[Passage], k: int) -> Sequence[Passage]:
         """The ``k`` best of ``passages``, best first."""
         if len(passages) < 2:
             return passages[:k]
         ranked = self._in_windows if self.how == "listwise" else self._by_grade
         return (await ranked(run, query, passages))[:k]
 
-    async def _in_windows(self, run: Run, query: str, passages: Sequence[Passage]) -> list[Passage]:
+    async def _in_windows(self, run: QuestionRun, query: str, passages: Sequence[Passage]) -> list[Passage]:
         ranked = list(passages)
         with run.gathering():
             for place in windows(len(ranked), self.window, self.step):
@@ -74,7 +71,7 @@ class LmReranker:
                 ranked[place] = ordered(ranked[place], told.order)
         return ranked
 
-    async def _by_grade(self, run: Run, query: str, passages: Sequence[Passage]) -> list[Passage]:
+    async def _by_grade(self, run: QuestionRun, query: str, passages: Sequence[Passage]) -> list[Passage]:
         grades: dict[Passage, int] = {}
 
         async def grade(passage: Passage) -> None:
@@ -85,7 +82,7 @@ class LmReranker:
             await all_ended(map(grade, passages))
         return sorted(passages, key=lambda passage: -grades.get(passage, -1))
 
-    def _cut(self, run: Run, passage: Passage) -> Passage:
+    def _cut(self, run: QuestionRun, passage: Passage) -> Passage:
         return replace(passage, text=run.truncate(passage.text, self.passage_tokens))
 
 
