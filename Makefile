@@ -80,7 +80,7 @@ bench: $(DEV)
 # The pages as a site, from docs/ and from the code; a warning, a dead link or a page in no menu is an error.
 docs: $(DEV)
 	.venv/bin/python -m mkdocs build --clean
-	.venv/bin/python -m pytest -q tests/test_docs*.py
+	.venv/bin/python -m pytest -q tests/docs
 	@echo "dist/docs/index.html; its search needs a server: python -m http.server --directory dist/docs"
 
 # Examples once made are used again; training goes on from its checkpoint; the model is replaced when it is whole.

@@ -23,8 +23,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from tests.evaluation.test_store import files
 from tests.kit.server import FakeServer, in_thread
-from tests.test_run_store import files
 
 from polyhop import Pipeline, evaluate
 from polyhop.common.ray import joined

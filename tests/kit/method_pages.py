@@ -4,7 +4,7 @@
     python -m tests.kit.method_pages --measure    # asks the systems the first five questions of the demo set, too
 
 A page holds such a part between two comments, ``<!-- settings tor -->`` and ``<!-- end -->``; the first names a
-function below and its arguments. ``tests/test_docs_methods.py`` makes every part again and holds it against the page.
+function below and its arguments. ``tests/docs/test_methods.py`` makes every part again and holds it against the page.
 """
 
 from __future__ import annotations
