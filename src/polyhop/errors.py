@@ -93,6 +93,11 @@ class LMError(ServiceError):
     """A language model could not be reached or refused; raised after the retries are spent."""
 
 
+class CutReply(LMError):
+    """A reply that spent its token cap before any text came, as when a model thinks for too long; the message names
+    the cap and what to do. Only the question fails."""
+
+
 class RetrievalError(ServiceError):
     """A retriever elsewhere could not be reached, or refused, or answered what cannot be read."""
 

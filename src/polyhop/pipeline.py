@@ -39,6 +39,14 @@ Source = str | Path | Corpus | Index | Iterable[Passage]
 LM = str | LanguageModel | Mapping[str, "str | LanguageModel"]
 Searcher = Retriever | AskingRetriever | Search
 
+_SET_BY: Mapping[str, str] = {
+    **dict.fromkeys(("max_tokens", "max_completion_tokens"), "set it by --max-tokens-per-call (max_tokens_per_call)"),
+    "seed": "set it by --seed (seed), of which every sample gets its own",
+    "model": "set it by --lm (lm)",
+    **dict.fromkeys(("messages", "prompt", "stream", "n"), "polyhop sets it itself"),
+}
+"""Parameters of a request that are not taken as they are, and what sets them."""
+
 LOCAL = frozenset({"pocket", "scripted", "replay"})
 """Names of models that cost nothing to ask again: their replies are not cached, and no limits apply to them."""
 
@@ -52,6 +60,11 @@ class Pipeline:
     ``retriever``: a name, an object, or any ``(query, k) -> passages`` callable; by default the method's own start.
     ``rerank``: a name or a ``Reranker``, which chooses from the retriever's first hits, for any method.
     ``reader``: a name, a ``Reader``, or any ``(question, passages) -> spans`` callable; used by methods that read.
+    ``lm_options``: options of the models behind a server or from a checkpoint, as ``lm.openai.OpenAICompatible`` takes
+    them; its ``extra_body`` is what every request says besides (of other models: their own options).
+    ``max_tokens_per_call``: replaces the token cap of every model call, a model's thoughts included; it is never
+    exceeded. Without it a call keeps its prompt file's cap, and one that spends it before any text came is made once
+    more with 4,096 tokens more; then it is a ``CutReply``.
     ``max_calls``, ``max_tokens``, ``max_seconds``, ``max_cost``: limits on a question; ``prices`` (``prices.Prices``),
     a million tokens, are what ``max_cost`` is told in.
     ``cache``: True or a path switches the call cache on, False off; by default on for named models, off for objects.
@@ -71,6 +84,7 @@ class Pipeline:
         prompts: str | Path | PromptBook | None = None,
         rendering: Rendering = "text",
         cache: bool | str | Path | None = None,
+        max_tokens_per_call: int | None = None,
         max_calls: int | None = None,
         max_tokens: int | None = None,
         max_seconds: float | None = None,
@@ -83,6 +97,8 @@ class Pipeline:
     ) -> None:
         if rendering not in ("text", "json"):
             raise UsageError(f"rendering={rendering!r}: must be 'text' or 'json'")
+        if max_tokens_per_call is not None and max_tokens_per_call < 1:
+            raise SettingError(f"max_tokens_per_call={max_tokens_per_call}: must be at least 1")
         self.method: Method = method_named(method)
         self.settings = self.method.resolve(settings)
         if isinstance(retriever, str) and self.method.name == self.method.retriever != retriever:
@@ -107,6 +123,7 @@ class Pipeline:
                 max_cost=max_cost,
                 prices=None if prices is None else Prices.of(prices),
             ),
+            max_tokens_per_call=max_tokens_per_call,
             seed=seed,
             analysis=getattr(self.index or opened, "analysis", ENGLISH),
         )
@@ -210,17 +227,31 @@ def open_models(
     """The models of ``lm`` by role or task, opened, and the cache of their replies where one is on; the arguments are
     ``Pipeline``'s."""
     named = lm if isinstance(lm, Mapping) else {"default": lm}
-    if options and all(not isinstance(m, str) or m.partition(":")[0] in LOCAL for m in named.values()):
-        raise UsageError(f"{', '.join(options)}: for a model behind a server only, such as openai:MODEL")
+    check_lm_options(options, named)
     opened: dict[str, LanguageModel] = {}
     kept: CompletionCache | None = None
     for name, given in named.items():
-        served = isinstance(given, str) and given.partition(":")[0] not in LOCAL
+        served = is_served(given)
         opened[name] = open_lm(given, **options) if served else open_lm(given)
         if served if cache is None else cache:
             kept = kept or CompletionCache(cache if isinstance(cache, (str, Path)) else cache_folder() / "lm.sqlite")
             opened[name] = CachedLM(opened[name], kept)
     return opened, kept
+
+
+def is_served(lm: object) -> bool:
+    """Whether this names a model whose replies cost something: behind a server, or from a checkpoint."""
+    return isinstance(lm, str) and lm.partition(":")[0] not in LOCAL
+
+
+def check_lm_options(options: Mapping[str, Any], models: Mapping[str, object]) -> None:
+    """``UsageError`` for options that none of the models takes, or that are set by another name."""
+    if options and not any(map(is_served, models.values())):
+        names = ", ".join("--lm-option (extra_body)" if name == "extra_body" else name for name in options)
+        raise UsageError(f"{names}: for a model behind a server only, such as openai:MODEL")
+    for name in options.get("extra_body") or ():
+        if name in _SET_BY:
+            raise SettingError(f"--lm-option {name} (extra_body): {_SET_BY[name]}")
 
 
 async def close_parts(

@@ -100,14 +100,14 @@ async def test_the_head_of_the_prompt_file_sets_the_call_and_options_override_it
     assert (other.temperature, other.max_tokens, other.stop, len(other.messages)) == (0.7, 9, ("\n",), 2)
 
 
-async def test_log_probabilities_and_the_seed_are_asked_of_models_that_have_them() -> None:
+async def test_log_probabilities_are_asked_of_models_that_have_them_and_every_request_has_the_seed() -> None:
     able = ScriptedLM({"answer.cot": RIGHT}, capabilities=Capabilities(token_logprobs=True, seed=True))
     unable = ScriptedLM({"answer.cot": RIGHT}, capabilities=Capabilities())
     for model in (able, unable):
         await using(lambda run: run.ask("answer.cot", options={"logprobs": True}, question="Q"), model, seed=7)
         await using(one_ask(), model, seed=7)
     assert [(call.logprobs, call.seed) for call in able.calls] == [(True, 7), (False, 7)]
-    assert [(call.logprobs, call.seed) for call in unable.calls] == [(False, None), (False, None)]
+    assert [(call.logprobs, call.seed) for call in unable.calls] == [(False, 7), (False, 7)]
 
 
 @pytest.mark.parametrize(

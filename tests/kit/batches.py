@@ -1,7 +1,7 @@
 """A model that answers by the shape that is asked for, on loopback or from files: the same body gives the same reply.
 
-What it says is drawn from a hash of the messages, so that every turn a method can take comes up. Bodies tell the shape
-where prompts are rendered as JSON.
+What it says is drawn from a hash of the messages and the seed, so that every turn a method can take comes up. Bodies
+tell the shape where prompts are rendered as JSON.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Row = dict[str, Any]
 def say(body: Mapping[str, Any]) -> str:
     """The reply to a body, as JSON in the shape it asks for."""
     schema = body["response_format"]["json_schema"]["schema"]
-    draw = random.Random(json.dumps(body["messages"]))
+    draw = random.Random(json.dumps(body["messages"]) + str(body.get("seed", "")))
     return json.dumps(_value(schema, schema.get("$defs", {}), draw))
 
 

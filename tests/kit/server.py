@@ -122,6 +122,18 @@ class Received:
 Script = Callable[[Mapping[str, Any]], "str | Reply"]
 
 
+def thinker(tokens: int, text: str | Callable[[Mapping[str, Any]], str] = TEXT) -> Script:
+    """A model that thinks for so many tokens before it says ``text``: a cap that is no higher leaves nothing of it."""
+
+    def reply(body: Mapping[str, Any]) -> Reply:
+        cap = body.get("max_tokens", body.get("max_completion_tokens", 16))
+        if cap <= tokens:
+            return Reply(text="", finish_reason="length", reasoning="Hm.")
+        return Reply(text=text if isinstance(text, str) else text(body), reasoning="Hm. Yes.")
+
+    return reply
+
+
 class FakeServer:
     """The server; its settings are plain attributes and may be changed while it runs.
 

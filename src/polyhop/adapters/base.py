@@ -28,19 +28,6 @@ SETTINGS: Mapping[str, str] = {"temperature": "temperature", "max_tokens": "max_
 """What a chat model of theirs is told with each call, and by which names: ``temperature``, ``max_tokens``, ``stop``,
 ``seed``, ``logprobs`` of the request. Models differ in what they take."""
 
-_REASONS = {
-    **dict.fromkeys(("end_turn", "stop_sequence", "eos_token", "complete"), "stop"),
-    **dict.fromkeys(("max_tokens", "max_output_tokens", "model_length"), "length"),
-    **dict.fromkeys(
-        (
-            *("content_filtered", "guardrail_intervened", "refusal"),
-            *("safety", "recitation", "blocklist", "prohibited_content", "spii"),
-        ),
-        "content_filter",
-    ),
-}
-"""Why a reply ended, as Anthropic, Google, Bedrock, Cohere and Mistral say it, in OpenAI's words, which are ours."""
-
 
 # --- ours as theirs ---------------------------------------------------------------------------------------------------
 
@@ -258,10 +245,10 @@ def why_ended(facts: Mapping[str, Any]) -> Any:
 def _wire(reply: Reply) -> dict[str, Any]:
     """The reply as a chat server would have sent it, so that one reader (``lm.wire``) takes out reasoning, cuts at stop
     words and fits log-probabilities to what is left."""
-    reason = str(getattr(reply.finish_reason, "value", reply.finish_reason) or "stop").lower()
+    reason = getattr(reply.finish_reason, "value", reply.finish_reason)
     choice = {
         "message": {"content": reply.text, "reasoning_content": reply.reasoning},
-        "finish_reason": _REASONS.get(reason, reason),
+        "finish_reason": None if reason is None else str(reason),
         "logprobs": reply.logprobs,
     }
     counts = reply.usage or {}

@@ -11,6 +11,7 @@ from polyhop.cli.show import Entry, clean, print_prose
 from polyhop.cli.summaries import counted
 from polyhop.cli.traces import critical_line, trace_tree
 from polyhop.common.text import citation_marks
+from polyhop.trace import Usage
 
 _LONGEST = 4000
 """Characters of a paragraph that are shown."""
@@ -30,6 +31,16 @@ def print_answer(answer: Answer, *, show_trace: bool, to: Console) -> None:
     for entry in entries(answer, plain=plain):
         print_prose(entry, to)
     to.print(_cost(answer))
+
+
+def cut_replies(usage: Usage) -> str:
+    """Say how many calls were made twice because their token cap was spent; empty where none was."""
+    if not (count := sum(usage.cut_by_task.values())):
+        return ""
+    return (
+        f"{count:,} {'call' if count == 1 else 'calls'} spent the token cap before any text came and went out again "
+        "with a larger one: --max-tokens-per-call saves that"
+    )
 
 
 def _print_text(answer: Answer, to: Console) -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast, get_args
 
 from polyhop.answer import Answer
 from polyhop.cli import show as draw
-from polyhop.cli.answers import print_answer
+from polyhop.cli.answers import cut_replies, print_answer
 from polyhop.cli.live import can_show, shown_live
 from polyhop.data.corpora import Corpus
 from polyhop.errors import UnknownName, UsageError
@@ -47,6 +47,8 @@ def run_ask(
     answer = asyncio.run(_answered(asked, corpus, method, arguments, live, telemetry))
     if arguments["lm"] == "pocket":
         say(POCKET_IS)
+    if cut := cut_replies(answer.usage):
+        say(cut)
     if as_json:
         draw.print_json(answer.to_dict())
     else:

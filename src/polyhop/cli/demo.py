@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from rich.rule import Rule
 from rich.text import Text
 
@@ -19,13 +22,14 @@ SHOWN = 3
 """How many questions are answered with their reasoning shown, before all are measured."""
 
 
-def run_demo(method: str, lm: str, concurrency: int, as_json: bool) -> None:
-    """Index the demo corpus, answer three questions with their traces, then measure all of them."""
-    if lm == "pocket":
+def run_demo(method: str, arguments: Mapping[str, Any], concurrency: int, as_json: bool) -> None:
+    """Index the demo corpus, answer three questions with their traces, then measure all of them. ``arguments``: the
+    model's, as ``Pipeline`` takes them."""
+    if arguments["lm"] == "pocket":
         say(POCKET_IS)
     if not as_json:
         to = draw.console()
-        with Pipeline(DEMO, method, lm) as pipeline:
+        with Pipeline(DEMO, method, **arguments) as pipeline:
             for question in read_questions(DEMO, limit=SHOWN):
                 answer = pipeline.ask(question)
                 to.print(Rule(style="dim"))
@@ -33,5 +37,5 @@ def run_demo(method: str, lm: str, concurrency: int, as_json: bool) -> None:
                 to.print(Text(f"Gold: {question.answers[0]}", style="dim"))
         to.print(Rule(style="dim"))
     with Watched("questions") as progress:
-        report = evaluate(DEMO, DEMO, method, lm, concurrency=concurrency, progress=progress.update)
+        report = evaluate(DEMO, DEMO, method, concurrency=concurrency, progress=progress.update, **arguments)
     finish(report, None, as_json)

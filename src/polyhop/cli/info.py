@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import platform
 import typing
 from collections.abc import Mapping
@@ -18,12 +17,12 @@ from rich.text import Text
 
 from polyhop import __version__
 from polyhop.cli import show as draw
+from polyhop.cli.answers import cut_replies
 from polyhop.common.extras import EXTRAS, installed
 from polyhop.common.files import cache_folder
-from polyhop.errors import UsageError
-from polyhop.lm.base import Request
-from polyhop.lm.names import open_lm
+from polyhop.errors import PolyhopError, UsageError
 from polyhop.methods.registry import FAMILIES, Method, method_named, methods
+from polyhop.pipeline import Pipeline
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.tasks import SCORED, TASKS
 
@@ -143,8 +142,8 @@ def run_prompts_show(task: str, prompts: Path | None, rendering: str, rendered: 
         typer.echo(f"--- {turn['role']}\n{turn['content']}\n")
 
 
-def run_doctor(lm: str | None, as_json: bool) -> None:
-    """Check the installation, and a language model if one is named."""
+def run_doctor(lm: str | None, arguments: Mapping[str, Any], as_json: bool) -> None:
+    """Check the installation, and a language model if one is named, opened with ``arguments`` of ``Pipeline``."""
     found: dict[str, Any] = {
         "polyhop": __version__,
         "python": platform.python_version(),
@@ -156,7 +155,7 @@ def run_doctor(lm: str | None, as_json: bool) -> None:
         "cache folder": str(cache_folder()),
     }
     if lm is not None:
-        found[f"lm {lm}"] = asyncio.run(_try(lm))
+        found[f"lm {lm}"] = _try(lm, arguments)
     if as_json:
         draw.print_json(found)
     else:
@@ -164,18 +163,16 @@ def run_doctor(lm: str | None, as_json: bool) -> None:
             typer.echo(f"{name}: {value}")
 
 
-async def _try(name: str) -> str:
-    fields = {"question": "Which planet do we live on?"}
-    messages = PromptBook()["answer.direct"].render(fields)
-    model = open_lm(name)
-    try:
-        reply = await model.complete(
-            Request(task="answer.direct", fields=fields, messages=messages, max_tokens=48)  # type: ignore[arg-type]
-        )
-    finally:
-        if close := getattr(model, "aclose", None):
-            await close()
-    return f"answers ({draw.clean(reply.text, 60)!r})"
+def _try(name: str, arguments: Mapping[str, Any]) -> str:
+    """Ask a model one question, as a method would; a reply that cannot be read is an error."""
+    with Pipeline(None, "direct", name, cache=False, **arguments) as pipeline:
+        answer = pipeline.ask("Which planet do we live on?")
+    calls = answer.trace.calls
+    if calls[-1].output is None:
+        replies = ", then ".join(repr(draw.clean(call.text, 60)) for call in calls)
+        raise PolyhopError(f"{name} gave no answer that could be read; it said {replies}")
+    cut = cut_replies(answer.usage)
+    return f"answers ({draw.clean(answer.text or calls[-1].text, 60)!r}){cut and '; ' + cut}"
 
 
 def _version(name: str) -> str:

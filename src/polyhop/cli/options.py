@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import orjson
 import typer
 
 from polyhop.errors import UnknownName, UsageError
@@ -81,6 +82,19 @@ Rendering = Annotated[str, option(help="How prompts ask for output: text (marker
 Cache = Annotated[
     bool | None, option("--cache/--no-cache", help="Keep model replies; by default for every model but pocket.")
 ]
+LmOption = Annotated[
+    list[str] | None,
+    option(
+        "--lm-option",
+        metavar="KEY=VALUE",
+        help="Sent with every request to a model behind a server, as reasoning_effort=low; repeatable. The value is "
+        "JSON, else text.",
+    ),
+]
+MaxTokensPerCall = Annotated[
+    int | None,
+    option(min=1, help="Maximum tokens of each reply, its thoughts included, in place of the prompts' own limits."),
+]
 MaxCalls = Annotated[int | None, option(help="Most model calls a question.")]
 MaxTokens = Annotated[int | None, option(help="Stop gathering after so many tokens a question.")]
 MaxSeconds = Annotated[float | None, option(help="Stop gathering after so many seconds a question.")]
@@ -142,6 +156,7 @@ _SAME_NAME = (
     "prompts",
     "rendering",
     "cache",
+    "max_tokens_per_call",
     "max_calls",
     "max_tokens",
     "max_seconds",
@@ -155,16 +170,39 @@ _OF_LM = ("max_concurrency", "requests_per_minute", "tokens_per_minute", "timeou
 def pipeline_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     """A verb's options as keyword arguments of ``Pipeline``, without corpus and method; those a verb lacks keep their
     defaults."""
-    lm_options = {name: given[name] for name in _OF_LM if given[name] is not None}
     others = pairs(given["lm_for"], "--lm-for", "ROLE=LM")
     return {
         "lm": {"default": given["lm"], **others} if others else given["lm"],
-        "lm_options": lm_options,
+        "lm_options": lm_options(given),
         **{name: given[name] for name in _SAME_NAME if name in given},
         **({"prices": given["price"]} if given.get("price") else {}),
         **_from_file(given),
         **pairs(given["settings"], "-o", "KEY=VALUE"),
     }
+
+
+def lm_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A verb's options of its language models as ``Pipeline`` takes them: limits, and what requests say besides."""
+    limits = {name: given[name] for name in _OF_LM if given.get(name) is not None}
+    body = {name: _value(text) for name, text in pairs(given["lm_option"], "--lm-option", "KEY=VALUE").items()}
+    return {**limits, **({"extra_body": body} if body else {})}
+
+
+def lm_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+    """``lm_options`` and the cap of a verb that has few others, as arguments of ``Pipeline``."""
+    return {"lm_options": lm_options(given), "max_tokens_per_call": given["max_tokens_per_call"]}
+
+
+def _value(text: str) -> Any:
+    """JSON where it is, else the text itself.
+
+    >>> [_value(text) for text in ("0.7", "false", '{"enable_thinking": false}', "low")]
+    [0.7, False, {'enable_thinking': False}, 'low']
+    """
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
 
 
 def _from_file(given: Mapping[str, Any]) -> dict[str, Any]:

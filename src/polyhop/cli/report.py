@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ def run_report(
         reports = {run: _judged(report, run, judge) for run, report in reports.items()}
     for report in reports.values():
         tell_unscored(report)
+        tell_failed(report)
     if conditions:
         reports = where(reports, conditions)
     if form == "html":
@@ -85,9 +87,7 @@ def tell_repeated(runs: Repeated, form: str, out: Path | None = None) -> None:
     """Print mean and standard deviation over runs."""
     _tell(form, runs.to_dict(), tables.repeated(runs), out)
     if runs.identical:
-        say(
-            "every repeat gave the same: method and model draw nothing, or the replies came from the cache (--no-cache)"
-        )
+        say("every repeat gave the same: neither the method nor the model draws anything")
 
 
 def tell_unscored(report: Report) -> None:
@@ -95,6 +95,22 @@ def tell_unscored(report: Report) -> None:
     for why in dict.fromkeys(report.unscored.values()):
         names = [name for name, each in report.unscored.items() if each == why]
         say(f"not scored: {', '.join(names)}: {why}")
+
+
+def say_causes(reports: Iterable[Report]) -> None:
+    """Say why questions of these runs failed: each cause with its count, the most frequent first, at most three."""
+    failures = Counter(why for report in reports for why in report.failed.values())
+    for why, count in failures.most_common(3):
+        say(f"  {count:,} x {draw.clean(why, 1000)}")
+
+
+def tell_failed(report: Report, again: str = "") -> None:
+    """How many questions failed and why; ``again``: what can be done. Nothing where none failed."""
+    if report.failed:
+        count = len(report.failed)
+        first = draw.clean(next(iter(report.failed)))
+        say(f"{count:,} {'question' if count == 1 else 'questions'} failed{again}. The first: {first}")
+        say_causes([report])
 
 
 def run_compare(runs: Sequence[Path], conditions: Sequence[str], metrics: str | None, as_json: bool) -> None:

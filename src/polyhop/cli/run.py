@@ -15,7 +15,7 @@ from polyhop.cli.ask import say
 from polyhop.cli.batch import through
 from polyhop.cli.data import read
 from polyhop.cli.progress import Watched
-from polyhop.cli.report import tell_repeated, tell_unscored
+from polyhop.cli.report import say_causes, tell_failed, tell_repeated, tell_unscored
 from polyhop.data.corpora import Corpus, open_corpus
 from polyhop.data.shipped import NAME as DEMO
 from polyhop.engine.prices import Prices
@@ -103,6 +103,7 @@ def finish_several(several: Several, out: Path | None, as_json: bool) -> None:
         say(f"runs kept in {out}")
     if failed := {name: len(report.failed) for name, report in several.reports.items() if report.failed}:
         say("questions failed: " + ", ".join(f"{count} of {name}" for name, count in failed.items()))
+        say_causes(several.reports.values())
         raise typer.Exit(1)
 
 
@@ -113,6 +114,7 @@ def finish_repeated(runs: Repeated, out: Path | None, as_json: bool) -> None:
         say(f"runs kept in {out}")
     if failed := {seed: len(report.failed) for seed, report in runs.reports.items() if report.failed}:
         say("questions failed: " + ", ".join(f"{count} with seed {seed}" for seed, count in failed.items()))
+        say_causes(runs.reports.values())
         raise typer.Exit(1)
 
 
@@ -125,8 +127,6 @@ def finish(report: Report, out: Path | None, as_json: bool, prices: str | None =
     tell_unscored(report)
     if out:
         say(f"run kept in {out}")
+    tell_failed(report, "; the same command tries them again" if out else "")
     if report.failed:
-        name, why = next(iter(report.failed.items()))
-        again = "; the same command tries them again" if out else ""
-        say(f"{len(report.failed)} questions failed{again}. The first, {draw.clean(name)}: {draw.clean(why)}")
         raise typer.Exit(1)

@@ -16,7 +16,7 @@ from polyhop.cli.ask import say
 from polyhop.cli.data import read
 from polyhop.cli.forms import put
 from polyhop.cli.progress import Watched
-from polyhop.cli.report import tell_unscored
+from polyhop.cli.report import say_causes, tell_unscored
 from polyhop.cli.tune import resumable
 from polyhop.errors import UsageError
 from polyhop.evaluation.pages.page import page
@@ -61,6 +61,7 @@ def finish(swept: Swept, out: Path, as_json: bool) -> None:
     if failed := {name: len(report.failed) for name, report in swept.reports.items() if report.failed}:
         told = ", ".join(f"{count} of {name}" for name, count in failed.items())
         say(f"questions failed: {told}; the same command tries them again")
+        say_causes(swept.reports.values())
         raise typer.Exit(1)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from rich.console import Console
 from rich.text import Text
 
+from polyhop.cli.answers import cut_replies
 from polyhop.cli.show import print_rows
 from polyhop.engine.prices import Prices
 from polyhop.evaluation.agreement import Together
@@ -44,6 +45,8 @@ def print_report(report: Report, to: Console, prices: Prices | None = None) -> N
     if report.parsed_at_first_try is not None:
         defaulted = sum(report.usage.defaulted_by_task.values())
         to.print(f"replies parsed at first try: {100 * report.parsed_at_first_try:.1f} %; safe defaults: {defaulted}")
+    if cut := cut_replies(report.usage):
+        to.print(cut)
 
 
 def side_by_side(

@@ -8,14 +8,17 @@ from functools import lru_cache
 from typing import Any, TypedDict
 
 from polyhop.common.text import estimate_tokens
-from polyhop.errors import UsageError, nearest
-from polyhop.lm.base import Completion, LanguageModel, Message, Request
+from polyhop.errors import CutReply, UsageError, nearest
+from polyhop.lm.base import Completion, LanguageModel, Message, Request, seed_of
 from polyhop.prompts.book import Prompt, Rendering
 from polyhop.prompts.parsing import Malformed
 from polyhop.prompts.tasks import Output
 from polyhop.types import Passage
 
 Asked = Mapping[str, Any]
+
+MORE_TOKENS = 4096
+"""Tokens that are added to a call's cap for its second attempt, where the first spent the cap before any text came."""
 
 
 class Options(TypedDict, total=False):
@@ -59,6 +62,8 @@ class Call:
     turns: list[dict[str, str]]
     attempt: int = 1
     final: bool = False
+    sample: int | None = None
+    """Its number among identical asks, where it repeats one of them; None: the next."""
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
@@ -72,7 +77,7 @@ class Call:
         return sum(count_tokens(self.model, turn["content"]) for turn in self.turns)
 
     def request(self, *, sample: int, seed: int | None) -> Request:
-        """The call as the model is sent it."""
+        """The call as the model is sent it: the ``sample``-th draw of a run with this ``seed``."""
         can, settings = self.model.capabilities, self.settings
         messages: Sequence[Message] = self.turns  # type: ignore[assignment]
         return Request(
@@ -83,7 +88,7 @@ class Call:
             max_tokens=settings["max_tokens"],
             temperature=settings["temperature"],
             stop=settings["stop"],
-            seed=seed if can.seed else None,
+            seed=seed_of(seed, self.prompt.task.name, sample),
             logprobs=(settings["logprobs"] or self.final) and can.token_logprobs,
             sample=sample,
         )
@@ -100,15 +105,32 @@ class Call:
                 output = self.prompt.check(reply.value)
             elif reply.text.strip():
                 output = self.prompt.read(reply.text, self.fields, self.rendering)
+            elif reply.ran_out:
+                raise Malformed(f"all {self.settings['max_tokens']:,} tokens were spent before any text came")
             else:
                 raise Malformed("the reply is empty")
         except Malformed as complaint:
             return None, str(complaint)
         return output.with_completion(reply), ""
 
-    def again(self, reply: str, complaint: str) -> Call:
+    def corrected(self, reply: str, complaint: str) -> Call:
         """The corrective retry: the same call, with the reply and what was wrong with it."""
         return replace(self, turns=[*self.turns, *correction(reply, complaint)], attempt=2)
+
+    def with_more_tokens(self, sample: int) -> Call:
+        """The retry of a call whose cap was spent before any text came: the same draw, with ``MORE_TOKENS`` more."""
+        settings = {**self.settings, "max_tokens": self.settings["max_tokens"] + MORE_TOKENS}
+        return replace(self, settings=settings, attempt=2, sample=sample)
+
+    def cut(self, after: str = "") -> CutReply:
+        """The error of a call whose cap was spent before any text came; ``after``: what came of asking again."""
+        cap = self.settings["max_tokens"]
+        return CutReply(
+            f"{self.model.name} spent all {cap:,} tokens of a call ({self.prompt.task.name}) before any text came"
+            f"{after}. A model that thinks spends them on its thoughts: give it more, as --max-tokens-per-call "
+            f"{2 * max(cap, MORE_TOKENS)} (max_tokens_per_call), or have it think less, as --lm-option "
+            "reasoning_effort=low (lm_options)"
+        )
 
     def record(self, request: Request, reply: Completion, output: Output | None, complaint: str) -> dict[str, Any]:
         """The call as its step in the trace holds it."""
@@ -127,6 +149,7 @@ class Call:
             "completion_words": len(reply.text.split()),
             "estimated": usage.estimated if usage else not hasattr(self.model, "count_tokens"),
             "prompt": request.digest(),
+            "max_tokens": request.max_tokens,
             "sample": request.sample,
             "tokens": reply.tokens if request.logprobs else None,
             "logprobs": reply.logprobs if request.logprobs else None,

@@ -28,8 +28,8 @@ def messages_of(call: Ask, steps: Iterable[Step], prompts: PromptBook, rendering
 
 def _corrections(call: Ask, steps: Iterable[Step]) -> Iterator[list[Turn]]:
     """What may follow a call's own messages: nothing, or for a retry the turns about a reply that could not be read."""
+    yield []
     if call.attempt == 1:
-        yield []
         return
     for step in steps:
         if isinstance(step, Ask) and step.task == call.task and step.problem:

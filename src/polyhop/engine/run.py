@@ -18,9 +18,19 @@ from typing import Any, Literal
 from polyhop.answer import Answer, cite, confidence
 from polyhop.common.text import estimate_tokens
 from polyhop.engine.budget import Budget, Meter, until_spent
-from polyhop.engine.call import Asked, Call, Models, Options, check_fields, count_tokens, frozen, settings_of
+from polyhop.engine.call import (
+    MORE_TOKENS,
+    Asked,
+    Call,
+    Models,
+    Options,
+    check_fields,
+    count_tokens,
+    frozen,
+    settings_of,
+)
 from polyhop.engine.speculation import Ahead, Scouts
-from polyhop.errors import BudgetSpent, CapabilityError
+from polyhop.errors import BudgetSpent, CapabilityError, LMError
 from polyhop.lm.base import Capabilities, Completion, LanguageModel, ScoreRequest, TokenScores
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.tasks import SCORED, Output
@@ -35,7 +45,8 @@ from polyhop.types import Kind, Passage, Read, Search, Span, SpanChoice
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """What stays open between questions: models, retriever, reader and prompts."""
+    """What stays open between questions: models, retriever, reader and prompts. ``max_tokens_per_call`` replaces the
+    token cap of every call, which is otherwise its prompt file's or its method's."""
 
     models: Models
     prompts: PromptBook = field(default_factory=PromptBook)
@@ -43,6 +54,7 @@ class Engine:
     reader: Reader | AskingReader | Read | None = None
     rendering: Rendering = "text"
     budget: Budget = field(default_factory=Budget)
+    max_tokens_per_call: int | None = None
     seed: int | None = None
     analysis: Analysis = ENGLISH
 
@@ -111,13 +123,24 @@ class Run:
         """One language model call: the task's typed output, ``.completion`` behind it.
 
         A reply that cannot be read is asked for once more with the reason, then the task's safe default is taken; both
-        are counted. ``final`` marks the method's last call, which the budget keeps a place for. Raises ``BudgetSpent``
-        inside ``gathering`` and ``LMError`` when the model cannot be reached.
+        are counted. One that spent its token cap before any text came is asked for once more with a larger cap, unless
+        the cap is the engine's ``max_tokens_per_call``; then it is a ``CutReply``. ``final`` marks the method's last
+        call, which the budget keeps a place for. Raises ``BudgetSpent`` inside ``gathering`` and ``LMError`` when the
+        model cannot be reached.
         """
         call = self._call(task, fields, options, final)
-        output, complaint, reply = await self._attempt(call)
-        if output is None and self._meter.room(reserve=0 if final else 1):
-            output, _, reply = await self._attempt(call.again(reply.text, complaint))
+        output, complaint, reply, sample = await self._attempt(call)
+        again = self._again(call, complaint, reply, sample) if output is None else None
+        if again and self._meter.room(reserve=0 if final else 1):
+            try:
+                output, _, reply, _ = await self._attempt(again)
+            except LMError as error:
+                if not reply.ran_out:
+                    raise
+                raise call.cut(f"; asked again with {MORE_TOKENS:,} more: {error}") from error
+            call = again
+        if reply.ran_out:
+            raise call.cut()
         if final:
             self.final = reply
         return output or call.prompt.default().with_completion(reply)
@@ -293,6 +316,7 @@ class Run:
         prompt = self._engine.prompts[task]
         check_fields(task, fields, prompt.task.fields)
         settings, rendering = settings_of(prompt, options), self._engine.rendering
+        settings["max_tokens"] = self._engine.max_tokens_per_call or settings["max_tokens"]
         turns = prompt.render(fields, rendering=rendering, shots=settings["shots"])
         model = self._engine.models(task, settings["role"])
         return Call(prompt, fields, settings, model, rendering, turns, final=final)
@@ -307,19 +331,27 @@ class Run:
         role = (options or {}).get("role", prompt.head.role)
         return self._engine.models(task, role), prompt.render(fields)
 
-    async def _attempt(self, call: Call) -> tuple[Output | None, str, Completion]:
-        """Make the call and read the reply: its output, or None and the complaint."""
+    async def _attempt(self, call: Call) -> tuple[Output | None, str, Completion, int]:
+        """Make the call and read the reply: its output, or None and the complaint; the reply; the sample's number."""
         step = await self._begin(call=True, final=call.final)
-        same = call.identity
-        self._samples[same] += 1
-        request = call.request(sample=self._samples[same] - 1, seed=self._engine.seed)
+        same, sample = call.identity, call.sample
+        if sample is None:
+            sample = self._samples[same]
+            self._samples[same] += 1
+        request = call.request(sample=sample, seed=self._engine.seed)
         made = self._made((*same, request.sample), partial(call.model.complete, request))
         reply: Completion = await self._meter.within(made, final=call.final)
         output, complaint = call.read(reply)
         record = call.record(request, reply, output, complaint)
         self._meter.pay(record["model"], record["prompt_tokens"], record["completion_tokens"])
         step.close(Ask, **record, depth=self._ahead.depth() if self._ahead else None)
-        return output, complaint, reply
+        return output, complaint, reply, sample
+
+    def _again(self, call: Call, complaint: str, reply: Completion, sample: int) -> Call | None:
+        """The second attempt at a call whose reply could not be read; None if it spent a cap that must not grow."""
+        if not reply.ran_out:
+            return call.corrected(reply.text, complaint)
+        return call.with_more_tokens(sample) if self._engine.max_tokens_per_call is None else None
 
     async def _begin(self, *, call: bool, final: bool = False) -> OpenStep:
         """Open a step, if the budget allows. Tasks started together all open theirs before any is done."""

@@ -21,7 +21,7 @@ from polyhop.common.files import locked
 from polyhop.errors import DataError, PolyhopError, UsageError
 from polyhop.evaluation.predictions import Row
 from polyhop.evaluation.report import Report
-from polyhop.evaluation.runner import CONCURRENCY, Progress
+from polyhop.evaluation.runner import CONCURRENCY, Progress, call_settings
 from polyhop.pipeline import LM, LoopThread, Pipeline
 from polyhop.trace import Usage, add_usage
 
@@ -48,7 +48,8 @@ def judged(
     """The report of the run in ``folder`` with one metric more, ``judge(LM).accuracy``, and ``Report.judge``, which
     says who judged, by which prompt, and at what cost.
 
-    ``options``: those of ``Pipeline`` that a model's calls have (prompts, rendering, cache, lm_options).
+    ``options``: those of ``Pipeline`` that a model's calls have (prompts, rendering, cache, lm_options,
+    max_tokens_per_call).
 
     Raises:
         LMError: the judge cannot be reached; verdicts given before are kept.
@@ -62,6 +63,7 @@ def judged(
             "task": TASK,
             "prompt": engine.prompts.hashes()[TASK],
             "rendering": engine.rendering,
+            **{name: value for name, value in call_settings(engine).items() if value is not None},
         }
         rows = [row for row in report.rows if row["answers"] and row.get("answering", True)]
         with _Verdicts(Path(folder), judge) as verdicts:

@@ -106,8 +106,8 @@ def evaluate_repeated(
     """``evaluate`` with the seeds ``seed`` (by default 0), ``seed + 1``, … ``seed + repeat - 1``, over one index.
 
     ``out``: a folder with a run's folder for each seed, ``seed-0`` and so on; the same command goes on there where it
-    was stopped. A model that takes no seed and whose replies are cached gives the same ones again: ``cache=False`` asks
-    it anew. ``SettingError`` for fewer than 2 runs.
+    was stopped. Every repeat asks for itself, whether the model takes a seed or not: a cached reply serves one seed.
+    ``SettingError`` for fewer than 2 runs.
     """
     if repeat < 2:
         raise SettingError(f"repeat={repeat}: must be 2 or more")

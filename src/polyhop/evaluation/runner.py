@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 from polyhop.answer import Answer
 from polyhop.data.questions import read_questions
-from polyhop.errors import PolyhopError, ServiceError, SettingError, UsageError, Waiting
+from polyhop.engine.run import Engine
+from polyhop.errors import CutReply, PolyhopError, ServiceError, SettingError, UsageError, Waiting
 from polyhop.evaluation.predictions import Lines, Row, prediction, scored
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.store import RunFolder
@@ -147,7 +148,8 @@ async def run_questions(
             except Exception as error:
                 failed[question.id] = str(error) if isinstance(error, PolyhopError) else repr(error)
                 in_a_row += 1
-                if in_a_row >= MOST_FAILURES_IN_A_ROW or (not finished and isinstance(error, ServiceError)):
+                unreachable = isinstance(error, ServiceError) and not isinstance(error, CutReply)
+                if in_a_row >= MOST_FAILURES_IN_A_ROW or (not finished and unreachable):
                     if isinstance(error, PolyhopError):
                         raise
                     raise PolyhopError(f"every question fails: {error!r}") from error
@@ -197,12 +199,20 @@ def run_settings(pipeline: Pipeline, dataset: str) -> dict[str, Any]:
         "language": str(searched.analysis) if hasattr(searched, "analysis") else None,
         "links": None if links == "titles" else links,  # as most indexes have them
         "rendering": pipeline.engine.rendering,
+        **call_settings(pipeline.engine),
         "seed": pipeline.engine.seed,
         "abstain_below": pipeline.abstain_below,
         "budget": pipeline.engine.budget.to_dict(),
         "prompts": pipeline.engine.prompts.hashes(),
         "dataset": dataset,
     }
+
+
+def call_settings(engine: Engine) -> dict[str, Any]:
+    """The settings of a run that change its model calls: what the requests of each model say besides, and the cap."""
+    bodies = {name: getattr(model, "extra_body", None) for name, model in sorted(engine.models.by_name.items())}
+    said = {name: body for name, body in bodies.items() if body}
+    return {"lm_options": said or None, "max_tokens_per_call": engine.max_tokens_per_call}
 
 
 def _first(errors: BaseExceptionGroup[PolyhopError]) -> PolyhopError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain
 from pathlib import Path
@@ -190,7 +190,16 @@ def read_report(
         told, unscored = scored(rows, profiles_named(metrics or own.get("profiles", DEFAULT)))
         rows = list(told)
     named = {name: settings[name] for name in ("method", "lm", "dataset")}
-    return Report.of(rows, {}, **named, unscored=unscored)
+    return Report.of(rows, _failed(folder, {row["id"] for row in rows}), **named, unscored=unscored)
+
+
+def _failed(folder: Path, finished: Container[str]) -> dict[str, str]:
+    """The questions that failed when the run was last finished, and why; without those answered since."""
+    try:
+        failed = orjson.loads((folder / "metrics.json").read_bytes())["failed"]
+        return {str(name): str(why) for name, why in failed.items() if name not in finished}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}  # not finished yet, or not ours
 
 
 def _with_gold(rows: Sequence[Row], questions: Iterable[Question], folder: Path) -> list[dict[str, Any]]:

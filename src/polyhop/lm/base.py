@@ -34,7 +34,8 @@ class Capabilities:
 class Request:
     """One call of a prompt task: the rendered ``messages`` and, for models that answer from them, the typed fields.
 
-    ``sample`` numbers repeated identical asks of one question 0, 1, 2 …: a re-draw is a new request.
+    ``sample`` numbers repeated identical asks of one question 0, 1, 2 …: a re-draw is a new request. ``seed`` is this
+    sample's own (``seed_of``); a model that takes none ignores it.
     """
 
     task: str
@@ -52,6 +53,20 @@ class Request:
         """A short hash of the messages, the same in every process."""
         turns = (message["role"].encode() + _digest(message["content"]) for message in self.messages)
         return hashlib.blake2b(b"".join(turns), digest_size=12).hexdigest()
+
+
+def seed_of(seed: int | None, task: str, sample: int) -> int | None:
+    """Derive a sample's own seed from a run's: the first sample keeps it, every other mixes in the task and its number.
+
+    The result is the same in every process. A mixed seed has 31 bits, which every server takes.
+
+    >>> [seed_of(7, "answer.cot", sample) for sample in range(3)]
+    [7, 1429382868, 1607732821]
+    """
+    if seed is None or sample == 0:
+        return seed
+    mixed = hashlib.blake2b(f"{seed}\0{task}\0{sample}".encode(), digest_size=4).digest()
+    return int.from_bytes(mixed, "big") >> 1
 
 
 @lru_cache(maxsize=256)
@@ -87,6 +102,11 @@ class Completion:
     reasoning: str | None = None
     retries: int = 0
     cached: bool = False
+
+    @property
+    def ran_out(self) -> bool:
+        """Whether the token cap was spent before any text came."""
+        return self.finish_reason == "length" and self.value is None and not self.text.strip()
 
     def probability(self, answer: str, *, least: bool = False) -> float | None:
         """The geometric mean of the probabilities of the answer's tokens, or the ``least`` of them; of all tokens where

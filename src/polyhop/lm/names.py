@@ -51,6 +51,9 @@ def register_lm(prefix: str) -> Callable[[F], F]:
 def open_lm(spec: str | LanguageModel, **options: Any) -> LanguageModel:
     """The model a name stands for, made with ``options``; a model object is given back as it is.
 
+    ``extra_body`` is what a model behind a server is sent with every request; of a model that takes no such thing its
+    entries are options by their own names.
+
     Raises ``UnknownName`` for an unknown name or option, and what the model itself raises.
     """
     if not isinstance(spec, str):
@@ -63,8 +66,7 @@ def open_lm(spec: str | LanguageModel, **options: Any) -> LanguageModel:
         return spec
     prefix, _, rest = spec.partition(":")
     opener = _opener(prefix)
-    _check_options(prefix, opener, options)
-    return opener(rest, **options)
+    return opener(rest, **_checked_options(prefix, opener, options))
 
 
 def lm_names() -> list[str]:
@@ -85,7 +87,7 @@ def _pocket(rest: str) -> LanguageModel:
 def _openai(rest: str, **options: Any) -> LanguageModel:
     from polyhop.lm.openai import OpenAICompatible
 
-    _check_options("openai", OpenAICompatible, options)
+    options = _checked_options("openai", OpenAICompatible, options)
     model, url = model_and_url("openai", rest)
     if url and options.get("url"):
         raise SettingError(f"openai:{rest} names a server, and url={options['url']!r} another: give one of them")
@@ -112,9 +114,7 @@ def _hf(rest: str, **options: Any) -> LanguageModel:
     from polyhop.lm.hf import TransformersLM
 
     path, told = path_and_options("hf", rest)
-    options = {**told, **options}
-    _check_options("hf", TransformersLM, options)
-    return TransformersLM(path, **options)
+    return TransformersLM(path, **_checked_options("hf", TransformersLM, {**told, **options}))
 
 
 @register_lm("scripted")
@@ -145,15 +145,18 @@ def _opener(prefix: str) -> Opener:
     raise UnknownName("language model", prefix, lm_names(), "A served model is openai:MODEL or openai:MODEL@URL.")
 
 
-def _check_options(name: str, maker: Callable[..., object], options: Mapping[str, Any]) -> None:
-    """Every option must be an argument of the maker, after the first."""
+def _checked_options(name: str, maker: Callable[..., object], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options as the maker takes them; every one must be an argument of it, after the first."""
     _, *parameters = inspect.signature(maker).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        return  # it checks them itself
+        return dict(options)  # it checks them itself
     names = [parameter.name for parameter in parameters]
+    if "extra_body" not in names:
+        options = {**(options.get("extra_body") or {}), **{n: v for n, v in options.items() if n != "extra_body"}}
     for option in options:
         if option not in names:
             raise UnknownName(f"option of {name}", option, names)
+    return dict(options)
 
 
 def _entry_points() -> EntryPoints:

@@ -88,7 +88,7 @@ class OpenAICompatible:
             chat=chat, json_schema=json_schema, token_logprobs=logprobs, score=way is not None, seed=True
         )
         self.parameters = Parameters(self.name)
-        self._extra = _checked_extra(extra_body)
+        self.extra_body = _checked_extra(extra_body)
         limited = requests_per_minute is not None or tokens_per_minute is not None
         self._rates = Rates(requests_per_minute, tokens_per_minute) if limited else None
         self._server = Server(
@@ -99,11 +99,16 @@ class OpenAICompatible:
         self._ask_at = address.path("/chat/completions" if chat else "/completions")
         self._models_at = address.path("/models")
         self._scores = way and ServerScores(
-            model, self._server, address.path("/completions"), None if way == "auto" else way, self._extra, self._error
+            model,
+            self._server,
+            address.path("/completions"),
+            None if way == "auto" else way,
+            self.extra_body,
+            self._error,
         )
         self._read = read_chat if chat else read_completion
         self._formats: dict[str, tuple[Mapping[str, Any], orjson.Fragment]] = {}
-        settings = {"chat": chat, "json_schema": json_schema, "logprobs": logprobs, "extra_body": self._extra}
+        settings = {"chat": chat, "json_schema": json_schema, "logprobs": logprobs, "extra_body": self.extra_body}
         self.identity = self.name + orjson.dumps(settings, option=orjson.OPT_SORT_KEYS).decode()
         """What tells this model's answers from another's, for a cache: its name and what settings change them."""
 
@@ -119,6 +124,10 @@ class OpenAICompatible:
     async def aclose(self) -> None:
         """Close the connections, in every loop; the model can be used again after."""
         await self._server.aclose()
+
+    async def leave(self) -> None:
+        """Close the connections of this event loop, which is about to end."""
+        await self._server.leave()
 
     async def complete(self, request: Request) -> Completion:
         """The model's reply; ``LMError`` where none can be had."""
@@ -206,7 +215,7 @@ class OpenAICompatible:
                 payload["top_logprobs"] = 1  # llama.cpp sends 20 alternatives a token where it is left out
         if request.schema is not None and self.capabilities.json_schema:
             payload["response_format"] = self._format(request.task, request.schema)
-        payload.update(self._extra)
+        payload.update(self.extra_body)
         return self.parameters.fit(payload) if self.parameters.refused else payload
 
     def _format(self, task: str, schema: Mapping[str, Any]) -> orjson.Fragment:

@@ -14,8 +14,9 @@ from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, Tok
 
 
 class ReplayLM:
-    """Answers each call as it was answered in a run: the same prompt and the same draw give the same reply, the same
-    target after the same prompt the same log-probabilities (their tokens' spelling is not kept).
+    """Answers each call as it was answered in a run: the same prompt and the same draw give the same reply (of two
+    token caps that were tried, the same cap), the same target after the same prompt the same log-probabilities (their
+    tokens' spelling is not kept).
 
     Raises ``DataError`` when the folder holds no traces, and ``LMError`` for a call the run did not make.
     """
@@ -25,7 +26,7 @@ class ReplayLM:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.name = f"replay:{self.folder}"
-        self._calls: dict[tuple[str, str, int], Mapping[str, Any]] = {}
+        self._calls: dict[tuple[str, str, int, int | None], Mapping[str, Any]] = {}
         self._scores: dict[tuple[str, str, str, float], tuple[float, ...]] = {}
         for path in sorted((self.folder / "traces").glob("*.json")):
             self._load(path)
@@ -34,7 +35,8 @@ class ReplayLM:
 
     async def complete(self, request: Request) -> Completion:
         """The recorded reply of this call."""
-        call = self._calls.get((request.task, request.digest(), request.sample))
+        named = request.task, request.digest(), request.sample
+        call = self._calls.get((*named, request.max_tokens)) or self._calls.get((*named, None))
         if call is None:
             raise self._unknown("reply to", request.task)
         return Completion(
@@ -71,7 +73,8 @@ class ReplayLM:
         try:
             for step in orjson.loads(path.read_bytes())["trace"]["steps"]:
                 if step["kind"] == "ask":
-                    self._calls[step["task"], step["prompt"], step["sample"]] = step
+                    named = step["task"], step["prompt"], step["sample"]
+                    self._calls[*named, step.get("max_tokens")] = self._calls[*named, None] = step
                 elif step["kind"] == "score":
                     for target, logprobs in zip(step["targets"], step["tokens"], strict=True):
                         self._scores[step["task"], step["prompt"], target, step["temperature"]] = _logprobs(logprobs)

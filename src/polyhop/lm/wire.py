@@ -21,6 +21,20 @@ FILTERED = Completion(text="", finish_reason="content_filter")
 """What a withheld answer is: no text, and why."""
 
 
+_REASONS = {
+    **dict.fromkeys(("end_turn", "stop_sequence", "eos_token", "complete"), "stop"),
+    **dict.fromkeys(("max_tokens", "max_output_tokens", "model_length"), "length"),
+    **dict.fromkeys(
+        (
+            *("content_filtered", "guardrail_intervened", "refusal"),
+            *("safety", "recitation", "blocklist", "prohibited_content", "spii"),
+        ),
+        "content_filter",
+    ),
+}
+"""Why a reply ended, as Anthropic, Google, Bedrock, Cohere and Mistral say it, in OpenAI's words, which are ours."""
+
+
 def to_json(payload: Mapping[str, Any]) -> bytes:
     """The body to send; text that is no valid Unicode goes out with its lone surrogates replaced."""
     try:
@@ -52,7 +66,7 @@ def read_chat(data: Any, request: Request, stop: Sequence[str] = ()) -> Completi
     message = choice.get("message")
     if not isinstance(message, dict):
         raise BadReply("the reply has a choice without a message")
-    if choice.get("finish_reason") == "content_filter" or (message.get("refusal") and not message.get("content")):
+    if _reason(choice) == "content_filter" or (message.get("refusal") and not message.get("content")):
         return _filtered(data, request)
     text, thought = _content(message.get("content"))
     thought = message.get("reasoning_content") or message.get("reasoning") or thought
@@ -65,7 +79,7 @@ def read_completion(data: Any, request: Request, stop: Sequence[str] = ()) -> Co
     text = choice.get("text")
     if not isinstance(text, str):
         raise BadReply("the reply has a choice without a text")
-    if choice.get("finish_reason") == "content_filter":
+    if _reason(choice) == "content_filter":
         return _filtered(data, request)
     return _completion(data, request, choice, text, None, stop)
 
@@ -78,6 +92,13 @@ def _choice(data: Any) -> dict[str, Any]:
     return choice
 
 
+def _reason(choice: Mapping[str, Any]) -> str:
+    """Why a choice ended, in OpenAI's words; gateways hand on their providers' own."""
+    reason = choice.get("finish_reason")
+    reason = reason.lower() if isinstance(reason, str) and reason else "stop"
+    return _REASONS.get(reason, reason)
+
+
 def _completion(
     data: dict[str, Any],
     request: Request,
@@ -87,8 +108,7 @@ def _completion(
     stop: Sequence[str],
 ) -> Completion:
     spans, inner = answer_spans(raw)
-    reason = choice.get("finish_reason")
-    reason = reason if isinstance(reason, str) and reason else "stop"
+    reason = _reason(choice)
     if stop and (cut := _cut(raw, spans, stop)) != spans:
         spans, reason = cut, "stop"
     whole = spans == [(0, len(raw))]

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from polyhop.answer import Answer
 from polyhop.engine.rerender import messages_of
 from polyhop.engine.run import Engine
+from polyhop.lm.base import seed_of
 from polyhop.lm.names import lm_names, model_and_url
 from polyhop.trace import Ask, Branch, Readout, Score, Searched, Step, plain
 
@@ -139,6 +140,7 @@ def _of_call(step: Ask, engine: Engine) -> Described:
     told = {
         "gen_ai.operation.name": operation,
         **model,
+        "gen_ai.request.seed": _seed(step, engine),
         "gen_ai.response.finish_reasons": (step.finish_reason,),
         "gen_ai.usage.input_tokens": None if step.cached else step.prompt_tokens,
         "gen_ai.usage.output_tokens": None if step.cached else step.completion_tokens,
@@ -161,12 +163,16 @@ def _of_model(name: str, engine: Engine) -> dict[str, Any]:
         "gen_ai.request.model": model_and_url(prefix, rest)[0] if named else name,
     }
     model = _model(name, engine)
-    if engine.seed is not None and model is not None and model.capabilities.seed:
-        told["gen_ai.request.seed"] = engine.seed
     if isinstance(url := getattr(model, "url", None), str):
         parts = urlsplit(url)
         told |= known({"server.address": parts.hostname, "server.port": parts.port or _PORTS.get(parts.scheme)})
     return told
+
+
+def _seed(step: Ask, engine: Engine) -> int | None:
+    """The seed that a call was sent; None for a model that takes none."""
+    model = _model(step.model, engine)
+    return seed_of(engine.seed, step.task, step.sample) if model is not None and model.capabilities.seed else None
 
 
 def _asked_by_chat(name: str, engine: Engine) -> bool:

@@ -38,8 +38,8 @@ class Step:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask(Step):
     """One language model call. ``problem`` says what was wrong with the reply's form (``output`` is then None);
-    ``attempt`` 2 is the corrective retry. ``depth``, where calls ran ahead of their turn: how many in a row it took to
-    come to this reply."""
+    ``attempt`` 2 is the corrective retry, or the retry with a larger cap after a reply that ``ran_out``. ``depth``,
+    where calls ran ahead of their turn: how many in a row it took to come to this reply."""
 
     kind: ClassVar[str] = "ask"
     volatile: ClassVar[frozenset[str]] = frozenset({"started", "seconds", "cached", "retries", "depth"})
@@ -57,7 +57,9 @@ class Ask(Step):
     completion_words: int = 0
     estimated: bool = False
     prompt: str = ""
-    """A hash of the messages sent; with ``sample`` it tells this call from every other."""
+    """A hash of the messages sent; with ``sample`` and ``max_tokens`` it tells this call from every other."""
+    max_tokens: int | None = None
+    """The call's token cap; None in a trace that does not tell it."""
     sample: int = 0
     tokens: tuple[str, ...] | None = None
     logprobs: tuple[float, ...] | None = None
@@ -67,6 +69,11 @@ class Ask(Step):
     cached: bool = False
     retries: int = 0
     depth: int | None = None
+
+    @property
+    def ran_out(self) -> bool:
+        """Whether the token cap was spent before any text came."""
+        return self.finish_reason == "length" and self.output is None and not self.text.strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

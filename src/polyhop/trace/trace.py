@@ -127,6 +127,8 @@ class Usage:
     layers: int = 0
     malformed_by_task: Mapping[str, int] = field(default_factory=dict)
     defaulted_by_task: Mapping[str, int] = field(default_factory=dict)
+    cut_by_task: Mapping[str, int] = field(default_factory=dict)
+    """Calls that spent their token cap before any text came, and were made again with a larger one."""
     parsed_first_try: int = 0
     asked: int = 0
     wasted: int = 0
@@ -158,6 +160,7 @@ class Usage:
             layers=trace.layers,
             malformed_by_task=_tally((call.task, 1) for call in calls if call.problem),
             defaulted_by_task=dict(trace.defaults),
+            cut_by_task=_tally((call.task, 1) for call in calls if call.ran_out),
             parsed_first_try=sum(first),
             asked=len(first),
             wasted=wasted,

@@ -48,9 +48,11 @@ def prompts_show(
 @app.command()
 def doctor(
     lm: Annotated[str | None, opt.option(help="Also try this language model with one small call.")] = None,
+    lm_option: opt.LmOption = None,
+    max_tokens_per_call: opt.MaxTokensPerCall = None,
     as_json: opt.Json = False,
 ) -> None:
     """Check the installation. Tells versions, extras and cache folder, and tries a language model if named."""
     from polyhop.cli.info import run_doctor
 
-    run_doctor(lm, as_json)
+    run_doctor(lm, opt.lm_arguments(locals()), as_json)

@@ -16,13 +16,15 @@ app = typer.Typer()
 def demo(
     method: opt.Method = "tor",
     lm: opt.Lm = "pocket",
+    lm_option: opt.LmOption = None,
+    max_tokens_per_call: opt.MaxTokensPerCall = None,
     concurrency: opt.Concurrency = 8,
     as_json: opt.Json = False,
 ) -> None:
     """Answer three questions with their reasoning, then measure all. Questions and corpus ship inside."""
     from polyhop.cli.demo import run_demo
 
-    run_demo(method, lm, concurrency, as_json)
+    run_demo(method, {"lm": lm, **opt.lm_arguments(locals())}, concurrency, as_json)
 
 
 @app.command()
@@ -33,6 +35,8 @@ def ask(
     method: opt.Method = "tor",
     lm: opt.Lm = "pocket",
     lm_for: opt.LmFor = None,
+    lm_option: opt.LmOption = None,
+    max_tokens_per_call: opt.MaxTokensPerCall = None,
     retriever: opt.MethodRetriever = None,
     rerank: opt.Rerank = None,
     reader: opt.Reader = "pocket",
@@ -79,6 +83,8 @@ def run(
     method: opt.Methods = "tor",
     lm: opt.Lm = "pocket",
     lm_for: opt.LmFor = None,
+    lm_option: opt.LmOption = None,
+    max_tokens_per_call: opt.MaxTokensPerCall = None,
     retriever: opt.MethodRetriever = None,
     rerank: opt.Rerank = None,
     reader: opt.Reader = "pocket",
@@ -181,6 +187,8 @@ def reproduce_(
         list[str] | None,
         opt.option("--lm-for", metavar="NAME=LM", help="Another model for one the paper names, as GPT-4; repeatable."),
     ] = None,
+    lm_option: opt.LmOption = None,
+    max_tokens_per_call: opt.MaxTokensPerCall = None,
     retriever: opt.MethodRetriever = None,
     reader: opt.Reader = "pocket",
     checkpoint: Annotated[

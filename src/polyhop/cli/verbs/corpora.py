@@ -25,6 +25,8 @@ def search(
     retriever: opt.MethodRetriever = None,
     rerank: opt.Rerank = None,
     lm: opt.Lm = "pocket",
+    lm_option: opt.LmOption = None,
+    max_tokens_per_call: opt.MaxTokensPerCall = None,
     links: Annotated[bool, opt.option("--links", help="Show what each passage links to.")] = False,
     language: opt.Language = None,
     skip_bad: opt.SkipBad = False,
@@ -41,7 +43,8 @@ def search(
         retriever = index
     else:
         raise UsageError(f"{index} is a retriever already; leave out --retriever {retriever}, or name a corpus")
-    run_search(corpus, query, k, {"retriever": retriever, "rerank": rerank, "lm": lm}, links, as_json)
+    asking = {"lm": lm, **opt.lm_arguments(locals())}
+    run_search(corpus, query, k, {"retriever": retriever, "rerank": rerank, **asking}, links, as_json)
 
 
 @index_app.command("build")

@@ -33,6 +33,8 @@ def report(
     judge: Annotated[
         str | None, opt.option(metavar="LM", help="Also let this model judge the answers; verdicts are kept.")
     ] = None,
+    lm_option: opt.LmOption = None,
+    max_tokens_per_call: opt.MaxTokensPerCall = None,
     concurrency: opt.Concurrency = 16,
     prompts: opt.Prompts = None,
     rendering: opt.Rendering = "text",
@@ -48,7 +50,7 @@ def report(
     from polyhop.cli.report import run_report
 
     options = {"concurrency": concurrency, "prompts": prompts, "rendering": rendering, "cache": cache}
-    judging = {"lm": judge, **options} if judge else None
+    judging = {"lm": judge, **options, **opt.lm_arguments(locals())} if judge else None
     scoring = {"metrics": metrics, "dataset": dataset}
     run_report(runs, form, by, conditions or [], price, frontier, metric, scoring, judging, out, traces)
 

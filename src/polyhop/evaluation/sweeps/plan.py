@@ -78,6 +78,7 @@ OWN: Mapping[str, Any] = {
     "setup": str,
     "prompts": Name,
     "rendering": Literal["text", "json"],
+    "max_tokens_per_call": Positive,
     "max_calls": Positive,
     "max_tokens": Positive,
     "max_seconds": float,
@@ -88,11 +89,15 @@ OWN: Mapping[str, Any] = {
     "requests_per_minute": Positive,
     "tokens_per_minute": Positive,
     "timeout": float,
+    "lm_option": dict[str, Any],
 }
 """Keys that a point may have for itself, beside its method's settings."""
 
-OF_LM = ("max_concurrency", "requests_per_minute", "tokens_per_minute", "timeout")
-"""Those of them that are options of a model behind a server."""
+OF_LM: Mapping[str, str] = {
+    **{name: name for name in ("max_concurrency", "requests_per_minute", "tokens_per_minute", "timeout")},
+    "lm_option": "extra_body",
+}
+"""Those of them that are options of a model behind a server, and the names they have there."""
 
 _DEFAULTS = {"method": "tor", "lm": "pocket", "reader": "pocket", "rendering": "text"}
 

@@ -26,7 +26,7 @@ from polyhop.lm.cache import CachedLM, CompletionCache
 from polyhop.lm.names import open_lm
 from polyhop.methods.registry import method_named
 from polyhop.metrics import chosen
-from polyhop.pipeline import LOCAL, LoopThread, Pipeline
+from polyhop.pipeline import LoopThread, Pipeline, check_lm_options, is_served
 from polyhop.prompts.book import PromptBook
 from polyhop.readers import open_reader
 from polyhop.retrieval import open_retriever
@@ -183,16 +183,15 @@ class Shared:
         return {} if setup is None else settings_under(setup, point.method, point.settings, self._questions)
 
     def _lm(self, point: Point) -> Any:
-        options = {name: point.options[name] for name in OF_LM if name in point.options}
+        options = {option: point.options[name] for name, option in OF_LM.items() if name in point.options}
         lm = point.options["lm"]
         models = lm if isinstance(lm, Mapping) else {"default": lm}
-        if options and not any(map(_is_served, models.values())):
-            raise UsageError(f"{', '.join(options)}: for a model behind a server only, such as openai:MODEL")
+        check_lm_options(options, models)
         return {role: self._model(model, options) for role, model in models.items()}
 
     def _model(self, lm: Any, options: Mapping[str, Any]) -> LanguageModel:
-        options = options if _is_served(lm) else {}
-        key = (lm if isinstance(lm, str) else id(lm), *options.items())
+        options = options if is_served(lm) else {}
+        key = (lm if isinstance(lm, str) else id(lm), repr(options))
         if key not in self._models:
             model = _OpenLM(self._open_lm(lm, **options), self._cache(lm))
             if not isinstance(lm, str) and any(model.is_as(other) for other in self._models.values()):
@@ -202,7 +201,7 @@ class Shared:
 
     def _cache(self, lm: Any) -> CompletionCache:
         wanted = self.plan.cache
-        usual = cache_folder() / "lm.sqlite" if wanted is True or (wanted is None and _is_served(lm)) else self._replies
+        usual = cache_folder() / "lm.sqlite" if wanted is True or (wanted is None and is_served(lm)) else self._replies
         path = Path(wanted) if isinstance(wanted, str) else usual
         return _once(self._caches, path, CompletionCache)
 
@@ -224,7 +223,9 @@ class _OpenLM(CachedLM):
     """A model that stays open when a run over it ends: the next point's needs it."""
 
     async def aclose(self) -> None:
-        """Have all its replies on disk."""
+        """Close the connections of the run's loop, and have all replies on disk."""
+        if leave := getattr(self.model, "leave", None):
+            await leave()
         self.cache.flush()
 
     def is_as(self, other: _OpenLM) -> bool:
@@ -237,10 +238,6 @@ def _once(held: dict[K, V], name: K, opener: Callable[[K], V]) -> V:
     if name not in held:
         held[name] = opener(name)
     return held[name]
-
-
-def _is_served(lm: Any) -> bool:
-    return isinstance(lm, str) and lm.partition(":")[0] not in LOCAL
 
 
 def _plain(value: Any) -> Any:

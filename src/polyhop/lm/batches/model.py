@@ -23,7 +23,7 @@ class BatchedLM:
 
     def __init__(self, model: OpenAICompatible, cache: CompletionCache, folder: BatchFolder) -> None:
         model.leave_out(folder.left_out(model.name))
-        self.name = model.name
+        self.name, self.extra_body = model.name, model.extra_body
         self.capabilities = replace(model.capabilities, score=False, score_temperature=False)
         self._model, self._cache, self._folder = model, cache, folder
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import blake2b
 from typing import Any, Literal, NamedTuple
 
 from polyhop.errors import CapabilityError, LMError, SettingError, UsageError
@@ -96,7 +95,7 @@ class TransformersLM:
     async def complete(self, request: Request) -> Completion:
         """The model's continuation: by its chat template where it has one, else of the turns joined by blank lines.
 
-        Log-probabilities are those before the temperature. A seed gives the same draw again; ``sample`` is part of it.
+        Log-probabilities are those before the temperature. A seed gives the same draw again.
         """
         (reply,) = await self._batcher([request])
         return reply  # type: ignore[no-any-return]
@@ -158,8 +157,7 @@ class TransformersLM:
         room = 0 if self.checkpoint.pairs or most is None else min(request.max_tokens, most // 2)
         prompt = self._fitting(prompt, room if self.overlong == "cut" else 1)
         left = request.max_tokens if self.checkpoint.pairs or most is None else most - len(prompt)
-        seed = None if request.seed is None else _mixed(request.seed, request.sample)
-        return Writing(prompt, max(1, min(request.max_tokens, left)), request.temperature, request.stop, seed)
+        return Writing(prompt, max(1, min(request.max_tokens, left)), request.temperature, request.stop, request.seed)
 
     def _fitting(self, prompt: Ids, more: int) -> Ids:
         """A prompt that leaves room for ``more`` tokens, which only a causal model counts with it."""
@@ -206,8 +204,3 @@ def _first(pieces: Sequence[bytes], most: int) -> list[bytes]:
         kept.append(piece[:most])
         most -= len(kept[-1])
     return kept
-
-
-def _mixed(seed: int, sample: int) -> int:
-    """A seed of its own for each draw of one seed."""
-    return int.from_bytes(blake2b(f"{seed} {sample}".encode(), digest_size=7).digest(), "big")
