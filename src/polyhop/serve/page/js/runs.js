@@ -88,16 +88,16 @@ export async function runsView() {
         button,
       ),
       el("div.scroll", { tabindex: 0, role: "region", "aria-label": "Runs" }, table(metrics, body)),
-      frontier(runs, metrics),
+      frontier(runs),
     ),
   };
 }
 
-/** The metrics that most runs have, the usual ones first. */
-function headline(runs) {
+/** The metrics that runs have, the usual ones first, no more than `most`. */
+function headline(runs, most = 5) {
   const names = [...new Set(runs.flatMap((run) => Object.keys(run.metrics ?? {})))];
-  const usual = ["em", "f1", "cover_em", "accuracy"].filter((name) => names.includes(name));
-  return [...usual, ...names.filter((name) => !usual.includes(name))].slice(0, 5);
+  const usual = ["em", "f1", "cover_em"].filter((name) => names.includes(name));
+  return [...usual, ...names.filter((name) => !usual.includes(name))].slice(0, most);
 }
 
 const COLUMNS = ["Run", "Method", "Model", "Questions"];
@@ -169,18 +169,28 @@ const interval = (mean) =>
     ? `${(100 * mean.low).toFixed(1)} to ${(100 * mean.high).toFixed(1)}, ${count(mean.n, "question")}`
     : null;
 
-/** What a question costs against what is scored, drawn by the server. */
-function frontier(runs, metrics) {
-  if (runs.filter((run) => !run.error).length < 2) return null;
+/** What a question costs against what is scored, drawn by the server for the runs of one dataset. */
+function frontier(runs) {
+  const whole = runs.filter((run) => !run.error);
+  const sets = [...Map.groupBy(whole, (run) => run.dataset)]
+    .map(([name, each]) => ({ name, runs: each, metrics: shared(each) }))
+    .filter((set) => set.metrics.length);
+  if (!sets.length) return null;
   const figure = el("div.plot");
   const draw = async () => {
-    const query = new URLSearchParams({ cost: cost.value, metric: metric.value });
+    const query = new URLSearchParams([
+      ["cost", cost.value],
+      ["metric", metric.value],
+      ...chosen().runs.map((run) => ["run", run.run]),
+    ]);
+    const without = chosen().runs.filter((run) => !(metric.value in run.metrics));
+    const left = without.length ? `; left out, without it: ${without.map((run) => run.run).join(", ")}` : "";
     try {
       const src = await picture(`v1/runs/frontier.svg?${query}`);
       figure.replaceChildren(
         el("img", {
           src,
-          alt: `Runs by ${cost.value} a question and ${metricName(metric.value)}; the table above has the figures`,
+          alt: `Runs by ${cost.value} per question and ${metricName(metric.value)}; the table above has the figures${left}`,
         }),
       );
     } catch (error) {
@@ -188,13 +198,16 @@ function frontier(runs, metrics) {
     }
   };
   const option = ([value, text]) => el("option", { value }, text);
+  const offer = () => metric.replaceChildren(...chosen().metrics.map((name) => option([name, metricName(name)])));
   const cost = el("select", { "aria-label": "Cost", onchange: draw }, COSTS.map(option));
-  const metric = el(
+  const metric = el("select", { "aria-label": "Metric", onchange: draw });
+  const dataset = el(
     "select",
-    { "aria-label": "Metric", onchange: draw },
-    metrics.map((name) => option([name, metricName(name)])),
+    { "aria-label": "Dataset", onchange: () => (offer(), draw()) },
+    sets.map(({ name }, place) => option([place, name])),
   );
-  if (metrics.includes("f1")) metric.value = "f1";
+  const chosen = () => sets[dataset.value];
+  offer();
   draw();
   return el(
     "section.frontier",
@@ -206,8 +219,15 @@ function frontier(runs, metrics) {
       metric,
       el("span.dim", {}, "against"),
       cost,
-      el("span.dim", {}, "a question"),
+      el("span.dim", {}, "per question"),
+      sets.length > 1 && [el("span.dim", {}, "of"), dataset],
     ),
     figure,
   );
 }
+
+/** The metrics that at least two of these runs have, the usual ones first: F1 before all. */
+const shared = (runs) =>
+  headline(runs, Infinity)
+    .filter((name) => runs.filter((run) => name in run.metrics).length > 1)
+    .sort((one, other) => (other === "f1") - (one === "f1"));
