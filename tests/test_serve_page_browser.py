@@ -14,7 +14,7 @@ from polyhop.extras import installed
 from polyhop.serve.http.app import Options
 from polyhop.serve.limits import Keys
 from polyhop.serve.service import Service
-from tests.kit.browser import AXE, CHROMIUM, PATIENCE, GatedLM, axe, launched, serving
+from tests.kit.browser import AXE, CHROMIUM, PATIENCE, GatedLM, axe, launched, misdrawn, serving
 from tests.kit.evil import ATTACKS, evil_run, plain_run
 
 pytestmark = [
@@ -288,6 +288,38 @@ def test_no_node_covers_another(opened: Open, demo: str, width: int) -> None:
                     other["y"] - one["y"] - one["height"],
                 )
                 assert apart > 0
+
+
+@pytest.mark.parametrize(
+    ("method", "width"),
+    [*((method, width) for method in ("tor", "hops") for width in (1440, 1100, 390)), ("ge", 1440), ("resp", 1440)],
+)
+def test_a_drawing_stays_whole_when_a_step_is_opened_and_the_window_changes(
+    opened: Open, demo: str, method: str, width: int
+) -> None:
+    """With the animations that most people have: a layout must not be measured while it still moves."""
+    tab = opened(demo, viewport={"width": width, "height": 900}, reduced_motion="no-preference")
+    answered(tab, METROPOLIS, method)
+    assert misdrawn(tab) == []
+    for place in (0, 2, tab.locator(".node").count() - 1):
+        tab.locator(".node").nth(place).click()
+        assert misdrawn(tab) == []
+    press(tab, "Escape")
+    assert not tab.locator(".inspector").is_visible()
+    assert misdrawn(tab) == []
+    tab.locator(".node").first.click()
+    for other in (1920, 1200, 1024, 700, 360, width):
+        tab.set_viewport_size({"width": other, "height": 900})
+        assert misdrawn(tab) == []
+    fill(tab.locator("input[type=range]"))
+    assert misdrawn(tab) == []
+
+
+def fill(slider: Any) -> None:
+    """Go back to the middle of a replay, and to its end again."""
+    most = int(slider.get_attribute("max"))
+    slider.fill(str(most // 2))
+    slider.fill(str(most))
 
 
 def test_two_methods_side_by_side_and_their_permalink(opened: Open, demo: str, complaints: list[str]) -> None:
