@@ -120,15 +120,15 @@ SETTLED = """Promise.all(
 
 
 def misdrawn(tab: Any) -> list[str]:
-    """What is wrong with the drawings of a tab, in words: boxes that overlap or stick out, and edges that do not lead from
-    box to box, run backwards, or cross a box or a text."""
+    """List the faults of a tab's drawings: boxes that overlap or stick out, and edges that do not lead from box to box,
+    run backwards, or cross a box or a text."""
     tab.wait_for_timeout(100)  # a resized drawing is laid out in the next frame
     tab.evaluate(SETTLED)
     return [fault for drawing in tab.evaluate(DRAWN) for fault in faults(drawing)]
 
 
 def faults(drawing: Any) -> Iterator[str]:
-    """The faults of one drawing as ``DRAWN`` measured it."""
+    """List the faults of one drawing as ``DRAWN`` measured it."""
     nodes = drawing["nodes"]
     left, _, right, bottom = drawing["frame"]
     for name, box in nodes.items():

@@ -14,7 +14,7 @@ from polyhop.cli.progress import Watched
 from polyhop.errors import UnknownName, UsageError
 from polyhop.evaluation.agreement import common, together
 from polyhop.evaluation.compare import compare_all
-from polyhop.evaluation.figures import is_shown, label, numbers, scored, shared_metric
+from polyhop.evaluation.figures import is_shown, label, numbers, shared_metric
 from polyhop.evaluation.frontier import frontier
 from polyhop.evaluation.judging import judged
 from polyhop.evaluation.pages.page import page
@@ -40,8 +40,8 @@ def run_report(
 ) -> None:
     """Print one run's report, or several side by side, or write it to ``out``. ``by`` a key: one for each of its values
     in the first run;
-    ``conditions``: on the questions for which they hold in the first run; ``cost``: the frontier of ``metric``, by default one
-    that at least two runs have, and it.
+    ``conditions``: on the questions for which they hold in the first run; ``cost``: the frontier of ``metric`` (by
+    default one that at least two runs have) and it.
     ``scoring``: as ``read_report`` takes it; ``judge``: the model that judges answers, and its options.
     ``traces``: of how many questions a page holds them."""
     form = form_of(form, out)

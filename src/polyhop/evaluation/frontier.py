@@ -55,7 +55,9 @@ def frontier(
     metric = metric or shared_metric(reports)
     having = {name: report for name, report in reports.items() if metric in scored(report)}
     if not having:
-        raise UnknownName("metric of these runs", metric, {name for report in reports.values() for name in scored(report)})
+        raise UnknownName(
+            "metric of these runs", metric, {name for report in reports.values() for name in scored(report)}
+        )
     runs = {name: report for name, report in common(having).items() if metric in scored(report)}
     if not runs:
         raise UsageError(f"no question that all of these runs answered has the metric {metric}: {', '.join(having)}")

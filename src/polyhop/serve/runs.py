@@ -265,7 +265,10 @@ def _counts(metric: str, searches: int) -> bool:
 def _as_shown(report: Report) -> Report:
     """With the metrics that tables show: passages are scored at many more ranks, and each comparison takes time."""
     rows = [
-        {**row, "metrics": {name: value for name, value in row["metrics"].items() if _counts(name, report.usage.searches)}}
+        {
+            **row,
+            "metrics": {name: value for name, value in row["metrics"].items() if _counts(name, report.usage.searches)},
+        }
         for row in report.rows
     ]
     return replace(report, rows=rows)

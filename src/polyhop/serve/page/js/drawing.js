@@ -89,8 +89,10 @@ export class Drawing {
     this.lines.setAttribute("width", this.space);
     this.lines.setAttribute("height", height);
     const good = this.leading();
-    const paths = this.edges
-      .map(([from, to]) => [way === "indented" && this.joins(to) ? this.nodes.get(to).parent : from, to])
+    const start = ([from, to]) => (way === "indented" && this.joins(to) ? this.nodes.get(to).parent : from);
+    const edges = this.edges.map((edge) => [start(edge), edge[1]]);
+    const paths = edges
+      .filter(([from, to], place) => edges.findIndex((edge) => edge[0] === from && edge[1] === to) === place)
       .map(([from, to]) => {
         const tone = good.has(to) ? "good" : this.nodes.get(to).tone === "low" ? "low" : "plain";
         const d = line(this.places.get(from), this.places.get(to), way);

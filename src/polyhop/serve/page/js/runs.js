@@ -111,7 +111,7 @@ function table(metrics, body) {
     heads.map((name, place) => el(place > 2 ? "th.number" : "th", { scope: "col" }, name)),
   );
   return el(
-    "table",
+    "table.stacked",
     {},
     el("caption.unseen", {}, "Runs, the newest first; calls and tokens are those of a question"),
     el("thead", {}, head),
@@ -148,17 +148,16 @@ function line(run, metrics, chosen, pick) {
     {},
     el("td", {}, box),
     name,
-    cell(run.method),
-    cell(run.lm),
-    number(whole(run.questions)),
-    metrics.map((metric) => number(percent(run.metrics[metric]), interval(run.metrics[metric]))),
-    number(per(calls)),
-    number(per(asked + told)),
+    el("td", { "data-name": "Method" }, run.method ?? ""),
+    el("td", { "data-name": "Model" }, run.lm ?? ""),
+    number("Questions", whole(run.questions)),
+    metrics.map((metric) => number(metricName(metric), percent(run.metrics[metric]), interval(run.metrics[metric]))),
+    number("Calls", per(calls)),
+    number("Tokens", per(asked + told)),
   );
 }
 
-const cell = (text) => el("td", {}, text ?? "");
-const number = (text, title = null) => el("td.number", { title }, text);
+const number = (name, text, title = null) => el("td.number", { "data-name": name, title }, text);
 
 /** `cover_em` as cover EM, `recall_mean@5` as recall mean@5. */
 export const metricName = (name) =>
