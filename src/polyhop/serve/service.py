@@ -26,11 +26,12 @@ from polyhop.serve.asked import MOST_PASSAGES as MOST_PASSAGES
 from polyhop.serve.asked import Answered as Answered
 from polyhop.serve.asked import Asked as Asked
 from polyhop.serve.asked import Began as Began
+from polyhop.serve.corpora import CorpusFacts
 from polyhop.serve.holdings import Holdings
 from polyhop.serve.kept import Kept
 from polyhop.serve.limits import CLIENT
 from polyhop.serve.metrics import Metrics
-from polyhop.serve.refusals import Busy, OutOfTime, Stopping, UnknownTrace
+from polyhop.serve.refusals import Busy, OutOfTime, Stopping, UnknownCorpus, UnknownTrace
 from polyhop.trace import Ask, Step
 from polyhop.types import Passage
 
@@ -148,6 +149,12 @@ class Service:
         pipeline = await self._pipeline(self.resolved(Asked(query, corpus=corpus)))
         async with self._turn():
             return await pipeline.engine.search(query, k)
+
+    async def facts(self, corpus: str) -> CorpusFacts:
+        """The size of a corpus and examples of its content; ``UnknownCorpus`` if there is none of this name."""
+        if corpus not in self.corpora:
+            raise UnknownCorpus("corpus", corpus[:200], self.corpora)
+        return await asyncio.to_thread(self._holdings.facts, corpus)
 
     def resolved(self, asked: Asked) -> Asked:
         """A request as it will be answered (see ``Terms``)."""
