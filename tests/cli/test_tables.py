@@ -10,6 +10,7 @@ from rich.console import Console
 from polyhop.cli.show import print_rows
 from polyhop.cli.tables import print_comparison
 from polyhop.evaluation.compare import Comparison, difference
+from tests.kit.rows import report, row
 
 HEAD = ["metric", "tree of reviews", "resp", "95 %"]
 ROWS = [HEAD, ["EM", "50.0 ±25.0", "58.3 ±25.0", "-16.7…+33.3"], ["recall@2 mean", "72.2 ±1.0", "–", "+0.0…+0.0"]]
@@ -56,7 +57,8 @@ def test_a_comparison_fits_80_columns() -> None:
     pairs = [(0.0, 1.0), (1.0, 1.0), (1.0, 0.0), (0.0, 0.0)] * 10
     metrics = {name: difference(pairs) for name in ("em", "recall_mean@15")}
     to = Console(file=io.StringIO(), width=80, color_system=None)
-    comparison = Comparison(None, None, metrics, [])  # type: ignore[arg-type]  # the runs themselves are not drawn
+    run = report([row("a", dict.fromkeys(metrics, 1.0))])
+    comparison = Comparison(run, run, metrics, [])
     print_comparison(("tor", "resp"), comparison, list(metrics), to)
     shown = to.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert any(line.startswith("EM ") and line.rstrip().endswith(" 40") for line in shown)

@@ -13,10 +13,12 @@ import polyhop
 from polyhop import ScriptedLM
 from polyhop.engine.prices import Prices
 from polyhop.errors import SettingError, UnknownName, UsageError
+from polyhop.evaluation.figures import shared_metric
 from polyhop.evaluation.frontier import COSTS, frontier
 from polyhop.evaluation.report import Report
 from polyhop.trace import Usage
 from tests.evaluation.test_compare import QUESTIONS
+from tests.kit.evil import plain_run
 from tests.kit.rows import report, row
 from tests.kit.terminal import Cli, cli
 
@@ -85,6 +87,43 @@ def test_every_cost_is_a_mean_over_the_common_questions() -> None:
     assert costs == {"calls": 2, "tokens": 120, "money": pytest.approx(0.002), "seconds": 1.5}
 
 
+def retrieved(recall: float = 1.0) -> Report:
+    """A run that only retrieves: it has no F1."""
+    return report([row(name, {"recall_mean@5": recall}, usage=Usage(searches=1)) for name in "ab"], "bm25")
+
+
+def test_runs_without_the_metric_are_left_out() -> None:
+    runs = {"bm25": retrieved(), "one-r": run(0.5, 1, searches=1), "tor": run(0.7, 20, searches=9)}
+    assert behind(runs) == {"one-r": None, "tor": None}
+    assert list(frontier(runs, "calls", "f1")) == ["one-r", "tor"]
+    assert list(frontier(runs, "calls", "recall_mean@5")) == ["bm25"]
+    with pytest.raises(UnknownName, match=r"unknown metric of these runs 'f2'\. Valid: f1, recall_mean@5"):
+        frontier(runs, "calls", "f2")
+
+
+def test_a_run_without_the_metric_takes_no_question_from_the_others() -> None:
+    other = report([row("elsewhere", {"recall_mean@5": 1.0}, usage=Usage(searches=1))])
+    assert list(frontier({"other": other, "one": run(0.5, 1), "two": run(0.6, 2)}, "calls")) == ["one", "two"]
+    assert list(frontier({"empty": report([]), "one": run(0.5, 1), "two": run(0.6, 2)}, "calls")) == ["one", "two"]
+
+
+def test_the_metric_is_one_that_two_runs_share() -> None:
+    answering, closed = report([row("a", {"f1": 1, "recall_mean@5": 1}, usage=Usage(searches=1))]), run(0.5, 1)
+    assert shared_metric({"bm25": retrieved(), "tfidf": retrieved(), "one-r": answering}) == "recall_mean@5"
+    assert shared_metric({"bm25": retrieved(), "one-r": answering, "cot": closed}) == "f1"
+    assert shared_metric({"bm25": retrieved()}) == "recall_mean@5"
+    with pytest.raises(UsageError, match="no metric is shared by two of these runs: bm25, cot"):
+        shared_metric({"bm25": retrieved(), "cot": closed})
+    with pytest.raises(UsageError, match="there are none"):
+        shared_metric({})
+
+
+def test_a_closed_book_run_has_no_recall() -> None:
+    unranked = report([row("a", {"f1": 1, "recall_mean@5": 0})])
+    points = frontier({"bm25": retrieved(), "cot": unranked, "tfidf": retrieved(0.5)}, "calls", "recall_mean@5")
+    assert list(points) == ["bm25", "tfidf"]
+
+
 def test_wrong_frontiers_are_named() -> None:
     runs = {"one": run(0.5, 1)}
     with pytest.raises(UnknownName, match="'tokens'"):
@@ -111,5 +150,25 @@ def test_report_frontier(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     table = cli("report", *folders, "--frontier", "money", "--price", "0.15:0.6").out
     assert "no: direct" in table
     markdown = cli("report", *folders, "--frontier", "calls", "--format", "markdown").out
-    assert markdown.startswith("| run | F1 | calls a question | frontier |")
+    assert markdown.startswith("| run | F1 | calls per question | frontier |")
     assert cli("report", *folders, "--frontier", "money").code == 2
+
+
+def test_a_retrieval_only_run_hinders_no_report(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for method in ("bm25", "one-r", "cot"):
+        plain_run(Path(method), method=method)
+    folders = ("bm25", "one-r", "cot")
+    told = cli("report", *folders, "--frontier", "calls", "--format", "json")
+    assert json.loads(told.out)["left_out"] == ["bm25"]
+    assert json.loads(told.out)["metric"] == "f1"
+    assert set(json.loads(told.out)["runs"]) == {"one-r", "cot"}
+    assert "left out, without F1: bm25" in told.err
+    assert cli("report", *folders, "--frontier", "calls", "--metric", "recall_mean@5").code == 0
+    cli("report", *folders, "--out", "page.html")
+    page = Path("page.html").read_text("utf-8")
+    assert "F1 by calls" in page
+    assert "left out, without F1: bm25" in page
+    compared = cli("compare", "bm25", "one-r")
+    assert compared.code == 0
+    assert "not compared, since one of the two lacks it: EM, F1, cover-EM" in " ".join(compared.out.split())

@@ -16,6 +16,8 @@ ATTACKS = (
     "\"><b onmouseover='window.hurt = 3'>bold</b>",
     "${window.hurt = 4} $title {{x}} javascript:alert(1)",
     "\u2028</ScRiPt ><iframe srcdoc='<script>parent.hurt = 5</script>'>",
+    "\u2069\u202ejavascript:window.hurt=6//\u2067\u202d",
+    "constructor" * 150,
 )
 
 

@@ -136,6 +136,10 @@ async def test_a_search_and_what_there_is() -> None:
     async with client() as session:
         assert await ask(session, "/v1/search", query="capital") == (200, {"passages": [{"rank": 1, **OSLO.to_dict()}]})
         assert await get(session, "/v1/corpora") == (200, {"default": "towns", "corpora": ["towns"]})
+        facts: dict[str, Any] = {"corpus": "towns", "passages": None, "files": None, "titles": [], "questions": []}
+        assert await get(session, "/v1/corpora/towns") == (200, facts)
+        status, told = await get(session, "/v1/corpora/nowhere/%2e")
+        assert (status, told["error"]["type"]) == (404, "not_found")
         _, told = await get(session, "/v1/methods")
         assert told["default"] == "one-r"
         one = next(method for method in told["methods"] if method["name"] == "tor")

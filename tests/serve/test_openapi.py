@@ -23,7 +23,13 @@ pytestmark = [
 ]
 
 TRIED = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
-KNOWN = {"run": ["set:one", "evil"], "question": ["q1", "<i>0</i>"], "model": ["polyhop", "direct"], "a": ["set:one"]}
+KNOWN = {
+    "run": ["set:one", "evil"],
+    "question": ["q1", "<i>0</i>"],
+    "model": ["polyhop", "direct"],
+    "a": ["set:one"],
+    "corpus": ["towns"],
+}
 """Names that there are: what is made up finds nothing behind most paths."""
 
 
@@ -60,6 +66,7 @@ def test_the_document_is_valid_and_whole(schema: Any) -> None:
         "POST /v1/search",
         "GET /v1/traces/{trace_id}",
         "GET /v1/methods",
+        "GET /v1/corpora/{corpus}",
         "POST /v1/chat/completions",
         "GET /v1/models",
         "GET /v1/runs",

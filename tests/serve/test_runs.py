@@ -180,10 +180,24 @@ def test_the_frontier_is_a_picture_of_its_own(folder: Path) -> None:
 
 
 def test_the_frontiers_metric_and_cost_must_be_known(folder: Path) -> None:
-    with pytest.raises(UnknownName, match="metric of every run"):
+    with pytest.raises(UnknownName, match="metric of these runs"):
         Runs(folder).frontier(["set:one"], metric="beauty")
     with pytest.raises(UnknownName, match="cost"):
         Runs(folder).frontier(["set:one"], cost="patience")
+
+
+def test_the_frontier_leaves_out_and_names_runs_without_the_metric(folder: Path) -> None:
+    shutil.rmtree(folder / "evil")
+    plain_run(folder / "bm25", method="bm25")
+    plain_run(folder / "cot", method="cot")
+    (folder / "set" / "two" / PREDICTIONS).write_text("{}\n")
+    picture = ElementTree.fromstring(Runs(folder).frontier([]))
+    assert [node.text for node in picture.findall("{*}title")] == ["F1 by calls"]
+    assert len(picture.findall(".//{*}circle")) == 2, "set:two cannot be read"
+    assert "left out, without F1: bm25" in [node.text for node in picture.iter()]
+    rows = {row["run"]: row["metrics"] for row in Runs(folder).rows() if "error" not in row}
+    assert "recall_mean@5" in rows["bm25"]
+    assert "recall_mean@5" not in rows["cot"], "it ranked nothing"
 
 
 @pytest.mark.parametrize("name", list("ab"))

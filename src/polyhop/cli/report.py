@@ -16,7 +16,7 @@ from polyhop.engine.prices import Prices
 from polyhop.errors import UnknownName, UsageError
 from polyhop.evaluation.agreement import common, together
 from polyhop.evaluation.compare import compare_all
-from polyhop.evaluation.figures import is_shown, numbers
+from polyhop.evaluation.figures import is_shown, label, numbers, shared_metric
 from polyhop.evaluation.frontier import frontier
 from polyhop.evaluation.judging import judged
 from polyhop.evaluation.pages.page import page
@@ -33,7 +33,7 @@ def run_report(
     conditions: Sequence[str],
     price: str | None,
     cost: str | None,
-    metric: str,
+    metric: str | None,
     scoring: Mapping[str, Any],
     judge: Mapping[str, Any] | None,
     out: Path | None,
@@ -41,7 +41,8 @@ def run_report(
 ) -> None:
     """Print one run's report, or several side by side, or write it to ``out``. ``by`` a key: one for each of its values
     in the first run;
-    ``conditions``: on the questions for which they hold in the first run; ``cost``: the frontier of ``metric`` and it.
+    ``conditions``: on the questions for which they hold in the first run; ``cost``: the frontier of ``metric`` (by
+    default one that at least two runs have) and it.
     ``scoring``: as ``read_report`` takes it; ``judge``: the model that judges answers, and its options.
     ``traces``: of how many questions a page holds them."""
     form = form_of(form, out)
@@ -76,11 +77,16 @@ def run_report(
 
 
 def _tell_frontier(
-    reports: Mapping[str, Report], form: str, cost: str, metric: str, prices: Prices | None, out: Path | None
+    reports: Mapping[str, Report], form: str, cost: str, metric: str | None, prices: Prices | None, out: Path | None
 ) -> None:
+    metric = metric or shared_metric(reports)
     points = frontier(reports, cost, metric, prices)
-    told = {name: point.to_dict() for name, point in points.items()}
-    _tell(form, {"cost": cost, "metric": metric, "runs": told}, tables.frontier(points, cost, metric), out)
+    runs = {name: point.to_dict() for name, point in points.items()}
+    without = [name for name in reports if name not in points]
+    if without:
+        say(f"left out, without {label(metric)}: {', '.join(without)}")
+    told = {"cost": cost, "metric": metric, "runs": runs, "left_out": without}
+    _tell(form, told, tables.frontier(points, cost, metric), out)
 
 
 def tell_repeated(runs: Repeated, form: str, out: Path | None = None) -> None:

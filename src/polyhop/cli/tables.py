@@ -13,7 +13,7 @@ from polyhop.engine.prices import Prices
 from polyhop.evaluation.agreement import Together
 from polyhop.evaluation.compare import Comparison
 from polyhop.evaluation.errors import errors_in
-from polyhop.evaluation.figures import costs, is_shown, label, money
+from polyhop.evaluation.figures import costs, is_shown, label, money, scored
 from polyhop.evaluation.frontier import Point
 from polyhop.evaluation.repeats import Repeated, Spread
 from polyhop.evaluation.report import Report
@@ -53,14 +53,14 @@ def side_by_side(
     reports: Mapping[str, Report], *, statistics: bool = False, prices: Prices | None = None
 ) -> list[list[str]]:
     """Runs as rows, metrics and costs as columns, the methods' ``statistics`` too; the first row is the head."""
-    names = list(dict.fromkeys(name for report in reports.values() for name in filter(is_shown, report.metrics)))
+    names = list(dict.fromkeys(name for report in reports.values() for name in filter(is_shown, scored(report))))
     own = list(dict.fromkeys(name for report in reports.values() for name in report.statistics if statistics))
     beside = ["words in", "words out", "parsed at first try"] if statistics else []
     paid = ["money"] if prices is not None else []
     rows = [["run", "method", "lm", "n", *map(label, (*names, *own)), *beside, *paid, "calls", "tokens"]]
     for run, report in reports.items():
         n, usage = max(1, len(report.rows)), report.usage
-        scores = [_spread(report.metrics.get(name), 100, 1) for name in names]
+        scores = [_spread(scored(report).get(name), 100, 1) for name in names]
         scores += [_spread(report.statistics.get(name), 1, 2) for name in own]
         if statistics:
             parsed = report.parsed_at_first_try
@@ -80,8 +80,8 @@ def by_method(reports: Mapping[str, Report]) -> Rows:
     rows = [["method", *brief.values(), "calls", "in a row", "searches", "seconds"]]
     for name, report in reports.items():
         n, usage = max(1, len(report.rows)), report.usage
-        told = [one for one in report.metrics if usage.searches or "@" not in one]  # nothing ranked is no recall of 0
-        scores = [f"{100 * report.metrics[one].value:.1f}" if one in told else NOTHING for one in brief]
+        told = scored(report)
+        scores = [f"{100 * told[one].value:.1f}" if one in told else NOTHING for one in brief]
         costs = [f"{count / n:.1f}" for count in (usage.calls, usage.layers, usage.searches)]
         rows.append([name, *scores, *costs, f"{usage.seconds / n:.2f}"])
     return rows
@@ -101,7 +101,7 @@ def repeated(runs: Repeated) -> Rows:
 
 def frontier(points: Mapping[str, Point], cost: str, metric: str) -> Rows:
     """Runs as rows, the cheapest first, and whether another is better and cheaper."""
-    rows = [["run", label(metric), f"{cost} a question", "frontier"]]
+    rows = [["run", label(metric), f"{cost} per question", "frontier"]]
     for name, point in points.items():
         told = money(point.cost) if cost == "money" else f"{point.cost:,.2f}"
         rows.append(
@@ -120,6 +120,9 @@ def print_comparison(names: tuple[str, str], comparison: Comparison, shown: Iter
         sure = (f"{100 * d.low:+.1f}…{100 * d.high:+.1f}", f"{d.p:.4f}", _p(d.corrected))
         rows.append([label(name), *values, *sure, f"{d.better}, {d.worse}", str(d.n)])
     print_rows(rows, to, names=1)
+    known = {*comparison.first.metrics, *comparison.second.metrics} - comparison.metrics.keys()
+    if lacking := [label(name) for name in shown if name in known]:
+        to.print(f"not compared, since one of the two lacks it: {', '.join(lacking)}")
     if (misled := comparison.misled) is not None:
         to.print(f"misled: {100 * misled.value:.1f} % of {misled.n} questions right without search are wrong with it")
     if comparison.flipped:

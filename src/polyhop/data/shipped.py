@@ -16,4 +16,9 @@ def or_shipped(path: str | Path, what: Literal["passages", "questions"]) -> Path
     ('corpus.jsonl', 'questions.jsonl')
     """
     found = Path(path)
-    return found if str(path) != NAME or found.exists() else Path(str(files("polyhop.data"))) / NAME / f"{what}.jsonl"
+    return found if str(path) != NAME or found.exists() else shipped(what)
+
+
+def shipped(what: Literal["passages", "questions"]) -> Path:
+    """The demo's own file."""
+    return Path(str(files("polyhop.data"))) / NAME / f"{what}.jsonl"

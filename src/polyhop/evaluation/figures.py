@@ -2,17 +2,46 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from polyhop.engine.prices import Prices
+from polyhop.errors import UsageError
 from polyhop.evaluation.errors import MEANINGS, errors_in
 from polyhop.evaluation.report import Report
+from polyhop.evaluation.statistics import Mean
 
 
 def is_shown(metric: str) -> bool:
     """Passages are scored at more ranks and in more ways than fit a table: it has those with a label and a profile's
     own, JSON has all."""
     return "@" not in metric or "." in metric or metric in _LABELS
+
+
+def scored(report: Report) -> dict[str, Mean]:
+    """The metrics that apply to a run."""
+    return {name: mean for name, mean in report.metrics.items() if applies(name, report.usage.searches)}
+
+
+def applies(metric: str, searches: int) -> bool:
+    """Whether a metric applies to a run of so many searches: without one nothing is ranked, which is no recall of 0.
+
+    >>> applies("recall_mean@5", 0), applies("em", 0)
+    (False, True)
+    """
+    return searches > 0 or "@" not in metric
+
+
+def shared_metric(reports: Mapping[str, Report]) -> str:
+    """The metric to weigh runs by: the first of the usual ones, then of those shown, that at least two runs have.
+
+    A single run shares its metrics with itself. Raises ``UsageError`` if there is no such metric.
+    """
+    counted = Counter(name for report in reports.values() for name in scored(report))
+    for name in (*_USUAL, *filter(is_shown, counted)):
+        if counted[name] >= min(2, len(reports)) > 0:
+            return name
+    raise UsageError(f"no metric is shared by two of these runs: {', '.join(reports) or 'there are none'}")
 
 
 def label(name: str) -> str:
@@ -74,6 +103,8 @@ def money(value: float) -> str:
     """
     return f"{value:.4g}"
 
+
+_USUAL = ("f1", "em", "cover_em")
 
 _LABELS: Mapping[str, str] = {
     "em": "EM",

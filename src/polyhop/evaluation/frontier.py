@@ -9,6 +9,7 @@ from typing import Any
 from polyhop.engine.prices import Prices
 from polyhop.errors import UnknownName, UsageError
 from polyhop.evaluation.agreement import common
+from polyhop.evaluation.figures import scored, shared_metric
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.statistics import Mean
 
@@ -36,21 +37,30 @@ class Point:
 
 
 def frontier(
-    reports: Mapping[str, Report], cost: str, metric: str = "f1", prices: Prices | None = None
+    reports: Mapping[str, Report], cost: str, metric: str | None = None, prices: Prices | None = None
 ) -> dict[str, Point]:
-    """Every run over the questions that all have answered, the cheapest first; equal runs share the frontier.
+    """Every run that has the metric, over the questions that all of those have answered, the cheapest first; equal runs
+    share the frontier. A run without the metric, such as one that only retrieves, has no point.
+
+    Args:
+        metric: by default the one that ``figures.shared_metric`` names.
 
     Raises:
-        UnknownName: no such cost; not every run has the metric.
+        UnknownName: no such cost; no run has the metric.
         SettingError: a price is lacking.
         UsageError: no prices, or no question in common.
     """
     if cost not in COSTS:
         raise UnknownName("cost", cost, COSTS)
-    runs = common(reports)
-    for report in runs.values():
-        if metric not in report.metrics:
-            raise UnknownName("metric of every run", metric, set.intersection(*(set(r.metrics) for r in runs.values())))
+    metric = metric or shared_metric(reports)
+    having = {name: report for name, report in reports.items() if metric in scored(report)}
+    if not having:
+        raise UnknownName(
+            "metric of these runs", metric, {name for report in reports.values() for name in scored(report)}
+        )
+    runs = {name: report for name, report in common(having).items() if metric in scored(report)}
+    if not runs:
+        raise UsageError(f"no question that all of these runs answered has the metric {metric}: {', '.join(having)}")
     costs = {name: COSTS[cost](report, prices) / len(report.rows) for name, report in runs.items()}
     scores = {name: report.metrics[metric].value for name, report in runs.items()}
 

@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import floor, log10
+from textwrap import wrap
 
 WIDTH = 440
 SERIES = 8
 _LABELS, _VALUES = 132, 62  # columns left and right of the bars
 _ROW, _HEAD = 20, 24
 _LONGEST = 21  # characters that the column of labels holds
+_NOTE = 72  # characters that a line below a plot holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +80,11 @@ def _bar(bar: Bar, y: float, at: Callable[[float], float]) -> str:
     return "".join(drawn)
 
 
-def scatter(title: str, dots: Sequence[Dot], *, x_label: str, y_label: str) -> str:
-    """Runs by cost and score; a stepped line joins those on the frontier. Costs far apart get a logarithmic axis."""
+def scatter(title: str, dots: Sequence[Dot], *, x_label: str, y_label: str, note: str = "") -> str:
+    """Runs by cost and score; a stepped line joins those on the frontier. Costs far apart get a logarithmic axis.
+
+    ``note`` stands below, on as many lines as it takes.
+    """
     left, right, top, bottom, height = 40.0, WIDTH - 12.0, 24.0, 250.0, 292.0
     costs = [dot.x for dot in dots]
     logarithmic = min(costs) > 0 and max(costs) > 20 * min(costs)
@@ -117,8 +122,11 @@ def scatter(title: str, dots: Sequence[Dot], *, x_label: str, y_label: str) -> s
         parts.append(
             _text(x - 9 if is_right else x + 9, label_y + 4, _cut(dot.label), "end" if is_right else "", dot.label)
         )
-    told = "; ".join(f"{d.label}: {d.y:.1f} at {d.x:.4g}{', frontier' if d.best else ''}" for d in dots)
-    return _svg(title, told, height, parts)
+    told = [f"{d.label}: {d.y:.1f} at {d.x:.4g}{', frontier' if d.best else ''}" for d in dots]
+    for line in wrap(note, _NOTE):
+        parts.append(_text(2, height + 11, line))
+        height += 15
+    return _svg(title, "; ".join([*told, note] if note else told), height, parts)
 
 
 def _steps(points: Sequence[tuple[float, float]], right: float) -> str:

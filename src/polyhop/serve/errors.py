@@ -13,6 +13,10 @@ class UnknownRun(UnknownName):
     """No run, or no question of a run, has this name."""
 
 
+class UnknownCorpus(UnknownName):
+    """No corpus has this name."""
+
+
 class NotAllowed(PolyhopError):
     """A key is missing or wrong."""
 

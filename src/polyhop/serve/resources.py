@@ -16,6 +16,7 @@ from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.readers import open_reader
 from polyhop.retrieval import brings_corpus, open_reranker, open_retriever
 from polyhop.retrieval.index import Index, index_for
+from polyhop.serve.corpora import CorpusFacts, facts_of
 from polyhop.telemetry import traced
 
 
@@ -31,6 +32,7 @@ class Holdings:
     options: dict[str, Any]
     telemetry: bool = False
     _indexes: dict[str, Index] = field(default_factory=dict)
+    _facts: dict[str, CorpusFacts] = field(default_factory=dict)
     _retrievers: dict[tuple[str, str], Any] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -54,6 +56,13 @@ class Holdings:
         lm = dict(self.models.by_name)
         made = Pipeline(index, method, lm, retriever=retriever, **{**self._shared, **limits}, **settings)
         return traced(made, corpus=corpus) if self.telemetry else made
+
+    def facts(self, corpus: str) -> CorpusFacts:
+        """The size of a corpus and examples of its content. The first time it opens the index: slow."""
+        with self._lock:
+            if corpus not in self._facts:
+                self._facts[corpus] = facts_of(self._index(corpus))
+            return self._facts[corpus]
 
     async def aclose(self) -> None:
         """Close the connections of models and retrievers, and the cache."""

@@ -19,7 +19,7 @@ import orjson
 from polyhop.errors import DataError, UsageError
 from polyhop.evaluation.compare import compare
 from polyhop.evaluation.errors import MEANINGS
-from polyhop.evaluation.figures import is_shown
+from polyhop.evaluation.figures import applies, is_shown
 from polyhop.evaluation.pages import embedded
 from polyhop.evaluation.pages.page import standing_alone
 from polyhop.evaluation.pages.summary import cost_plot
@@ -134,17 +134,29 @@ class Runs:
         ]
         return {"a": first, "b": second, **compared.to_dict(), "flipped": flipped}
 
-    def frontier(self, names: Sequence[str], cost: str = "calls", metric: str = "f1") -> str:
-        """Runs by what a question cost and what they score, as an SVG that stands alone; all runs where none is named.
+    def frontier(self, names: Sequence[str], cost: str = "calls", metric: str | None = None) -> str:
+        """Draw runs by what a question cost and what they score, as an SVG that stands alone.
 
-        ``UsageError`` where they share no question, or one lacks the metric.
+        Args:
+            names: the runs; by default all that can be read.
+            metric: by default one that at least two of them have. Runs without it are left out and named below.
+
+        Raises:
+            UsageError: there is no run; they share no question or no metric; or none of them has the metric.
         """
-        chosen = list(dict.fromkeys(names)) or list(self.folders())
-        if not chosen:
+        reports = dict(self._reports(names))
+        if not reports:
             raise UsageError("there are no runs to draw")
-        reports = {name: self._read(name).report for name in chosen}
-        with _whole(", ".join(chosen)):
+        with _whole(", ".join(reports)):
             return standing_alone(cost_plot(reports, cost, metric))
+
+    def _reports(self, names: Sequence[str]) -> Iterator[tuple[str, Report]]:
+        for name in dict.fromkeys(names or self.folders()):
+            try:
+                yield name, self._read(name).report
+            except DataError:
+                if names:
+                    raise
 
     def _find(self, name: str) -> Path:
         folders = self.folders()
@@ -170,7 +182,8 @@ class Runs:
         try:
             figures, finished = self._figures(name, folder)
             with _whole(name):
-                shown = {metric: mean for metric, mean in figures["metrics"].items() if is_shown(metric)}
+                searches = figures["usage"]["searches"]
+                shown = {name: mean for name, mean in figures["metrics"].items() if _counts(name, searches)}
                 told = {each: figures[each] for each in ("method", "lm", "dataset", "questions", "usage")}
         except UsageError as error:
             return {**row, "error": str(error)}
@@ -245,10 +258,17 @@ def _texts(row: Json) -> Iterator[str]:
     yield from (str(row["question"]), str(row["answer"]), *map(str, row["answers"]))
 
 
+def _counts(metric: str, searches: int) -> bool:
+    return is_shown(metric) and applies(metric, searches)
+
+
 def _as_shown(report: Report) -> Report:
     """With the metrics that tables show: passages are scored at many more ranks, and each comparison takes time."""
     rows = [
-        {**row, "metrics": {name: value for name, value in row["metrics"].items() if is_shown(name)}}
+        {
+            **row,
+            "metrics": {name: value for name, value in row["metrics"].items() if _counts(name, report.usage.searches)},
+        }
         for row in report.rows
     ]
     return replace(report, rows=rows)

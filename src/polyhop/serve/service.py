@@ -22,7 +22,8 @@ from polyhop.errors import SettingError, UsageError
 from polyhop.methods.registry import method_named
 from polyhop.pipeline import LM, Pipeline, Searcher, Source
 from polyhop.serve.answer_cache import Kept
-from polyhop.serve.errors import Busy, OutOfTime, Stopping, UnknownTrace
+from polyhop.serve.corpora import CorpusFacts
+from polyhop.serve.errors import Busy, OutOfTime, Stopping, UnknownCorpus, UnknownTrace
 from polyhop.serve.limits import CLIENT
 from polyhop.serve.metrics import Metrics
 from polyhop.serve.requests import LIMITS, Terms, key_of
@@ -148,6 +149,12 @@ class Service:
         pipeline = await self._pipeline(self.resolved(Asked(query, corpus=corpus)))
         async with self._turn():
             return await pipeline.engine.search(query, k)
+
+    async def facts(self, corpus: str) -> CorpusFacts:
+        """The size of a corpus and examples of its content; ``UnknownCorpus`` if there is none of this name."""
+        if corpus not in self.corpora:
+            raise UnknownCorpus("corpus", corpus[:200], self.corpora)
+        return await asyncio.to_thread(self._holdings.facts, corpus)
 
     def resolved(self, asked: Asked) -> Asked:
         """A request as it will be answered (see ``Terms``)."""

@@ -44,7 +44,9 @@ def report(
     frontier: Annotated[
         str | None, opt.option(help="Which runs no other beats at no more calls, tokens, money or seconds.")
     ] = None,
-    metric: Annotated[str, opt.option(help="What --frontier weighs against the cost.")] = "f1",
+    metric: Annotated[
+        str | None, opt.option(help="What --frontier weighs against the cost; by default F1, or what two runs have.")
+    ] = None,
 ) -> None:
     """Show what runs found and cost. Nothing is asked of a model but a judge."""
     from polyhop.cli.report import run_report

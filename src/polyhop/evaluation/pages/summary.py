@@ -8,7 +8,7 @@ from html import escape
 from polyhop.engine.prices import Prices
 from polyhop.errors import UsageError
 from polyhop.evaluation.errors import MEANINGS, errors_in
-from polyhop.evaluation.figures import costs, is_shown, label
+from polyhop.evaluation.figures import costs, is_shown, label, scored, shared_metric
 from polyhop.evaluation.frontier import frontier
 from polyhop.evaluation.plots import Bar, Dot, bars, scatter
 from polyhop.evaluation.report import Report
@@ -40,7 +40,7 @@ def tables(reports: Reports, prices: Prices | None = None) -> str:
     parts = [
         _row("questions", [str(len(report.rows)) for report in runs]),
         _group("percent, with the 95 % interval", runs),
-        *(_row(label(name), [_mean(_metric(r, name), 100, 1) for r in runs]) for name in _metrics(runs)),
+        *(_row(label(name), [_mean(scored(r).get(name), 100, 1) for r in runs]) for name in _metrics(runs)),
     ]
     if any(errors):
         parts.append(_group("wrong answers (EM 0) by error", runs))
@@ -101,7 +101,7 @@ def _by_part(parts: Mapping[str, Reports]) -> str:
 
 
 def _runs(reports: Reports, metric: str) -> list[Bar]:
-    means = [_metric(report, metric) for report in reports.values()]
+    means = [scored(report).get(metric) for report in reports.values()]
     return [
         Bar(run, 100 * mean.value, 100 * mean.low, 100 * mean.high, number)
         for number, (run, mean) in enumerate(zip(reports, means, strict=True))
@@ -110,28 +110,34 @@ def _runs(reports: Reports, metric: str) -> list[Bar]:
 
 
 def _cost(reports: Reports, cost: str) -> str:
-    """Empty for a single run, and where runs share no question or no metric."""
-    metric = next(
-        (name for name in ("f1", *_plotted(reports)) if all(name in r.metrics for r in reports.values())), None
-    )
-    if len(reports) < 2 or metric is None:
+    """Empty for a single run, and if runs share no question or no metric."""
+    if len(reports) < 2:
         return ""
     try:
-        return cost_plot(reports, cost, metric)
+        return cost_plot(reports, cost)
     except UsageError:
         return ""
 
 
-def cost_plot(reports: Reports, cost: str, metric: str) -> str:
-    """Runs by what a question cost and what they score, with the frontier. Raises what ``frontier`` does."""
+def cost_plot(reports: Reports, cost: str, metric: str | None = None) -> str:
+    """Runs by what a question cost and what they score, with the frontier; those without the metric are named below.
+
+    Raises what ``frontier`` does.
+    """
+    metric = metric or shared_metric(reports)
     points = frontier(reports, cost, metric)
+    without = [run for run in reports if run not in points]
     series = {run: number for number, run in enumerate(reports)}
     dots = [
         Dot(run, p.cost, 100 * p.score.value, 100 * p.score.low, 100 * p.score.high, p.behind is None, series[run])
         for run, p in points.items()
     ]
     return scatter(
-        f"{label(metric)} by {cost}", dots, x_label=f"{cost} a question", y_label=f"{label(metric)}, percent"
+        f"{label(metric)} by {cost}",
+        dots,
+        x_label=f"{cost} per question",
+        y_label=f"{label(metric)}, percent",
+        note=f"left out, without {label(metric)}: {', '.join(without)}" if without else "",
     )
 
 
@@ -165,11 +171,6 @@ def _figure(title: str, about: str, drawing: str) -> str:
 
 def _metrics(runs: Iterable[Report]) -> list[str]:
     return list(dict.fromkeys(name for report in runs for name in report.metrics if is_shown(name)))
-
-
-def _metric(report: Report, name: str) -> Mean | None:
-    """None where the run has none: without a search nothing is ranked, which is no recall of 0."""
-    return report.metrics.get(name) if report.usage.searches or "@" not in name else None
 
 
 def _plotted(reports: Reports) -> list[str]:

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from polyhop.errors import PolyhopError, ServiceError, UsageError
-from polyhop.serve.errors import Busy, Left, NotAllowed, OutOfTime, Stopping, TooMany, UnknownRun, UnknownTrace
+from polyhop.serve.errors import (
+    Busy,
+    Left,
+    NotAllowed,
+    OutOfTime,
+    Stopping,
+    TooMany,
+    UnknownCorpus,
+    UnknownRun,
+    UnknownTrace,
+)
 from polyhop.serve.http.replies import reply
 from polyhop.serve.logs import LOG
 
@@ -18,6 +28,7 @@ if TYPE_CHECKING:
 _STATUSES: tuple[tuple[type[PolyhopError], int, str], ...] = (
     (UnknownTrace, 404, "not_found"),
     (UnknownRun, 404, "not_found"),
+    (UnknownCorpus, 404, "not_found"),
     (NotAllowed, 401, "not_allowed"),
     (Busy, 503, "busy"),
     (TooMany, 429, "too_many"),

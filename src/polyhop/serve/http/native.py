@@ -5,6 +5,7 @@ Annotations are evaluated here, since FastAPI reads them, and it is imported whe
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -78,6 +79,16 @@ class AnswerShape(BaseModel):
     usage: dict[str, Any]
 
 
+class CorpusShape(BaseModel):
+    """A corpus: its size and examples of its content."""
+
+    corpus: str
+    passages: int | None = Field(description="Null if a retriever brings its passages.")
+    files: int | None = Field(description="The documents that the passages were cut from; null if not known.")
+    titles: list[str] = Field(description="Some of the titles.")
+    questions: list[str] = Field(description="Questions that it can answer, of the demo's corpus alone.")
+
+
 def router(service: Service) -> "APIRouter":
     """The routes under ``/v1`` that are polyhop's own."""
     from fastapi import APIRouter, Request, Response
@@ -114,6 +125,10 @@ def router(service: Service) -> "APIRouter":
         """The corpora that can be asked."""
         return reply({"default": service.default_corpus, "corpora": list(service.corpora)})
 
+    async def one_corpus(corpus: str) -> Response:
+        """The size of a corpus and examples of its content."""
+        return reply({"corpus": corpus, **asdict(await service.facts(corpus))})
+
     made = APIRouter(prefix="/v1", responses=WRONG_USE)
     answer = {"model": AnswerShape, "content": {"text/event-stream": {}}}
     made.add_api_route("/ask", ask, methods=["POST"], responses={200: answer})
@@ -123,6 +138,7 @@ def router(service: Service) -> "APIRouter":
     made.add_api_route("/traces/{trace_id}/steps/{step}/prompt", prompt)
     made.add_api_route("/methods", all_methods)
     made.add_api_route("/corpora", corpora)
+    made.add_api_route("/corpora/{corpus:path}", one_corpus, responses={200: {"model": CorpusShape}})
     return made
 
 

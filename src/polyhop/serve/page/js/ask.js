@@ -5,6 +5,7 @@ import { choice, el, folded } from "./dom.js";
 import { Inspector } from "./inspector.js";
 import { Panel } from "./panel.js";
 import { Story } from "./story.js";
+import { welcome } from "./welcome.js";
 import { cut, seconds } from "./words.js";
 
 const KINDS = [
@@ -27,23 +28,28 @@ export async function askView(ids = []) {
   const inspector = new Inspector();
   const results = el("div.results");
   const stage = el("div.stage", { hidden: true }, results, inspector.element);
+  const start = el("section.start");
   const recent = el("section.recent");
-  const form = formOf(methods, corpora, (bodies) => run(bodies));
+  const form = formOf(methods, corpora, (bodies) => run(bodies), greet);
   let panels = [];
   if (ids.length) await open();
-  else lately(recent);
+  else await Promise.all([greet(), lately(recent)]);
   return {
-    element: el("div.ask", {}, form.element, stage, recent),
+    element: el("div.ask", {}, form.element, stage, start, recent),
     title: ids.length ? cut(form.question(), 60) : "Ask",
     leave: () => panels.forEach((panel) => panel.cancel()),
   };
+
+  async function greet() {
+    if (!panels.length) await welcome(start, form.corpus(), form.ask);
+  }
 
   function put(fresh) {
     panels.forEach((panel) => panel.cancel());
     panels = fresh;
     inspector.element.hidden = true;
     stage.hidden = false;
-    recent.replaceChildren();
+    start.hidden = recent.hidden = true;
     stage.classList.toggle("beside", panels.length > 1);
     results.replaceChildren(...panels.map((panel) => panel.element));
   }
@@ -67,7 +73,7 @@ export async function askView(ids = []) {
   }
 }
 
-function formOf(methods, corpora, submit) {
+function formOf(methods, corpora, submit, oncorpus) {
   const names = grouped(methods.methods);
   const about = el("p.about.dim");
   const hint = el("p.hint.dim");
@@ -125,6 +131,7 @@ function formOf(methods, corpora, submit) {
           "corpus",
           corpora.corpora.map((each) => [each, each]),
           chosen.corpus ?? corpora.default,
+          () => oncorpus(),
         ),
       button,
     ),
@@ -139,6 +146,11 @@ function formOf(methods, corpora, submit) {
       button.textContent = yes ? "Ask anew" : "Ask";
     },
     question: () => text.value,
+    corpus: () => element.elements.corpus?.value ?? corpora.default,
+    ask: (question) => {
+      text.value = question;
+      element.requestSubmit();
+    },
     fill: (stories) => {
       text.value = stories[0].question;
       element.elements.method.value = stories[0].method;

@@ -25,9 +25,27 @@ function made(create, name, attributes, children) {
     ...children
       .flat(Infinity)
       .filter((child) => child || child === 0)
-      .map((child) => (child instanceof Node ? child : String(child))),
+      .map((child) => (child instanceof Node ? child : balanced(String(child)))),
   );
   return element;
+}
+
+const OPENING = /[\u202a\u202b\u202d\u202e\u2066-\u2068]/;
+const DIRECTIONS = /[\u202a-\u202e\u2066-\u2069]/g;
+const [POP_EMBEDDING, POP_ISOLATE] = ["\u202c", "\u2069"];
+
+/** A text whose characters of direction (embeddings, overrides, isolates) end within it: it turns nothing beside it. */
+export function balanced(text) {
+  const open = []; // what ends each direction that is under way
+  const closed = text.replace(DIRECTIONS, (mark) => {
+    if (OPENING.test(mark)) {
+      open.push(mark < "\u2066" ? POP_EMBEDDING : POP_ISOLATE);
+      return mark;
+    }
+    const from = mark === POP_EMBEDDING && open.at(-1) !== mark ? -1 : open.lastIndexOf(mark);
+    return from < 0 ? "" : open.splice(from).reverse().join("");
+  });
+  return closed + open.reverse().join("");
 }
 
 /** A folded part, filled when it is first opened. */

@@ -36,6 +36,8 @@ export class Drawing {
     this.space = this.element.clientWidth;
     if (!this.space) return;
     const ways = plan(picture, this.space);
+    this.element.dataset.shape = picture.shape; // both give nodes their style, and so the heights that are measured below
+    this.element.dataset.way = ways.way;
     this.nodes = new Map(picture.nodes.map((node) => [node.id, node]));
     this.edges = picture.edges.filter(([from, to]) => this.nodes.has(from) && this.nodes.has(to));
     picture.nodes.forEach((node) => this.put(node, widthOf(node, ways), story));
@@ -49,8 +51,6 @@ export class Drawing {
       place.end = place.x + button.offsetWidth;
     }
     this.element.style.height = `${height}px`;
-    this.element.dataset.shape = picture.shape;
-    this.element.dataset.way = ways.way;
     this.draw(ways, height);
     this.reach(this.nodes.has(this.active) ? this.active : picture.nodes[0].id);
   }
@@ -89,18 +89,21 @@ export class Drawing {
     this.lines.setAttribute("width", this.space);
     this.lines.setAttribute("height", height);
     const good = this.leading();
-    const paths = this.edges
-      .filter(([from, to]) => way !== "indented" || !this.joins(to) || from === "question")
+    const start = ([from, to]) => (way === "indented" && this.joins(to) ? this.nodes.get(to).parent : from);
+    const edges = this.edges.map((edge) => [start(edge), edge[1]]);
+    const paths = edges
+      .filter(([from, to], place) => edges.findIndex((edge) => edge[0] === from && edge[1] === to) === place)
       .map(([from, to]) => {
         const tone = good.has(to) ? "good" : this.nodes.get(to).tone === "low" ? "low" : "plain";
-        return [tone, svg(`path.${tone}`, { d: line(this.places.get(from), this.places.get(to), way) })];
+        const d = line(this.places.get(from), this.places.get(to), way);
+        return [tone, svg(`path.${tone}`, { d, "data-from": from, "data-to": to })];
       });
     this.lines.replaceChildren(
       ...TONES.flatMap((tone) => paths.filter(([each]) => each === tone).map(([, path]) => path)),
     );
   }
 
-  /** Whether a node of a tree comes of others than its parent. */
+  /** Whether a node of a tree comes of others than its parent; in an outline it still stands below its parent. */
   joins(id) {
     return this.element.dataset.shape === "tree" && this.nodes.get(id).kind === "end";
   }

@@ -96,7 +96,7 @@ export async function runView(name) {
       ),
       filters,
       el(
-        "table.questions",
+        "table.questions.stacked",
         {},
         el("caption.unseen", {}, "Questions of the run"),
         el(

@@ -88,16 +88,16 @@ export async function runsView() {
         button,
       ),
       el("div.scroll", { tabindex: 0, role: "region", "aria-label": "Runs" }, table(metrics, body)),
-      frontier(runs, metrics),
+      frontier(runs),
     ),
   };
 }
 
-/** The metrics that most runs have, the usual ones first. */
-function headline(runs) {
+/** The metrics that runs have, the usual ones first, no more than `most`. */
+function headline(runs, most = 5) {
   const names = [...new Set(runs.flatMap((run) => Object.keys(run.metrics ?? {})))];
-  const usual = ["em", "f1", "cover_em", "accuracy"].filter((name) => names.includes(name));
-  return [...usual, ...names.filter((name) => !usual.includes(name))].slice(0, 5);
+  const usual = ["em", "f1", "cover_em"].filter((name) => names.includes(name));
+  return [...usual, ...names.filter((name) => !usual.includes(name))].slice(0, most);
 }
 
 const COLUMNS = ["Run", "Method", "Model", "Questions"];
@@ -111,7 +111,7 @@ function table(metrics, body) {
     heads.map((name, place) => el(place > 2 ? "th.number" : "th", { scope: "col" }, name)),
   );
   return el(
-    "table",
+    "table.stacked",
     {},
     el("caption.unseen", {}, "Runs, the newest first; calls and tokens are those of a question"),
     el("thead", {}, head),
@@ -148,17 +148,16 @@ function line(run, metrics, chosen, pick) {
     {},
     el("td", {}, box),
     name,
-    cell(run.method),
-    cell(run.lm),
-    number(whole(run.questions)),
-    metrics.map((metric) => number(percent(run.metrics[metric]), interval(run.metrics[metric]))),
-    number(per(calls)),
-    number(per(asked + told)),
+    el("td", { "data-name": "Method" }, run.method ?? ""),
+    el("td", { "data-name": "Model" }, run.lm ?? ""),
+    number("Questions", whole(run.questions)),
+    metrics.map((metric) => number(metricName(metric), percent(run.metrics[metric]), interval(run.metrics[metric]))),
+    number("Calls", per(calls)),
+    number("Tokens", per(asked + told)),
   );
 }
 
-const cell = (text) => el("td", {}, text ?? "");
-const number = (text, title = null) => el("td.number", { title }, text);
+const number = (name, text, title = null) => el("td.number", { "data-name": name, title }, text);
 
 /** `cover_em` as cover EM, `recall_mean@5` as recall mean@5. */
 export const metricName = (name) =>
@@ -169,18 +168,28 @@ const interval = (mean) =>
     ? `${(100 * mean.low).toFixed(1)} to ${(100 * mean.high).toFixed(1)}, ${count(mean.n, "question")}`
     : null;
 
-/** What a question costs against what is scored, drawn by the server. */
-function frontier(runs, metrics) {
-  if (runs.filter((run) => !run.error).length < 2) return null;
+/** What a question costs against what is scored, drawn by the server for the runs of one dataset. */
+function frontier(runs) {
+  const whole = runs.filter((run) => !run.error);
+  const sets = [...Map.groupBy(whole, (run) => run.dataset)]
+    .map(([name, each]) => ({ name, runs: each, metrics: shared(each) }))
+    .filter((set) => set.metrics.length);
+  if (!sets.length) return null;
   const figure = el("div.plot");
   const draw = async () => {
-    const query = new URLSearchParams({ cost: cost.value, metric: metric.value });
+    const query = new URLSearchParams([
+      ["cost", cost.value],
+      ["metric", metric.value],
+      ...chosen().runs.map((run) => ["run", run.run]),
+    ]);
+    const without = chosen().runs.filter((run) => !(metric.value in run.metrics));
+    const left = without.length ? `; left out, without it: ${without.map((run) => run.run).join(", ")}` : "";
     try {
       const src = await picture(`v1/runs/frontier.svg?${query}`);
       figure.replaceChildren(
         el("img", {
           src,
-          alt: `Runs by ${cost.value} a question and ${metricName(metric.value)}; the table above has the figures`,
+          alt: `Runs by ${cost.value} per question and ${metricName(metric.value)}; the table above has the figures${left}`,
         }),
       );
     } catch (error) {
@@ -188,13 +197,16 @@ function frontier(runs, metrics) {
     }
   };
   const option = ([value, text]) => el("option", { value }, text);
+  const offer = () => metric.replaceChildren(...chosen().metrics.map((name) => option([name, metricName(name)])));
   const cost = el("select", { "aria-label": "Cost", onchange: draw }, COSTS.map(option));
-  const metric = el(
+  const metric = el("select", { "aria-label": "Metric", onchange: draw });
+  const dataset = el(
     "select",
-    { "aria-label": "Metric", onchange: draw },
-    metrics.map((name) => option([name, metricName(name)])),
+    { "aria-label": "Dataset", onchange: () => (offer(), draw()) },
+    sets.map(({ name }, place) => option([place, name])),
   );
-  if (metrics.includes("f1")) metric.value = "f1";
+  const chosen = () => sets[dataset.value];
+  offer();
   draw();
   return el(
     "section.frontier",
@@ -206,8 +218,15 @@ function frontier(runs, metrics) {
       metric,
       el("span.dim", {}, "against"),
       cost,
-      el("span.dim", {}, "a question"),
+      el("span.dim", {}, "per question"),
+      sets.length > 1 && [el("span.dim", {}, "of"), dataset],
     ),
     figure,
   );
 }
+
+/** The metrics that at least two of these runs have, the usual ones first: F1 before all. */
+const shared = (runs) =>
+  headline(runs, Infinity)
+    .filter((name) => runs.filter((run) => name in run.metrics).length > 1)
+    .sort((one, other) => (other === "f1") - (one === "f1"));

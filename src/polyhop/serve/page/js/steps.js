@@ -16,6 +16,7 @@ export function step(story, one) {
 }
 
 const KINDS = {
+  __proto__: null,
   ask: (story, one) => [
     taskOf(one.task),
     one.output ? gist(one.output).text : "could not be read",

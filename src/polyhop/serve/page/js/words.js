@@ -1,6 +1,7 @@
 // How numbers, verdicts and values are told.
 
 const VERDICTS = {
+  __proto__: null,
   accept: ["accepted", "good"],
   sufficient: ["enough", "good"],
   bound: ["bound", "good"],

@@ -1,0 +1,42 @@
+// What an empty page offers: the corpus that is asked, and questions to begin with.
+
+import { at, get } from "./api.js";
+import { el } from "./dom.js";
+import { count } from "./words.js";
+
+/** Tell in `part` what a corpus holds. `ask(question)` is called with the example that is clicked. */
+export async function welcome(part, corpus, ask) {
+  part.dataset.corpus = corpus;
+  const facts = await get(`v1/corpora/${at(corpus)}`).catch(() => ({}));
+  if (part.dataset.corpus !== corpus) return; // another was chosen meanwhile
+  const { questions = [], titles = [] } = facts;
+  part.replaceChildren(
+    el("h2", {}, corpus, " ", el("span.dim", {}, sizeOf(facts))),
+    ...(questions.length ? examples(questions, ask) : titles.length ? content(titles) : []),
+  );
+}
+
+const sizeOf = ({ passages, files }) =>
+  typeof passages === "number"
+    ? `${count(passages, "passage")}${typeof files === "number" ? ` of ${count(files, "file")}` : ""}`
+    : "";
+
+const examples = (questions, ask) => [
+  el("p.dim", {}, "Questions to try:"),
+  el(
+    "ul.examples",
+    {},
+    questions.map((question) =>
+      el("li", {}, el("button", { type: "button", onclick: () => ask(question) }, question)),
+    ),
+  ),
+];
+
+const content = (titles) => [
+  el("p.dim", {}, "Among its titles:"),
+  el(
+    "ul.titles",
+    {},
+    titles.map((title) => el("li", {}, el("bdi", {}, title))),
+  ),
+];

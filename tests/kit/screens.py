@@ -1,0 +1,117 @@
+"""The pictures of the server's page in ``docs/images``, all of them anew:
+
+    python -m tests.kit.screens
+
+It takes the extra ``serve``, Playwright, Pillow, a Chromium and, for the page's own looks, the fonts Inter and TeX
+Gyre Pagella (Debian: fonts-inter, fonts-texgyre). It serves the demo's corpus and runs some methods on its questions,
+which takes two minutes on two cores.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import polyhop
+from polyhop.serve.service import Service
+from tests.kit.browser import PATIENCE, launched, misdrawn, serving
+
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+QUESTION = "In which city was the director of the science-fiction film Metropolis born?"
+METHODS = ("bm25", "one-r", "hops", "tor")
+QUESTIONS = 60
+WIDE, PHONE = {"width": 1440, "height": 1050}, {"width": 390, "height": 1180}
+LARGEST = 200_000  # bytes of a picture
+
+
+def first(tab: Any) -> None:
+    """The view before anything is asked."""
+    tab.wait_for_selector(".examples button")
+
+
+def asked(tab: Any, method: str, beside: str = "") -> None:
+    """An answer and its reasoning."""
+    tab.fill("textarea[name=question]", QUESTION)
+    tab.select_option("select[name=method]", method)
+    tab.select_option("select[name=beside]", beside)
+    tab.click("button.go")
+    tab.wait_for_url("**#/trace/*")
+
+
+def tree(tab: Any) -> None:
+    """A tree of reviews, an accepted step of it opened."""
+    asked(tab, "tor")
+    tab.locator(".node[data-tone=good]").first.click()
+
+
+def graph(tab: Any) -> None:
+    """A graph whose variables are bound, a triplet of it opened."""
+    asked(tab, "ge")
+    tab.locator(".node[data-kind=relation]").first.click()
+
+
+def beside(tab: Any) -> None:
+    """Two methods beside each other."""
+    asked(tab, "tor", "searchain")
+
+
+def phone(tab: Any) -> None:
+    """A tree on a phone, from its answer on."""
+    asked(tab, "tor")
+    tab.evaluate("document.querySelector('.stage').scrollIntoView()")
+
+
+def runs(tab: Any) -> None:
+    """The table of runs and what they cost."""
+    tab.click("text=Runs")
+    tab.wait_for_selector(".plot img")
+
+
+PICTURES: Mapping[str, tuple[Callable[[Any], None], Mapping[str, Any]]] = {
+    "page-first": (first, {"viewport": {**WIDE, "height": 700}}),
+    "page-tree": (tree, {"viewport": {**WIDE, "height": 1280}}),
+    "page-graph": (graph, {"viewport": WIDE}),
+    "page-beside": (beside, {"viewport": WIDE, "color_scheme": "dark"}),
+    "page-runs": (runs, {"viewport": {**WIDE, "height": 1120}}),
+    "page-phone": (phone, {"viewport": PHONE}),
+}
+
+
+def main(folder: Path) -> None:
+    """Write every picture into a folder."""
+    with TemporaryDirectory() as made:
+        for method in METHODS:
+            polyhop.evaluate("demo", "demo", method, limit=QUESTIONS, out=Path(made) / method)
+        service = Service({"demo": "demo"}, runs=Path(made))
+        with launched() as browser, serving(service) as address:
+            for name, (go, context) in PICTURES.items():
+                tab = browser.new_context(reduced_motion="reduce", **context).new_page()
+                tab.set_default_timeout(PATIENCE)
+                tab.goto(address)
+                tab.wait_for_selector("main:not([aria-busy])")
+                go(tab)
+                if faults := misdrawn(tab):
+                    raise SystemExit(f"{name}: {faults}")
+                (folder / f"{name}.png").write_bytes(small(tab.screenshot()))
+                tab.context.close()
+
+
+def small(png: bytes) -> bytes:
+    """The PNG with a palette, in which rare colours stay; ``SystemExit`` if it is larger than ``LARGEST``."""
+    image = import_module("PIL.Image")
+    written = io.BytesIO()
+    drawn = image.open(io.BytesIO(png)).convert("RGB")
+    drawn.quantize(256, image.Quantize.MAXCOVERAGE, dither=image.Dither.NONE).save(written, "PNG", optimize=True)
+    found = written.getvalue()
+    if len(found) > LARGEST:
+        raise SystemExit(f"{len(found)} bytes: a picture is to have {LARGEST} at most")
+    return found
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else IMAGES)
