@@ -1,6 +1,6 @@
 """Modules that are made of an extra have no doctests where it is not installed."""
 
-from polyhop.extras import installed
+from polyhop.common.extras import installed
 
 NEED = {
     "langchain": "src/polyhop/adapters/langchain.py",

@@ -25,12 +25,12 @@ import numpy as np
 import tantivy
 from benchmarks.figures import Figure, conclude, parser
 
+from polyhop.common.text import STOP_WORDS
 from polyhop.data.corpora import open_corpus
 from polyhop.retrieval.analysis import ENGLISH
 from polyhop.retrieval.bm25 import BM25
 from polyhop.retrieval.index import build_index, open_index
 from polyhop.retrieval.links import build_links
-from polyhop.text import STOP_WORDS
 from polyhop.types import Passage
 
 WORST_RATIO, MOST_MEMORY_MB = 1.2, 1024

@@ -23,11 +23,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from tests.evaluation.test_store import files
 from tests.kit.server import FakeServer, in_thread
-from tests.test_run_store import files
 
 from polyhop import Pipeline, evaluate
-from polyhop.cluster import joined
+from polyhop.common.ray import joined
 from polyhop.data.questions import read_questions
 from polyhop.evaluation.ray import Ray
 from polyhop.evaluation.runner import run_questions

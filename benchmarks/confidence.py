@@ -26,10 +26,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from polyhop.common.text import normalise
 from polyhop.data.questions import read_questions
 from polyhop.evaluation.calibration import auroc, calibration_bins, calibration_error
 from polyhop.metrics import cover_em
-from polyhop.text import normalise
 
 How = Literal["closed", "open"]
 Gold = Mapping[str, Sequence[str]]

@@ -35,9 +35,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polyhop.cli.progress import Watched
+from polyhop.common.extras import load
+from polyhop.common.progress import watching
 from polyhop.data.corpora import open_corpus
 from polyhop.data.questions import read_questions
-from polyhop.extras import load
 from polyhop.retrieval import Index, Retriever, build_index, open_index, open_plain_retriever
 from polyhop.retrieval.approximate import EXACT, KINDS, TARGET, Approximate, fill
 from polyhop.retrieval.dense import Dense
@@ -45,7 +46,6 @@ from polyhop.retrieval.encoders import open_encoder
 from polyhop.retrieval.exact import Hit, nearest
 from polyhop.retrieval.hybrid import Fusion, Hybrid
 from polyhop.types import Question
-from polyhop.watching import watching
 
 BENCHMARKS = ("hotpotqa", "2wikimultihopqa", "musique")
 HELD_TO = {"hotpotqa": 78.7, "musique": 53.1}

@@ -20,13 +20,13 @@ import orjson
 from benchmarks.figures import Figure, conclude, parser
 
 from polyhop import Passage, Question, __version__
+from polyhop.answer import Answer
 from polyhop.evaluation.agreement import together
 from polyhop.evaluation.compare import compare
 from polyhop.evaluation.predictions import prediction, scored
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.store import read_report
 from polyhop.trace import Trace, Usage
-from polyhop.types import Answer
 
 T = TypeVar("T")
 PROFILES = ("default", "hotpot")

@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
+from polyhop.common.text import sentences
 from polyhop.data.corpora import open_corpus
-from polyhop.retrieval.late.checkpoint import ColbertCheckpoint
-from polyhop.retrieval.late.maxsim import Vectors, codes_of, max_sims
-from polyhop.text import sentences
+from polyhop.retrieval.late_interaction.checkpoint import ColbertCheckpoint
+from polyhop.retrieval.late_interaction.maxsim import Vectors, codes_of, max_sims
 
 CANDIDATES = (100, 1000)
 REPEATS = 5

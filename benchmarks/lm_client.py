@@ -33,9 +33,9 @@ from benchmarks.cores import apart
 from benchmarks.figures import Figure, conclude, parser
 
 from polyhop import Answer, Passage
-from polyhop.calls import Models
 from polyhop.cli import COLLECT_AT
-from polyhop.engine import Engine, Run
+from polyhop.engine.call import Models
+from polyhop.engine.run import Engine, Run
 from polyhop.lm import CachedLM, CompletionCache, LanguageModel, Message, OpenAICompatible, Request
 
 QUESTIONS, STEPS, AT_ONCE, LATENCY = 200, 16, 64, 0.1

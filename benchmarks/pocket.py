@@ -34,11 +34,11 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from benchmarks import pocket_parts as parts
 from benchmarks.pocket_data import SETS, SPLITS, Split, all_gold, is_enough, load, paths, there
 from benchmarks.pocket_parts import GOLD, Figures, Job, fresh
 from benchmarks.pocket_tables import ALL, ONE_BY_ONE, READERS, Row, bars, best, tables
 
+from benchmarks import pocket_parts as parts
 from polyhop.lm.pocket.encoder import fingerprint
 from polyhop.methods.registry import method_named, methods
 

@@ -16,13 +16,13 @@ from typing import Any
 from training.examples import held_out
 
 from polyhop import Passage, metrics
+from polyhop.common.text import normalise
 from polyhop.data.corpora import open_corpus
 from polyhop.data.questions import read_questions
 from polyhop.lm.pocket import queries
 from polyhop.lm.pocket.study import study
 from polyhop.retrieval.bm25 import BM25
 from polyhop.retrieval.index import index_for
-from polyhop.text import normalise
 from polyhop.types import Question
 
 SETS = ("hotpotqa", "2wikimultihopqa", "musique")

@@ -23,13 +23,13 @@ import numpy as np
 from benchmarks.pocket import Split, all_gold, is_enough, load, paths
 
 from polyhop import Passage
+from polyhop.common.text import fold, normalise
 from polyhop.lm.pocket import judging, queries, reading, weights
 from polyhop.lm.pocket import study as studies
 from polyhop.lm.pocket.pages import Page, open_page
 from polyhop.lm.pocket.questions import Asked, ask
 from polyhop.lm.pocket.study import study
 from polyhop.lm.pocket.values import parse_date
-from polyhop.text import fold, normalise
 
 BY_TYPE = ("near", "focused", "beside", "sentence", "first sentence", "cue before")
 READER_FILES = ("squad_dev", "hotpot_dev_extra", "qed_dev", "nq_open_oracle", "quoref_contrast")

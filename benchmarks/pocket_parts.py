@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias, TypeVar
 
 import numpy as np
-from benchmarks import pocket_data
 from training.examples import steps_of
 
+from benchmarks import pocket_data
 from polyhop import Passage, Pipeline, Question, metrics
 from polyhop.data.corpora import open_corpus
 from polyhop.evaluation.calibration import auroc, best_threshold, calibration_bins, calibration_error, threshold

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from polyhop.extras import load
+from polyhop.common.extras import load
 from polyhop.lm import ScoreRequest, TokenScores
 from polyhop.lm.hf import TransformersLM
 

@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from polyhop import Pipeline
+from polyhop.common.text import normalise
 from polyhop.data.corpora import open_corpus
 from polyhop.data.questions import read_questions
 from polyhop.evaluation.statistics import Mean
-from polyhop.ranking import HopsRetriever
+from polyhop.methods.as_retriever import HopsRetriever
 from polyhop.retrieval import AskingRetriever, Index, Retriever, build_index, open_plain_retriever, open_retriever
-from polyhop.text import normalise
 from polyhop.types import Passage, Question
 
 HELD_TO = {

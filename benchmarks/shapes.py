@@ -6,7 +6,7 @@ loop differs; no code of theirs runs. Questions end after different numbers of s
 
 ``ideal`` is calls x latency / places. No loop comes to it that does not know how long each question will be: at the
 end fewer go on than there are places. By a clock that counts nothing but calls every question for itself takes 1.05
-times as long with as many questions as here, one step for the batch 1.17 (``tests/test_benchmarks_speed.py``); with two
+times as long with as many questions as here, one step for the batch 1.17 (``tests/benchmarks/test_speed.py``); with two
 questions a place they take 1.22 and 1.33, and the bar would be missed by the end alone.
 """
 
@@ -19,8 +19,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from benchmarks.figures import Figure
 
 from polyhop import Answer, Passage
-from polyhop.calls import Models
-from polyhop.engine import Engine, Run
+from polyhop.engine.call import Models
+from polyhop.engine.run import Engine, Run
 from polyhop.lm import OpenAICompatible
 
 LATENCY, AT_ONCE = 0.1, 16

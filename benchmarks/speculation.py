@@ -3,7 +3,7 @@
     python -m benchmarks.speculation --check
 
 Random worlds at the default widths, a model call taking one second of a virtual clock: the mean seconds a question are
-its calls in a row. The result is the sequential run's to the byte (``tests/test_speculation.py``).
+its calls in a row. The result is the sequential run's to the byte (``tests/engine/test_speculation.py``).
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ prints
 import textwrap
 
 import polyhop
-from polyhop.citing import references
+from polyhop.answer import references
 from polyhop.trace import Branch, Searched
 
 QUESTION = "In which city was the director of the science-fiction film Metropolis born?"

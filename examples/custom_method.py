@@ -17,7 +17,7 @@ To the small model inside, a second look is worth nothing on these questions: wh
 
 import polyhop
 from polyhop import Answer, Evidence, Passage
-from polyhop.engine import Run
+from polyhop.engine.run import Run
 
 
 @polyhop.method("look-twice", paper="this example", family="iterative", layers=lambda settings: 2, needs=("retriever",))

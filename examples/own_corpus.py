@@ -27,7 +27,7 @@ import tempfile
 from pathlib import Path
 
 import polyhop
-from polyhop.citing import with_references
+from polyhop.answer import with_references
 
 NOTES = {
     "lighthouses.md": """\

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import polyhop
 from polyhop import Passage
 from polyhop.data.questions import read_questions
-from polyhop.ranking import HopsRetriever, PathRetriever
+from polyhop.methods.as_retriever import HopsRetriever, PathRetriever
 
 
 class RareWords:

@@ -12,7 +12,7 @@ import pytest
 
 import polyhop
 from polyhop import Answer, Evidence, Passage, Pipeline, ScriptedLM
-from polyhop.citing import confidence
+from polyhop.answer import confidence
 from polyhop.errors import LMError, SettingError, UsageError
 from polyhop.lm.base import Capabilities, Completion
 from polyhop.methods.registry import Method, methods

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from polyhop.text import normalise
+from polyhop.common.text import normalise
 from training.data import Example, Told, lines, occurs
 
 MOST = 4500  # questions

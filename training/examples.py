@@ -19,8 +19,8 @@ from typing import Any
 
 import polyhop
 from polyhop import Passage
+from polyhop.common.text import normalise
 from polyhop.metrics import cover_em_token
-from polyhop.text import normalise
 from training.composing import composed
 from training.data import Example, Place, Told, lines, spans_of, write
 

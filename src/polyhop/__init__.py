@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from polyhop._version import __version__
 
 if TYPE_CHECKING:
+    from polyhop.answer import Answer
     from polyhop.data.corpora import open_corpus
     from polyhop.errors import PolyhopError
     from polyhop.evaluation.compare import compare
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
     from polyhop.lm.scripted import ScriptedLM
     from polyhop.methods.registry import method, methods
     from polyhop.pipeline import Pipeline, ask
-    from polyhop.types import Answer, Citation, Evidence, Passage, Question, Span
+    from polyhop.types import Citation, Evidence, Passage, Question, Span
 
 _HOMES = {
-    "Answer": "polyhop.types",
+    "Answer": "polyhop.answer",
     "Citation": "polyhop.types",
     "Evidence": "polyhop.types",
     "Passage": "polyhop.types",

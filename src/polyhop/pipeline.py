@@ -9,18 +9,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from polyhop.budget import Budget
-from polyhop.calls import Models
+from polyhop.answer import Answer
+from polyhop.common.aio import LoopThread as LoopThread
+from polyhop.common.files import cache_folder
+from polyhop.common.text import check_asked
 from polyhop.data.corpora import Corpus, open_corpus
-from polyhop.engine import Engine
+from polyhop.engine.budget import Budget
+from polyhop.engine.call import Models
+from polyhop.engine.prices import Prices
+from polyhop.engine.run import Engine
 from polyhop.errors import CapabilityError, SettingError, UnknownName, UsageError
 from polyhop.lm.base import LanguageModel
 from polyhop.lm.cache import CachedLM, CompletionCache
 from polyhop.lm.names import open_lm
-from polyhop.loops import LoopThread as LoopThread
 from polyhop.methods.registry import Method, method_named
-from polyhop.places import cache_folder
-from polyhop.prices import Prices
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.readers import AskingReader, Reader, open_reader
 from polyhop.readers.base import span_reader
@@ -28,9 +30,8 @@ from polyhop.retrieval import brings_corpus, open_reranker, open_retriever
 from polyhop.retrieval.analysis import ENGLISH
 from polyhop.retrieval.base import AskingRetriever, Reranked, Reranker, Retriever, beginning_of, knows_links
 from polyhop.retrieval.index import Index, index_for
-from polyhop.text import check_asked
 from polyhop.trace import Step
-from polyhop.types import Answer, Kind, Passage, Question, Read, Search
+from polyhop.types import Kind, Passage, Question, Read, Search
 
 T = TypeVar("T")
 Source = str | Path | Corpus | Index | Iterable[Passage]
@@ -100,7 +101,7 @@ class Pipeline:
         self.method: Method = method_named(method)
         self.settings = self.method.resolve(settings)
         if isinstance(retriever, str) and self.method.name == self.method.retriever != retriever:
-            from polyhop.lm.http import without_user
+            from polyhop.net.client import without_user
 
             raise UsageError(f"{method} is a retriever itself: leave out the retriever {without_user(retriever)}")
         self.answers = self.method.answers(self.settings)

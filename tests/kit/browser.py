@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from polyhop import ScriptedLM
+from polyhop.common.aio import LoopThread
 from polyhop.lm.base import Completion, Request
-from polyhop.loops import LoopThread
 from polyhop.serve.http.app import Options
 from polyhop.serve.service import Service
 from tests.kit.serving import served

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from polyhop.answer import Answer
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
-from polyhop.types import Answer, Kind, Passage, Span
+from polyhop.types import Kind, Passage, Span
 from tests.kit.scene import notes
 
 FILM = Passage("film", "Dark Mill", "Dark Mill is a film of 1931 by Rolf Anders.")

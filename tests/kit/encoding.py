@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from polyhop.extras import load
+from polyhop.common.extras import load
 from polyhop.retrieval.encoders.base import Vectors, shown
 from polyhop.types import Passage
 from tests.kit.tiny import WORDS

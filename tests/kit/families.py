@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from polyhop.answer import Answer
 from polyhop.lm.base import ScoreRequest
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Ask, Score, Step, Usage
-from polyhop.types import Answer, Kind, Passage, Span
+from polyhop.types import Kind, Passage, Span
 from tests.kit.scene import names
 
 QUESTION = "Where was the director of Dark Mill born?"

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
-from polyhop.calls import Models
-from polyhop.engine import Engine, Run
-from polyhop.types import Answer
+from polyhop.answer import Answer
+from polyhop.engine.call import Models
+from polyhop.engine.run import Engine, Run
 
 Method: TypeAlias = Callable[[Run], Awaitable[Any]]
 RIGHT = "It is known. The answer is Paris."

@@ -9,7 +9,7 @@ from math import fsum, sqrt
 from pathlib import Path
 from typing import Any
 
-from polyhop.extras import load
+from polyhop.common.extras import load
 from polyhop.types import Passage
 from tests.kit import encoding
 

@@ -15,7 +15,7 @@ PAGE = ROOT / "docs" / "licences.md"
 _HEAD = """# Licences of what polyhop depends on
 
 The package is under the Apache License 2.0 (`LICENSE`). It ships no code of the packages below; they are installed
-beside it. What each states in its metadata; `POLYHOP_GOLDEN=write python -m pytest tests/test_licences.py`, where all
+beside it. What each states in its metadata; `POLYHOP_GOLDEN=write python -m pytest tests/repository/test_licences.py`, where all
 extras are installed, writes this page anew.
 
 The weights inside `pocket` have a card of their own: `src/polyhop/lm/pocket/model`.

@@ -4,7 +4,7 @@
     python -m tests.kit.method_pages --measure    # asks the systems the first five questions of the demo set, too
 
 A page holds such a part between two comments, ``<!-- settings tor -->`` and ``<!-- end -->``; the first names a
-function below and its arguments. ``tests/test_docs_methods.py`` makes every part again and holds it against the page.
+function below and its arguments. ``tests/docs/test_methods.py`` makes every part again and holds it against the page.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from typing import Any
 from rich.console import Console
 
 import polyhop
+from polyhop.answer import Answer
 from polyhop.cli.traces import trace_tree
 from polyhop.data.questions import read_questions
 from polyhop.evaluation.reproduction.recipe import keys, recipe
 from polyhop.methods.registry import method_named
-from polyhop.types import Answer
 from tests.kit.pictures import picture as drawn
 from tests.kit.reference import settings_of, shown
 

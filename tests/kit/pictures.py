@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from html import escape
 
+from polyhop.answer import Answer
 from polyhop.cli.traces import BAD, GOOD, ON, VERDICTS
 from polyhop.trace import Ask, Branch, Readout, Trace
-from polyhop.types import Answer
 
 WIDE, HIGH, ACROSS, DOWN = 214, 40, 246, 52
 """A box, and from one box to the next."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from polyhop.answer import Answer
 from polyhop.lm.base import Capabilities, Completion
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
-from polyhop.types import Answer, Passage
+from polyhop.types import Passage
 from tests.kit.scene import passage
 
 

@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from polyhop.answer import Answer
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Note
-from polyhop.types import Answer, Passage
+from polyhop.types import Passage
 
 QUESTION = "Q"
 

@@ -14,8 +14,8 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from polyhop.loops import LoopThread
-from polyhop.text import words
+from polyhop.common.aio import LoopThread
+from polyhop.common.text import words
 from polyhop.types import Passage
 from tests.kit.server import FakeServer, Fault, Received
 

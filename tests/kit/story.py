@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from polyhop.answer import Answer
 from polyhop.lm.base import Request
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
-from polyhop.types import Answer, Passage
+from polyhop.types import Passage
 from tests.kit.scene import names, passage
 
 

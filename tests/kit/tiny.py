@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from polyhop.extras import load
+from polyhop.common.extras import load
 
 WORDS = "who made the film dark mill was by rolf anders in paris a 1931 city river of and born director what is".split()
 TEMPLATE = (

@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from polyhop.answer import Answer
 from polyhop.lm.base import ScoreRequest
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.book import PromptBook
-from polyhop.types import Answer, Passage, Span
+from polyhop.types import Passage, Span
 
 BOOK = PromptBook()
 WORDS = "amber basin cedar delta ember fjord grove haven inlet knoll ledge marsh north otter poppy quarry".split()

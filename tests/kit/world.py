@@ -14,14 +14,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar
 
+from polyhop.answer import Answer
+from polyhop.common.text import estimate_tokens
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.tasks import TASKS
 from polyhop.prompts.tasks.searchain import unmarked
 from polyhop.retrieval.tfidf import similarities
-from polyhop.text import estimate_tokens
-from polyhop.types import Answer, Kind, Passage, Span
+from polyhop.types import Kind, Passage, Span
 
 T = TypeVar("T")
 Speech: TypeAlias = Literal["value", "text", "json"]

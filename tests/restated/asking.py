@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polyhop.text import normalise
+from polyhop.common.text import normalise
 from polyhop.types import Passage
 from tests.restated.tor import Teller, Told, World, distinct
 

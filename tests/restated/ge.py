@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from polyhop.text import normalise
+from polyhop.common.text import normalise
 from polyhop.types import Passage
 from tests.restated.tor import Teller, Told, World, distinct
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Any
 
-from polyhop.text import normalise, sentences
+from polyhop.common.text import normalise, sentences
 from polyhop.types import Passage
 from tests.restated.tor import Teller, Told, World, distinct
 

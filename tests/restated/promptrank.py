@@ -14,9 +14,9 @@ from importlib import resources
 from statistics import mean, median
 from typing import Any
 
+from polyhop.common.text import normalise
 from polyhop.lm.base import ScoreRequest
 from polyhop.retrieval.tfidf import similarities
-from polyhop.text import normalise
 from polyhop.types import Passage, Span
 from tests.kit.web import Web
 

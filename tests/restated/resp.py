@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from polyhop.text import normalise
+from polyhop.common.text import normalise
 from polyhop.types import Passage
 from tests.restated.tor import Teller, Told, World, distinct
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Protocol
 
-from polyhop.text import normalise
+from polyhop.common.text import normalise
 from polyhop.types import Passage, Span
 from tests.restated.tor import Teller, Told
 from tests.restated.tor import World as _World

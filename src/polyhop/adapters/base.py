@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeVar
 
+from polyhop.answer import Answer
 from polyhop.errors import LMError, PolyhopError, RetrievalError, UsageError
 from polyhop.lm.base import Capabilities, Completion, Request
-from polyhop.lm.trouble import BadReply
 from polyhop.lm.wire import read_chat
+from polyhop.net.failures import BadReply
 from polyhop.pipeline import Pipeline, Searcher, Source
 from polyhop.retrieval.base import AskingRetriever, Retriever, ScoringRetriever
-from polyhop.types import Answer, Passage
+from polyhop.types import Passage
 
 T = TypeVar("T")
 

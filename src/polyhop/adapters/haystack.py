@@ -23,10 +23,11 @@ from polyhop.adapters.base import (
     told,
     why_ended,
 )
+from polyhop.answer import Answer
 from polyhop.errors import MissingExtra, UsageError, masked
 from polyhop.lm.base import Request
 from polyhop.pipeline import Pipeline, Searcher, Source
-from polyhop.types import Answer, Kind, Passage
+from polyhop.types import Kind, Passage
 
 try:
     from haystack import component, default_from_dict, default_to_dict

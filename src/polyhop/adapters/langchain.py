@@ -21,11 +21,12 @@ from polyhop.adapters.base import (
     told,
     why_ended,
 )
+from polyhop.answer import Answer
 from polyhop.errors import MissingExtra, UsageError
 from polyhop.lm.base import Request
 from polyhop.pipeline import Pipeline, Searcher, Source
 from polyhop.trace import Step, passages_in
-from polyhop.types import Answer, Kind, Passage
+from polyhop.types import Kind, Passage
 
 try:
     from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun

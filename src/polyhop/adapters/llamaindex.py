@@ -20,10 +20,11 @@ from polyhop.adapters.base import (
     told,
     why_ended,
 )
+from polyhop.answer import Answer
 from polyhop.errors import MissingExtra
 from polyhop.lm.base import Request
 from polyhop.pipeline import Pipeline, Searcher, Source
-from polyhop.types import Answer, Kind, Passage
+from polyhop.types import Kind, Passage
 
 try:
     from llama_index.core.base.base_query_engine import BaseQueryEngine

@@ -26,8 +26,8 @@ def main() -> None:
         sys.exit(0)
     gc.set_threshold(*COLLECT_AT)
     from polyhop.cli.app import app
+    from polyhop.common.progress import watching
     from polyhop.errors import PolyhopError
-    from polyhop.watching import watching
 
     try:
         with watching(_shown):

@@ -5,14 +5,13 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from polyhop.citing import is_whole, marked, references
+from polyhop.answer import Answer, is_whole, marked, references
 from polyhop.cli.passages import entries
 from polyhop.cli.show import Entry, clean, print_prose
-from polyhop.cli.telling import counted
+from polyhop.cli.summaries import counted
 from polyhop.cli.traces import critical_line, trace_tree
 from polyhop.prompts.tasks.searchain import marks as marks_in
 from polyhop.trace import Usage
-from polyhop.types import Answer
 
 _LONGEST = 4000
 """Characters of a paragraph that are shown."""

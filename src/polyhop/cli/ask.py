@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, cast, get_args
 
+from polyhop.answer import Answer
 from polyhop.cli import show as draw
 from polyhop.cli.answers import cut_replies, print_answer
 from polyhop.cli.live import can_show, shown_live
@@ -14,7 +15,7 @@ from polyhop.data.corpora import Corpus
 from polyhop.errors import UnknownName, UsageError
 from polyhop.pipeline import Pipeline
 from polyhop.telemetry import start, traced
-from polyhop.types import Answer, Kind, Question
+from polyhop.types import Kind, Question
 
 KINDS = get_args(Kind)
 

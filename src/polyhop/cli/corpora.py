@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
-from polyhop.citing import place_of
+from polyhop.answer import place_of
 from polyhop.cli import show as draw
 from polyhop.cli.ask import say, say_skipped
 from polyhop.cli.progress import Watched
@@ -21,11 +21,11 @@ from polyhop.retrieval.analysis import Analysis
 from polyhop.retrieval.approximate import AUTO, check_kind, dense_indexes, in_words
 from polyhop.retrieval.base import links_of
 from polyhop.retrieval.dense import Dense
+from polyhop.retrieval.distributed import by_name, spread
 from polyhop.retrieval.encoders import open_encoder
 from polyhop.retrieval.encoders.pickled import take_vectors
 from polyhop.retrieval.index import Index, build_index, open_index
 from polyhop.retrieval.links import LinkMode
-from polyhop.retrieval.spread import by_name, spread
 from polyhop.retrieval.vectors import encodings
 
 

@@ -18,11 +18,11 @@ from rich.text import Text
 from polyhop import __version__
 from polyhop.cli import show as draw
 from polyhop.cli.answers import cut_replies
+from polyhop.common.extras import EXTRAS, installed
+from polyhop.common.files import cache_folder
 from polyhop.errors import PolyhopError, UsageError
-from polyhop.extras import EXTRAS, installed
 from polyhop.methods.registry import FAMILIES, Method, method_named, methods
 from polyhop.pipeline import Pipeline
-from polyhop.places import cache_folder
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.tasks import SCORED, TASKS
 

@@ -17,11 +17,11 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from polyhop.cli.telling import counted
+from polyhop.answer import Answer
+from polyhop.cli.summaries import counted
 from polyhop.cli.traces import FOLDED, Look, seconds, tokens_of, told, told_together
+from polyhop.common.progress import watching
 from polyhop.trace import CALLS, Branch, Searched, Step
-from polyhop.types import Answer
-from polyhop.watching import watching
 
 QUIET = 0.3
 """Seconds in which a question may be answered without anything being shown."""

@@ -12,6 +12,7 @@ from polyhop.cli import tables
 from polyhop.cli.ask import say
 from polyhop.cli.forms import WRITERS, comma_separated, form_of, put
 from polyhop.cli.progress import Watched
+from polyhop.engine.prices import Prices
 from polyhop.errors import UnknownName, UsageError
 from polyhop.evaluation.agreement import common, together
 from polyhop.evaluation.compare import compare_all
@@ -23,7 +24,6 @@ from polyhop.evaluation.repeats import Repeated, is_repeated, read_repeated
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.store import read_report
 from polyhop.evaluation.subsets import where
-from polyhop.prices import Prices
 
 
 def run_report(

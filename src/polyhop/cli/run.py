@@ -18,13 +18,13 @@ from polyhop.cli.progress import Watched
 from polyhop.cli.report import say_causes, tell_failed, tell_repeated, tell_unscored
 from polyhop.data.corpora import Corpus, open_corpus
 from polyhop.data.shipped import NAME as DEMO
+from polyhop.engine.prices import Prices
 from polyhop.errors import UsageError
 from polyhop.evaluation.repeats import Repeated, evaluate_repeated
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import evaluate
 from polyhop.evaluation.setups import settings_under
 from polyhop.evaluation.several import Several, evaluate_several, named
-from polyhop.prices import Prices
 from polyhop.telemetry import start
 
 

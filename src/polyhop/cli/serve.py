@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from polyhop.cli.ask import POCKET_IS, say
+from polyhop.common.extras import load
 from polyhop.data.corpora import Corpus, open_corpus
 from polyhop.data.shipped import NAME as DEMO
 from polyhop.errors import UsageError
-from polyhop.extras import load
 from polyhop.retrieval import brings_corpus
 from polyhop.serve.limits import Keys
 from polyhop.serve.logs import log_answers, log_to_stderr

@@ -15,7 +15,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from polyhop.text import printable
+from polyhop.common.text import printable
 
 WIDEST = 120
 """Columns that prose is set in, however wide the terminal is."""

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from polyhop.cli.answers import cut_replies
 from polyhop.cli.show import print_rows
+from polyhop.engine.prices import Prices
 from polyhop.evaluation.agreement import Together
 from polyhop.evaluation.compare import Comparison
 from polyhop.evaluation.errors import errors_in
@@ -17,7 +18,6 @@ from polyhop.evaluation.frontier import Point
 from polyhop.evaluation.repeats import Repeated, Spread
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.statistics import Mean
-from polyhop.prices import Prices
 
 Rows = list[list[str]]
 

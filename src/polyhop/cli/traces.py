@@ -10,7 +10,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from polyhop.cli.show import Entry, clean
-from polyhop.cli.telling import Known, Told, best_spans, counted, told_ask, told_note, told_reading, told_search
+from polyhop.cli.summaries import Known, Told, best_spans, counted, told_ask, told_note, told_reading, told_search
 from polyhop.trace import CALLS, Ask, Branch, Note, Readout, Score, Searched, Step, Trace, passages_in
 
 GOOD, ON, BAD, END = ("✓", "bold green"), ("↓", "cyan"), ("✗", "red"), ("■", "yellow")

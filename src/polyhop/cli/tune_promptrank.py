@@ -13,8 +13,8 @@ from polyhop.cli.progress import Watched
 from polyhop.cli.tune import end, gain_told, resumable
 from polyhop.data.corpora import Corpus
 from polyhop.errors import SettingError, UsageError
+from polyhop.evaluation.tuning.checkpoint import Notebook
 from polyhop.evaluation.tuning.instructions import generated, read_instructions
-from polyhop.evaluation.tuning.notebook import Notebook
 from polyhop.evaluation.tuning.promptrank import SEARCHED, tune_promptrank
 from polyhop.evaluation.tuning.stages import Stage, Staged, Trial
 from polyhop.methods.paths import NO_INSTRUCTION

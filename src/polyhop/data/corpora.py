@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from polyhop.common.files import locked
 from polyhop.data.documents import SUFFIXES, document_files, read_documents
 from polyhop.data.lines import id_of, json_type, mapping_of, peek, read_objects, require, strings_of, text_of
 from polyhop.data.shipped import or_shipped
@@ -18,7 +19,6 @@ from polyhop.data.sources import read_csv
 from polyhop.data.wiki_database import MAGIC, open_database, read_database
 from polyhop.data.wiki_dump import dump_files, is_archive, read_archive, read_page
 from polyhop.errors import DataError
-from polyhop.places import locked
 from polyhop.types import Passage
 
 ID_FIELDS = ("id", "_id", "pid", "passage_id")

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from polyhop.common.text import passage_spans, unwrapped
 from polyhop.data.converting.blocks import TITLE, Block
 from polyhop.data.converting.converter import SUFFIXES as CONVERTED
 from polyhop.data.converting.converter import Converter
 from polyhop.data.converting.plain import markdown_blocks, text_blocks
 from polyhop.errors import DataError
-from polyhop.text import passage_spans, unwrapped
 from polyhop.types import Passage
 
 _MARKDOWN = (".md", ".markdown")

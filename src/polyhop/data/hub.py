@@ -10,10 +10,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+from polyhop.common.extras import load
 from polyhop.data.lines import json_type
 from polyhop.data.sources import Rows, Source
 from polyhop.errors import DataError, UsageError
-from polyhop.extras import load
 
 PREFIX = "hf:"
 SPLIT = "validation"

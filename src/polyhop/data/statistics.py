@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from polyhop.text import normalise
+from polyhop.common.text import normalise
 from polyhop.types import Passage, Question
 
 _LEVELS = ("type", "level", "answerable")

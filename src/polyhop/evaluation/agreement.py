@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+from polyhop.common.text import normalise
 from polyhop.errors import UsageError
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.statistics import Mean, kappa, means
-from polyhop.text import normalise
 
 Row = Mapping[str, Any]
 

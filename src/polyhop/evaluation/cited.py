@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from polyhop.answer import Answer
+from polyhop.common.text import content_words
 from polyhop.methods.graph import QuestionGraph
 from polyhop.metrics.facts import Fact, Triple
-from polyhop.text import content_words
 from polyhop.trace import Note
-from polyhop.types import Answer, Passage
+from polyhop.types import Passage
 
 
 def cited_passages(answer: Answer) -> list[Passage]:

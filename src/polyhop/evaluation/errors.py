@@ -25,9 +25,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
+from polyhop.answer import Answer
 from polyhop.metrics.answers import cover_em, exact_match
 from polyhop.trace import Ask, Step, Trace, passages_in
-from polyhop.types import Answer
 
 Row: TypeAlias = Mapping[str, Any]
 """A line of ``predictions.jsonl``."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from polyhop.engine.prices import Prices
 from polyhop.errors import UsageError
 from polyhop.evaluation.errors import MEANINGS, errors_in
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.statistics import Mean
-from polyhop.prices import Prices
 
 
 def is_shown(metric: str) -> bool:

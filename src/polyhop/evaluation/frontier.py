@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from polyhop.engine.prices import Prices
 from polyhop.errors import UnknownName, UsageError
 from polyhop.evaluation.agreement import common
 from polyhop.evaluation.figures import scored, shared_metric
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.statistics import Mean
-from polyhop.prices import Prices
 
 COSTS: Mapping[str, Callable[[Report, Prices | None], float]] = {
     "calls": lambda report, _: report.usage.calls,

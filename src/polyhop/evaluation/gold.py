@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from polyhop.answer import Answer
+from polyhop.common.text import normalise
 from polyhop.metrics import ge_graph_accuracy
-from polyhop.text import normalise
 from polyhop.trace import Ask
-from polyhop.types import Answer, Question
+from polyhop.types import Question
 
 
 def gold_statistics(question: Question, answer: Answer) -> dict[str, float]:

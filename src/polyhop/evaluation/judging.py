@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from polyhop.answer import Answer
+from polyhop.common.files import locked
 from polyhop.errors import DataError, PolyhopError, UsageError
 from polyhop.evaluation.predictions import Row
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import CONCURRENCY, Progress, call_settings
 from polyhop.pipeline import LM, LoopThread, Pipeline
-from polyhop.places import locked
 from polyhop.trace import Usage, add_usage
-from polyhop.types import Answer
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 JUDGED = "judged.jsonl"
 TASK = "judge.answer"

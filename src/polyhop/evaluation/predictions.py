@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, overload
 
 import orjson
 
+from polyhop.answer import Answer
 from polyhop.data.statistics import hops
 from polyhop.errors import UsageError
 from polyhop.evaluation.cited import bound_triples, cited_facts, cited_passages
@@ -19,7 +20,7 @@ from polyhop.evaluation.gold import gold_statistics
 from polyhop.metrics import Prediction, score, span_rank
 from polyhop.metrics.predictions import SCORED_METADATA
 from polyhop.metrics.profiles import DEFAULT
-from polyhop.types import Answer, Passage, Question
+from polyhop.types import Passage, Question
 
 Row: TypeAlias = Mapping[str, Any]
 

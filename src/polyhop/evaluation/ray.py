@@ -21,15 +21,16 @@ from typing import Any
 
 from polyhop import errors
 from polyhop._version import __version__
-from polyhop.cluster import CPUS, environment, joined, settle, shares, wanted
+from polyhop.answer import Answer
+from polyhop.common.extras import load
+from polyhop.common.ray import CPUS, environment, joined, settle, shares, wanted
+from polyhop.engine.prices import Prices
 from polyhop.errors import PolyhopError, ServiceError, SettingError, UsageError, masked
 from polyhop.evaluation.runner import Ask, run_settings
-from polyhop.extras import load
-from polyhop.lm.limits import MAX_CONCURRENCY, MINUTE
+from polyhop.net.limits import MAX_CONCURRENCY, MINUTE
 from polyhop.pipeline import LM, LOCAL, Pipeline
-from polyhop.prices import Prices
 from polyhop.telemetry import start, traced
-from polyhop.types import Answer, Question
+from polyhop.types import Question
 
 logger = logging.getLogger("polyhop.ray")
 

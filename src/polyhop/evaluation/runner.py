@@ -9,8 +9,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from polyhop.answer import Answer
 from polyhop.data.questions import read_questions
-from polyhop.engine import Engine
+from polyhop.engine.run import Engine
 from polyhop.errors import CutReply, PolyhopError, ServiceError, SettingError, UsageError, Waiting
 from polyhop.evaluation.predictions import Lines, Row, prediction, scored
 from polyhop.evaluation.report import Report
@@ -20,7 +21,7 @@ from polyhop.metrics.profiles import DEFAULT
 from polyhop.pipeline import LM, LoopThread, Pipeline, Source
 from polyhop.retrieval.base import AskingRetriever, Reranked, beginning_of
 from polyhop.telemetry import traced
-from polyhop.types import Answer, Question
+from polyhop.types import Question
 
 if TYPE_CHECKING:
     from polyhop.evaluation.ray import Ray

@@ -13,6 +13,8 @@ from zlib import crc32
 import orjson
 
 from polyhop._version import __version__
+from polyhop.answer import Answer
+from polyhop.common.files import locked
 from polyhop.data.questions import read_questions
 from polyhop.errors import DataError, UsageError
 from polyhop.evaluation.errors import error_of
@@ -20,9 +22,8 @@ from polyhop.evaluation.predictions import Lines, Row, scored, with_gold
 from polyhop.evaluation.report import Report
 from polyhop.metrics import profiles_named
 from polyhop.metrics.profiles import DEFAULT
-from polyhop.places import locked
 from polyhop.trace import Usage, add_usage
-from polyhop.types import Answer, Passage, Question
+from polyhop.types import Passage, Question
 
 PREDICTIONS = "predictions.jsonl"
 

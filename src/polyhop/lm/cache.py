@@ -12,11 +12,11 @@ from typing import Any
 
 import orjson
 
+from polyhop.common.files import cache_folder
 from polyhop.errors import CapabilityError, DataError
 from polyhop.lm.base import Capabilities, Completion, LanguageModel, Request, ScoreRequest, TokenScores, TokenUsage
-from polyhop.lm.joining import Joining
-from polyhop.lm.store import Store
-from polyhop.places import cache_folder
+from polyhop.lm.cache_store import Store
+from polyhop.net.single_flight import Joining
 from polyhop.types import Passage
 
 _FIELDS = {kind: tuple(field.name for field in fields(kind)) for kind in (Request, ScoreRequest)}

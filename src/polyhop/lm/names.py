@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from polyhop.common.registry import path_and_options
 from polyhop.errors import SettingError, UnknownName, UsageError
 from polyhop.lm.base import Capabilities, LanguageModel
-from polyhop.named import path_and_options
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints

@@ -14,13 +14,13 @@ import orjson
 
 from polyhop.errors import CapabilityError, LMError, SettingError
 from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, TokenScores
-from polyhop.lm.echo import WAYS, Way
-from polyhop.lm.http import Address, Server
-from polyhop.lm.limits import MAX_CONCURRENCY, Rates
 from polyhop.lm.parameters import Parameters
+from polyhop.lm.prompt_logprobs import WAYS, Way
 from polyhop.lm.scoring import ServerScores
-from polyhop.lm.trouble import Failed, Trouble, explain
 from polyhop.lm.wire import FILTERED, flatten, read_chat, read_completion, response_format, to_json
+from polyhop.net.client import Address, Server
+from polyhop.net.failures import Failed, Trouble, explain
+from polyhop.net.limits import MAX_CONCURRENCY, Rates
 
 DEFAULT_URL = "https://api.openai.com/v1"
 _MOST_STOPS = 4  # OpenAI takes no more; replies are cut at the others here

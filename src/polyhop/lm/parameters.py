@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from polyhop.lm.trouble import Trouble
+from polyhop.net.failures import Trouble
 
 logger = logging.getLogger("polyhop.lm")
 

@@ -11,10 +11,10 @@ from weakref import WeakKeyDictionary
 
 from polyhop.errors import CapabilityError, LMError
 from polyhop.lm.base import ScoreRequest, TokenScores
-from polyhop.lm.echo import WAYS, Way, joined, read_scores, score_payload
-from polyhop.lm.http import Server
-from polyhop.lm.trouble import Failed
+from polyhop.lm.prompt_logprobs import WAYS, Way, joined, read_scores, score_payload
 from polyhop.lm.wire import to_json
+from polyhop.net.client import Server
+from polyhop.net.failures import Failed
 
 BATCH = 16
 """Most texts in one request."""

@@ -13,9 +13,9 @@ from typing import Any, Self, TypeAlias
 
 import orjson
 
+from polyhop.common.text import estimate_tokens
 from polyhop.errors import CapabilityError, DataError, UsageError, nearest
 from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, TokenScores, TokenUsage
-from polyhop.text import estimate_tokens
 from polyhop.types import Passage
 
 Fields: TypeAlias = Mapping[str, Any]

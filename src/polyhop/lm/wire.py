@@ -8,10 +8,10 @@ from typing import Any, TypeGuard
 
 import orjson
 
+from polyhop.common.text import estimate_tokens
 from polyhop.lm.base import Completion, Message, Request, TokenUsage
 from polyhop.lm.reasoning import Span, answer_spans, answer_tokens
-from polyhop.lm.trouble import BadReply
-from polyhop.text import estimate_tokens
+from polyhop.net.failures import BadReply
 
 Scored = tuple[str, "Sequence[int] | None", "float | None"]
 """A token as a chat server gives it: text, bytes, log-probability."""

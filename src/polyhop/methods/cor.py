@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from polyhop.answer import Answer
 from polyhop.methods.fusion import Fusion, fuse
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Response, Review
-from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 
 @method(

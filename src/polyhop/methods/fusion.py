@@ -11,7 +11,7 @@ from polyhop.prompts.tasks import Response
 from polyhop.types import Evidence, Passage
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 Fusion: TypeAlias = Literal["evidence", "analysis", "paragraph"]
 """What the reader is shown: passages and analyses, analyses alone, or passages alone (ToR Tables 10 to 12)."""

@@ -26,17 +26,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from annotated_types import Ge, Le
 
+from polyhop.answer import Answer
+from polyhop.common.text import normalise
 from polyhop.methods.graph import QuestionGraph, Triplet, key, told
 from polyhop.methods.registry import method
 from polyhop.methods.together import together
 from polyhop.methods.voting import majority
 from polyhop.prompts.tasks.answers import Response
 from polyhop.prompts.tasks.ge import StepAnswer, SubQuestion, Triplets
-from polyhop.text import normalise
-from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 Share: TypeAlias = Annotated[float, Ge(0), Le(1)]
 Confidence: TypeAlias = Literal["mean", "min", "agreement", "verbal"]

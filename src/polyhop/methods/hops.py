@@ -22,17 +22,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from polyhop.answer import Answer
+from polyhop.common.text import content_words
 from polyhop.methods.baselines.one_shot import answered_from
-from polyhop.methods.following import Path, Scores, follow, linked, paths_of, ranked
+from polyhop.methods.beam import Path, Scores, follow, linked, paths_of, ranked
+from polyhop.methods.context import Style
 from polyhop.methods.paths import PathScores
 from polyhop.methods.promptrank import likelihood
-from polyhop.methods.reading import Style
 from polyhop.methods.registry import method, method_named
-from polyhop.text import content_words
-from polyhop.types import Answer, NonNegative, Passage, Positive
+from polyhop.types import NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 Scorer: TypeAlias = Literal["pocket", "reasons", "likelihood", "promptrank"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 
 def cut_to_fit(passages: Sequence[Passage], fits: Callable[[list[Passage]], bool], run: Run) -> list[Passage]:

@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+from polyhop.common.aio import all_ended
 from polyhop.errors import SettingError
-from polyhop.loops import all_ended
-from polyhop.methods.following import Path
+from polyhop.methods.beam import Path
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 Position: TypeAlias = Literal["after", "before"]
 Ensemble: TypeAlias = Literal["max", "mean", "token-mean", "token-max", "token-median"]

@@ -27,18 +27,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from annotated_types import Ge, Gt, Le, MultipleOf
 
-from polyhop.loops import all_ended
-from polyhop.methods.following import Path, follow, linked, paths_of, ranked
+from polyhop.answer import Answer
+from polyhop.common.aio import all_ended
+from polyhop.common.text import normalise as normal
+from polyhop.methods.beam import Path, follow, linked, paths_of, ranked
 from polyhop.methods.lengths import cut_to_fit
 from polyhop.methods.paths import Ensemble, Likelihood, PathScores, Position
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Response
-from polyhop.text import normalise as normal
-from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
-    from polyhop.calls import Options
-    from polyhop.engine import Run
+    from polyhop.engine.call import Options
+    from polyhop.engine.run import Run
 
 DocumentScore: TypeAlias = Literal["max", "mean", "min", "longest"]
 

@@ -12,8 +12,9 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
+from polyhop.answer import Answer
 from polyhop.errors import SettingError, UnknownName, UsageError
-from polyhop.types import Answer, FileName
+from polyhop.types import FileName
 
 BUILT_IN = (
     "polyhop.methods.tor",

@@ -22,15 +22,16 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from polyhop.answer import Answer
+from polyhop.common.text import normalise
 from polyhop.methods.lengths import cut_to_fit
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Plan, Response, SubAnswer, Sufficiency, Summary
-from polyhop.text import normalise
-from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
-    from polyhop.calls import Options
-    from polyhop.engine import Run
+    from polyhop.engine.call import Options
+    from polyhop.engine.run import Run
 
 PLANS = 2
 """How often one sub-question is planned: once, and once more where it repeats another."""

@@ -28,15 +28,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from annotated_types import Ge, Le
 
+from polyhop.answer import Answer
+from polyhop.common.text import normalise
 from polyhop.methods.references import Found, Recorded, Source, Verify, holds, resolve
 from polyhop.methods.registry import method
 from polyhop.metrics import rouge_l
 from polyhop.prompts.tasks import ChainOfQuery, QueryNode, TracedContent
-from polyhop.text import normalise
-from polyhop.types import Answer, Evidence, Kind, NonNegative, Passage, Positive, Span, SpanChoice
+from polyhop.types import Evidence, Kind, NonNegative, Passage, Positive, Span, SpanChoice
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 Feedback: TypeAlias = Mapping[str, Any]
 

@@ -23,15 +23,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from annotated_types import Gt, Le, Len
 
+from polyhop.answer import Answer
+from polyhop.common.text import normalise
 from polyhop.errors import SettingError
 from polyhop.methods.fusion import Fusion, fuse, shown_within
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import MergedReview, Response, Review, Sufficiency, Supplement
-from polyhop.text import normalise
-from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 Path: TypeAlias = tuple[Passage, ...]
 Verdict: TypeAlias = Literal["accept", "search", "stop", "reject"]

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from polyhop.text import normalise
+from polyhop.common.text import normalise
 
 VERDICTS = frozenset({"yes", "no", "noanswer"})
 LABELS = VERDICTS | {"supports", "refutes"}

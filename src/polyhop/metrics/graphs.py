@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from polyhop.text import bare_title, normalise
+from polyhop.common.text import bare_title, normalise
 
 _VARIABLE = re.compile(r"(?:[^#]{1,60}:)?\s*#\s*([0-9]{1,4})")
 _Bindings = Mapping[str, str]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal
 
-from polyhop.text import words
+from polyhop.common.text import words
 
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
 _words = lru_cache(maxsize=256)(words)  # an answer is compared with each of its references

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from polyhop.text import sentences
+from polyhop.common.text import sentences
 
 LONGEST_BARE_ANSWER = 15
 """Words: an unmarked one-line reply up to this length is taken as the answer itself."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from polyhop.named import AnyFactory, Named
+from polyhop.common.registry import AnyFactory, Named
 from polyhop.readers.base import AskingReader, Reader, spans_of, threshold_of
 
 __all__ = ["AskingReader", "Reader", "open_reader", "readers", "register_reader", "spans_of", "threshold_of"]

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from polyhop.common.extras import installed, load
 from polyhop.errors import DataError, MissingExtra, SettingError, UsageError
-from polyhop.extras import installed, load
 from polyhop.readers.checkpoint import Batch, CheckpointReader, NoAnswerReader, Scores, inside
 from polyhop.readers.spans import characters, independent, joint
 from polyhop.readers.windows import Window, Windows

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from polyhop.common.text import find_folded, normalise
 from polyhop.prompts.tasks.reader import Extraction
 from polyhop.readers.base import USUAL_THRESHOLD, Asks
-from polyhop.text import find_folded, normalise
 from polyhop.types import Passage, Span
 
 TASK = "reader.extract"

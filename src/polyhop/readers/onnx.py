@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from polyhop.common.extras import installed, load
 from polyhop.errors import DataError, MissingExtra, UsageError
-from polyhop.extras import installed, load
 from polyhop.readers.checkpoint import Batch, NoAnswerReader
 
 _FILES = ("model.onnx", "tokenizer.json")

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
+from polyhop.common.registry import AnyFactory, Named
 from polyhop.errors import UsageError
-from polyhop.named import AnyFactory, Named
 from polyhop.retrieval.base import AskingRetriever, AwaitedRetriever, Reranker, Retriever
 from polyhop.retrieval.index import Index, build_index, index_for, open_index
 
@@ -173,14 +173,14 @@ def _web(rest: str) -> Retriever:
 
 @register_retriever("colbert:")
 def _colbert(index: Index, spec: str) -> Retriever:
-    from polyhop.retrieval.late.colbert import open_colbert
+    from polyhop.retrieval.late_interaction.colbert import open_colbert
 
     return open_colbert(index, spec)
 
 
 @register_reranker("colbert:")
 def _colbert_reranker(spec: str) -> Reranker:
-    from polyhop.retrieval.late.colbert import open_colbert_reranker
+    from polyhop.retrieval.late_interaction.colbert import open_colbert_reranker
 
     return open_colbert_reranker(spec)
 
@@ -220,10 +220,10 @@ def _hybrid(index: Index | None, spec: str) -> Retriever:
 
 
 def _above(name: str) -> Callable[..., Any]:
-    """A factory of ``polyhop.ranking``, a floor higher: what ranks paths is a method first. Loaded when it is used."""
+    """A factory of ``polyhop.methods.as_retriever``, a floor higher: what ranks paths is a method first. Loaded when it is used."""
 
     def make(*given: Any) -> Any:
-        return getattr(importlib.import_module("polyhop.ranking"), name)(*given)
+        return getattr(importlib.import_module("polyhop.methods.as_retriever"), name)(*given)
 
     return make
 

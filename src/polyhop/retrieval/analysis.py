@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from polyhop.common.text import STOP_WORDS, spaced_bigrams
 from polyhop.errors import UnknownName
-from polyhop.text import STOP_WORDS, spaced_bigrams
 
 if TYPE_CHECKING:
     import tantivy

@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from polyhop.common.extras import load
+from polyhop.common.files import locked
+from polyhop.common.progress import watched
 from polyhop.errors import IndexFolderError, UnknownName
-from polyhop.extras import load
-from polyhop.places import locked
 from polyhop.retrieval.exact import Hit, nearest
-from polyhop.retrieval.folder import beside, check, new_folder, seal
-from polyhop.watching import watched
+from polyhop.retrieval.sealed_folder import beside, check, new_folder, seal
 
 if TYPE_CHECKING:
     from polyhop.retrieval.encoders.stored import Matrix

@@ -16,7 +16,7 @@ from polyhop.types import Passage, Search
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
     from polyhop.retrieval.encoders.base import Encoder
     from polyhop.retrieval.index import Index
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, cast
 from polyhop.errors import IndexFolderError
 from polyhop.retrieval.analysis import Analysis
 from polyhop.retrieval.base import OverIndex
-from polyhop.retrieval.folder import remove
+from polyhop.retrieval.sealed_folder import remove
 from polyhop.retrieval.store import tied_until
 from polyhop.types import Passage
 

@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from polyhop.common.files import cache_folder, locked
 from polyhop.data.corpora import Corpus
 from polyhop.errors import IndexFolderError, UnknownName
-from polyhop.places import cache_folder, locked
 from polyhop.retrieval.analysis import Analysis
 from polyhop.retrieval.bm25 import BM25_FOLDER, BM25Writer
-from polyhop.retrieval.folder import OTHER_CACHE, made, remove
 from polyhop.retrieval.links import LinkMode, Links, build_links
+from polyhop.retrieval.sealed_folder import OTHER_CACHE, made, remove
 from polyhop.retrieval.shards import Each
-from polyhop.retrieval.states import first_state, read_state, seal_state
+from polyhop.retrieval.snapshots import first_state, read_state, seal_state
 from polyhop.retrieval.store import PassageStore, StoreWriter
 from polyhop.types import Passage
 

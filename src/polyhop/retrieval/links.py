@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from polyhop.retrieval.analysis import ENGLISH, Analysis
-from polyhop.retrieval.names import NAME_PASSAGES, NAME_STARTS, NAMES, Names, is_one_word, may_mention
 from polyhop.retrieval.shards import Each, in_shards
 from polyhop.retrieval.store import PassageStore, map_bytes, map_numbers
+from polyhop.retrieval.title_mentions import NAME_PASSAGES, NAME_STARTS, NAMES, Names, is_one_word, may_mention
 from polyhop.types import Passage
 
 if TYPE_CHECKING:

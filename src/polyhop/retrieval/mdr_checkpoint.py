@@ -18,8 +18,8 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from polyhop.common.extras import installed, load
 from polyhop.errors import DataError, MissingExtra, SettingError, UsageError
-from polyhop.extras import installed, load
 from polyhop.types import Passage
 
 Dtype: TypeAlias = Literal["float32", "float16", "bfloat16"]

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
+from polyhop.common.extras import installed, load
 from polyhop.errors import DataError, MissingExtra, SettingError, UsageError
-from polyhop.extras import installed, load
 
 Dtype: TypeAlias = Literal["float32", "float16", "bfloat16"]
 

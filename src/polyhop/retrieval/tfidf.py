@@ -16,11 +16,11 @@ from math import log, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from polyhop.common.files import locked
 from polyhop.errors import IndexFolderError
-from polyhop.places import locked
 from polyhop.retrieval.analysis import ENGLISH, Analysis
 from polyhop.retrieval.base import OverIndex
-from polyhop.retrieval.folder import beside, check, new_folder, seal
+from polyhop.retrieval.sealed_folder import beside, check, new_folder, seal
 from polyhop.retrieval.store import TIE, map_bytes, map_numbers
 from polyhop.types import Passage
 

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from polyhop.common.files import locked
+from polyhop.common.progress import watched
 from polyhop.errors import IndexFolderError, UsageError
-from polyhop.places import locked
-from polyhop.retrieval.folder import beside, check, manifest_of, seal
+from polyhop.retrieval.sealed_folder import beside, check, manifest_of, seal
 from polyhop.retrieval.shards import Each, in_shards
 from polyhop.types import Passage
-from polyhop.watching import watched
 
 if TYPE_CHECKING:
     from polyhop.retrieval.index import Index

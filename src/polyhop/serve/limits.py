@@ -13,7 +13,7 @@ from pathlib import Path
 from time import monotonic
 
 from polyhop.errors import DataError, SettingError
-from polyhop.serve.refusals import TooMany
+from polyhop.serve.errors import TooMany
 
 CLIENT: ContextVar[str] = ContextVar("polyhop_client", default="")
 """The name of the key that the request under way came with, "" without keys. Answers are shown to their own client."""

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 
 from polyhop import __version__
+from polyhop.common.extras import load
 from polyhop.errors import PolyhopError, UnknownName
-from polyhop.extras import load
 from polyhop.methods.registry import methods
-from polyhop.serve.found import FoundAnswer, FoundPassages, FoundTrace
 from polyhop.serve.http.app import Options
 from polyhop.serve.http.guard import App, Gate
 from polyhop.serve.http.server import hold
+from polyhop.serve.responses import FoundAnswer, FoundPassages, FoundTrace
 from polyhop.serve.service import MOST_PASSAGES, Answered, Asked, Began, Service
 from polyhop.trace import line_of
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from itertools import accumulate
 from time import monotonic
 
-from polyhop.serve.refusals import OutOfTime
-from polyhop.types import Answer
+from polyhop.answer import Answer
+from polyhop.serve.errors import OutOfTime
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BOUNDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)

@@ -25,7 +25,7 @@ from polyhop.evaluation.pages.page import standing_alone
 from polyhop.evaluation.pages.summary import cost_plot
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.store import PREDICTIONS, read_report
-from polyhop.serve.refusals import UnknownRun
+from polyhop.serve.errors import UnknownRun
 
 DEPTH = 3
 """Runs are sought in folders so deep: ``run --method all`` and ``sweep`` write theirs into folders of folders."""

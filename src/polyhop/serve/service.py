@@ -17,21 +17,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from polyhop.engine.rerender import messages_of
 from polyhop.errors import SettingError, UsageError
 from polyhop.methods.registry import method_named
 from polyhop.pipeline import LM, Pipeline, Searcher, Source
-from polyhop.retold import messages_of
-from polyhop.serve.asked import LIMITS, Terms, key_of
-from polyhop.serve.asked import MOST_PASSAGES as MOST_PASSAGES
-from polyhop.serve.asked import Answered as Answered
-from polyhop.serve.asked import Asked as Asked
-from polyhop.serve.asked import Began as Began
+from polyhop.serve.answer_cache import Kept
 from polyhop.serve.corpora import CorpusFacts
-from polyhop.serve.holdings import Holdings
-from polyhop.serve.kept import Kept
+from polyhop.serve.errors import Busy, OutOfTime, Stopping, UnknownCorpus, UnknownTrace
 from polyhop.serve.limits import CLIENT
 from polyhop.serve.metrics import Metrics
-from polyhop.serve.refusals import Busy, OutOfTime, Stopping, UnknownCorpus, UnknownTrace
+from polyhop.serve.requests import LIMITS, Terms, key_of
+from polyhop.serve.requests import MOST_PASSAGES as MOST_PASSAGES
+from polyhop.serve.requests import Answered as Answered
+from polyhop.serve.requests import Asked as Asked
+from polyhop.serve.requests import Began as Began
+from polyhop.serve.resources import Holdings
 from polyhop.trace import Ask, Step
 from polyhop.types import Passage
 

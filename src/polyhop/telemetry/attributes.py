@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from polyhop.engine import Engine
+from polyhop.answer import Answer
+from polyhop.engine.rerender import messages_of
+from polyhop.engine.run import Engine
 from polyhop.lm.base import seed_of
 from polyhop.lm.names import lm_names, model_and_url
-from polyhop.retold import messages_of
 from polyhop.trace import Ask, Branch, Readout, Score, Searched, Step, plain
-from polyhop.types import Answer
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -90,7 +90,7 @@ def outcome(answer: Answer) -> dict[str, Any]:
         {
             "polyhop.supported": answer.supported,
             "polyhop.confidence": answer.confidence,
-            "polyhop.calls": usage.calls,
+            "polyhop.engine.call": usage.calls,
             "polyhop.searches": usage.searches,
             "polyhop.layers": usage.layers,
             "polyhop.budget_spent": answer.trace.budget,
@@ -109,8 +109,8 @@ def answer_content(answer: Answer) -> dict[str, Any]:
 def known(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes that have a value.
 
-    >>> known({"polyhop.verdict": None, "polyhop.calls": 0})
-    {'polyhop.calls': 0}
+    >>> known({"polyhop.verdict": None, "polyhop.engine.call": 0})
+    {'polyhop.engine.call': 0}
     """
     return {name: value for name, value in attributes.items() if value is not None}
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from importlib.metadata import entry_points
 from typing import Any
 
+from polyhop.common.extras import load
 from polyhop.errors import SettingError, UnknownName
-from polyhop.extras import load
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _ON_SPANS = ("true", "span_only", "span_and_event")

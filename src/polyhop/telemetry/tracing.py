@@ -14,13 +14,14 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from polyhop._version import __version__
-from polyhop.engine import Engine
-from polyhop.extras import load
+from polyhop.answer import Answer
+from polyhop.common.extras import load
+from polyhop.engine.run import Engine
 from polyhop.pipeline import Pipeline
 from polyhop.telemetry.attributes import answer_content, content_of, described, json_text, outcome
 from polyhop.telemetry.exporting import content_captured
 from polyhop.trace import Note, Step, plain
-from polyhop.types import Answer, Kind
+from polyhop.types import Kind
 
 _SECOND = 1_000_000_000
 

@@ -11,9 +11,9 @@ from threading import Timer
 from types import TracebackType
 from typing import IO, Any, Self
 
+from polyhop.common.extras import installed
 from polyhop.data.converting.blocks import Block
 from polyhop.errors import DataError, MissingExtra
-from polyhop.extras import installed
 
 SUFFIXES = (".pdf", ".docx", ".epub", ".html", ".htm", ".xhtml")
 """Of the documents that are converted."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from polyhop.citing import place_of
+from polyhop.answer import place_of
 from polyhop.evaluation.errors import error_of, is_judged
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.store import trace_file

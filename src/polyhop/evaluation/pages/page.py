@@ -15,10 +15,10 @@ from pathlib import Path
 from string import Template
 
 from polyhop._version import __version__
+from polyhop.engine.prices import Prices
 from polyhop.evaluation.errors import MEANINGS
 from polyhop.evaluation.pages import embedded, summary
 from polyhop.evaluation.report import Report
-from polyhop.prices import Prices
 
 TRACES = 100
 """Questions whose traces a page holds, unless told otherwise."""

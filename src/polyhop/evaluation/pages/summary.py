@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
+from polyhop.engine.prices import Prices
 from polyhop.errors import UsageError
 from polyhop.evaluation.errors import MEANINGS, errors_in
 from polyhop.evaluation.figures import costs, is_shown, label, scored, shared_metric
@@ -12,7 +13,6 @@ from polyhop.evaluation.frontier import frontier
 from polyhop.evaluation.plots import Bar, Dot, bars, scatter
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.statistics import Mean
-from polyhop.prices import Prices
 
 Reports = Mapping[str, Report]
 

@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 from polyhop.errors import UnknownName
 from polyhop.evaluation.compare import misled
 from polyhop.evaluation.report import Report
-from polyhop.evaluation.reproduction.marks import SHEET, judged
 from polyhop.evaluation.reproduction.recipe import Row
+from polyhop.evaluation.reproduction.reference_sheet import SHEET, judged
 from polyhop.evaluation.statistics import Mean
 from polyhop.metrics.profiles import GOLD_ANSWERS, GOLD_PASSAGES, SPANS
 from polyhop.metrics.rankings import RECALL_AT

@@ -19,9 +19,9 @@ from polyhop.errors import DataError, SettingError, UnknownName, UsageError, mas
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.reproduction.benchmarks import Benchmark, Benchmarks
 from polyhop.evaluation.reproduction.jobs import CannotRun, Given, Job, beside, jobs, told_lm
-from polyhop.evaluation.reproduction.marks import write_sheet
 from polyhop.evaluation.reproduction.measures import AMP, MEASURES, Seen
 from polyhop.evaluation.reproduction.recipe import ALL, Column, Recipe, Row, recipe
+from polyhop.evaluation.reproduction.reference_sheet import write_sheet
 from polyhop.evaluation.reproduction.table import Ours, Reproduction
 from polyhop.evaluation.runner import CONCURRENCY, Progress, after, evaluate
 from polyhop.evaluation.setups import demonstrations

@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from polyhop.engine.prices import Prices
 from polyhop.errors import PolyhopError
 from polyhop.evaluation.runner import Progress, after, evaluate
 from polyhop.evaluation.sweeps.plan import Plan
@@ -19,7 +20,6 @@ from polyhop.evaluation.sweeps.sweep import REPLIES, opened
 from polyhop.lm.base import Completion, Request, ScoreRequest, TokenScores
 from polyhop.lm.pocket import Pocket
 from polyhop.metrics import chosen
-from polyhop.prices import Prices
 from polyhop.trace import Usage
 from polyhop.types import Question
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from polyhop.common.files import cache_folder
 from polyhop.errors import UsageError
-from polyhop.evaluation.remembering import RememberingRetriever
+from polyhop.evaluation.memoize import RememberingRetriever
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import Progress, after, evaluate
 from polyhop.evaluation.setups import settings_under
@@ -26,7 +27,6 @@ from polyhop.lm.names import open_lm
 from polyhop.methods.registry import method_named
 from polyhop.metrics import chosen
 from polyhop.pipeline import LoopThread, Pipeline, check_lm_options, is_served
-from polyhop.places import cache_folder
 from polyhop.prompts.book import PromptBook
 from polyhop.readers import open_reader
 from polyhop.retrieval import open_retriever

@@ -21,10 +21,10 @@ import orjson
 from polyhop.data.questions import read_questions
 from polyhop.errors import PolyhopError, SettingError, UnknownName, UsageError
 from polyhop.evaluation.compare import Difference, difference
-from polyhop.evaluation.remembering import RememberingReader, RememberingRetriever
+from polyhop.evaluation.memoize import RememberingReader, RememberingRetriever
 from polyhop.evaluation.runner import CONCURRENCY, Progress, run_questions, run_settings
+from polyhop.evaluation.tuning.checkpoint import Notebook
 from polyhop.evaluation.tuning.instructions import read_instructions
-from polyhop.evaluation.tuning.notebook import Notebook
 from polyhop.evaluation.tuning.stages import Scores, Stage, Staged, Trial
 from polyhop.methods.paths import NO_INSTRUCTION, TASK
 from polyhop.methods.registry import method_named

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from polyhop.common.text import normalise
 from polyhop.errors import UsageError
 from polyhop.evaluation.calibration import Threshold, auroc, best_threshold, threshold
 from polyhop.evaluation.runner import Progress
@@ -15,7 +16,6 @@ from polyhop.pipeline import LoopThread
 from polyhop.readers import AskingReader, Reader, open_reader, spans_of, threshold_of
 from polyhop.retrieval import open_plain_retriever
 from polyhop.retrieval.index import Index
-from polyhop.text import normalise
 from polyhop.types import Passage, Question, Read
 
 _REFERENCE = re.compile(r"#([1-9][0-9]?)(?![0-9])")

@@ -12,13 +12,13 @@ from typing import BinaryIO
 
 import orjson
 
+from polyhop.common.files import locked
 from polyhop.errors import DataError, UsageError
 from polyhop.lm.batches.ledger import Call, Ledger, Part
 from polyhop.lm.batches.results import Result, Taken, custom_id, read_results
 from polyhop.lm.openai import OpenAICompatible
 from polyhop.lm.parameters import POSSIBLE
-from polyhop.lm.trouble import Failed, explain
-from polyhop.places import locked
+from polyhop.net.failures import Failed, explain
 
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000
 """Of one file, as OpenAI takes it."""

@@ -12,8 +12,8 @@ import orjson
 
 from polyhop.errors import DataError
 from polyhop.lm.base import Request
-from polyhop.lm.trouble import BadReply, Trouble, from_response
 from polyhop.lm.wire import read_chat, read_completion
+from polyhop.net.failures import BadReply, Trouble, from_response
 
 _ANY = Request(task="", fields={}, messages=())
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from polyhop.lm.alike import batches
+from polyhop.common.batching import batches
 from polyhop.lm.hf.jobs import Job, padded
 from polyhop.lm.hf.likelihood import logprobs
 from polyhop.lm.hf.memory import Memory

@@ -11,8 +11,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
+from polyhop.common.extras import installed, load
 from polyhop.errors import DataError, MissingExtra, SettingError, UsageError
-from polyhop.extras import installed, load
 from polyhop.lm.hf.packing import pack
 from polyhop.lm.hf.t5 import quicken
 from polyhop.lm.hf.tokens import Tokens

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from polyhop.lm.alike import batches
+from polyhop.common.batching import batches
 from polyhop.lm.hf.jobs import Ids, padded
 from polyhop.lm.hf.tokens import Tokens
 from polyhop.lm.hf.tree import LEAST_SHARED

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polyhop.lm.alike import batches
+from polyhop.common.batching import batches
 from polyhop.lm.hf.jobs import Ids, Job, padded
 from polyhop.lm.hf.likelihood import logprobs
 from polyhop.lm.hf.memory import Memory

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from polyhop.common.text import normalise
 from polyhop.lm.pocket.asking import closed, parts
 from polyhop.lm.pocket.judging import sufficient
 from polyhop.lm.pocket.memory import respond
 from polyhop.lm.pocket.narrowing import best_answer
 from polyhop.lm.pocket.planning import ENOUGH_ABOVE, open_queries
 from polyhop.lm.pocket.study import study
-from polyhop.text import normalise
 from polyhop.types import Passage
 
 Fields = Mapping[str, Any]

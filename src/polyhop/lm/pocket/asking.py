@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from polyhop.common.text import bare_title, normalise
 from polyhop.lm.pocket.descriptions import chain
 from polyhop.lm.pocket.judging import sufficient
 from polyhop.lm.pocket.memory import respond
@@ -16,7 +17,6 @@ from polyhop.lm.pocket.planning import ENOUGH_ABOVE, open_queries
 from polyhop.lm.pocket.questions import ask
 from polyhop.lm.pocket.solving import NOTHING_KNOWN, undecided
 from polyhop.lm.pocket.study import study
-from polyhop.text import bare_title, normalise
 
 Fields = Mapping[str, Any]
 Value = dict[str, Any]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from polyhop.common.text import bare_title, fold
 from polyhop.lm.pocket.chains import link
 from polyhop.lm.pocket.countries import country_of
 from polyhop.lm.pocket.facts import facts
@@ -14,7 +15,6 @@ from polyhop.lm.pocket.pairs import Comparison
 from polyhop.lm.pocket.questions import Asked
 from polyhop.lm.pocket.values import Date, earlier, parse_date, parse_number
 from polyhop.lm.pocket.wording import content_roots, weight
-from polyhop.text import bare_title, fold
 
 _RELATION = {"director": "director", "performer": "performer", "singer": "performer", "composer": "composer",
              "author": "writer", "writer": "writer", "producer": "producer",

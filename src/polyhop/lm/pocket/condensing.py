@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from polyhop.common.text import find_folded, fold, normalise
 from polyhop.lm.pocket import memory
 from polyhop.lm.pocket.asking import closed
 from polyhop.lm.pocket.graphing import STATES, triplets
@@ -15,7 +16,6 @@ from polyhop.lm.pocket.judging import sufficient
 from polyhop.lm.pocket.narrowing import best_answer, shares
 from polyhop.lm.pocket.solving import NOTHING_KNOWN
 from polyhop.lm.pocket.study import study
-from polyhop.text import find_folded, fold, normalise
 from polyhop.types import Passage
 
 Fields = Mapping[str, Any]

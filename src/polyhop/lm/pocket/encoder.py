@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from polyhop.common.batching import batches
 from polyhop.errors import DataError
-from polyhop.lm.alike import batches
 from polyhop.lm.pocket.layout import LENGTH, Layout, Row
 from polyhop.lm.pocket.sights import KINDS, PLACES, Look, Seen, Told
 from polyhop.lm.pocket.wordpiece import WordPiece

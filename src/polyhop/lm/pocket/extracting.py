@@ -7,10 +7,10 @@ passage that answers, 85 % of those above 0.5 were right, 76 % above 0.2, 48 % o
 
 from __future__ import annotations
 
+from polyhop.common.text import find_folded
 from polyhop.lm.pocket.judging import relevant
 from polyhop.lm.pocket.narrowing import shares
 from polyhop.lm.pocket.study import study
-from polyhop.text import find_folded
 from polyhop.types import Passage, Span
 
 

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from polyhop.common.text import STOP_WORDS
 from polyhop.lm.pocket.countries import COUNTRIES, PEOPLES, REGIONS, country_of
 from polyhop.lm.pocket.lexicon import TELLING
 from polyhop.lm.pocket.mentions import Mention
 from polyhop.lm.pocket.pages import Page
 from polyhop.lm.pocket.relations import PLACE_KINDS, RULES, Rule
 from polyhop.lm.pocket.values import find_dates
-from polyhop.text import STOP_WORDS
 
 
 class Value(NamedTuple):

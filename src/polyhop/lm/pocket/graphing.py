@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from polyhop.common.text import bare_title, fold, sentences
 from polyhop.lm.pocket.comparing import via_of
 from polyhop.lm.pocket.descriptions import Step, chain
 from polyhop.lm.pocket.facts import facts
@@ -20,7 +21,6 @@ from polyhop.lm.pocket.relations import RULES
 from polyhop.lm.pocket.solving import NOTHING_KNOWN, undecided
 from polyhop.lm.pocket.study import study
 from polyhop.lm.pocket.wording import content_roots
-from polyhop.text import bare_title, fold, sentences
 from polyhop.types import Passage
 
 Triplet = Mapping[str, str]

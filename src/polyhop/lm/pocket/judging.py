@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 
+from polyhop.common.text import fold
 from polyhop.lm.pocket import blends
 from polyhop.lm.pocket.pages import Page
 from polyhop.lm.pocket.reading import mentions
 from polyhop.lm.pocket.study import Study
 from polyhop.lm.pocket.weights import RELEVANT, SUFFICIENT
-from polyhop.text import fold
 
 
 def relevance_features(study: Study) -> dict[str, float]:

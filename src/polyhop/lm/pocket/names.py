@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from polyhop.text import STOP_WORDS
+from polyhop.common.text import STOP_WORDS
 
 # Small words a title may hold between two capitalised words.
 _INSIDE = frozenset(

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
+from polyhop.common.text import normalise
 from polyhop.lm.pocket import blends
 from polyhop.lm.pocket.judging import relevant, sufficient
 from polyhop.lm.pocket.looking import looks
@@ -15,7 +16,6 @@ from polyhop.lm.pocket.reading import mentions
 from polyhop.lm.pocket.sights import Look
 from polyhop.lm.pocket.solving import Solution, spoken
 from polyhop.lm.pocket.study import study
-from polyhop.text import normalise
 from polyhop.types import Passage
 
 FEW = 2  # passages that are read as they are

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 
+from polyhop.common.text import STOP_WORDS, bare_title, fold
 from polyhop.lm.pocket.mentions import Mention, find_mentions
 from polyhop.lm.pocket.wording import Wording, content_roots, take_apart, weight
-from polyhop.text import STOP_WORDS, bare_title, fold
 from polyhop.types import Passage
 
 MOST_CHARACTERS = 8000  # of a passage that are read: a page of a web crawl must not take seconds

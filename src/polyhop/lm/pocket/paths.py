@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
+from polyhop.common.text import STOP_WORDS, bare_title
 from polyhop.lm.pocket.likelihood import log_likelihood
 from polyhop.lm.pocket.questions import ask
 from polyhop.lm.pocket.weights import START, STEP
 from polyhop.lm.pocket.wording import TOKEN, stem, take_apart
-from polyhop.text import STOP_WORDS, bare_title
 from polyhop.types import Passage
 
 MOST_CHARACTERS = 8000  # of a passage that are read

@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from polyhop.common.text import STOP_WORDS
 from polyhop.lm.pocket.countries import PEOPLES
 from polyhop.lm.pocket.lexicon import HEAD_NOUNS, AnswerType
 from polyhop.lm.pocket.names import find_names
 from polyhop.lm.pocket.pairs import Comparison, find_comparison
 from polyhop.lm.pocket.wording import stem, weight
-from polyhop.text import STOP_WORDS
 
 MOST_CHARACTERS = 1500  # of a question that are read
 

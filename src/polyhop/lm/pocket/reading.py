@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from polyhop.common.text import fold
 from polyhop.lm.pocket import blends
 from polyhop.lm.pocket.countries import COUNTRIES, PEOPLES, REGIONS
 from polyhop.lm.pocket.looking import MOST_LOOKED_AT, looks
@@ -20,7 +21,6 @@ from polyhop.lm.pocket.pages import Page
 from polyhop.lm.pocket.questions import Asked
 from polyhop.lm.pocket.sights import Look
 from polyhop.lm.pocket.weights import BY_TYPE, FIT, WEIGHTS
-from polyhop.text import fold
 
 # The word right before a candidate that speaks for a type: "by <person>", "in <place>".
 _BEFORE: dict[str, frozenset[str]] = {

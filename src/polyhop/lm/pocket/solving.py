@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from polyhop.common.text import bare_title
 from polyhop.lm.pocket.chains import Hop, follow
 from polyhop.lm.pocket.comparing import Verdict, compare
 from polyhop.lm.pocket.descriptions import chain
@@ -15,7 +16,6 @@ from polyhop.lm.pocket.pairs import Comparison
 from polyhop.lm.pocket.questions import Asked, ask
 from polyhop.lm.pocket.reading import Ranked, rank
 from polyhop.lm.pocket.values import parse_date
-from polyhop.text import bare_title
 
 NOTHING_KNOWN = "unknown"
 """The answer where nothing can be said: honest, never empty, and right for no question."""

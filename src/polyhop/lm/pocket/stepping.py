@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from polyhop.common.text import normalise
 from polyhop.lm.pocket import memory
 from polyhop.lm.pocket.asking import closed
 from polyhop.lm.pocket.judging import sufficient
@@ -16,7 +17,6 @@ from polyhop.lm.pocket.narrowing import best_answer, shares
 from polyhop.lm.pocket.planning import ENOUGH_ABOVE, open_queries
 from polyhop.lm.pocket.solving import NOTHING_KNOWN
 from polyhop.lm.pocket.study import Study, study
-from polyhop.text import normalise
 
 OPEN = "…"
 """In place of a value that nothing tells."""

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from polyhop.common.text import normalise
 from polyhop.errors import CapabilityError
 from polyhop.lm.pocket import acting, asking, condensing, graphing, memory, stepping
 from polyhop.lm.pocket.extracting import extract
@@ -17,7 +18,6 @@ from polyhop.lm.pocket.solving import NOTHING_KNOWN, Solution
 from polyhop.lm.pocket.stepping import ASIDE
 from polyhop.lm.pocket.study import Study, study
 from polyhop.metrics import cover_em_token
-from polyhop.text import normalise
 from polyhop.types import Passage
 
 RELEVANT_ABOVE = 0.1

@@ -21,15 +21,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from polyhop.methods.pool import clustered
+from polyhop.answer import Answer
+from polyhop.common.text import normalise, sentences
+from polyhop.methods.baselines.question_clusters import clustered
 from polyhop.methods.registry import method
 from polyhop.methods.together import together
 from polyhop.prompts.tasks import Response
-from polyhop.text import normalise, sentences
-from polyhop.types import Answer, FileName, NonNegative, Positive
+from polyhop.types import FileName, NonNegative, Positive
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 TRIED = 3
 """Questions of a cluster that are tried, nearest to its centre first."""

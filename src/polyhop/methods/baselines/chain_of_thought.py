@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Ge
 
+from polyhop.answer import Answer
 from polyhop.methods.registry import method
 from polyhop.methods.voting import majority, sampled
 from polyhop.prompts.tasks import Response
-from polyhop.types import Answer, NonNegative, Positive
+from polyhop.types import NonNegative, Positive
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 
 @method("zero-few-cot", family="closed book", calls=1, paper="Kojima et al., 2022", layers=lambda settings: 1)

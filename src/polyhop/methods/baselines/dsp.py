@@ -24,16 +24,17 @@ from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Ge
 
-from polyhop.methods.reading import first_retrieved, fitting, reading, resting_on
+from polyhop.answer import Answer
+from polyhop.common.text import normalise
+from polyhop.methods.context import first_retrieved, fitting, reading, resting_on
 from polyhop.methods.registry import method
 from polyhop.methods.voting import majority, sampled
 from polyhop.prompts.tasks import Hop, Response
-from polyhop.text import normalise
-from polyhop.types import Answer, NonNegative, Passage, Positive
+from polyhop.types import NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
-    from polyhop.calls import Options
-    from polyhop.engine import Run
+    from polyhop.engine.call import Options
+    from polyhop.engine.run import Run
 
 
 @method(

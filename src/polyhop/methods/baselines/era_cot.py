@@ -22,17 +22,18 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from annotated_types import Ge, Le
 
+from polyhop.answer import Answer
 from polyhop.methods.baselines.one_shot import chain_of_thought
 from polyhop.methods.graph import key, told
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Response
 from polyhop.prompts.tasks.era_cot import Entities, Scores
 from polyhop.prompts.tasks.ge import Triplets
-from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
-    from polyhop.calls import Options
-    from polyhop.engine import Run
+    from polyhop.engine.call import Options
+    from polyhop.engine.run import Run
 
 Relation: TypeAlias = dict[str, str]
 """``head``, ``relation`` and ``tail``."""

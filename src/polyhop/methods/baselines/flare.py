@@ -28,15 +28,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from annotated_types import Ge, Le
 
-from polyhop.methods.reading import first_retrieved, next_sentence, reading, resting_on
+from polyhop.answer import Answer
+from polyhop.methods.context import first_retrieved, next_sentence, reading, resting_on
 from polyhop.methods.registry import method
 from polyhop.methods.together import together
 from polyhop.prompts.tasks import Response, Sentence, SubQuestion
-from polyhop.types import Answer, NonNegative, Passage, Positive
+from polyhop.types import NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
-    from polyhop.calls import Options
-    from polyhop.engine import Run
+    from polyhop.engine.call import Options
+    from polyhop.engine.run import Run
 
 Share: TypeAlias = Annotated[float, Ge(0), Le(1)]
 

@@ -24,15 +24,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from polyhop.methods.reading import Style, first_retrieved, next_sentence, reading, resting_on
+from polyhop.answer import Answer
+from polyhop.common.text import normalise
+from polyhop.methods.context import Style, first_retrieved, next_sentence, reading, resting_on
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Response
-from polyhop.text import normalise
-from polyhop.types import Answer, NonNegative, Passage, Positive
+from polyhop.types import NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
-    from polyhop.calls import Options
-    from polyhop.engine import Run
+    from polyhop.engine.call import Options
+    from polyhop.engine.run import Run
 
 _CONCLUSION = re.compile(r"\W*(?:thus|so|therefore|hence|that is)\b|.*\d\s*=\s*\d", re.IGNORECASE | re.DOTALL)
 _WH_WORD = re.compile(r"\b(?:who|whom|whose|what|when|where|why|which|how)\b", re.IGNORECASE)

@@ -18,14 +18,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polyhop.methods.reading import Style, first_retrieved, reading
+from polyhop.answer import Answer
+from polyhop.methods.context import Style, first_retrieved, reading
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Response
-from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
-    from polyhop.calls import Options
-    from polyhop.engine import Run
+    from polyhop.engine.call import Options
+    from polyhop.engine.run import Run
 
 
 @method(

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from polyhop.answer import Answer
+from polyhop.common.text import distinct
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Decomposition, Response
-from polyhop.text import distinct
-from polyhop.types import Answer, NonNegative, Positive
+from polyhop.types import NonNegative, Positive
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 
 @method(

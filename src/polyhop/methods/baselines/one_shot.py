@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+from polyhop.answer import Answer
+from polyhop.common.text import sentences
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Response
-from polyhop.text import sentences
-from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 
 @method("direct", family="closed book", calls=1, paper="Brown et al., 2020", layers=lambda settings: 1)

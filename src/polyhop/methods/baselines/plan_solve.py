@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from polyhop.answer import Answer
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import PlannedResponse
-from polyhop.types import Answer, NonNegative
+from polyhop.types import NonNegative
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 
 @method("plan-solve", family="closed book", calls=1, paper="Wang et al., 2023", layers=lambda settings: 1)

@@ -18,16 +18,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polyhop.methods.reading import first_retrieved, fitting, resting_on
+from polyhop.answer import Answer
+from polyhop.common.text import distinct
+from polyhop.methods.context import first_retrieved, fitting, resting_on
 from polyhop.methods.registry import method
 from polyhop.methods.together import together
 from polyhop.prompts.tasks import Decomposition, Response
-from polyhop.text import distinct
-from polyhop.types import Answer, NonNegative, Passage, Positive
+from polyhop.types import NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
-    from polyhop.calls import Options
-    from polyhop.engine import Run
+    from polyhop.engine.call import Options
+    from polyhop.engine.run import Run
 
 
 @method(

@@ -28,16 +28,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge
 
+from polyhop.answer import Answer
+from polyhop.common.text import normalise, sentences
+from polyhop.methods.context import first_retrieved, resting_on
 from polyhop.methods.lengths import cut_oldest
-from polyhop.methods.reading import first_retrieved, resting_on
 from polyhop.methods.registry import method
 from polyhop.methods.voting import majority, sampled
 from polyhop.prompts.tasks import Move, Response
-from polyhop.text import normalise, sentences
-from polyhop.types import Answer, NonNegative, Passage, Positive
+from polyhop.types import NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 
 @method(

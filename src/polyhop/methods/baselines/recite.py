@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Ge
 
+from polyhop.answer import Answer
 from polyhop.methods.registry import method
 from polyhop.methods.voting import majority, sampled
 from polyhop.prompts.tasks import Recitation, Response
-from polyhop.types import Answer, NonNegative, Positive
+from polyhop.types import NonNegative, Positive
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 
 @method("recite", family="closed book", calls=10, paper="Sun et al., 2022", layers=lambda settings: 2)

@@ -23,15 +23,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from polyhop.answer import Answer
+from polyhop.common.text import sentences
 from polyhop.methods.baselines.one_shot import direct
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Response, Summary
-from polyhop.text import sentences
-from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
-    from polyhop.calls import Options
-    from polyhop.engine import Run
+    from polyhop.engine.call import Options
+    from polyhop.engine.run import Run
 
 
 @method(

@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from polyhop.answer import Answer
 from polyhop.methods.registry import method
-from polyhop.types import Answer, Passage, Positive
+from polyhop.types import Passage, Positive
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 PROMPTRANK = "PromptRank (Khalifa et al., 2023), Table 1"
 

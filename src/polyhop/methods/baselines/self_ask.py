@@ -20,15 +20,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polyhop.methods.reading import first_retrieved, fitting
+from polyhop.answer import Answer
+from polyhop.common.text import normalise
+from polyhop.methods.context import first_retrieved, fitting
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import FollowUp, FollowUps
-from polyhop.text import normalise
-from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
-    from polyhop.calls import Options
-    from polyhop.engine import Run
+    from polyhop.engine.call import Options
+    from polyhop.engine.run import Run
 
 
 @method(

@@ -23,16 +23,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge
 
+from polyhop.answer import Answer
+from polyhop.common.text import normalise
 from polyhop.methods.baselines.one_shot import answered_from
 from polyhop.methods.registry import method
 from polyhop.methods.together import together
 from polyhop.prompts.tasks import Summary
 from polyhop.prompts.tasks.summaries import Candidates, Preference, Validity
-from polyhop.text import normalise
-from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 
 @method(

@@ -20,15 +20,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from polyhop.answer import Answer
+from polyhop.common.text import normalise
+from polyhop.methods.context import first_retrieved, resting_on
 from polyhop.methods.lengths import cut_oldest
-from polyhop.methods.reading import first_retrieved, resting_on
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Continuation, Response
-from polyhop.text import normalise
-from polyhop.types import Answer, NonNegative, Positive
+from polyhop.types import NonNegative, Positive
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 
 @method(

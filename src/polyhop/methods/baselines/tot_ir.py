@@ -25,16 +25,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge
 
-from polyhop.methods.reading import fitting
+from polyhop.answer import Answer
+from polyhop.common.text import distinct
+from polyhop.methods.context import fitting
 from polyhop.methods.registry import method
 from polyhop.methods.together import together
 from polyhop.prompts.tasks import Decomposition, Response, Valuation
-from polyhop.text import distinct
-from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
-    from polyhop.calls import Options
-    from polyhop.engine import Run
+    from polyhop.engine.call import Options
+    from polyhop.engine.run import Run
 
 WORTH = {"sure": 20.0, "likely": 1.0, "impossible": 0.001}
 

@@ -25,17 +25,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge
 
+from polyhop.answer import Answer
+from polyhop.common.text import sentences
 from polyhop.methods.registry import method
 from polyhop.methods.together import together
 from polyhop.methods.voting import majority, sampled
 from polyhop.prompts.tasks import Response
 from polyhop.prompts.tasks.ge import SubQuestion
 from polyhop.prompts.tasks.verify_edit import EditedSentence
-from polyhop.text import sentences
-from polyhop.types import Answer, Evidence, NonNegative, Passage, Positive
+from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 
 @method(

@@ -12,12 +12,12 @@ from typing import Any
 
 from pydantic import Field
 
+from polyhop.common.text import normalise, sentences
 from polyhop.prompts.answers import something, told_answer
 from polyhop.prompts.parsing import Malformed, marked
 from polyhop.prompts.show import one_line
 from polyhop.prompts.tasks.base import Fields, Output, Task
 from polyhop.prompts.tasks.ge import SubQuestion, read_subquestion, write_subquestion
-from polyhop.text import normalise, sentences
 
 
 class Sentence(Output):

@@ -12,11 +12,11 @@ from typing import Any
 
 from pydantic import Field
 
+from polyhop.common.text import normalise
 from polyhop.prompts.answers import bare_answer, says_nothing, something, told_answer
 from polyhop.prompts.parsing import Malformed, marked
 from polyhop.prompts.show import one_line
 from polyhop.prompts.tasks.base import Fields, Output, Task
-from polyhop.text import normalise
 
 
 class FollowUpStep(Output):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from polyhop.common.registry import path_and_options
 from polyhop.errors import SettingError
-from polyhop.named import path_and_options
 
 if TYPE_CHECKING:
     from polyhop.retrieval.encoders.base import Encoder

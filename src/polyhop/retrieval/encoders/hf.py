@@ -7,8 +7,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from polyhop.common.registry import with_options
 from polyhop.errors import UsageError
-from polyhop.named import with_options
 from polyhop.retrieval.encoders.base import Pooled
 from polyhop.retrieval.encoders.families import recipe_of
 from polyhop.retrieval.encoders.layers import read_layer

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyhop.named import with_options
+from polyhop.common.registry import with_options
 from polyhop.retrieval.encoders.base import Pooled
 from polyhop.retrieval.encoders.families import recipe_of
 from polyhop.retrieval.encoders.layers import read_layer
-from polyhop.retrieval.exported import Exported
+from polyhop.retrieval.onnx_network import Exported
 
 _STATES = ("last_hidden_state", "token_embeddings")
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from polyhop.common.aio import LoopThread, together
 from polyhop.errors import LMError, SettingError
-from polyhop.lm.http import Address, Server
 from polyhop.lm.openai import DEFAULT_URL, checked_key
-from polyhop.lm.trouble import BadReply, Failed, explain
 from polyhop.lm.wire import to_json
-from polyhop.loops import LoopThread, together
+from polyhop.net.client import Address, Server
+from polyhop.net.failures import BadReply, Failed, explain
 from polyhop.retrieval.encoders.base import Vectors, shown
 from polyhop.retrieval.encoders.families import Recipe, family
 from polyhop.types import Passage

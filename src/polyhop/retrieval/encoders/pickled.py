@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polyhop.common.progress import watched
 from polyhop.errors import DataError
-from polyhop.watching import watched
 
 if TYPE_CHECKING:
     from polyhop.retrieval.index import Index

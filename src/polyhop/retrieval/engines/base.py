@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from polyhop._version import __version__
 from polyhop.errors import RetrievalError, UsageError
-from polyhop.lm.trouble import pause
+from polyhop.net.failures import pause
 from polyhop.retrieval.analysis import Analysis
 from polyhop.retrieval.base import ScoringRetriever
 from polyhop.retrieval.engines.place import Place

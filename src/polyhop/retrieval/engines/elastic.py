@@ -14,12 +14,12 @@ from urllib.parse import quote
 
 import orjson
 
+from polyhop.common.text import STOP_WORDS
 from polyhop.errors import RetrievalError, SettingError, UsageError
 from polyhop.retrieval.analysis import WITHOUT_STOP_WORDS, Analysis
 from polyhop.retrieval.engines.base import Busy, Hits, Manifest, Row, Store, Unfit, by_id, patiently
 from polyhop.retrieval.engines.place import Place
 from polyhop.retrieval.engines.wire import Refused, Wire
-from polyhop.text import STOP_WORDS
 from polyhop.types import Passage
 
 if TYPE_CHECKING:

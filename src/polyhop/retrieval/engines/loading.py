@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from polyhop.common.progress import watched
 from polyhop.errors import RetrievalError, UsageError
 from polyhop.retrieval.engines.base import Manifest, Row, Store, Unfit
 from polyhop.retrieval.vectors import PassageEncoder, passage_vectors
 from polyhop.types import Passage
-from polyhop.watching import watched
 
 if TYPE_CHECKING:
     from polyhop.retrieval.encoders.base import Encoder

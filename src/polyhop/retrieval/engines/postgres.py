@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
+from polyhop.common.extras import load
 from polyhop.errors import RetrievalError, SettingError, UsageError
-from polyhop.extras import load
 from polyhop.retrieval.analysis import Analysis
 from polyhop.retrieval.engines.base import Busy, Hits, Manifest, Row, Store, Unfit, patiently
 from polyhop.retrieval.engines.place import Place

@@ -18,14 +18,14 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import NAMESPACE_URL, uuid5
 
+from polyhop.common.extras import load
+from polyhop.common.progress import watched
 from polyhop.errors import RetrievalError, SettingError, UsageError
-from polyhop.extras import load
-from polyhop.lm.http import Address
-from polyhop.lm.trouble import retry_after
+from polyhop.net.client import Address
+from polyhop.net.failures import retry_after
 from polyhop.retrieval.engines.base import Busy, Hits, Manifest, Row, Store, Unfit, by_id, patiently
 from polyhop.retrieval.engines.place import Place
 from polyhop.types import Passage
-from polyhop.watching import watched
 
 if TYPE_CHECKING:
     import numpy as np

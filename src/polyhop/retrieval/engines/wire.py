@@ -10,10 +10,10 @@ from typing import Any
 
 import orjson
 
+from polyhop.common.extras import load
 from polyhop.errors import RetrievalError, UsageError
-from polyhop.extras import load
-from polyhop.lm.http import Address
-from polyhop.lm.trouble import retry_after
+from polyhop.net.client import Address
+from polyhop.net.failures import retry_after
 from polyhop.retrieval.engines.base import Busy, patiently
 from polyhop.retrieval.engines.place import Place
 

@@ -11,7 +11,7 @@ from polyhop.errors import SettingError
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 _DIGITS = 4
 """Scores are compared to so many decimals: further ones may hang on what else is in a batch."""

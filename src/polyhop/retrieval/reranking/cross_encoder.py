@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from polyhop.common.registry import path_and_options, with_options
 from polyhop.errors import SettingError, UnknownName, UsageError
-from polyhop.named import path_and_options, with_options
 from polyhop.retrieval.encoders.base import shown
-from polyhop.retrieval.exported import Exported
+from polyhop.retrieval.onnx_network import Exported
 from polyhop.retrieval.pretrained import Dtype, Pretrained
 from polyhop.retrieval.reranking.base import ScoringReranker, checked_first
 from polyhop.types import Passage

@@ -16,15 +16,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
+from polyhop.common.aio import all_ended
+from polyhop.common.registry import path_and_options, with_options
 from polyhop.errors import SettingError, UnknownName
-from polyhop.loops import all_ended
-from polyhop.named import path_and_options, with_options
 from polyhop.prompts.tasks.reranking import Grade, Order
 from polyhop.retrieval.reranking.base import checked_first
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
-    from polyhop.engine import Run
+    from polyhop.engine.run import Run
 
 How: TypeAlias = Literal["listwise", "pointwise"]
 

@@ -20,8 +20,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
-from polyhop.lm.trouble import WrongShape
 from polyhop.lm.wire import to_json
+from polyhop.net.failures import WrongShape
 from polyhop.retrieval.services.base import field, listed, mapped
 from polyhop.types import Passage
 

@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from polyhop.common.aio import LoopThread
 from polyhop.data.lines import json_type
 from polyhop.errors import RetrievalError, SettingError, UnknownName, UsageError
-from polyhop.lm.http import Server
-from polyhop.lm.trouble import Failed, Meaning, WrongShape, told
-from polyhop.loops import LoopThread
+from polyhop.net.client import Server
+from polyhop.net.failures import Failed, Meaning, WrongShape, told
 from polyhop.types import Passage
 
 T = TypeVar("T")

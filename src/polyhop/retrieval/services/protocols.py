@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 from polyhop.data.corpora import read_passage
 from polyhop.data.lines import json_type
-from polyhop.lm.trouble import WrongShape
+from polyhop.net.failures import WrongShape
 from polyhop.retrieval.services.base import field, listed, mapped
 from polyhop.types import Passage
 

@@ -6,14 +6,14 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from polyhop.common.aio import together
+from polyhop.common.registry import path_and_options
 from polyhop.errors import RetrievalError, UnknownName
-from polyhop.lm.http import Address, Server, without_user
-from polyhop.lm.limits import Rates
 from polyhop.lm.openai import checked_key
-from polyhop.lm.trouble import Meaning
 from polyhop.lm.wire import to_json
-from polyhop.loops import together
-from polyhop.named import path_and_options
+from polyhop.net.client import Address, Server, without_user
+from polyhop.net.failures import Meaning
+from polyhop.net.limits import Rates
 from polyhop.retrieval.base import ScoringRetriever
 from polyhop.retrieval.services.base import LARGEST, Service, checked_options, each
 from polyhop.retrieval.services.protocols import PROTOCOLS, Hit

@@ -15,17 +15,17 @@ from typing import Any
 
 import orjson
 
+from polyhop.common.aio import together
+from polyhop.common.files import cache_folder
+from polyhop.common.registry import path_and_options
 from polyhop.errors import SettingError, UnknownName
-from polyhop.lm.http import Address, Server
-from polyhop.lm.joining import Joining
-from polyhop.lm.limits import Rates
+from polyhop.lm.cache_store import Store
 from polyhop.lm.openai import checked_key
-from polyhop.lm.store import Store
-from polyhop.lm.trouble import BadReply, Meaning
 from polyhop.lm.wire import to_json
-from polyhop.loops import together
-from polyhop.named import path_and_options
-from polyhop.places import cache_folder
+from polyhop.net.client import Address, Server
+from polyhop.net.failures import BadReply, Meaning
+from polyhop.net.limits import Rates
+from polyhop.net.single_flight import Joining
 from polyhop.retrieval.services.apis import APIS, Payload, WebApi
 from polyhop.retrieval.services.base import LARGEST, Service, checked_options
 from polyhop.types import Passage

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polyhop import __version__
-from polyhop.extras import load
+from polyhop.common.extras import load
 from polyhop.serve.http import chat, errors, native, runs
 from polyhop.serve.http.guard import Gate, Watch
 from polyhop.serve.http.replies import reply

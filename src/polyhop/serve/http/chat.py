@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from polyhop.citing import references, with_references
+from polyhop.answer import references, with_references
 from polyhop.errors import UnknownName
 from polyhop.methods.registry import methods
 from polyhop.serve.http.errors import WRONG_USE, Refused, told
 from polyhop.serve.http.native import How
 from polyhop.serve.http.replies import encoded, events_reply, reply, unless_left
+from polyhop.serve.schemas import answer_row, notice_of
 from polyhop.serve.service import Answered, Asked, Began, Service
-from polyhop.serve.shapes import answer_row, notice_of
 
 if TYPE_CHECKING:
     from fastapi import APIRouter

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from polyhop.errors import PolyhopError, ServiceError, UsageError
-from polyhop.serve.http.replies import reply
-from polyhop.serve.logs import LOG
-from polyhop.serve.refusals import (
+from polyhop.serve.errors import (
     Busy,
     Left,
     NotAllowed,
@@ -21,6 +19,8 @@ from polyhop.serve.refusals import (
     UnknownRun,
     UnknownTrace,
 )
+from polyhop.serve.http.replies import reply
+from polyhop.serve.logs import LOG
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response

@@ -12,12 +12,12 @@ from time import monotonic
 from typing import Any, TypeAlias
 
 from polyhop.errors import PolyhopError
+from polyhop.serve.errors import NotAllowed
 from polyhop.serve.http.errors import Refused, headers_of, told
 from polyhop.serve.http.replies import encoded
 from polyhop.serve.limits import CLIENT, Clients, Keys
 from polyhop.serve.logs import LOG, REQUEST
 from polyhop.serve.metrics import Metrics
-from polyhop.serve.refusals import NotAllowed
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from polyhop.methods.registry import methods
 from polyhop.serve.http.errors import WRONG_USE, told
 from polyhop.serve.http.replies import event, events_reply, reply, unless_left
+from polyhop.serve.schemas import answer_row, begun_row, line_row, trace_row
 from polyhop.serve.service import MOST_PASSAGES, Answered, Asked, Began, Service
-from polyhop.serve.shapes import answer_row, begun_row, line_row, trace_row
 from polyhop.trace import passages_in, plain
 from polyhop.types import Kind
 

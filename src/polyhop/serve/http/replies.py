@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
-from polyhop.serve.refusals import Left
+from polyhop.serve.errors import Left
 
 if TYPE_CHECKING:
     from fastapi import Request, Response

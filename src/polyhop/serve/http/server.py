@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from errno import EADDRINUSE
 from typing import Any
 
+from polyhop.common.extras import load
 from polyhop.errors import UsageError
-from polyhop.extras import load
 from polyhop.serve.http.app import Options, create_app
 from polyhop.serve.logs import LOG
 from polyhop.serve.service import Service

@@ -1,0 +1,128 @@
+"""What stands behind an answer: its citations, the references they come to, and how sure it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from polyhop.answer import Answer
+from polyhop.common.text import find_folded, normalise, printable
+from polyhop.lm.base import Completion
+from polyhop.prompts.tasks.searchain import unmarked
+from polyhop.types import Citation, Passage
+
+_MARKDOWN = re.compile(r"[\\`*_\[\]<>!|]")
+
+
+class Reference(NamedTuple):
+    """A passage behind an answer: the numbers it is cited by, and the places (start, end) of its text that are used."""
+
+    markers: tuple[int, ...]
+    passage: Passage
+    spans: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def marks(self) -> str:
+        """Its numbers as they stand in a text: [1][3]."""
+        return "".join(f"[{marker}]" for marker in self.markers)
+
+
+def cite(answer: Answer) -> tuple[Citation, ...]:
+    """Numbered citations: the passages of the evidence that came to this answer (of all evidence where none did)."""
+    told = normalise(answer.text)
+    agreeing = [piece for piece in answer.evidence if piece.answer and normalise(piece.answer) == told]
+    passages = dict.fromkeys(p for piece in agreeing or answer.evidence for p in piece.passages)
+    citations = []
+    for marker, passage in enumerate(passages, 1):
+        start, end = find_folded(answer.text, passage.text) or (None, None)
+        citations.append(Citation(marker, passage.id, start, end))
+    return tuple(citations)
+
+
+def references(answer: Answer) -> list[Reference]:
+    """The passages that an answer cites, each once with all its numbers, in the order of their first ones."""
+    evidence = (passage for piece in answer.evidence for passage in piece.passages)
+    known = {passage.id: passage for passage in (*answer.passages, *evidence)}
+    cited: dict[str, list[Citation]] = {}
+    for citation in sorted(answer.citations, key=lambda citation: citation.marker):
+        if citation.passage_id in known:
+            cited.setdefault(citation.passage_id, []).append(citation)
+    return [
+        Reference(
+            tuple(dict.fromkeys(each.marker for each in citations)),
+            known[name],
+            tuple(dict.fromkeys((c.start, c.end) for c in citations if c.start is not None and c.end is not None)),
+        )
+        for name, citations in cited.items()
+    ]
+
+
+def marked(answer: Answer) -> str:
+    """The answer with the marks of its citations: those that the method wrote, with the reasoning they stand in; else,
+    after the answer, those of the passages that carry it word for word."""
+    if not answer.content:
+        carrying = "".join(f"[{citation.marker}]" for citation in answer.citations if citation.start is not None)
+        return f"{answer.text} {carrying}".strip() if answer.text else ""
+    return answer.content if is_whole(answer) else f"{answer.text}\n\n{answer.content}".strip()
+
+
+def is_whole(answer: Answer) -> bool:
+    """Whether the content is the answer itself, a long one, not the reasoning of a short one.
+
+    >>> is_whole(Answer("It is by Ann Lee.", content="It is by Ann Lee [1]."))
+    True
+    >>> is_whole(Answer("Ann Lee", content="It is by Ann Lee [1]."))
+    False
+    """
+    return normalise(unmarked(answer.content)) == normalise(answer.text)
+
+
+def with_references(answer: Answer) -> str:
+    """The answer as ``marked``, and under it a Markdown list of its references: numbers, title and place of each. The
+    titles are of the corpus: what Markdown would take for a link, an image or HTML is escaped.
+
+    >>> found = Passage("p1", "Mill [film]", "Mill is by Ann Lee.")
+    >>> print(with_references(Answer("Ann Lee", passages=(found,), citations=(Citation(1, "p1", 11, 18),))))
+    Ann Lee [1]
+    <BLANKLINE>
+    - [1] Mill \\[film\\]
+    """
+    lines = (f"- {each.marks} {_MARKDOWN.sub(_escape, titled(each.passage))}" for each in references(answer))
+    return "\n\n".join(filter(None, (marked(answer), "\n".join(lines))))
+
+
+def titled(passage: Passage) -> str:
+    """A passage's title and where it stands in its document, on one line of printable text."""
+    where = place_of(passage.metadata)
+    return printable(f"{passage.title} ({where})" if where else passage.title) or printable(passage.id)
+
+
+def _escape(character: re.Match[str]) -> str:
+    return "\\" + character[0]
+
+
+def place_of(metadata: Mapping[str, Any]) -> str:
+    """Where a passage of a document stands, for people; "" for a passage of another corpus.
+
+    >>> place_of({"source": "report.pdf", "page": 3, "last_page": 4, "heading": "Findings"})
+    'report.pdf, pp. 3–4, Findings'
+    >>> place_of({"source": "notes.md", "heading": "May"}), place_of({"source": 7})
+    ('notes.md, May', '')
+    """
+    source, page, last, heading = (metadata.get(name) for name in ("source", "page", "last_page", "heading"))
+    if not isinstance(source, str):
+        return ""
+    pages = f"pp. {page}–{last}" if last else f"p. {page}" if page else ""
+    return ", ".join(part for part in (source, pages, heading) if part)
+
+
+def confidence(answer: Answer, final: Completion | None) -> float | None:
+    """How sure the answer is, 0 to 1: the model's own probability of its words where it gives one, else the share of
+    the evidence that came to the same answer, else None."""
+    if not answer.text:
+        return 0.0
+    if final is not None and (sure := final.probability(answer.text)) is not None:
+        return sure
+    told = [piece.answer for piece in answer.evidence if piece.answer]
+    return sum(normalise(each) == normalise(answer.text) for each in told) / len(told) if told else None

@@ -1,0 +1,225 @@
+"""What a step of a trace came to, in words and not as data: the reply of a model, a remark, the passages found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rich.text import Text
+
+from polyhop.answer import titled
+from polyhop.cli.passages import excerpt, titles
+from polyhop.cli.show import clean
+from polyhop.trace import Ask, Note, Readout, Searched
+from polyhop.types import Passage, Span
+
+Known = Mapping[str, Passage]
+"""The passages of a trace by their ids."""
+
+
+class Told(NamedTuple):
+    """What stands on a step's own line, and the lines under it."""
+
+    head: Text
+    below: Sequence[Text] = ()
+
+
+FLAGS: Mapping[str, tuple[str, str]] = {
+    "relevant": ("relevant", "not relevant"),
+    "supported": ("enough", "not enough"),
+    "sufficient": ("enough", "not enough yet"),
+    "answered": ("answered", "not answered"),
+    "valid": ("valid", "not valid"),
+    "correct": ("correct", "not correct"),
+}
+"""Judgements of a model, as people say them."""
+_ANSWERS = ("answer", "response", "intermediate", "final")
+_NEXT = ("query", "sub_question", "information", "follow_up", "action")
+_PROSE = ("thought", "rationale", "summary", "sentence", "text", "content")
+_MOST_LINES = 6
+_SHORT, _LINE, _PROSE_LINE = 50, 160, 300
+"""Characters: of prose that has room on a step's own line, of a line, of prose."""
+
+
+def told_ask(step: Ask) -> Told:
+    """The conclusion of a language model call: its judgements, its answer, what it asks next; its reasons below."""
+    if step.output is None:
+        return Told(Text(f"could not be read: {clean(step.problem or '')}", style="red"))
+    output = {name: value for name, value in step.output.items() if value is not None}
+    if output.get("answered") is True and output.get("response"):
+        del output["answered"]
+    if output.get("relevant") is False and output.get("supported") is False:
+        del output["supported"]
+    heads = [_told(name, value, output) for name, value in output.items() if name not in (*_PROSE, "argument")]
+    prose = [Text(clean(str(output[name]), _PROSE_LINE), style="dim") for name in _PROSE if output.get(name)]
+    below = [line for name, value in output.items() if _is_list(value) for line in _listed(value)]
+    if not heads and len(prose) == 1 and len(prose[0]) <= _SHORT:
+        return Told(prose[0])
+    return Told(_joined(heads) if heads or prose else Text("nothing", style="dim"), (*below, *prose))
+
+
+def _told(name: str, value: Any, output: Mapping[str, Any]) -> Text:
+    """One value of a reply, as it stands on the step's line."""
+    if name in FLAGS and isinstance(value, bool):
+        return Text(FLAGS[name][not value], style="" if value else "dim")
+    if name in _ANSWERS:
+        return Text.assemble(("= ", "dim"), (clean(str(value), _LINE) or "(nothing)", "green"))
+    if name == "action":
+        return Text(f"→ {clean(str(value))}[{clean(str(output.get('argument', '')), _LINE)}]", style="cyan")
+    if name in _NEXT:
+        return Text.assemble(("→ ", "dim"), (clean(str(value), _LINE) or "(nothing)", "cyan"))
+    if _is_list(value):
+        return Text(counted(name, len(value)))
+    return Text(f"{_words(name)} {clean(plainly(value), _LINE)}", style="dim")
+
+
+def _is_list(value: Any) -> bool:
+    """Whether a value is told in lines: a list of texts or of triplets, nodes and steps."""
+    return isinstance(value, (list, tuple)) and not all(isinstance(each, (int, float)) for each in value)
+
+
+def _listed(values: Sequence[Any]) -> list[Text]:
+    return _first(clean(_item(value), _LINE) for value in values)
+
+
+def _first(lines: Iterable[str]) -> list[Text]:
+    """The first lines, and how many there are besides."""
+    shown = [Text(line, style="dim") for line in lines]
+    more = len(shown) - _MOST_LINES
+    return [*shown[:_MOST_LINES], Text(f"and {more} more", style="dim")] if more > 0 else shown
+
+
+def _item(value: Any) -> str:
+    """One of a list: a triplet, a query with its answer, a text."""
+    match value:
+        case {"head": head, "relation": relation, "tail": tail}:
+            return f"{head} —{relation}→ {tail}"
+        case {"query": query, "answer": answer}:
+            return f"{query} = {answer}" if answer else f"{query} = ?"
+        case {"sub_question": query, **rest}:
+            return " = ".join([str(query), *(str(told) for told in rest.values() if told)])
+        case _:
+            return plainly(value)
+
+
+def told_note(note: Note, known: Known) -> Told:
+    """A remark of a method: those of the shipped ones by what they mean, others value by value."""
+    match note.name, note.data:
+        case "graph", {"triplets": [*triplets]}:
+            return Told(Text(counted("triplets", len(triplets))))
+        case "binding", {"variable": variable, "answer": answer, "graph": [*triplets]}:
+            return Told(Text(f"{clean(str(variable))} = {clean(str(answer))}"), _listed(triplets))
+        case "memory", {"global_evidence": [*notes], "local_pathway": [*pathway]}:
+            return Told(Text(f"{counted('notes', len(notes))}, {counted('steps', len(pathway))}"))
+        case "paths", {"ranked": [{"passages": _, "score": float()}, *_] as ranked}:
+            return Told(Text(counted("paths", len(ranked))), _paths(ranked, known))
+        case "final content", {
+            "nodes": [{"query": _, "answer": _, "source": _}, *_] as nodes,
+            "references": [*references],
+        }:
+            return Told(Text(counted("nodes", len(nodes))), _nodes(nodes, references))
+        case _:
+            return Told(Text(clean(plainly(note.data))))
+
+
+def _paths(ranked: Sequence[Mapping[str, Any]], known: Known) -> list[Text]:
+    """The best paths, by their passages' titles."""
+    return _first(
+        f"{each['score']:8.3f}  {' → '.join(_title(name, known) for name in each['passages'])}" for each in ranked
+    )
+
+
+def _nodes(nodes: Sequence[Mapping[str, Any]], references: Sequence[Mapping[str, Any]]) -> list[Text]:
+    """The nodes of a reasoning path: where each one's answer came from, and whether its passage supports it."""
+    judged = {each["marker"]: each["supported"] for each in references}
+    return [
+        Text.assemble(
+            (f"[{number}]", "bold"),
+            _SUPPORT[judged.get(number)],
+            " " + clean(f"{node['query']} = {node['answer']}", _LINE),
+            (f"  {_SOURCES.get(node['source'], node['source'])}", "dim"),
+        )
+        for number, node in enumerate(nodes, 1)
+    ]
+
+
+_SUPPORT: Mapping[bool | None, tuple[str, str]] = {True: (" ✓", "green"), False: (" ✗", "red"), None: ("", "")}
+_SOURCES = {"lm": "the model's", "corrected": "corrected by search", "completed": "completed by search"}
+
+
+def told_search(step: Searched, marks: Mapping[str, str]) -> Told:
+    """A query, and the passages it found below it."""
+    return Told(Text(clean(step.query, _LINE)), [Text.assemble(("→ ", "dim"), titles(step.passages, marks))])
+
+
+def told_reading(step: Readout, known: Known, plain: bool) -> Told:
+    """What was read: the best span, and below it the passage around it."""
+    asked = Text(clean(step.question, _LINE))
+    best = next((span for span in step.spans if span.answerable and span.text.strip()), None)
+    if best is None:
+        return Told(asked, [Text("→ nothing read", style="yellow")])
+    found = Text.assemble(("= ", "dim"), (clean(best.text, _LINE), "green"), (f"  {best.confidence:.3g}", "dim"))
+    if passage := known.get(best.passage_id):
+        found.append(f"  in {titled(passage)}", "dim")
+        return Told(asked, [found, excerpt(passage.text, [(best.start, best.end)], plain=plain, longest=_LINE)])
+    return Told(asked, [found])
+
+
+def best_spans(steps: Sequence[Readout]) -> Text:
+    """The surest answers of many readings, each once."""
+    spans = sorted((span for step in steps for span in step.spans if span.answerable), key=_sureness)
+    texts = list(dict.fromkeys(clean(span.text, 60) for span in spans if span.text.strip()))[:3]
+    return Text("= " + " · ".join(texts), style="green") if texts else Text("nothing read", style="yellow")
+
+
+def _sureness(span: Span) -> float:
+    return -span.confidence
+
+
+def plainly(value: Any) -> str:
+    """A value in words: no brackets, no quotes.
+
+    >>> plainly({"stated": ["a", "b"], "sure": 0.25, "left": True})
+    'stated: a · b; sure: 0.25; left: yes'
+    """
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:.3g}"
+        case Mapping():
+            return "; ".join(f"{_words(str(name))}: {plainly(inner)}" for name, inner in value.items())
+        case str() | None:
+            return value or "–"
+        case Sequence():
+            return " · ".join(map(_item, value)) or "none"
+        case _:
+            return str(value)
+
+
+def _title(name: str, known: Known) -> str:
+    return clean(known[name].title if name in known else name)
+
+
+def _joined(parts: Sequence[Text]) -> Text:
+    """Judgements with commas between, the rest set apart."""
+    line = Text()
+    for part in {part.plain: part for part in parts}.values():
+        apart = part.plain.startswith(("=", "→"))
+        line.append("" if not line else "  " if apart else ", ")
+        line.append_text(part)
+    return line
+
+
+def counted(name: str, count: int) -> str:
+    """
+    >>> counted("sub_questions", 1), counted("searches", 1), counted("triplets", 3)
+    ('1 sub-question', '1 search', '3 triplets')
+    """
+    words = _words(name)
+    return f"{count} {re.sub('(?<=ch)es$|s$', '', words) if count == 1 else words}"
+
+
+def _words(name: str) -> str:
+    return name.replace("sub_", "sub-").replace("_", " ")

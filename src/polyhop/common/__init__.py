@@ -1,0 +1,1 @@
+"""Helpers that know nothing of questions, models or passages."""

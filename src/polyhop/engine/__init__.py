@@ -1,0 +1,1 @@
+"""The engine: everything that happens while one question is answered."""

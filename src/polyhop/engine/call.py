@@ -1,0 +1,217 @@
+"""One language model call: what it asks, which model it goes to, how its reply is read and written down."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, TypedDict
+
+from polyhop.common.text import estimate_tokens
+from polyhop.errors import CutReply, UsageError, nearest
+from polyhop.lm.base import Completion, LanguageModel, Message, Request, seed_of
+from polyhop.prompts.book import Prompt, Rendering
+from polyhop.prompts.parsing import Malformed
+from polyhop.prompts.tasks import Output
+from polyhop.types import Passage
+
+Asked = Mapping[str, Any]
+
+MORE_TOKENS = 4096
+"""Tokens that are added to a call's cap for its second attempt, where the first spent the cap before any text came."""
+
+
+class Options(TypedDict, total=False):
+    """What one ``ask`` may set over its prompt file's head."""
+
+    role: str
+    temperature: float
+    max_tokens: int
+    stop: tuple[str, ...]
+    shots: int
+    logprobs: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """The language models of a run by role or task; the most specific of task, role and ``default`` wins."""
+
+    by_name: Mapping[str, LanguageModel]
+
+    def __call__(self, task: str, role: str) -> LanguageModel:
+        for name in (task, role, "default"):
+            if name in self.by_name:
+                return self.by_name[name]
+        raise UsageError(f"no language model for the task {task} (role {role}): give lm={{'default': …}}")
+
+    @property
+    def usual(self) -> LanguageModel:
+        """The default model, or the first where every role has its own: whose tokens lengths are told in."""
+        return self.by_name.get("default") or next(iter(self.by_name.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One language model call about to be made."""
+
+    prompt: Prompt
+    fields: Asked
+    settings: Asked
+    model: LanguageModel
+    rendering: Rendering
+    turns: list[dict[str, str]]
+    attempt: int = 1
+    final: bool = False
+    sample: int | None = None
+    """Its number among identical asks, where it repeats one of them; None: the next."""
+
+    @property
+    def identity(self) -> tuple[Hashable, ...]:
+        """What makes it the same ask again: task, model, settings and the text of every turn."""
+        texts = [turn["content"] for turn in self.turns]
+        return (self.prompt.task.name, self.model.name, *self.settings.values(), *texts)
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of all turns, in the model's tokenizer or estimated."""
+        return sum(count_tokens(self.model, turn["content"]) for turn in self.turns)
+
+    def request(self, *, sample: int, seed: int | None) -> Request:
+        """The call as the model is sent it: the ``sample``-th draw of a run with this ``seed``."""
+        can, settings = self.model.capabilities, self.settings
+        messages: Sequence[Message] = self.turns  # type: ignore[assignment]
+        return Request(
+            task=self.prompt.task.name,
+            fields=self.fields,
+            messages=messages,
+            schema=self.prompt.schema(self.fields) if self.rendering == "json" and can.json_schema else None,
+            max_tokens=settings["max_tokens"],
+            temperature=settings["temperature"],
+            stop=settings["stop"],
+            seed=seed_of(seed, self.prompt.task.name, sample),
+            logprobs=(settings["logprobs"] or self.final) and can.token_logprobs,
+            sample=sample,
+        )
+
+    def read(self, reply: Completion) -> tuple[Output | None, str]:
+        """The reply's output, or None and what is wrong with it."""
+        if not isinstance(reply, Completion):
+            raise UsageError(
+                f"the language model {self.model.name}: complete must return a polyhop.lm.base.Completion, "
+                f"not a {type(reply).__name__}"
+            )
+        try:
+            if reply.value is not None:
+                output = self.prompt.check(reply.value)
+            elif reply.text.strip():
+                output = self.prompt.read(reply.text, self.fields, self.rendering)
+            elif reply.ran_out:
+                raise Malformed(f"all {self.settings['max_tokens']:,} tokens were spent before any text came")
+            else:
+                raise Malformed("the reply is empty")
+        except Malformed as complaint:
+            return None, str(complaint)
+        return output.with_completion(reply), ""
+
+    def corrected(self, reply: str, complaint: str) -> Call:
+        """The corrective retry: the same call, with the reply and what was wrong with it."""
+        return replace(self, turns=[*self.turns, *correction(reply, complaint)], attempt=2)
+
+    def with_more_tokens(self, sample: int) -> Call:
+        """The retry of a call whose cap was spent before any text came: the same draw, with ``MORE_TOKENS`` more."""
+        settings = {**self.settings, "max_tokens": self.settings["max_tokens"] + MORE_TOKENS}
+        return replace(self, settings=settings, attempt=2, sample=sample)
+
+    def cut(self, after: str = "") -> CutReply:
+        """The error of a call whose cap was spent before any text came; ``after``: what came of asking again."""
+        cap = self.settings["max_tokens"]
+        return CutReply(
+            f"{self.model.name} spent all {cap:,} tokens of a call ({self.prompt.task.name}) before any text came"
+            f"{after}. A model that thinks spends them on its thoughts: give it more, as --max-tokens-per-call "
+            f"{2 * max(cap, MORE_TOKENS)} (max_tokens_per_call), or have it think less, as --lm-option "
+            "reasoning_effort=low (lm_options)"
+        )
+
+    def record(self, request: Request, reply: Completion, output: Output | None, complaint: str) -> dict[str, Any]:
+        """The call as its step in the trace holds it."""
+        usage = reply.usage
+        return {
+            "task": self.prompt.task.name,
+            "model": self.model.name,
+            "fields": self.fields,
+            "output": output.model_dump() if output else None,
+            "text": reply.text,
+            "reasoning": reply.reasoning,
+            "finish_reason": reply.finish_reason,
+            "prompt_tokens": usage.prompt_tokens if usage else self.prompt_tokens,
+            "completion_tokens": usage.completion_tokens if usage else count_tokens(self.model, reply.text),
+            "prompt_words": sum(_count_words(turn["content"]) for turn in self.turns),
+            "completion_words": len(reply.text.split()),
+            "estimated": usage.estimated if usage else not hasattr(self.model, "count_tokens"),
+            "prompt": request.digest(),
+            "max_tokens": request.max_tokens,
+            "sample": request.sample,
+            "tokens": reply.tokens if request.logprobs else None,
+            "logprobs": reply.logprobs if request.logprobs else None,
+            "attempt": self.attempt,
+            "problem": complaint or None,
+            "final": self.final,
+            "cached": reply.cached,
+            "retries": reply.retries,
+        }
+
+
+def correction(reply: str, complaint: str) -> list[dict[str, str]]:
+    """The turns that a corrective retry adds to the first call's: the reply, and what was wrong with it."""
+    wanted = f"That could not be read: {complaint}. Reply again, exactly in the form asked for."
+    return [{"role": "assistant", "content": reply[:2000] or "(nothing)"}, {"role": "user", "content": wanted}]
+
+
+def check_fields(task: str, fields: Asked, known: Sequence[str]) -> None:
+    """``UsageError`` where a task is not asked with the fields it knows, and all of them."""
+    if fields.keys() == set(known):
+        return
+    wrong = sorted(fields.keys() ^ set(known))
+    hint = nearest(wrong[0], known)
+    raise UsageError(
+        f"{task} is asked with the fields {', '.join(known)}; {', '.join(wrong)} "
+        f"{'is' if len(wrong) == 1 else 'are'} missing or unknown" + (f" ({hint}?)" if hint else "")
+    )
+
+
+def settings_of(prompt: Prompt, options: Options | None) -> dict[str, Any]:
+    """The head of the prompt's file, with what the call sets over it."""
+    head = prompt.head
+    settings = {name: getattr(head, name) for name in ("role", "temperature", "max_tokens", "stop", "shots")}
+    return {**settings, "logprobs": False, **(options or {})}
+
+
+def count_tokens(model: LanguageModel, text: str) -> int:
+    """Tokens of a text in the model's own tokenizer, else one for every 4 characters."""
+    count = getattr(model, "count_tokens", None)
+    return int(count(text)) if count else estimate_tokens(text)
+
+
+@lru_cache(maxsize=256)
+def _count_words(text: str) -> int:
+    """Words of a turn; instructions and demonstrations come again with every call."""
+    return len(text.split())
+
+
+def frozen(value: Any) -> Hashable:
+    """A field's value as something hashable: passages by id and text, sequences and mappings as tuples.
+
+    >>> frozen({"passages": [Passage("p", "T", "x")]})
+    (('passages', (('p', 'x'),)),)
+    """
+    match value:
+        case str():
+            return value
+        case Passage():
+            return (value.id, value.text)
+        case Mapping():
+            return tuple((key, frozen(item)) for key, item in value.items())
+        case list() | tuple():
+            return tuple(map(frozen, value))
+        case _:
+            return value if isinstance(value, Hashable) else repr(value)

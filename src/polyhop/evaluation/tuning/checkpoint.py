@@ -1,0 +1,90 @@
+"""What a long search has measured, kept as it goes, so that a search that was stopped goes on where it was."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from hashlib import blake2b
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+
+from polyhop.common.files import locked
+from polyhop.errors import DataError, UsageError
+
+NAME = "measured.jsonl"
+
+
+class Notebook:
+    """Results by what they were found with, a line each in ``measured.jsonl`` of ``folder``; None keeps them in memory
+    alone. A line is written, whole, as soon as its result is known. One process at a time may write in a folder.
+
+    Raises ``UsageError`` while another process does, ``DataError`` when it cannot be read or written.
+    """
+
+    def __init__(self, folder: str | Path | None) -> None:
+        self._known: dict[str, Any] = {}
+        self._open = ExitStack()
+        self._file: Any = None
+        if folder is not None:
+            try:
+                self._begin(Path(folder))
+            except OSError as error:
+                self.close()
+                raise DataError(f"the measurements cannot be kept: {error.strerror}", folder) from None
+            except BaseException:
+                self.close()
+                raise
+
+    def once(self, found_with: Mapping[str, Any], find: Callable[[], Any]) -> Any:
+        """What ``find`` gave for this description, a JSON-ready value, or gives now."""
+        told = orjson.dumps(found_with, option=orjson.OPT_SORT_KEYS)
+        key = blake2b(told, digest_size=16).hexdigest()
+        if key not in self._known:
+            found = find()
+            if self._file is not None:
+                line = orjson.dumps({"key": key, "found": found}) + b"\n"
+                try:
+                    while line:  # an unbuffered file may take a part
+                        line = line[self._file.write(line) :]
+                except OSError as error:
+                    raise DataError(f"the measurements cannot be kept: {error.strerror}", self._file.name) from None
+            self._known[key] = found
+        return self._known[key]
+
+    def close(self) -> None:
+        """Let the folder go."""
+        self._open.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _begin(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not self._open.enter_context(locked(folder / "tune.lock", wait=False)):
+            raise UsageError(f"{folder}: another process is tuning here; wait for it or choose another --work")
+        path = folder / NAME
+        if path.exists():
+            self._read(path)
+        self._file = self._open.enter_context(path.open("ab", buffering=0))
+
+    def _read(self, path: Path) -> None:
+        """All whole lines; what a kill cut short at the end is dropped, and measured again."""
+        held = path.read_bytes()
+        whole = held[: held.rfind(b"\n") + 1]
+        for number, line in enumerate(whole.splitlines(), 1):
+            try:
+                row = orjson.loads(line)
+                self._known[row["key"]] = row["found"]
+            except (ValueError, TypeError, KeyError):
+                raise DataError("not a measurement; remove the line to have it made again", path, number) from None
+        if len(whole) < len(held):
+            os.truncate(path, len(whole))

@@ -1,0 +1,123 @@
+"""Path ranking for every method: PromptRank and ``hops`` as retrievers that follow paths from another's hits, and
+PromptRank as a reranker of any retriever's.
+
+By name: ``--retriever promptrank``, ``--retriever hops``, ``--rerank promptrank``; ``promptrank:FILE``, ``hops:FILE``
+with the settings of a file, as ``polyhop tune promptrank`` writes one. Their calls are the question's own: traced,
+budgeted and cached with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from polyhop.methods.beam import ranked
+from polyhop.methods.hops import RANKING, ranked_by_paths, scoring_needs
+from polyhop.methods.paths import PathScores
+from polyhop.methods.promptrank import likelihood, promptrank
+from polyhop.methods.registry import method_named
+from polyhop.methods.settings import read_retriever, read_settings
+from polyhop.retrieval import open_retriever
+from polyhop.retrieval.base import AskingRetriever, Retriever, links_of
+from polyhop.retrieval.index import Index
+from polyhop.types import Passage, Search
+
+if TYPE_CHECKING:
+    from polyhop.engine.run import Run
+
+NAME, HOPS = "promptrank", "hops"
+
+
+class PathRetriever:
+    """The passages of the paths that make a query likeliest. ``start``: what finds the first ones; ``settings``: the
+    method's, of which those of reading do nothing here."""
+
+    def __init__(self, start: Retriever | AskingRetriever | Search, name: str = NAME, **settings: Any) -> None:
+        self.start, self.name = start, name
+        self.chosen = _chosen(NAME, settings, start)
+        self._settings = {**method_named(NAME).resolve(settings), "answer_by": "none"}
+        self.needs = likelihood(self._settings).needs
+
+    async def search_by(self, run: Run, query: str, k: int) -> Sequence[Passage]:
+        """The ``k`` best passages of all scored paths, then of the first search."""
+        first = max(k, self._settings["first"])
+        return (await promptrank(query, run, **{**self._settings, "first": first})).passages[:k]
+
+    def links(self, passage: Passage) -> list[Passage]:
+        """The links of the retriever it starts from."""
+        return links_of(self.start, passage)
+
+
+class HopsRetriever:
+    """The passages of the best paths, by a path scorer that asks no language model unless it is told to. ``start``:
+    what finds the first ones; ``settings``: the method's, of which those of reading do nothing here."""
+
+    def __init__(self, start: Retriever | AskingRetriever | Search, name: str = HOPS, **settings: Any) -> None:
+        self.start, self.name = start, name
+        self.chosen = _chosen(HOPS, settings, start)
+        self._settings = {key: method_named(HOPS).resolve(settings)[key] for key in RANKING}
+        self.needs = scoring_needs(self._settings["scorer"])
+
+    async def search_by(self, run: Run, query: str, k: int) -> Sequence[Passage]:
+        """The ``k`` best passages of all scored paths."""
+        first = max(k, self._settings["first"])
+        ranking, _ = await ranked_by_paths(query, run, **{**self._settings, "first": first})
+        return ranking[:k]
+
+    def links(self, passage: Passage) -> list[Passage]:
+        """The links of the retriever it starts from."""
+        return links_of(self.start, passage)
+
+
+class LikelihoodReranker:
+    """Passages by how likely each makes the query, alone (§4.1's single-hop reranking). ``settings``: the method's."""
+
+    def __init__(self, name: str = NAME, **settings: Any) -> None:
+        self.name, self.chosen = name, _chosen(NAME, settings)
+        self._settings = method_named(NAME).resolve(settings)
+        self.first: int = self._settings["first"]
+        self.needs = likelihood(self._settings).needs
+
+    async def rerank_by(self, run: Run, query: str, passages: Sequence[Passage], k: int) -> Sequence[Passage]:
+        """The ``k`` likeliest; what a spent budget left unscored comes last, as it came."""
+        scores = PathScores(likelihood(self._settings), query, run)
+        with run.gathering():
+            await scores.score([(passage,) for passage in passages])
+        best = [passage for (passage,) in ranked(scores.known, scores.known)]
+        return list(dict.fromkeys((*best, *passages)))[:k]
+
+
+def path_retriever(index: Index, path: str = "") -> PathRetriever:
+    """The retriever ``promptrank`` over an index, from its TF-IDF; with a file's settings, from what the file names."""
+    return PathRetriever(_start(NAME, index, path), _name(NAME, path), **_settings(NAME, path))
+
+
+def hops_retriever(index: Index, path: str = "") -> HopsRetriever:
+    """The retriever ``hops`` over an index, from its BM25; with a file's settings, from what the file names."""
+    return HopsRetriever(_start(HOPS, index, path), _name(HOPS, path), **_settings(HOPS, path))
+
+
+def likelihood_reranker(path: str = "") -> LikelihoodReranker:
+    """The reranker ``promptrank``, with the settings of a file where one is named."""
+    return LikelihoodReranker(_name(NAME, path), **_settings(NAME, path))
+
+
+def _start(method: str, index: Index, path: str) -> Retriever | AskingRetriever:
+    return open_retriever((read_retriever(path) if path else None) or method_named(method).retriever, index)
+
+
+def _name(method: str, path: str) -> str:
+    return f"{method}:{path}" if path else method
+
+
+def _chosen(name: str, settings: Mapping[str, Any], start: object = None) -> dict[str, Any]:
+    """What is not as the method has it by default: its settings and, by its name, the retriever it starts from."""
+    method = method_named(name)
+    usual, given = method.resolve({}), method.resolve(settings)
+    told = {setting: value for setting, value in given.items() if value != usual[setting]}
+    begins = getattr(start, "name", method.retriever)
+    return told if begins == method.retriever else {**told, "start": begins}
+
+
+def _settings(method: str, path: str) -> dict[str, Any]:
+    return read_settings(path, method) if path else {}

@@ -1,0 +1,1 @@
+"""HTTP for model servers and search servers alike."""

@@ -1,0 +1,239 @@
+"""Folders that are written whole or not at all, and checked when opened: an index, and what is added to it later."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, cast
+
+import orjson
+
+from polyhop._version import __version__
+from polyhop.common.files import cache_folder, locked
+from polyhop.data.corpora import INDEX_MANIFEST
+from polyhop.errors import IndexFolderError
+
+_LOCK, _WRITTEN = ".building", f".{INDEX_MANIFEST}"
+OTHER_CACHE = "set POLYHOP_CACHE to a folder that can be written to"
+
+_SAMPLES, _SAMPLE_BYTES = 64, 64 * 1024
+
+
+@contextmanager
+def new_folder(folder: Path, *, kind: str, overwrite: bool = False) -> Iterator[Path]:
+    """A temporary folder beside ``folder`` to build in, renamed to it when the block ends well, else removed.
+
+    What a killed build left behind is removed by the next build of the same folder. With ``overwrite`` an earlier
+    folder of the same kind is replaced; anything else that stands there is never touched.
+
+    Raises:
+        IndexFolderError: the folder exists already, is something else than a ``kind``, or cannot be written.
+    """
+    check_free(folder, kind, overwrite)
+    made(folder.parent)
+    clear_left(folder)
+    building = folder.with_name(f".{folder.name}{_LOCK}-{token_hex(8)}")
+    unnamed = folder.with_name(f".polyhop-{token_hex(8)}")
+    made(unnamed)
+    try:
+        with locked(unnamed / _LOCK):
+            unnamed.rename(building)  # named once locked: another build never takes it for left behind
+            yield building
+            (building / _LOCK).unlink()
+            _put_in_place(building, folder, kind, overwrite)
+    except BaseException:
+        remove(building)
+        raise
+
+
+def clear_left(folder: Path) -> None:
+    """Remove what killed builds of a folder left beside it."""
+    for left in folder.parent.glob(f"{_glob_literal(f'.{folder.name}{_LOCK}-')}*"):
+        with locked(left / _LOCK, wait=False) as free:
+            if free:
+                remove(left)
+
+
+def made(folder: Path, instead: str = "name another folder") -> Path:
+    """The folder, made now if it is not there. ``IndexFolderError`` says what to do ``instead`` where that fails."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise IndexFolderError(f"the folder cannot be made: {error.strerror}; {instead}", folder) from None
+    return folder
+
+
+def beside(index: Path, name: str, key: str) -> Path:
+    """Where what is made from an index later stands: ``name`` in its folder or, where that may not be written to, a
+    folder of ``key`` in the cache."""
+    folder = index / name
+    if folder.is_dir() or os.access(index, os.W_OK):
+        return folder
+    folder = cache_folder() / name / sha256(key.encode()).hexdigest()[:32]
+    made(folder.parent, OTHER_CACHE)
+    return folder
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder, and again where a thread of tantivy's, which looks once for changes, just left a lock file."""
+    for _ in range(20):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(0.01)
+
+
+def seal(folder: Path, *, kind: str, version: int, facts: Mapping[str, Any], state: str = "") -> None:
+    """Write the manifest of a finished folder: its kind, format version, facts, and each file's size and checksum.
+
+    ``state``: the folder inside it where its files stand (``states.py``). They and the manifest are on the disk once
+    this returns; an earlier manifest is replaced in one step.
+    """
+    base = folder / state
+    files: dict[str, list[int]] = {}
+    for path in _files(base):
+        files[path.relative_to(base).as_posix()] = _measure(path)
+        _on_disk(path)
+    manifest = {"kind": kind, "version": version, "byte_order": sys.byteorder, "polyhop": __version__, **facts}
+    manifest |= {"files": files, **({"state": state} if state else {})}
+    manifest["checksum"] = _checksum(manifest)
+    data = orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
+    written = base / _WRITTEN
+    written.write_bytes(data)
+    for path in (written, base):
+        _on_disk(path)
+    written.replace(folder / INDEX_MANIFEST)
+    _on_disk(folder)
+
+
+def check(folder: Path, *, kind: str, version: int) -> dict[str, Any]:
+    """The manifest of a folder whose files all stand as they were written.
+
+    Checksums cover all of a file up to 4 MB and evenly spread samples of a larger one, so this takes milliseconds.
+
+    Raises:
+        IndexFolderError: the folder is missing, partial, damaged, of another kind or version, or cannot be read.
+    """
+    try:
+        return _checked(folder, kind, version)
+    except OSError as error:
+        raise IndexFolderError(f"cannot be read: {error.strerror} ({error.filename})", folder) from error
+
+
+def _checked(folder: Path, kind: str, version: int) -> dict[str, Any]:
+    again = f"build the {kind} again"
+    if not folder.is_dir():
+        message = "a file, not a folder" if folder.is_file() else "no such folder"
+        raise IndexFolderError(message, folder)
+    path = folder / INDEX_MANIFEST
+    if not path.is_file():
+        raise IndexFolderError(f"not a polyhop {kind}, or a partial one: it has no {INDEX_MANIFEST}; {again}", folder)
+    try:
+        manifest = orjson.loads(path.read_bytes())
+        found, files = (manifest["kind"], manifest["version"], manifest["byte_order"]), dict(manifest["files"])
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        raise IndexFolderError(f"its {INDEX_MANIFEST} is damaged ({error}); {again}", folder) from error
+    if found != (kind, version, sys.byteorder):
+        what = f"{found[0]} format {found[1]}, {found[2]}-endian, by polyhop {manifest.get('polyhop')}"
+        raise IndexFolderError(f"written in {what}; this polyhop reads {kind} format {version}; {again}", folder)
+    if manifest.pop("checksum", None) != _checksum(manifest):
+        raise IndexFolderError(f"its {INDEX_MANIFEST} is damaged or was edited; {again}", folder)
+    for name, written in files.items():
+        file = folder / manifest.get("state", "") / name
+        if not file.is_file():
+            raise IndexFolderError(f"partial: {name} is missing; {again}", folder)
+        if _measure(file) != written:
+            raise IndexFolderError(f"{name} is truncated or damaged; {again}", folder)
+    return cast(dict[str, Any], manifest)
+
+
+def check_free(folder: Path, kind: str, overwrite: bool) -> None:
+    """``IndexFolderError`` where something stands at ``folder`` that may not be replaced by a ``kind``."""
+    if is_free(folder):
+        return
+    if not overwrite:
+        raise IndexFolderError("exists already; overwrite it (--overwrite) or name another folder", folder)
+    if manifest_of(folder).get("kind") != kind:
+        raise IndexFolderError(f"is not a polyhop {kind}, so it is not overwritten; name another folder", folder)
+
+
+def is_free(folder: Path) -> bool:
+    """Whether nothing stands there, or an empty folder."""
+    return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+
+
+def manifest_of(folder: Path) -> dict[str, Any]:
+    """The manifest as it stands, whatever state the rest is in; {} without one that can be read."""
+    try:
+        found = orjson.loads((folder / INDEX_MANIFEST).read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _put_in_place(building: Path, folder: Path, kind: str, overwrite: bool) -> None:
+    check_free(folder, kind, overwrite)
+    if folder.exists():
+        old = folder.with_name(f".{folder.name}{_LOCK}-{token_hex(8)}")
+        folder.rename(old)
+        building.rename(folder)
+        remove(old)
+    else:
+        building.rename(folder)
+
+
+def _files(folder: Path) -> list[Path]:
+    """Every file of a folder but its manifest and lock files, and but what was made later in folders of their own."""
+    found = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [Path(place, name) for name in names if name not in (INDEX_MANIFEST, _WRITTEN, _LOCK)]
+    return sorted(path for path in found if path.suffix != ".lock")
+
+
+def _on_disk(path: Path) -> None:
+    """Wait until what was written to a file or folder is on the disk, where the system can do so."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:  # Windows opens no folder
+        return
+    try:
+        with suppress(OSError):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _measure(path: Path) -> list[int]:
+    """Size in bytes, and the CRC of a file's evenly spread samples (of all of it where it is small)."""
+    size = path.stat().st_size
+    crc = 0
+    with path.open("rb") as stream:
+        for start in range(0, size, max(_SAMPLE_BYTES, size // _SAMPLES)):
+            stream.seek(start)
+            crc = zlib.crc32(stream.read(_SAMPLE_BYTES), crc)
+        with suppress(OSError):
+            stream.seek(-_SAMPLE_BYTES, os.SEEK_END)
+            crc = zlib.crc32(stream.read(), crc)
+    return [size, crc]
+
+
+def _checksum(manifest: Mapping[str, Any]) -> int:
+    return zlib.crc32(orjson.dumps(manifest, option=orjson.OPT_SORT_KEYS))
+
+
+def _glob_literal(text: str) -> str:
+    """``text`` with the characters that ``glob`` reads as patterns made plain.
+
+    >>> _glob_literal(".my[idx]")
+    '.my[[]idx]'
+    """
+    return "".join(f"[{c}]" if c in "*?[" else c for c in text)

@@ -1,0 +1,124 @@
+"""The states of an index folder, of which its manifest names the one that counts.
+
+A state is a folder inside the index folder whose files never change once they are sealed. A writer fills a new state
+and seals it, which replaces the manifest in one step: whoever opens the index, also after the writer was killed, finds
+the old state or the new one whole. Writers wait for each other. A reader holds its state by a shared lock, so what it
+opened stays there; states that neither count nor are held are removed by writers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from polyhop.common.files import locked
+from polyhop.data.corpora import INDEX_MANIFEST, INDEX_READERS
+from polyhop.errors import IndexFolderError
+from polyhop.retrieval.sealed_folder import (
+    check,
+    check_free,
+    clear_left,
+    is_free,
+    made,
+    manifest_of,
+    new_folder,
+    remove,
+    seal,
+)
+
+_PREFIX = "state-"
+_NAME = re.compile(rf"{_PREFIX}[0-9a-f]{{16}}")
+_WRITER = "writer.lock"
+
+
+@contextmanager
+def first_state(folder: Path, *, kind: str, overwrite: bool) -> Iterator[Path]:
+    """A folder to fill and seal as the only state of a new index folder, removed where the block does not end well.
+
+    With ``overwrite``, a folder of that kind may stand there; all it holds is given up once the new state is sealed.
+
+    Raises:
+        IndexFolderError: something stands there already, something else than a ``kind``, or it cannot be written.
+    """
+    check_free(folder, kind, overwrite)
+    if is_free(folder):
+        with new_folder(folder, kind=kind) as building:
+            yield _new(building)
+        return
+    clear_left(folder)
+    with next_state(folder) as state:
+        yield state
+        _clear(folder, keep_others=False)
+
+
+@contextmanager
+def next_state(folder: Path) -> Iterator[Path]:
+    """A folder to fill and, perhaps, to seal as the state that counts from then on; entered once no other writer is at
+    work. What killed writers left is removed, and this one too where it is not sealed.
+
+    Raises:
+        IndexFolderError: the index folder cannot be written to.
+    """
+    with locked(folder / _WRITER) as held:
+        if not held:
+            raise IndexFolderError("cannot be written to, so it cannot be changed", folder)
+        _clear(folder)
+        try:
+            yield _new(folder)
+        finally:
+            _clear(folder)
+
+
+def seal_state(state: Path, *, kind: str, version: int, facts: Mapping[str, Any]) -> None:
+    """Make a filled state the one that counts."""
+    seal(state.parent, kind=kind, version=version, facts=facts, state=state.name)
+
+
+def read_state(folder: Path, *, kind: str, version: int) -> tuple[Path, dict[str, Any], ExitStack]:
+    """The state that counts, checked; its manifest; and what holds it there until it is closed.
+
+    Raises:
+        IndexFolderError: as ``folder.check``.
+    """
+    while True:
+        named = manifest_of(folder)
+        with ExitStack() as holding:
+            holding.enter_context(locked(folder / _state(named) / INDEX_READERS, wait=False, shared=True))
+            try:
+                facts = check(folder, kind=kind, version=version)
+            except IndexFolderError:
+                if named == manifest_of(folder):  # else a writer was quicker
+                    raise
+            else:
+                if named == manifest_of(folder):
+                    return folder / _state(named), facts, holding.pop_all()
+
+
+def _state(manifest: Mapping[str, Any]) -> str:
+    """The name of the state that a manifest, whole or not, says counts; "" where it says none."""
+    name = manifest.get("state")
+    return name if isinstance(name, str) and _NAME.fullmatch(name) else ""
+
+
+def _new(folder: Path) -> Path:
+    state = made(folder / f"{_PREFIX}{token_hex(8)}")
+    (state / INDEX_READERS).touch()
+    return state
+
+
+def _clear(folder: Path, *, keep_others: bool = True) -> None:
+    """Remove the states that neither count nor are held; with ``keep_others`` false, whatever else stands there too."""
+    current = _state(manifest_of(folder))
+    if not current:  # it cannot be told what counts
+        return
+    for path in folder.iterdir():
+        if path.name.startswith(_PREFIX) and path.name != current:
+            with locked(path / INDEX_READERS, wait=False) as free:
+                if free:
+                    remove(path)
+        elif not keep_others and path.name not in (current, INDEX_MANIFEST, _WRITER):
+            remove(path) if path.is_dir() else path.unlink()

@@ -1,0 +1,230 @@
+"""What a page may be called in a text: the names of titles, found where their words stand, case kept, accents dropped.
+
+A title is looked for as it is, without a parenthesis at its end ("Chatterbox (1936 film)" as "Chatterbox"), and up to
+its first comma where that leaves two words or more ("Oakdale Park, New York"). A one-word title counts unless it is a
+stop word, a number, or in lower case. In a language written without blanks each character is a word, and an unbroken
+run of them one word for the last of these rules.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from array import array
+from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+
+from polyhop.common.text import CJK, bare_title
+from polyhop.retrieval.analysis import ENGLISH, Analysis
+from polyhop.retrieval.store import map_bytes
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+NAME_STARTS, NAME_PASSAGES = "names.starts", "names.passages"
+NAMES, BEARERS, BEARER_KEYS = "names.text", "names.bearers", "names.bearer_keys"
+
+MOST_NAMESAKES = 10
+"""A mention links to at most so many passages of that name: those of exactly that title, then in the corpus' order."""
+
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+_CAPITALISED = re.compile(r"[A-Z][A-Za-z0-9_]*")
+_TOKEN = re.compile(r"\w+|[()]")  # a parenthesis counts, so that "2001 (film)" is not found in "the 2001 film"
+_CHARACTER = re.compile(rf"[{CJK}]|[^\W{CJK}]+|[()]")
+_CHARACTER_NAME = re.compile(rf"[{CJK}]( [{CJK}])*")
+
+
+def tokens(text: str, analysis: Analysis = ENGLISH) -> list[str]:
+    """A text's words and parentheses, accents dropped; in a language cut by characters, each of those by itself.
+
+    >>> tokens("Émile Chautard's (silent) film")
+    ['Emile', 'Chautard', 's', '(', 'silent', ')', 'film']
+    >>> tokens("鲁迅（作家）用UTF-8", Analysis("chinese"))
+    ['鲁', '迅', '(', '作', '家', ')', '用', 'UTF', '8']
+    """
+    if analysis.by_characters:
+        return _CHARACTER.findall(unicodedata.normalize("NFKC", text))
+    if not text.isascii():
+        text = _NOT_ASCII.sub(_without_marks, unicodedata.normalize("NFD", text))
+    return _TOKEN.findall(text)
+
+
+def _without_marks(run: re.Match[str]) -> str:
+    return "".join(c for c in run[0] if not unicodedata.combining(c))
+
+
+def names_of(title: str, analysis: Analysis = ENGLISH) -> list[str]:
+    """What a page of this title may be called in a text, the title itself first; [] where nothing would single it out.
+
+    >>> names_of("Chatterbox (1936 film)")
+    ['Chatterbox ( 1936 film )', 'Chatterbox']
+    >>> names_of("Matilda of Brabant, Countess of Holland")
+    ['Matilda of Brabant Countess of Holland', 'Matilda of Brabant']
+    >>> names_of("1984"), names_of("It"), names_of("of")
+    ([], [], [])
+    """
+    bare = bare_title(title.replace("（", "(").replace("）", ")"))
+    first = tokens(bare.partition(",")[0], analysis)
+    forms = [tokens(title, analysis), tokens(bare, analysis), first if len(first) > 1 else []]
+    return list(dict.fromkeys(" ".join(form) for form in forms if _singles_out(form, bare, analysis)))
+
+
+def _singles_out(form: list[str], title: str, analysis: Analysis) -> bool:
+    words = [token for token in form if token not in "()"]
+    if len(words) != 1:
+        return bool(words)
+    word = words[0]
+    if len(word) < 2 or word[0].islower() or word.isdigit():
+        return False
+    return not (analysis.is_stop_word(word) or analysis.is_stop_word(title))  # as it stands, accents and all
+
+
+def title_alone(title: str, analysis: Analysis = ENGLISH) -> list[str]:
+    """The one name a hyperlink uses, whatever the title; [] for one without a word.
+
+    >>> title_alone("1984"), title_alone("Chatterbox (1936 film)"), title_alone("?!")
+    (['1984'], ['Chatterbox ( 1936 film )'], [])
+    """
+    name = " ".join(tokens(title, analysis))
+    return [name] if name else []
+
+
+class Names:
+    """Every name in the corpus, numbered in order of appearance, and the passages that bear it.
+
+    A name without a passage any more keeps its number, which is used no more.
+    """
+
+    def __init__(self, analysis: Analysis, *, own: bool) -> None:
+        self.number: dict[str, int] = {}
+        self.known = 0
+        self.count = 0
+        self._analysis, self._names_of = analysis, title_alone if own else names_of
+        self._lengths: dict[str, tuple[int, ...]] = {}
+        self._bearers, self._keys = array("I"), array("I")  # a key: twice the number, and 1 where it is no whole title
+
+    def load(self, folder: Path) -> None:
+        """Take up those of an index folder."""
+        self._bearers.frombytes(map_bytes(folder / BEARERS))
+        self._keys.frombytes(map_bytes(folder / BEARER_KEYS))
+        names = bytes(map_bytes(folder / NAMES)).decode().split("\n")[:-1]
+        self.count = self.known = len(names)
+        self.number = dict(zip(names, range(len(names)), strict=True))  # the latest of a name's numbers is in use
+        for name in self.number:
+            self._note_length(name)
+
+    def add(self, ordinal: int, title: str) -> None:
+        """Note the names of the passage at ``ordinal``."""
+        for form, name in enumerate(self._names_of(title, self._analysis)):
+            number = self.number.get(name)
+            if number is None:
+                number = self.number[name] = self.count
+                self.count += 1
+                self._note_length(name)
+            self._bearers.append(ordinal)
+            self._keys.append(number << 1 | (form > 0))
+
+    def drop_unborne(self, removed: NDArray[np.bool_] | None) -> set[int]:
+        """Forget the names that no passage bears but ``removed`` ones; their numbers."""
+        import numpy as np
+
+        if removed is None:
+            return set()
+        borne = np.zeros(self.count, dtype=np.bool_)
+        bearers, keys = np.frombuffer(self._bearers, dtype=np.uint32), np.frombuffer(self._keys, dtype=np.uint32)
+        borne[keys[~removed[bearers]] >> 1] = True
+        unborne = {name: number for name, number in self.number.items() if not borne[number]}
+        for name in unborne:
+            del self.number[name]
+        return set(unborne.values())
+
+    def _note_length(self, name: str) -> None:
+        first, words = name.partition(" ")[0], name.count(" ") + 1
+        known = self._lengths.get(first, ())
+        if words not in known:
+            self._lengths[first] = tuple(sorted((*known, words), reverse=True))
+
+    def mentioned(self, text: str) -> Iterator[int]:
+        """The names a text mentions, in its order, the longest at each place."""
+        words = tokens(text, self._analysis)
+        lengths, number = self._lengths, self.number
+        place = 0
+        while place < len(words):
+            for length in lengths.get(words[place], ()):
+                found = number.get(" ".join(words[place : place + length]))
+                if found is not None:
+                    yield found
+                    place += length - 1
+                    break
+            place += 1
+
+    def linked(self, links: Iterable[str]) -> Iterator[int]:
+        """The names a passage's own links bear, those the corpus has."""
+        names = (name for title in links for name in title_alone(title, self._analysis))
+        return (self.number[name] for name in names if name in self.number)
+
+    def write(self, folder: Path, left_out: NDArray[np.bool_], removed: NDArray[np.bool_] | None) -> None:
+        """Write name -> the passages that bear it: all, to go on from, and those to link to, none for names
+        ``left_out``."""
+        import numpy as np
+
+        bearers, keys = np.frombuffer(self._bearers, dtype=np.uint32), np.frombuffer(self._keys, dtype=np.uint32)
+        if removed is not None:
+            stand = ~removed[bearers]
+            bearers, keys = bearers[stand], keys[stand]
+        bearers.tofile(folder / BEARERS)
+        keys.tofile(folder / BEARER_KEYS)
+        with (folder / NAMES).open("ab") as stream:
+            added = (name for name, number in self.number.items() if number >= self.known)
+            stream.writelines(f"{name}\n".encode() for name in added)
+        order = np.argsort(keys, kind="stable")
+        numbers = keys[order] >> 1
+        starts = np.searchsorted(numbers, np.arange(self.count + 1, dtype=np.uint32))
+        rank = np.arange(len(numbers)) - starts[numbers]
+        kept = (rank < MOST_NAMESAKES) & ~left_out[numbers]
+        starts = np.searchsorted(numbers[kept], np.arange(self.count + 1, dtype=np.uint32))
+        starts.astype(np.uint64).tofile(folder / NAME_STARTS)
+        bearers[order][kept].tofile(folder / NAME_PASSAGES)
+
+
+def may_mention(names: Collection[str], analysis: Analysis, *, own: bool) -> Callable[[bytes], bool]:
+    """A quick test of a passage, as the store writes it, which all pass that mention one of the names.
+
+    Asked for are a name's capitalised words, which are quickly found (no escape of JSON ends in a capital), else all.
+    """
+    if own:
+        return lambda line: any(
+            name in names for title in orjson.loads(line).get("links", ()) for name in title_alone(title, analysis)
+        )
+    wanted: dict[str, list[frozenset[str]]] = {}  # a name's words by the longest of them
+    small: set[str] = set()  # the longest word of each name without a capitalised one
+    for name in names:
+        words = name.split(" ")
+        capitalised = [word for word in words if _CAPITALISED.fullmatch(word)]
+        longest = max(capitalised or words, key=len)
+        wanted.setdefault(longest, []).append(frozenset(capitalised or words))
+        if not capitalised and name.isascii():
+            small.add(longest)
+
+    longest_words = frozenset(wanted)
+
+    def may(line: bytes) -> bool:
+        text = line.decode()
+        plain = text.isascii()
+        words = _CAPITALISED.findall(text) if plain else tokens(orjson.loads(line)["text"], analysis)
+        if not longest_words.isdisjoint(words):  # of most passages no more is asked
+            held = frozenset(words)
+            if any(all_words <= held for word in longest_words & held for all_words in wanted[word]):
+                return True
+        return plain and bool(small) and any(word in text for word in small)
+
+    return may
+
+
+def is_one_word(name: str) -> bool:
+    """Whether a name is a single word, or an unbroken run of characters."""
+    return " " not in name or _CHARACTER_NAME.fullmatch(name) is not None

@@ -1,0 +1,96 @@
+"""What a service opens once and all its pipelines share: models, prompts, reader, indexes and retrievers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from polyhop.data.corpora import Corpus, open_corpus
+from polyhop.engine.call import Models
+from polyhop.methods.registry import method_named
+from polyhop.pipeline import LM, Pipeline, Searcher, Source, close_parts, open_models
+from polyhop.prompts.book import PromptBook, Rendering
+from polyhop.readers import open_reader
+from polyhop.retrieval import brings_corpus, open_reranker, open_retriever
+from polyhop.retrieval.index import Index, index_for
+from polyhop.serve.corpora import CorpusFacts, facts_of
+from polyhop.telemetry import traced
+
+
+@dataclass(eq=False)
+class Holdings:
+    """Opens pipelines over shared parts. ``corpora``: sources by name, None for a retriever that brings its passages.
+    ``options`` are ``Pipeline``'s that hold for every pipeline. ``telemetry``: OpenTelemetry is told of every question.
+    Safe across threads; a pipeline needs no closing of its own, since it holds nothing alone."""
+
+    corpora: Mapping[str, Source | None]
+    lm: LM
+    retriever: str | Searcher | None
+    options: dict[str, Any]
+    telemetry: bool = False
+    _indexes: dict[str, Index] = field(default_factory=dict)
+    _facts: dict[str, CorpusFacts] = field(default_factory=dict)
+    _retrievers: dict[tuple[str, str], Any] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        given = self.options
+        models, self._cache = open_models(self.lm, given.pop("cache", None), given.pop("lm_options", None) or {})
+        self.models = Models(models)
+        self.prompts: PromptBook = opened(PromptBook, given.get("prompts")) or PromptBook()
+        self.rendering: Rendering = given.get("rendering", "text")
+        self._shared = {
+            **given,
+            "prompts": self.prompts,
+            "reader": opened(open_reader, given.get("reader", "pocket")),
+            "rerank": opened(open_reranker, given.get("rerank")),
+        }
+
+    def pipeline(self, corpus: str, method: str, settings: Mapping[str, Any], limits: Mapping[str, Any]) -> Pipeline:
+        """A pipeline over a corpus. Its first time it opens the index, and builds one where there is none: slow."""
+        with self._lock:
+            index, retriever = self._index(corpus), self._retriever(corpus, method)
+        lm = dict(self.models.by_name)
+        made = Pipeline(index, method, lm, retriever=retriever, **{**self._shared, **limits}, **settings)
+        return traced(made, corpus=corpus) if self.telemetry else made
+
+    def facts(self, corpus: str) -> CorpusFacts:
+        """The size of a corpus and examples of its content. The first time it opens the index: slow."""
+        with self._lock:
+            if corpus not in self._facts:
+                self._facts[corpus] = facts_of(self._index(corpus))
+            return self._facts[corpus]
+
+    async def aclose(self) -> None:
+        """Close the connections of models and retrievers, and the cache."""
+        await close_parts(self.models, [*self._retrievers.values(), self.retriever], self._cache)
+
+    def _index(self, corpus: str) -> Index | None:
+        source = self.corpora[corpus]
+        if isinstance(source, Index) or source is None:
+            return source
+        if corpus not in self._indexes:
+            self._indexes[corpus] = index_for(source if isinstance(source, Corpus) else open_corpus(source))
+        return self._indexes[corpus]
+
+    def _retriever(self, corpus: str, method: str) -> Searcher | None:
+        """The service's retriever or, where there is none or the method is one itself, the method's own start."""
+        own = method_named(method).retriever
+        name = own if self.retriever is None or method == own else self.retriever
+        if not isinstance(name, str):
+            return name
+        if (corpus, name) not in self._retrievers:
+            index = self._index(corpus)
+            if index is None and not brings_corpus(name):
+                return None
+            self._retrievers[corpus, name] = open_retriever(name, index)
+        found: Searcher = self._retrievers[corpus, name]
+        return found
+
+
+def opened(open: Any, given: Any) -> Any:
+    """What a name or path opens; anything else is there already."""
+    return open(given) if isinstance(given, str | Path) else given

@@ -1,0 +1,125 @@
+"""What the tools of the MCP server give back, as typed values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Self
+
+from pydantic import BaseModel, Field
+
+from polyhop.answer import marked, references, titled
+from polyhop.serve.schemas import notice_of
+from polyhop.serve.service import Answered
+from polyhop.types import Passage
+
+
+class FoundPassage(BaseModel):
+    """A passage of the corpus."""
+
+    rank: int = Field(description="1 for the best.")
+    id: str
+    title: str
+    text: str
+
+
+class FoundPassages(BaseModel):
+    """What a search found, best first."""
+
+    passages: list[FoundPassage]
+
+    @classmethod
+    def of(cls, passages: Sequence[Passage]) -> Self:
+        rows = [
+            {"rank": rank, "id": passage.id, "title": titled(passage), "text": passage.text}
+            for rank, passage in enumerate(passages, 1)
+        ]
+        return cls.model_validate(valid({"passages": rows}))
+
+
+class CitedPassage(BaseModel):
+    """A passage that the answer rests on."""
+
+    markers: list[int] = Field(description="The numbers it is cited by: [1] in the answer.")
+    id: str
+    title: str
+    text: str = Field(description="The whole passage.")
+    quotes: list[str] = Field(description="The places of the text that carry the answer word for word, if any.")
+
+
+class FoundAnswer(BaseModel):
+    """An answer with what stands behind it."""
+
+    answer: str = Field(description="Empty where the answer was withheld.")
+    content: str = Field(description="The answer with the marks of its citations, and its reasoning where written.")
+    confidence: float | None = Field(description="0 to 1; null where unknown.")
+    supported: bool = Field(description="Whether retrieved passages back the answer.")
+    abstained: bool = Field(description="Whether the answer was withheld as too unsure.")
+    notice: str | None = Field(description="What to know before trusting the answer.")
+    citations: list[CitedPassage]
+    method: str
+    corpus: str
+    trace_id: str = Field(description="For get_trace.")
+
+    @classmethod
+    def of(cls, answered: Answered) -> Self:
+        answer = answered.answer
+        row = {
+            "answer": answer.text,
+            "content": marked(answer),
+            "confidence": answer.confidence,
+            "supported": answer.supported,
+            "abstained": answer.abstained,
+            "notice": notice_of(answer),
+            "citations": [
+                {
+                    "markers": each.markers,
+                    "id": each.passage.id,
+                    "title": titled(each.passage),
+                    "text": each.passage.text,
+                    "quotes": [each.passage.text[start:end] for start, end in each.spans],
+                }
+                for each in references(answer)
+            ],
+            "method": answered.asked.method,
+            "corpus": answered.asked.corpus,
+            "trace_id": answered.trace_id,
+        }
+        return cls.model_validate(valid(row))
+
+
+class FoundTrace(BaseModel):
+    """How an answer was found."""
+
+    trace_id: str
+    question: str
+    method: str
+    corpus: str
+    answer: str
+    outline: str = Field(description="Every step on a line, indented under the step it belongs to.")
+    steps: list[dict[str, Any]] = Field(description="Every step in order: its id, its parent, what it waited for.")
+    passages: dict[str, dict[str, Any]] = Field(description="By id, every passage that the steps name.")
+
+    @classmethod
+    def of(cls, answered: Answered) -> Self:
+        trace = answered.answer.trace.to_dict()
+        row = {
+            "trace_id": answered.trace_id,
+            "question": answered.asked.question,
+            "method": answered.asked.method,
+            "corpus": answered.asked.corpus,
+            "answer": answered.answer.text,
+            "outline": answered.answer.trace.outline(),
+            "steps": trace["steps"],
+            "passages": trace["passages"],
+        }
+        return cls.model_validate(valid(row))
+
+
+def valid(value: Any) -> Any:
+    """A JSON-ready value whose texts can be sent: half of a surrogate pair becomes a question mark.
+
+    >>> valid({"text": "a\\ud800", "numbers": (1, 2)})
+    {'text': 'a?', 'numbers': [1, 2]}
+    """
+    return json.loads(json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace"))

@@ -1,0 +1,65 @@
+"""What is told of a question, its answer and its trace, as JSON-ready values: the same in every way in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from polyhop.answer import Answer
+from polyhop.serve.service import Answered, Began
+from polyhop.trace import CALLS, plain
+
+UNSUPPORTED = "No retrieved passage was found to support this answer."
+ABSTAINED = "The answer was withheld: it was less sure than asked for."
+POCKET = (
+    "Answered by pocket, a small trained reader with rules: it has no general knowledge and writes no prose; "
+    "for a language model, serve with --lm openai:MODEL."
+)
+
+
+def notice_of(answer: Answer) -> str | None:
+    """What a person should know before trusting the answer, if anything."""
+    told = [ABSTAINED] if answer.abstained else [] if answer.supported else [UNSUPPORTED]
+    if any(isinstance(step, CALLS) and step.model == "pocket" for step in answer.trace.steps):
+        told.append(POCKET)
+    return " ".join(told) or None
+
+
+def answer_row(answered: Answered) -> dict[str, Any]:
+    """An answer without its trace."""
+    row = replace(answered.answer, trace=None).to_dict()  # type: ignore[arg-type]  # a trace takes a while to write
+    del row["trace"]
+    notice = notice_of(answered.answer)
+    named = {"trace_id": answered.trace_id, "method": answered.asked.method, "corpus": answered.asked.corpus}
+    return {**named, **row, **({"notice": notice} if notice else {})}
+
+
+def begun_row(began: Began | Answered) -> dict[str, Any]:
+    """A question taken on, with every setting as it is used."""
+    asked = began.asked
+    settings: Mapping[str, Any] = plain(asked.settings)
+    return {
+        "trace_id": began.trace_id,
+        "question": asked.question,
+        "method": asked.method,
+        "corpus": asked.corpus,
+        "settings": settings,
+    }
+
+
+def trace_row(answered: Answered) -> dict[str, Any]:
+    """An answer and how it was found, passages by id under the trace's ``passages``."""
+    return {**begun_row(answered), "answer": answer_row(answered), "trace": answered.answer.trace.to_dict()}
+
+
+def line_row(answered: Answered) -> dict[str, Any]:
+    """An answer in a list of them."""
+    return {
+        "trace_id": answered.trace_id,
+        "question": answered.asked.question,
+        "method": answered.asked.method,
+        "corpus": answered.asked.corpus,
+        "answer": answered.answer.text,
+        "seconds": answered.answer.usage.seconds,
+    }

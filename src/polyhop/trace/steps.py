@@ -1,0 +1,223 @@
+"""The typed steps a trace is made of, each as JSON-ready data and as a line of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from polyhop.common.text import printable
+from polyhop.types import Passage, Span
+
+_LONGEST = 160
+"""Characters of what a line shows of a text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One thing done. ``started`` and ``seconds`` are on the event loop's clock, from the start of the question."""
+
+    kind: ClassVar[str] = "step"
+    volatile: ClassVar[frozenset[str]] = frozenset({"started", "seconds"})
+
+    id: int
+    parent: int | None = None
+    after: tuple[int, ...] = ()
+    started: float = 0.0
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values, passages by id; what may differ between two equal runs stands under ``volatile``."""
+        row: dict[str, Any] = {"kind": self.kind}
+        moving: dict[str, Any] = {}
+        for item in fields(self):
+            (moving if item.name in self.volatile else row)[item.name] = plain(getattr(self, item.name))
+        return {**row, "volatile": moving}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask(Step):
+    """One language model call. ``problem`` says what was wrong with the reply's form (``output`` is then None);
+    ``attempt`` 2 is the corrective retry, or the retry with a larger cap after a reply that ``ran_out``. ``depth``,
+    where calls ran ahead of their turn: how many in a row it took to come to this reply."""
+
+    kind: ClassVar[str] = "ask"
+    volatile: ClassVar[frozenset[str]] = frozenset({"started", "seconds", "cached", "retries", "depth"})
+
+    task: str
+    model: str
+    fields: Mapping[str, Any]
+    output: Mapping[str, Any] | None
+    text: str
+    reasoning: str | None = None
+    finish_reason: str = "stop"
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    prompt_words: int = 0
+    completion_words: int = 0
+    estimated: bool = False
+    prompt: str = ""
+    """A hash of the messages sent; with ``sample`` and ``max_tokens`` it tells this call from every other."""
+    max_tokens: int | None = None
+    """The call's token cap; None in a trace that does not tell it."""
+    sample: int = 0
+    tokens: tuple[str, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
+    attempt: int = 1
+    problem: str | None = None
+    final: bool = False
+    cached: bool = False
+    retries: int = 0
+    depth: int | None = None
+
+    @property
+    def ran_out(self) -> bool:
+        """Whether the token cap was spent before any text came."""
+        return self.finish_reason == "length" and self.output is None and not self.text.strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score(Step):
+    """One batch of scored targets: the summed log-probability of each, and those of its ``tokens``. ``prompt`` is a
+    hash of the prompt that they follow. ``prompt_tokens``, estimated: of the prompt and a target, for each target."""
+
+    kind: ClassVar[str] = "score"
+    volatile: ClassVar[frozenset[str]] = frozenset({"started", "seconds", "retries"})
+
+    task: str
+    model: str
+    targets: tuple[str, ...]
+    logprobs: tuple[float, ...]
+    tokens: tuple[tuple[float, ...], ...] = ()
+    prompt: str = ""
+    temperature: float = 1.0
+    prompt_tokens: int = 0
+    prompt_words: int = 0
+    retries: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Searched(Step):
+    """One retrieval: at most ``k`` passages for ``query``, best first."""
+
+    kind: ClassVar[str] = "search"
+
+    query: str
+    k: int
+    passages: tuple[Passage, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readout(Step):
+    """One reading: spans of ``passages`` that answer ``question``, best first."""
+
+    kind: ClassVar[str] = "read"
+
+    question: str
+    passages: tuple[Passage, ...]
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch(Step):
+    """A place in the reasoning that holds other steps: a node of a tree, a round, a triplet. ``verdict`` is its end."""
+
+    kind: ClassVar[str] = "branch"
+
+    name: str
+    label: str
+    passages: tuple[Passage, ...] = ()
+    verdict: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note(Step):
+    """A remark of the method or the engine: a fallback taken, a budget spent, a memory as it stands."""
+
+    kind: ClassVar[str] = "note"
+
+    name: str
+    data: Mapping[str, Any]
+
+
+CALLS = (Ask, Score)
+
+
+def plain(value: Any) -> Any:
+    """A value of a step as JSON-ready data: passages by id, mappings and sequences in depth.
+
+    >>> plain({"passages": (Passage("p1", "T", "x"),), "n": 1})
+    {'passages': ['p1'], 'n': 1}
+    """
+    match value:
+        case Passage():
+            return value.id
+        case Span():
+            return {name: getattr(value, name) for name in ("passage_id", "text", "start", "end", "confidence")}
+        case Mapping():
+            return {str(key): plain(item) for key, item in value.items()}
+        case str() | int() | float() | None:
+            return value
+        case Sequence() | set() | frozenset():
+            return [plain(item) for item in value]
+        case _:
+            return str(value)
+
+
+def passages_in(value: Any) -> Iterator[Passage]:
+    """Every passage in a step, or in the values of its fields, as often as it is there."""
+    match value:
+        case Passage():
+            yield value
+        case Step():
+            for item in fields(value):
+                yield from passages_in(getattr(value, item.name))
+        case str():
+            return
+        case Mapping():
+            for item in value.values():
+                yield from passages_in(item)
+        case Sequence():
+            for item in value:
+                yield from passages_in(item)
+
+
+# --- as text --------------------------------------------------------------------------------------------------------
+
+
+def line_of(step: Step) -> str:
+    """A step on a line of printable text.
+
+    >>> line_of(Searched(id=0, query="director of Alien", k=5, passages=()))
+    'search: director of Alien → nothing found'
+    """
+    match step:
+        case Branch():
+            return f"{_cut(step.label)}: {step.verdict}" if step.verdict else _cut(step.label)
+        case Searched():
+            return f"search: {_cut(step.query)} → {_titles(step)}"
+        case Ask() if step.output is None:
+            return f"{step.task}: could not be read: {_cut(step.problem or '')}"
+        case Ask():
+            return f"{step.task}: {_pairs(step.output or {})}"
+        case Score():
+            return f"{step.task}: {len(step.targets)} scored"
+        case Readout():
+            return f"read: {_cut(step.question)} → {_cut(step.spans[0].text) if step.spans else 'nothing found'}"
+        case Note():
+            return f"{step.name}: {_pairs(step.data)}"
+        case _:
+            return step.kind
+
+
+def _titles(step: Searched) -> str:
+    return _cut(", ".join(passage.title for passage in step.passages)) or "nothing found"
+
+
+def _pairs(values: Any) -> str:
+    return _cut("; ".join(f"{name}: {plain(value)}" for name, value in values.items() if value is not None))
+
+
+def _cut(text: str) -> str:
+    line = printable(text)
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

@@ -1,0 +1,75 @@
+"""What a short command imports: help comes without what only answering needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from polyhop.cli.app import app
+
+HEAVY = {"numpy", "aiohttp", "onnxruntime", "pydantic", "tantivy", "rich", "torch"}
+TELL_IMPORTS = """
+import runpy, sys
+sys.argv = [{program!r}, *{arguments!r}]
+try:
+    runpy.run_module("polyhop", run_name="__main__", alter_sys={alter!r})
+except SystemExit as end:
+    print(*sys.modules, file=sys.stderr)
+    raise
+"""
+
+
+def run(program: str, *arguments: str, columns: int = 80) -> tuple[str, set[str]]:
+    """What the command prints in a process of its own, and the packages it has imported by then."""
+    code = TELL_IMPORTS.format(program=program, arguments=arguments, alter=program != "polyhop")
+    environment = {"COLUMNS": str(columns), "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    return told.stdout, {name.partition(".")[0] for name in told.stderr.split()}
+
+
+def from_the_app(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: int) -> str:
+    """The help that the parser makes."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    get_command(app).main(["--help"], prog_name="polyhop", standalone_mode=False)
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("columns", [80, 300])
+def test_the_written_help_is_what_the_parser_makes(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = Path(__file__).parents[2] / "src" / "polyhop" / "cli" / "help.txt"
+    assert written.read_text(encoding="utf-8") == from_the_app(monkeypatch, capsys, columns)
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help_needs_no_parser(flag: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    told, imported = run("polyhop", flag)
+    assert told == from_the_app(monkeypatch, capsys, 80)
+    assert not imported & {*HEAVY, "typer"}
+
+
+def test_a_method_that_reads_nothing_imports_no_reader() -> None:
+    code = """
+import sys
+from polyhop import Pipeline, ScriptedLM
+with Pipeline(method="cot", lm=ScriptedLM({"answer.cot": {"answer": "Oslo"}})) as qa:
+    assert qa.ask("Where?").text == "Oslo"
+print(*sys.modules)
+"""
+    environment = {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert not {"polyhop.lm.pocket", "numpy", "onnxruntime", "aiohttp", "rich"} & {*told.stdout.split()}
+
+
+def test_help_in_a_narrow_terminal_or_by_another_name_is_made_for_it() -> None:
+    narrow, imported = run("polyhop", "--help", columns=60)
+    assert max(map(len, narrow.splitlines())) <= 60
+    assert not imported & HEAVY
+    named, imported = run("other", "--help")
+    assert named.startswith("Usage: python -m polyhop [OPTIONS]")
+    assert not imported & HEAVY

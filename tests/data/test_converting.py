@@ -1,0 +1,480 @@
+"""Documents in other people's formats: what becomes of their titles, headings and pages, and of hostile ones."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import polyhop
+from polyhop import Question
+from polyhop.common.text import split_passages
+from polyhop.data.converting import archive, child, converter
+from polyhop.data.converting.blocks import Block, tidy
+from polyhop.data.converting.converter import Converter
+from polyhop.data.converting.html import decoded, html_blocks
+from polyhop.data.converting.plain import markdown_blocks, text_blocks
+from polyhop.data.corpora import open_corpus
+from polyhop.data.documents import SUFFIXES, passages_of
+from polyhop.errors import DataError, MissingExtra
+from polyhop.evaluation.pages import embedded
+from tests.kit.documents import docx, epub, packed, pdf
+from tests.kit.terminal import Cli, cli
+
+__all__ = ["cli"]
+
+extra = pytest.mark.extra
+
+ENTITIES = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>'
+
+
+def needs_docs() -> None:
+    pytest.importorskip("pypdfium2")
+    pytest.importorskip("mammoth")
+
+
+def told(blocks: list[Block]) -> list[tuple[int | None, str]]:
+    return [(block.level, block.text) for block in blocks]
+
+
+# --- Markdown and HTML ----------------------------------------------------------------------------------------------
+
+
+def test_markdown_is_cut_at_its_headings() -> None:
+    text = "Before.\n\nOne\n===\nText.\n\nTwo\n---\n- item\n---\n~~~\n# code\n~~~\n#### Four ####\nEnd.\n\n| a |\n---\n"
+    assert told(list(markdown_blocks(text))) == [
+        (None, "Before.\n"),
+        (1, "One"),
+        (None, "Text.\n"),
+        (2, "Two"),
+        (None, "- item\n---\n~~~\n# code\n~~~"),
+        (4, "Four"),
+        (None, "End.\n\n| a |\n---"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("markup", "expected"),
+    [
+        ("<p>a<p>b</p>c", [(None, "a"), (None, "b"), (None, "c")]),
+        ("a&amp;b &#8211; &eacute; &zz;", [(None, "a&b – é &zz;")]),
+        ("<style>p{}</style>x<script>y('</p>')</script><template>z</template>", [(None, "x")]),
+        ("<svg><title>t</title><text>u</text></svg>x<nav><a>menu</a><nav>in</nav></nav>y", [(None, "xy")]),
+        ("<script src='a'/><p>x", [(None, "x")]),
+        ("<table><tr><td>a<td>b<tr><td>c</table>", [(None, "a b"), (None, "c")]),
+        ("<h2>One<p>x<h3>Two <i>three</i></h3>y", [(2, "One"), (None, "x"), (3, "Two three"), (None, "y")]),
+        ("<title> The\nsite </title><p>x", [(0, "The site"), (None, "x")]),
+        ("<title>The site</title><h2>a</h2><h1>b</h1>", [(0, "b"), (2, "a"), (1, "b")]),
+        ("a<br>b<!-- c -->d", [(None, "a bd")]),
+    ],
+)
+def test_html_is_what_a_reader_of_the_page_sees(markup: str, expected: list[tuple[int | None, str]]) -> None:
+    assert told(list(html_blocks(markup))) == expected
+
+
+def test_a_pages_own_entities_are_not_expanded() -> None:
+    assert "aaaa" not in str(told(list(html_blocks(ENTITIES + "<p>&b;"))))
+
+
+def test_a_page_as_deep_as_you_like_is_read() -> None:
+    assert told(list(html_blocks("<div>" * 20_000 + "x"))) == [(None, "x")]
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("é".encode("utf-16"), "é"),
+        (b"\xef\xbb\xbf\xc3\xa9", "é"),
+        (b'<?xml version="1.0" encoding="latin-1"?>\xe9', "é"),
+        (b"<meta charset=shift_jis>\x93\x8c\x8b\x9e", "東京"),
+        (b"<meta charset=hex>abc", "abc"),
+        (b"<meta charset=nonsense>\xe9", "é"),
+        (b"<meta charset=utf-8>\xe9", "é"),
+    ],
+)
+def test_a_pages_letters_are_what_it_says_they_are(data: bytes, text: str) -> None:
+    assert decoded(data).endswith(text)
+
+
+def test_what_no_one_sees_is_dropped() -> None:
+    assert tidy("a\x00b\x1b[1m\ud800\ufb01\u00ad") == "ab[1mfi\u00ad"
+
+
+# --- passages -------------------------------------------------------------------------------------------------------
+
+
+def test_a_passage_tells_its_heading_and_the_pages_it_stands_on() -> None:
+    sentence = "This sentence about the river has ten words in it."
+    page = " ".join([sentence] * 8)
+    blocks = [Block("Rivers", 0), Block(page, page=1), Block("Banks", 1, 2), Block(page, page=2), Block(page, page=3)]
+    found = list(passages_of(blocks, "a/rivers.pdf"))
+    assert [(p.id, p.title, dict(p.metadata)) for p in found] == [
+        ("a/rivers.pdf#1", "Rivers", {"source": "a/rivers.pdf", "page": 1}),
+        ("a/rivers.pdf#2", "Rivers", {"source": "a/rivers.pdf", "page": 2, "last_page": 3, "heading": "Banks"}),
+        ("a/rivers.pdf#3", "Rivers", {"source": "a/rivers.pdf", "page": 3, "heading": "Banks"}),
+    ]
+    assert found[1].text.startswith("Banks. This sentence")
+    assert found[2].text.startswith("This sentence")
+
+
+def test_a_heading_without_text_goes_into_the_next_section() -> None:
+    blocks = [Block("Book", 0), Block("Part I", 1), Block("Chapter 1?", 2), Block("Text."), Block("Empty end", 2)]
+    assert [(p.text, p.metadata.get("heading")) for p in passages_of(blocks, "b")] == [
+        ("Part I. Chapter 1? Text.", "Chapter 1?"),
+        ("Empty end.", "Empty end"),
+    ]
+
+
+def test_chinese_is_cut_at_its_own_full_stops_and_lines_are_no_blanks() -> None:
+    line = "鲁迅是中国的\n作家。"  # 10 characters
+    (first, second, *_) = passages_of([Block(line * 60)], "a.txt")
+    assert set(first.text.split("。")) == {"鲁迅是中国的作家", ""}
+    assert 190 <= len(first.text) <= 250
+    assert second.text.startswith("鲁迅")
+
+
+def test_a_folder_of_markdown_names_headings(tmp_path: Path) -> None:
+    (tmp_path / "notes.markdown").write_text("# Notes\nFirst.\n\n## May\nRain.")
+    assert [(p.title, p.text, p.metadata) for p in open_corpus(tmp_path)] == [
+        ("Notes", "First.", {"source": "notes.markdown"}),
+        ("Notes", "May. Rain.", {"source": "notes.markdown", "heading": "May"}),
+    ]
+
+
+# --- HTML and EPUB files --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def converting() -> Iterator[Converter]:
+    with Converter() as each:
+        yield each
+
+
+def test_html_and_epub_need_no_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(converter, "installed", lambda extra: False)
+    (tmp_path / "a.HTM").write_text("<h1>Kilns</h1><p>Kilns burn.<script>x</script><h2>Heat</h2>1200 degrees.")
+    chapters = {"1.xhtml": "<title>One</title><p>She sailed.", "sub/2.xhtml": "<h2>Two</h2>She landed.", "3.xhtml": ""}
+    epub(tmp_path / "b.epub", chapters, title="The voyage")
+    corpus = open_corpus(tmp_path)
+    assert [(p.id, p.title, p.text, p.metadata.get("heading")) for p in corpus] == [
+        ("a.HTM#1", "Kilns", "Kilns burn.", None),
+        ("a.HTM#2", "Kilns", "Heat. 1200 degrees.", "Heat"),
+        ("b.epub#1", "The voyage", "One. She sailed.", "One"),
+        ("b.epub#2", "The voyage", "Two. She landed.", "Two"),
+    ]
+    assert len(list(open_corpus(tmp_path / "b.epub"))) == 2
+
+
+def test_a_book_is_read_in_its_order_each_chapter_once(tmp_path: Path, converting: Converter) -> None:
+    path = epub(tmp_path / "b.epub", {"z.xhtml": "<p>First.", "a.xhtml": "<p>Last.", "z.xhtml#x": ""})
+    assert told(converting.blocks(path)) == [(0, "b"), (None, "First."), (None, "Last.")]
+
+
+def test_nothing_of_a_book_is_written_and_nothing_outside_it_read(tmp_path: Path, converting: Converter) -> None:
+    (tmp_path / "secret.xhtml").write_text("<p>Secret.")
+    chapters = {"../../secret.xhtml": "<p>Inside.", str(tmp_path / "secret.xhtml"): "", "ok.xhtml": "<p>Text."}
+    path = epub(tmp_path / "b.epub", chapters)
+    before = sorted(tmp_path.rglob("*"))
+    assert "Secret." not in [block.text for block in converting.blocks(path)]
+    assert "Text." in [block.text for block in converting.blocks(path)]
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+LOCK = (
+    '<encryption xmlns:e="http://www.w3.org/2001/04/xmlenc#"><e:EncryptedData><e:CipherData>'
+    '<e:CipherReference URI="text/1.xhtml"/></e:CipherData></e:EncryptedData></encryption>'
+)
+
+
+def test_what_cannot_be_read_is_one_fault_that_names_its_file(tmp_path: Path) -> None:
+    chapter = {"1.xhtml": "<p>Text."}
+    faults = {
+        epub(tmp_path / "entities.epub", chapter, head=ENTITIES): "it defines XML entities",
+        epub(tmp_path / "locked.epub", chapter, more={"META-INF/encryption.xml": LOCK}): "encrypted",
+        epub(tmp_path / "blank.epub", {"1.xhtml": "<p> "}, title="Blank"): "no text in it",
+        packed(tmp_path / "other.epub", {"a": "b"}): "damaged: .*container.xml",
+        packed(tmp_path / "empty.epub", {"META-INF/container.xml": "<container/>"}): "damaged: it names no contents",
+        packed(tmp_path / "torn.epub", {"META-INF/container.xml": "<container>"}): "damaged: ",
+        tmp_path / "text.epub": "damaged: File is not a zip file",
+        tmp_path / "none.html": "no text in it",
+    }
+    (tmp_path / "text.epub").write_text("no zip")
+    (tmp_path / "none.html").write_text("<script>x</script>")
+    with Converter() as converting:
+        for path, why in faults.items():
+            with pytest.raises(DataError, match=rf"{path.name}: .*{why}"):
+                converting.blocks(path)
+    (tmp_path / "good.txt").write_text("Good.")
+    with pytest.raises(DataError, match=r"\.(epub|html): "):
+        list(open_corpus(tmp_path))
+    lenient = open_corpus(tmp_path, skip_bad=True)
+    assert [p.id for p in lenient] == ["good.txt#1"]
+    assert lenient.skipped == len(faults)
+
+
+# --- limits ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_packed_document_may_not_grow_without_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = packed(tmp_path / "bomb.epub", {"a": "0" * 200_000, "b": ""})
+    assert path.stat().st_size < 1000
+    monkeypatch.setattr(archive, "MOST_UNPACKED", 199_999)
+    with pytest.raises(DataError, match="unpacks to 200,000 bytes; 199,999 at most"), archive.unpacked(path):
+        pass
+    monkeypatch.setattr(archive, "MOST_PARTS", 1)
+    with pytest.raises(DataError, match="has 2 parts; 1 at most"), archive.unpacked(path):
+        pass
+
+
+def test_a_part_that_is_larger_than_it_says_gives_no_more(tmp_path: Path) -> None:
+    path = packed(tmp_path / "liar.epub", {"a": "0" * 200_000})
+    size = (200_000).to_bytes(4, "little")
+    path.write_bytes(path.read_bytes().replace(size, (10).to_bytes(4, "little")))
+    with pytest.raises(DataError, match="damaged"), archive.unpacked(path) as opened:
+        assert len(opened.read("a")) <= 10
+
+
+def test_text_and_files_past_the_limits_are_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.html"
+    path.write_text("<p>" + "word " * 100)
+    monkeypatch.setattr(child, "MOST_CHARACTERS", 100)
+    with pytest.raises(DataError, match="holds more than 100 characters"):
+        list(child.converted(path))
+    monkeypatch.setattr(child, "MOST_BYTES", 100)
+    with pytest.raises(DataError, match="has 503 bytes; 100 at most"):
+        list(child.converted(path))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a pipe that no one writes to stands for a slow document")
+def test_a_document_that_takes_too_long_is_a_fault_and_the_next_is_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "slow.html")
+    (tmp_path / "quick.html").write_text("<p>Quick.")
+    with Converter(seconds=0.5) as converting:
+        began = time.monotonic()
+        with pytest.raises(DataError, match=r"slow\.html: converting it took longer than 0\.5 s"):
+            converting.blocks(tmp_path / "slow.html")
+        assert time.monotonic() - began < 10
+        converting._seconds = 60
+        assert told(converting.blocks(tmp_path / "quick.html")) == [(None, "Quick.")]
+
+
+def test_a_converter_that_dies_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = [sys.executable, "-c", "import os, sys; sys.stdin.readline(); os._exit(7)"]
+    monkeypatch.setattr(
+        converter, "_started", lambda: subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    )
+    (tmp_path / "a.html").write_text("<p>x")
+    with Converter() as converting:
+        for _ in range(2):
+            with pytest.raises(DataError, match=r"a\.html: converting it failed \(exit 7\)"):
+                converting.blocks(tmp_path / "a.html")
+
+
+def test_a_missing_extra_is_an_error_that_names_file_and_install_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(converter, "installed", lambda extra: False)
+    (tmp_path / "a.txt").write_text("Text.")
+    (tmp_path / "report.pdf").write_bytes(b"%PDF")
+    for skip_bad in (False, True):
+        with pytest.raises(MissingExtra, match=r"reading .*report\.pdf needs .*pip install 'polyhop\[docs\]'"):
+            list(open_corpus(tmp_path, skip_bad=skip_bad))
+
+
+# --- PDF and DOCX ---------------------------------------------------------------------------------------------------
+
+REPORT = [
+    ["The Engine", "Charles Babbage designed the Analytical", "Engine in 1837."],
+    ["2 Life", "Ada Lovelace was born in London and she"],
+    ["wrote a program.", "Legacy (late)", "A language is named after her."],
+]
+OUTLINE = [("The Engine", 1), ("Life", 2), ("Legacy (late)", 3), ("Elsewhere", 3)]
+
+
+@extra
+def test_a_pdf_keeps_pages_and_the_headings_of_its_outline(tmp_path: Path, converting: Converter) -> None:
+    needs_docs()
+    path = pdf(tmp_path / "report.pdf", REPORT, OUTLINE, title="Ada and the engine")
+    blocks = converting.blocks(path)
+    assert [(block.level, block.text, block.page) for block in blocks] == [
+        (0, "Ada and the engine", None),
+        (1, "The Engine", 1),
+        (None, "Charles Babbage designed the Analytical\nEngine in 1837.", 1),
+        (1, "Life", 2),
+        (None, "Ada Lovelace was born in London and she", 2),
+        (None, "wrote a program.", 3),
+        (1, "Legacy (late)", 3),
+        (1, "Elsewhere", 3),
+        (None, "A language is named after her.", 3),
+    ]
+    found = [(p.text, p.metadata) for p in passages_of(blocks, "report.pdf")]
+    named = {"source": "report.pdf", "page": 2, "last_page": 3, "heading": "Life"}
+    assert found[1] == ("Life. Ada Lovelace was born in London and she wrote a program.", named)
+
+
+@extra
+@pytest.mark.parametrize("title", ["", "Microsoft Word - draft 3", "final.docx"])
+def test_a_title_that_a_program_made_up_is_not_taken(tmp_path: Path, converting: Converter, title: str) -> None:
+    needs_docs()
+    assert told(converting.blocks(pdf(tmp_path / "tides.pdf", [["Tides rise."]], title=title)))[0] == (0, "tides")
+
+
+@extra
+def test_running_heads_and_page_numbers_are_left_out(tmp_path: Path, converting: Converter) -> None:
+    needs_docs()
+    pages = [["Tide tables", f"High water number {name}.", f"Page {n}"] for n, name in enumerate("abcde", 1)]
+    blocks = converting.blocks(pdf(tmp_path / "tides.pdf", pages))
+    assert [block.text for block in blocks[1:]] == [f"High water number {name}." for name in "abcde"]
+
+
+@extra
+def test_a_docx_keeps_its_title_and_headings(tmp_path: Path, converting: Converter) -> None:
+    needs_docs()
+    paragraphs = [("Title", "Ada"), ("", "She wrote &amp; sang."), ("Heading1", "Life"), ("Heading2", "Youth")]
+    assert told(converting.blocks(docx(tmp_path / "a.docx", [*paragraphs, ("", "1815.")]))) == [
+        (0, "Ada"),
+        (1, "Ada"),
+        (None, "She wrote & sang."),
+        (1, "Life"),
+        (2, "Youth"),
+        (None, "1815."),
+    ]
+
+
+@extra
+def test_a_pdf_or_docx_that_cannot_be_read_is_one_fault(tmp_path: Path) -> None:
+    needs_docs()
+    text = [("", "Text.")]
+    whole = pdf(tmp_path / "whole.pdf", REPORT).read_bytes()
+    (tmp_path / "whole.pdf").unlink()
+    faults = {
+        pdf(tmp_path / "locked.pdf", REPORT, locked=True): "encrypted: save it without a password",
+        pdf(tmp_path / "scan.pdf", [[], []]): "no text in it: perhaps pages scanned as pictures",
+        tmp_path / "empty.pdf": "damaged",
+        tmp_path / "text.pdf": "damaged",
+        docx(tmp_path / "bomb.docx", text, head=ENTITIES): "its XML has a document type",
+        packed(tmp_path / "hidden.docx", {"word/document.xml": "<a/>", "word/a.png": f"\ufeff{ENTITIES}<a/>"}): (
+            "its XML has a document type"
+        ),
+        docx(tmp_path / "none.docx", []): "no text in it",
+        packed(tmp_path / "other.docx", {"a.xml": "<a/>"}): "damaged: it holds no text document",
+        packed(tmp_path / "torn.docx", {"word/document.xml": "<a>"}): "damaged",
+        tmp_path / "old.docx": "encrypted, or in Word's old format",
+    }
+    (tmp_path / "empty.pdf").write_bytes(b"")
+    (tmp_path / "text.pdf").write_bytes(b"no pdf")
+    (tmp_path / "old.docx").write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")
+    with Converter() as converting:
+        for path, why in faults.items():
+            with pytest.raises(DataError, match=rf"{path.name}: .*{why}"):
+                converting.blocks(path)
+    (tmp_path / "good.pdf").write_bytes(whole)
+    lenient = open_corpus(tmp_path, skip_bad=True)
+    assert {p.metadata["source"] for p in lenient} == {"good.pdf"}
+    assert lenient.skipped == len(faults)
+
+
+def damaged(data: bytes, draw: random.Random) -> bytes:
+    changed = bytearray(data)
+    for _ in range(draw.randint(1, 6)):
+        changed[draw.randrange(len(changed))] = draw.randrange(256)
+    return bytes(changed[: draw.randint(1, len(changed))] if draw.random() < 0.2 else changed)
+
+
+def damaged_inside(path: Path, draw: random.Random) -> None:
+    """A packed document with a part that is damaged, as its check sums do not tell."""
+    with zipfile.ZipFile(path) as opened:
+        parts = {name: opened.read(name) for name in opened.namelist()}
+    hit = draw.choice(sorted(parts))
+    packed(path, {name: damaged(part, draw) if name == hit else part for name, part in parts.items()})
+
+
+@extra
+@pytest.mark.parametrize("kind", ["a.pdf", "a.docx", "a.epub"])
+def test_any_damage_is_a_fault_and_never_more(tmp_path: Path, converting: Converter, kind: str) -> None:
+    needs_docs()
+    make = {
+        "a.pdf": lambda path: pdf(path, REPORT, OUTLINE, title="Ada"),
+        "a.docx": lambda path: docx(path, [("Title", "Ada"), ("", "She wrote.")]),
+        "a.epub": lambda path: epub(path, {"1.xhtml": "<h1>One</h1><p>Text."}),
+    }
+    path, draw, read = tmp_path / kind, random.Random(7), 0
+    for number in range(60):
+        make[kind](path)
+        if kind == "a.pdf" or number % 4 == 0:
+            path.write_bytes(damaged(path.read_bytes(), draw))
+        else:
+            damaged_inside(path, draw)
+        try:
+            blocks = converting.blocks(path)
+        except DataError:
+            continue
+        assert all(block.text for block in blocks)
+        read += 1
+    assert 0 < read < 60
+
+
+def test_every_suffix_is_read_by_someone() -> None:
+    assert set(converter.SUFFIXES) == set(child.CONVERTERS)
+    assert set(converter.SUFFIXES) < set(SUFFIXES)
+
+
+# --- from a folder to a citation --------------------------------------------------------------------------------------
+
+
+@extra
+def test_an_answer_from_a_folder_names_page_and_heading(tmp_path: Path, cli: Cli) -> None:
+    needs_docs()
+    folder = tmp_path / "library"
+    folder.mkdir()
+    pdf(folder / "report.pdf", REPORT, OUTLINE)
+    docx(folder / "tides.docx", [("Title", "Tides"), ("Heading1", "Causes"), ("", "The Moon draws the sea.")])
+    asked = ("ask", "In which city was Ada Lovelace born?", "--corpus", folder, "--method", "one-r", "--lm", "pocket")
+    said = cli(*asked)
+    assert said.code == 0
+    assert "(report.pdf, pp. 2–3, Life)" in said.out
+    assert "London" in said.out
+    assert "report.pdf, p. 1, The Engine" in cli("search", folder, "Babbage").out
+    assert "tides.docx, Causes" in cli("search", folder, "moon").out
+    pdf(folder / "locked.pdf", REPORT, locked=True)
+    failed = cli(*asked)
+    assert (failed.code, "locked.pdf: encrypted: save it without a password" in failed.err) == (2, True)
+    assert "London" in cli(*asked, "--skip-bad").out
+
+
+def test_a_report_page_names_page_and_heading(tmp_path: Path) -> None:
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "ada.md").write_text("# Ada Lovelace\nShe wrote.\n## Life\nAda was born in London in 1815.")
+    question = Question("q", "In which city was Ada Lovelace born?", answers=("London",))
+    report = polyhop.evaluate([question], tmp_path / "library", "one-r", "pocket", out=tmp_path / "run")
+    assert not report.failed
+    rows = [{"runs": [{"trace": next((tmp_path / "run").glob("traces/*")).relative_to(tmp_path / "run")}]}]
+    (held,) = embedded.traces(rows, [0], [tmp_path / "run"])
+    assert '"place":"ada.md, Life"' in held
+
+
+MARKS = ["#", "## ", "\n", "---", "===", "```", "Ada", " wrote. ", "<h1>", "</", "<p", ">", "&#x", "学。"]
+
+
+@given(st.lists(st.sampled_from(MARKS)))
+def test_any_text_becomes_passages_that_say_something(parts: list[str]) -> None:
+    text = "".join(parts)
+    for blocks in (text_blocks(text), markdown_blocks(text), html_blocks(text)):
+        for passage in passages_of(list(blocks), "a.md"):
+            assert passage.text.strip()
+            assert passage.title
+
+
+@given(st.lists(st.sampled_from(["Ada ", "wrote. ", "学", "。", "B.", "\n", "word " * 60])), st.integers(1, 30))
+def test_no_word_is_lost_between_passages(parts: list[str], target: int) -> None:
+    text = "".join(parts)
+    assert "".join("".join(split_passages(text, target)).split()) == "".join(text.split())

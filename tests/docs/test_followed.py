@@ -1,0 +1,38 @@
+"""The pages that a newcomer follows are followed: from an empty folder, every command as it stands there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from polyhop.common.extras import installed
+from tests.kit import pages
+from tests.kit.pages import DOCS, Reader
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[Reader]:
+    made = Reader(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("name", ["start", "own-documents", "comparison"])
+def test_a_newcomer_comes_through_by_copying_alone(reader: Reader, name: str) -> None:
+    page = DOCS / f"{name}.md"
+    reader.follow(page, serves=installed("serve"))
+    served = installed("serve") or not any(pages.SERVES.search(b.text) for b in pages.blocks(page, "sh") if b.runs_here)
+    assert not served or reader.ran == sum(block.runs_here for block in pages.blocks(page, "sh"))
+    assert reader.ran >= 4
+
+
+def test_what_a_page_shows_is_held_against_what_is_printed(tmp_path: Path, reader: Reader) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```sh\necho yes\n```\n\n```text\nno\n```\n")
+    with pytest.raises(AssertionError, match="printed"):
+        reader.follow(page, serves=False)
+    page.write_text("```sh\nfalse\n```\n")
+    with pytest.raises(AssertionError, match="false"):
+        reader.follow(page, serves=False)

@@ -1,0 +1,160 @@
+"""Calls made ahead of their turn change nothing but the time: Tree of Reviews with ``speculate`` on random worlds."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from polyhop import Answer, ScriptedLM
+from polyhop.engine.speculation import Ahead
+from polyhop.pipeline import Pipeline
+from tests.kit.clock import run_virtually
+from tests.kit.world import BOOK, World
+
+WORLDS = 1000
+
+
+async def answer(world: World, **settings: Any) -> tuple[Answer, float]:
+    """The answer, and the seconds it took where every model call takes one."""
+    model = ScriptedLM(world.script, latency=1.0)
+    rendering = "json" if world.speaks == "json" else "text"
+    given: dict[str, Any] = {"shots": world.shots, "prompts": BOOK, "rendering": rendering, **settings}
+    async with Pipeline(method="tor", lm=model, retriever=world.search, **given) as pipeline:
+        begun = asyncio.get_running_loop().time()
+        found = await pipeline.aask(world.question)
+        return found, asyncio.get_running_loop().time() - begun
+
+
+def view(found: Answer) -> Any:
+    """All of an answer but what may differ between two equal runs."""
+    row = found.to_dict()
+    row["usage"].pop("volatile")
+    for step in row["trace"]["steps"]:
+        step.pop("volatile")
+    return row
+
+
+def varied(seed: int) -> dict[str, Any]:
+    """Settings for a world, so that all meet speculation."""
+    return {
+        "expansion": ("mpc", "direct", "cot")[seed % 3],
+        "repetitive_pruning": seed % 5 != 0,
+        "relevance_pruning": seed % 7 != 0,
+        "prune_when": ("retrieval", "review")[seed % 2],
+        "widths": ((5, 3, 3), (3, 2), (4, 3, 2))[seed % 4 % 3],
+    }
+
+
+@pytest.mark.long
+def test_the_result_is_the_sequential_runs_to_the_byte() -> None:
+    for seed in range(WORLDS):
+        world, settings = World.random(seed), varied(seed)
+        calls = (1, 4, 64)[seed % 3]
+        plain, seconds = run_virtually(answer(world, **settings))
+        ahead, sooner = run_virtually(answer(world, **settings, speculate=calls))
+        assert view(ahead) == view(plain), seed
+        assert sooner <= seconds == plain.usage.layers == plain.usage.calls, seed
+        if calls == 64:
+            assert sooner == ahead.usage.layers, seed
+
+
+def test_calls_in_a_row_at_the_default_widths() -> None:
+    """The whole tree ahead needs at most two calls a layer, and one for the answer."""
+    for seed in range(60):
+        ahead, seconds = run_virtually(answer(World.random(seed), speculate=64))
+        assert seconds <= 2 * 3 + 1 + _retries(ahead), seed
+
+
+def _retries(found: Answer) -> int:
+    return sum(call.attempt == 2 for call in found.trace.calls)
+
+
+def test_a_budget_of_calls_holds_exactly() -> None:
+    for seed in range(40):
+        found, _ = run_virtually(answer(World.random(seed), speculate=16, max_calls=6))
+        assert found.usage.calls <= 6
+        assert found.usage.wasted == 0
+
+
+def test_a_budget_of_seconds_ends_the_scouts_too() -> None:
+    found, seconds = run_virtually(answer(World.random(3), speculate=16, max_seconds=2.5))
+    assert seconds <= 2.5 + 1
+    assert found.trace.budget in ("max_seconds", None)
+
+
+def test_siblings_waste_nothing() -> None:
+    """At depth one there is nothing to guess: every call made ahead is one the method comes to."""
+    for seed in range(60):
+        found, _ = run_virtually(answer(World.random(seed), widths=(5,), speculate=16))
+        assert found.usage.wasted == 0
+
+
+def test_no_more_calls_ahead_than_allowed() -> None:
+    running, most = 0, 0
+
+    async def call() -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(1)
+        running -= 1
+        return 1
+
+    async def main() -> None:
+        ahead = Ahead(3)
+
+        async def scout(number: int) -> None:
+            await ahead.foresee(number, call)
+
+        for number in range(20):
+            ahead.send((number,), lambda number=number: scout(number), sure=False)  # type: ignore[misc]
+        await asyncio.sleep(2.5)
+        await ahead.close()
+        assert ahead.wasted == 9
+
+    run_virtually(main())
+    assert most == 3
+
+
+def test_a_scouts_error_is_the_methods_only_if_it_comes_there() -> None:
+    async def fail() -> None:
+        raise ValueError("no")
+
+    async def main() -> None:
+        ahead = Ahead(2)
+
+        async def scout() -> None:
+            await ahead.foresee("a", fail)
+
+        ahead.send(("a",), scout, sure=True)
+        await asyncio.sleep(1)
+        with pytest.raises(ValueError, match="no"):
+            await ahead.take("a", fail)
+        await ahead.close()
+
+    run_virtually(main())
+
+
+def test_a_call_ends_with_the_method_that_waits_for_it() -> None:
+    ended = []
+
+    async def call() -> None:
+        try:
+            await asyncio.sleep(100)
+        except asyncio.CancelledError:
+            ended.append("call")
+            raise
+
+    async def main() -> None:
+        ahead = Ahead(1)
+        await ahead.close()
+        method = asyncio.ensure_future(ahead.take("a", call))
+        await asyncio.sleep(1)
+        method.cancel()
+        await asyncio.gather(method, return_exceptions=True)
+        await asyncio.sleep(1)
+        assert ended == ["call"]
+
+    run_virtually(main())

@@ -1,0 +1,301 @@
+"""A run in batches is the run whose calls are sent: the same files and calls, in as many layers as calls in a row."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from polyhop import Passage, Question, ScriptedLM, Span, evaluate
+from polyhop.errors import CapabilityError, DataError, UsageError
+from polyhop.evaluation.batches import batched
+from polyhop.evaluation.report import Report
+from polyhop.prompts.book import PromptBook
+from polyhop.retrieval.reranking.lm import LmReranker
+from tests.cli.test_cli import PASSAGES, QUESTIONS, write_lines
+from tests.evaluation.test_store import files
+from tests.kit import batches as kit
+from tests.kit.server import FakeServer, in_thread
+from tests.kit.terminal import Cli, cli
+from tests.kit.victim import find
+
+__all__ = ["cli"]
+
+LM = "openai:tiny@http://localhost:1/v1"
+SIX = [Question(f"q{n}", f"Question {n}?", answers=(f"word {n}",)) for n in range(6)]
+BOOK = PromptBook()
+
+
+def read(question: str, passages: Sequence[Passage]) -> list[Span]:
+    return [Span(passages[0].id, f"word {len(question) % 7}", 0, 4, 1.0)] if passages else []
+
+
+def given(method: str, **more: Any) -> dict[str, Any]:
+    how = {"retriever": find, "reader": read, "rendering": "json", "prompts": BOOK, "concurrency": 3}
+    return {**how, "method": method, **more}
+
+
+def layer(folder: Path, method: str, questions: Sequence[Question] = SIX, lm: str = LM, **more: Any) -> Report:
+    """Run as far as it goes."""
+    with batched(folder / "batch", lm, cache=folder / "lm.sqlite") as batch:
+        report = evaluate(questions, lm=batch.models, out=folder / "run", **given(method, **more))
+    assert bool(batch.waiting) == bool(report.waiting)
+    return report
+
+
+def sent(folder: Path, lm: str, method: str, **more: Any) -> Report:
+    """The run whose calls are sent."""
+    cache = folder / "sent.sqlite"
+    return evaluate(SIX, lm=lm, out=folder / "sent", cache=cache, **given(method, **more))
+
+
+def longest(report: Report) -> int:
+    """The longest chain of calls of a question."""
+    return max(int(row["usage"]["volatile"]["layers"]) for row in report.rows)
+
+
+@pytest.mark.parametrize("method", ["cot-sc", "resp", "tor", "searchain"])
+def test_it_is_the_run_whose_calls_are_sent(tmp_path: Path, method: str) -> None:
+    with in_thread(FakeServer(kit.say)) as server:
+        lm = f"openai:tiny@{server.url}"
+        online = sent(tmp_path, lm, method)
+        calls = [json.dumps(one.body) for one in server.requests]
+        layers = 0
+        while layer(tmp_path, method, lm=lm).waiting:
+            assert not (tmp_path / "run" / "metrics.json").exists()
+            assert kit.serve(tmp_path / "batch", seed=layers)
+            layers += 1
+        assert len(server.requests) == len(calls)  # not one more
+    assert files(tmp_path / "run") == files(tmp_path / "sent")
+    assert layers == longest(online)
+    assert sorted(json.dumps(row["body"]) for row in kit.requests(tmp_path / "batch")) == sorted(calls)
+
+
+def test_what_else_a_question_does_at_once_gets_as_far_in_the_same_layer(tmp_path: Path) -> None:
+    """A search of one branch takes its time in a thread while the other branch's call waits already."""
+
+    def slowly(query: str, k: int) -> list[Passage]:
+        time.sleep(0.02)
+        return find(query, k)
+
+    with in_thread(FakeServer(kit.say)) as server:
+        most = longest(sent(tmp_path, f"openai:tiny@{server.url}", "flare", retriever=slowly))
+    layers = 0
+    while layer(tmp_path, "flare", retriever=slowly).waiting:
+        layers += bool(kit.serve(tmp_path / "batch"))
+    assert layers == most
+
+
+def test_what_a_reranker_asks_goes_with_the_batch(tmp_path: Path) -> None:
+    with in_thread(FakeServer(kit.say)) as server:
+        sent(tmp_path, f"openai:tiny@{server.url}", "one-r", rerank=LmReranker())
+    while layer(tmp_path, "one-r", rerank=LmReranker()).waiting:
+        kit.serve(tmp_path / "batch")
+    names = {path: row for path, row in files(tmp_path / "run").items() if path == "predictions.jsonl"}
+    other = files(tmp_path / "sent")["predictions.jsonl"]
+    assert [row["prediction"] for row in names["predictions.jsonl"]] == [row["prediction"] for row in other]
+
+
+def test_other_models_are_asked_as_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POLYHOP_CACHE", str(tmp_path))
+    judge = ScriptedLM(lambda task, fields: {"sufficient": True})
+    for _ in range(2):
+        with batched(tmp_path / "batch", {"default": LM, "resp.judge": judge}) as batch:
+            assert batch.models["resp.judge"] is judge
+            evaluate(SIX, lm=batch.models, **given("resp"))
+        kit.serve(tmp_path / "batch")
+    assert len(judge.calls) == 6
+    tasks = {row["body"]["response_format"]["json_schema"]["name"] for row in kit.requests(tmp_path / "batch")}
+    assert tasks == {"resp_summarize", "resp_generate"}
+
+
+def test_a_run_that_is_stopped_leaves_no_request(tmp_path: Path) -> None:
+    def stop(done: int, total: int) -> None:
+        if done == 3:
+            raise UsageError("enough")
+
+    with pytest.raises(UsageError, match="enough"):
+        layer(tmp_path, "cot-sc", progress=stop)
+    assert not kit.requests(tmp_path / "batch")
+    assert layer(tmp_path, "cot-sc").waiting == 6
+    assert len(kit.requests(tmp_path / "batch")) == 30
+
+
+def test_a_refused_question_fails_and_the_others_go_on(tmp_path: Path) -> None:
+    layer(tmp_path, "cot")
+    first, *others = kit.requests(tmp_path / "batch")
+    words = "This model's maximum context length is 8 tokens."
+    rows = [kit.failure(first, 400, words), *map(kit.result, others)]
+    kit.write(tmp_path / "batch" / "results.jsonl", rows)
+    report = layer(tmp_path, "cot")
+    assert (report.waiting, len(report.rows), len(report.failed)) == (0, 5, 1)
+    assert words in str(report.failed)
+    assert layer(tmp_path, "cot").waiting == 1  # tried again, as a question that failed is
+    kit.write(tmp_path / "batch" / "results-2.jsonl", [kit.result(row) for row in kit.requests(tmp_path / "batch", 2)])
+    assert not layer(tmp_path, "cot").failed
+
+
+def test_thousands_of_questions_hold_little(tmp_path: Path) -> None:
+    """What is held while calls are written does not grow with them."""
+
+    def peak(count: int) -> int:
+        folder = tmp_path / str(count)
+        questions = [Question(f"q{n}", f"Question {n}?") for n in range(count)]
+        tracemalloc.start()
+        report = layer(folder, "cot", questions)
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert report.waiting == count
+        assert len(kit.requests(folder / "batch")) == count
+        return most
+
+    peak(100)
+    assert peak(800) < peak(200) + 2_000_000
+
+
+def test_what_it_cannot_do_is_said_at_once(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="pocket: a batch is for models behind an OpenAI"), batched(tmp_path, "pocket"):
+        pass
+    with pytest.raises(UsageError, match="kept in the cache"), batched(tmp_path, LM, cache=False):
+        pass
+    with pytest.raises(CapabilityError, match="needs score"):
+        layer(tmp_path, "promptrank")
+
+
+def victim(folder: str) -> None:
+    """A layer, by a process that is about to be killed."""
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    layer(Path(folder), "resp")
+
+
+@pytest.mark.long
+def test_killed_at_random_moments_it_asks_nothing_twice_and_loses_nothing(tmp_path: Path) -> None:
+    draw = random.Random(3)
+    layers = killed = 0
+    while True:
+        process = subprocess.Popen(
+            [sys.executable, "-c", f"from tests.lm.batches.test_runs import victim; victim({str(tmp_path)!r})"],
+            cwd=Path(__file__).parents[3], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            process.wait(timeout=draw.uniform(0.0, 0.3))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            killed += 1
+        process.communicate()
+        if not layer(tmp_path, "resp").waiting:
+            break
+        layers += bool(kit.serve(tmp_path / "batch"))
+    assert killed > 2
+    with in_thread(FakeServer(kit.say)) as server:
+        online = sent(tmp_path, f"openai:tiny@{server.url}", "resp")
+        calls = [json.dumps(one.body) for one in server.requests]
+    assert sorted(json.dumps(row["body"]) for row in kit.requests(tmp_path / "batch")) == sorted(calls)
+    rows, others = (files(tmp_path / name)["predictions.jsonl"] for name in ("run", "sent"))
+    assert [{**row, "usage": None} for row in rows] == [{**row, "usage": None} for row in others]  # it names the URL
+    assert layers >= longest(online)
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str | Path]:
+    """``polyhop run`` over two questions, with a cache of its own."""
+    monkeypatch.setenv("POLYHOP_CACHE", str(tmp_path / "cache"))
+    questions, corpus = (
+        write_lines(tmp_path / f"{name}.jsonl", rows) for name, rows in (("q", QUESTIONS), ("c", PASSAGES))
+    )
+    return ["run", "--dataset", questions, "--corpus", corpus, "--rendering", "json", "--method", "one-r"]
+
+
+def test_the_command_says_what_to_do_next_and_goes_on(cli: Cli, words: list[str | Path], tmp_path: Path) -> None:
+    batch = tmp_path / "a batch"
+    command = [*words, "--lm", LM, "--batch", batch, "--out", tmp_path / "run"]
+    told = cli(*command)
+    assert (told.code, told.out) == (3, "")
+    assert "2 requests wait for their results, 1 file in" in told.err
+    asked, results = f"'{batch}/requests-0001.jsonl'", f"'{batch}/results-0001.jsonl'"
+    assert f"vllm run-batch -i {asked} -o {results}.part --model tiny" in told.err
+    assert f"&& mv {results}.part {results}" in told.err
+    assert cli(*command).code == 3
+    first, second = kit.requests(batch)
+    kit.write(batch / "results-0001.jsonl", [kit.result(first), kit.failure(second, 503, "busy")])
+    told = cli(*command)
+    assert told.code == 3
+    assert "1 replies taken in" in told.err
+    assert "1 requests failed, 0 of them without a result: they are asked again" in told.err
+    assert "1 x 503 Service Unavailable: busy" in told.err
+    assert "requests-0002.jsonl: 1 requests" in told.err
+    assert kit.serve(batch) == 1
+    told = cli(*command, "--json")
+    assert told.code == 0
+    assert json.loads(told.out)["questions"] == 2
+
+
+def test_openais_own_api_is_told_by_its_commands(
+    cli: Cli, words: list[str | Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-0123456789")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    told = cli(*words, "--lm", "openai:gpt-4o-mini", "--batch", tmp_path / "b", "--out", tmp_path / "run")
+    assert told.code == 3
+    assert f"-F purpose=batch -F file=@{tmp_path}/b/requests-0001.jsonl" in told.err
+    assert '"endpoint": "/v1/chat/completions", "completion_window": "24h"' in told.err
+    assert f"-o {tmp_path}/b/errors-0001.jsonl" in told.err
+    assert "sk-secret" not in told.err + (tmp_path / "b" / "requests-0001.jsonl").read_text()
+
+
+def test_several_methods_share_one_batch(cli: Cli, words: list[str | Path], tmp_path: Path) -> None:
+    command = [*words[:-1], "one-r,cot,direct,promptrank", "--lm", LM, "--batch", tmp_path / "b"]
+    command += ["--out", tmp_path / "run"]
+    assert cli(*command).code == 3
+    assert kit.serve(tmp_path / "b") == 6
+    told = cli(*command)
+    assert told.code == 0
+    assert "one-r" in told.out
+    assert "promptrank was left out: promptrank needs score" in told.err
+    assert (tmp_path / "run" / "cot" / "metrics.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (["--lm", LM], "--batch needs --out"),
+        (["--lm", LM, "--out", "b"], "both b: name two folders"),
+        (["--lm", LM, "--out", "run", "--no-cache"], "kept in the cache"),
+        (["--lm", "pocket", "--out", "run"], "pocket: a batch is for models behind"),
+        (["--lm", LM, "--out", "run", "--max-seconds", "9"], "--max-seconds bounds the waiting"),
+        (["--lm", LM, "--out", "run", "--method", "promptrank"], "promptrank scores given texts"),
+        (["--lm", LM, "--out", "run", "--method", "replug", "-o", "probability=scored"], "replug scores"),
+    ],
+)
+def test_the_command_refuses_what_makes_no_sense(
+    cli: Cli, words: list[str | Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str], why: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = cli(*words, "--batch", "b", *more)
+    assert told.code == 2
+    assert why in told.err
+
+
+def test_a_strange_file_is_named(cli: Cli, words: list[str | Path], tmp_path: Path) -> None:
+    command = [*words, "--lm", LM, "--batch", tmp_path / "b", "--out", tmp_path / "run"]
+    cli(*command)
+    (tmp_path / "b" / "other.jsonl").write_text('{"custom_id": "request-1"}\n')
+    told = cli(*command)
+    assert told.code == 2
+    assert f"{tmp_path}/b/other.jsonl:1: not a result of a batch" in told.err
+    assert DataError.exit_code == 2
+    assert "1 lines passed over" in cli(*command, "--skip-bad").err

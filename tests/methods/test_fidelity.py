@@ -1,0 +1,146 @@
+"""Every method against a second statement of it, on random worlds: same answer, same evidence, same calls in order."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from polyhop.answer import Answer
+from polyhop.lm.scripted import ScriptedLM
+from polyhop.types import Kind
+from tests.kit.world import World, seen, still
+from tests.restated.cor import chain_of_reviews
+from tests.restated.searchain import search_in_the_chain
+from tests.restated.tor import Told, tree_of_reviews
+
+WORLDS = 1000
+
+
+def tor_settings(seed: int) -> dict[str, Any]:
+    """Settings of a tree, drawn from the seed; narrow trees more often than wide ones."""
+    draw = random.Random(f"tor {seed}")
+    depth = draw.choice([1, 2, 3, 3, 3, 4])
+    return {
+        "widths": tuple(draw.randint(1, 5 if depth < 4 else 3) for _ in range(depth)),
+        "expansion": draw.choice(["mpc", "mpc", "direct", "cot"]),
+        "fusion": draw.choice(["evidence", "analysis", "paragraph"]),
+        "relevance_pruning": draw.random() < 0.7,
+        "repetitive_pruning": draw.random() < 0.7,
+        "prune_when": draw.choice(["retrieval", "review"]),
+        "rank_limit": draw.choice([15, 1, 2, 3, 5]),
+    }
+
+
+def context(world: World, seed: int) -> int:
+    """A context length: ample, or so tight that the evidence has to be cut."""
+    draw = random.Random(f"context {seed}")
+    bare = world.prompt_tokens("tor.fuse", {"question": world.question, "evidence": [], "mode": "evidence"})
+    return draw.choice([10_000, bare + draw.randint(1, 200)])
+
+
+def told(answer: Answer, model: ScriptedLM, world: World) -> Told:
+    """A run of the method, seen from outside, as the second statement tells its own."""
+    return Told(
+        text=answer.text,
+        supported=answer.supported,
+        evidence=[([passage.id for passage in piece.passages], piece.answer) for piece in answer.evidence],
+        passages=[passage.id for passage in answer.passages],
+        calls=[(request.task, seen(request.fields)) for request in model.calls],
+        searches=world.searches,
+        statistics=dict(answer.statistics),
+    )
+
+
+async def test_tor_equals_its_second_statement() -> None:
+    met: Counter[str] = Counter()
+    for seed in range(WORLDS):
+        world, settings = World.random(seed), tor_settings(seed)
+        settings["context_tokens"] = context(world, seed)
+        answer, model = await world.run("tor", **settings)
+        expected = tree_of_reviews(world.question, world, **settings)
+        assert told(answer, model, world) == expected, f"world {seed}, {settings}"
+        assert [call.task for call in answer.trace.calls] == [task for task, _ in expected.calls]
+        met.update(_turns(expected, settings))
+    assert min(met[turn] for turn in TURNS) >= 20, met
+
+
+TURNS = ("accepted", "cut", "empty pool", "closed book", "ranked", "expanded", "no hit", "unreadable")
+
+
+def _turns(run: Told, settings: dict[str, Any]) -> set[str]:
+    """Which turns of the algorithm a world took, so that none is left untried by the draw."""
+    last, shown = run.calls[-1]
+    pieces = shown.get("evidence", [])
+    whole = [[passage for passage, _ in piece["passages"]] for piece in pieces]
+    there = {
+        "accepted": bool(run.evidence),
+        "cut": bool(run.evidence) and whole != [passages for passages, _ in run.evidence],
+        "empty pool": not run.evidence and last == "tor.fuse",
+        "closed book": last == "answer.cot",
+        "ranked": len({passage for passages, _ in run.evidence for passage in passages}) > settings["rank_limit"],
+        "expanded": len(run.searches) > 5,
+        "no hit": not run.statistics["reviews"],
+        "unreadable": any(one == two for one, two in zip(run.calls, run.calls[1:], strict=False)),
+    }
+    return {turn for turn, took in there.items() if took}
+
+
+async def test_cor_equals_its_second_statement() -> None:
+    for seed in range(200):
+        world, draw = World.random(seed), random.Random(f"cor {seed}")
+        k, turns, limit = draw.choice([5, 2, 1]), draw.choice([3, 1, 2]), draw.choice([15, 3])
+        room = context(world, seed)
+        answer, model = await world.run("cor", k=k, max_turns=turns, rank_limit=limit, context_tokens=room)
+        expected = chain_of_reviews(
+            world.question, world, k=k, max_searches=turns, rank_limit=limit, context_tokens=room
+        )
+        assert told(answer, model, world) == expected, f"world {seed}"
+
+
+KINDS: tuple[Kind, ...] = ("qa", "boolean", "slot", "fact", "long")
+
+
+def searchain_settings(seed: int) -> dict[str, Any]:
+    """Settings of a chain of queries, drawn from the seed."""
+    draw = random.Random(f"searchain {seed}")
+    return {
+        "max_rounds": draw.choice([5, 5, 1, 2, 3]),
+        "k": draw.choice([1, 1, 3]),
+        "confidence": draw.choice([0.0, 0.0, 0.5, 0.9]),
+        "rouge": draw.choice([0.35, 0.1, 0.9]),
+        "rouge_kind": draw.choice(["f", "precision", "recall"]),
+        "form": draw.choice([None, None, "short", "long"]),
+        "verification": draw.random() < 0.8,
+        "completion": draw.random() < 0.8,
+        "open_book": draw.random() < 0.9,
+        "verify": draw.choice(["containment", "reader", "none"]),
+    }
+
+
+async def test_searchain_equals_its_second_statement() -> None:
+    met: Counter[str] = Counter()
+    for seed in range(WORLDS):
+        world, settings = World.random(seed), searchain_settings(seed)
+        kind = KINDS[seed % len(KINDS)]
+        answer, model = await world.run("searchain", kind=kind, **settings)
+        theta, above = settings.pop("confidence"), settings.pop("rouge")
+        expected = search_in_the_chain(world.question, world, kind=kind, theta=theta, rouge_above=above, **settings)
+        assert told(answer, model, world) == expected, f"world {seed}, {kind}, {settings}"
+        turns = {name for name, value in expected.statistics.items() if value}
+        turns |= {"five"} if expected.statistics["rounds"] == 5 else set()
+        turns |= {"long corrected"} if expected.statistics["from corrected"] and settings["form"] == "long" else set()
+        turns |= {"closed"} if not expected.searches else set()
+        met.update(turns)
+    turns = {"from lm", "from corrected", "from completed", "marks dropped", "five", "long corrected", "closed"}
+    assert min(met[turn] for turn in turns) >= 20, met
+
+
+@pytest.mark.parametrize("method", ["tor", "cor", "searchain", "resp", "ge", "one-r"])
+async def test_a_run_twice_is_the_same_run(method: str) -> None:
+    for seed in range(20):
+        first, _ = await World.random(seed).run(method)
+        second, _ = await World.random(seed).run(method)
+        assert still(first.to_dict()) == still(second.to_dict())

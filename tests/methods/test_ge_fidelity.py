@@ -1,0 +1,72 @@
+"""GE-Reasoning against a second statement of it, on random worlds: same answer, same evidence, same calls."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+from tests.kit.world import World, seen
+from tests.methods.test_fidelity import told
+from tests.restated.ge import ge_reasoning
+
+WORLDS = 400
+TURNS = (
+    *("bound", "dropped", "dropped and drawn again", "saved", "no hit", "no guidance", "unreadable"),
+    *("triplets", "passages", "three bindings", "the limit", "an opus"),
+)
+
+
+def settings_of(seed: int) -> dict[str, Any]:
+    """Settings drawn from the seed, most of them the defaults."""
+    draw = random.Random(f"ge {seed}")
+    return {
+        "k": draw.choice([2, 2, 1, 4]),
+        "max_steps": draw.choice([10, 10, 3, 1]),
+        "retrieve_below": draw.choice([0.8, 0.5, 0.0, 1.0]),
+        "keep_above": draw.choice([0.4, 0.1, 0.7]),
+        "query": draw.choice(["subquestion", "subquestion", "question"]),
+        "confidence": draw.choice(["verbal", "verbal", "verbal", "agreement"]),
+        "samples": draw.choice([1, 3]),
+        **{
+            name: draw.random() < 0.8
+            for name in ("typed_variables", "guidance", "refine", "triplet_filter", "filter", "open_book")
+        },
+    }
+
+
+async def test_ge_equals_its_second_statement() -> None:
+    met: Counter[str] = Counter()
+    for seed in range(WORLDS):
+        world, settings = World.random(seed), settings_of(seed)
+        answer, model = await world.run("ge", **settings)
+        expected = ge_reasoning(world.question, world, **settings)
+        found = told(answer, model, world)
+        found.calls = [(call.task, seen(call.fields)) for call in answer.trace.calls]  # in the algorithm's order
+        if settings["confidence"] == "agreement":  # a retry comes after its own call, not after all that went together
+            found.calls, expected.calls = sorted(found.calls, key=repr), sorted(expected.calls, key=repr)
+        assert found == expected, f"world {seed}, {settings}"
+        met.update(_turns(expected, settings, answer.trace.calls))
+    assert min(met[turn] for turn in TURNS) >= 5, met
+
+
+def _turns(run: Any, settings: dict[str, Any], calls: Any) -> set[str]:
+    """Which turns of the algorithm a world took, so that none is left untried by the draw."""
+    count = run.statistics
+    shown = [call.fields for call in calls if call.task == "ge.subanswer"]
+    graphs = [call.output or {} for call in calls if call.task == "ge.graph"]
+    there = {
+        "bound": count["bindings"],
+        "dropped": count["dropped"],
+        "dropped and drawn again": count["dropped"] and count["bindings"],
+        "saved": count["retrievals_saved"],
+        "no hit": count["retrievals"] and not run.passages,
+        "no guidance": not count["triplets"] and settings["guidance"],
+        "unreadable": any(call.attempt == 2 for call in calls),
+        "triplets": any(fields["triplets"] for fields in shown),
+        "passages": any(fields["passages"] for fields in shown) and settings["refine"],
+        "three bindings": count["bindings"] > 2,
+        "the limit": count["draws"] == settings["max_steps"],
+        "an opus": count["bindings"] and "Opus #9" in repr(graphs),
+    }
+    return {turn for turn, took in there.items() if took}

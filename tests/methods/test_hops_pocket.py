@@ -1,0 +1,119 @@
+"""The path scorer inside: what raises a path, and that it is the same however it is asked."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polyhop.data.corpora import open_corpus
+from polyhop.lm.pocket.leading import UNNAMED, leads, path_scores
+from polyhop.lm.pocket.paths import likelihood_scores, sought, start_reasons, step_reasons
+from polyhop.lm.pocket.weights import START, STEP
+from polyhop.methods.as_retriever import HopsRetriever
+from polyhop.pipeline import Pipeline
+from polyhop.retrieval.bm25 import BM25
+from polyhop.retrieval.index import index_for
+from polyhop.types import Passage
+from tests.conftest import SHARED
+
+FILM = Passage("f", "Dark Mill (film)", "Dark Mill is a film of 1951. It was directed by Ann Lee in Ost.")
+PERSON = Passage("p", "Ann Lee", "Ann Lee, who made Dark Mill, was born in Elstow.")
+TOWN = Passage("t", "Ost", "Ost is a town on the Brenner.")
+QUESTION = "In which town was the director of Dark Mill born?"
+PASSAGES = [FILM, PERSON, TOWN, Passage("e", "", ""), Passage("x", "?!", "…")]
+PATHS = st.lists(st.lists(st.sampled_from(PASSAGES), min_size=1, max_size=4), max_size=6)
+
+
+def test_reasons_to_begin_with_a_passage() -> None:
+    told = start_reasons(sought(QUESTION, [TOWN, FILM]), FILM)
+    assert told.keys() == START.keys()
+    assert (told["title in question"], told["names"], told["comparison, title in question"]) == (1.0, 1.0, 0.0)
+    assert told["place"] == math.log1p(1)
+    assert start_reasons(sought(QUESTION, [TOWN, FILM]), PERSON)["place"] == math.log1p(2)  # behind all found
+    assert 0 < told["first sentence"] < told["coverage"] < 1
+    assert start_reasons(sought("Which is older, Ost or Dark Mill?", []), TOWN)["comparison, title in question"] == 1
+
+
+def test_reasons_to_go_on_with_a_passage() -> None:
+    asked = sought(QUESTION, [TOWN, FILM])
+    told = step_reasons(asked, [FILM], PERSON)
+    assert told.keys() == STEP.keys()
+    assert told["mention"] == asked.share({"direct"})  # the sentence that leads to her says who directed
+    assert told["mentions back"] == 1.0
+    assert told["new"] == asked.share({"birth"})
+    apart = step_reasons(asked, [TOWN], FILM)
+    assert (apart["mention"], apart["mentions back"]) == (0.0, 1.0)
+    assert step_reasons(asked, [FILM], PASSAGES[4])["mention"] == 0.0  # a title without a word is mentioned nowhere
+
+
+def test_a_word_of_few_passages_weighs_more() -> None:
+    asked = sought("mill town", [FILM, TOWN, *[Passage(str(n), "", "mill") for n in range(5)]])
+    assert asked.weights["town"] > asked.weights["mill"]
+
+
+def test_the_bridge_is_worth_more_than_its_end_alone() -> None:
+    on, alone, off = path_scores(QUESTION, [[FILM, PERSON], [PERSON], [TOWN, PERSON]], [FILM, TOWN])
+    assert on > alone
+    assert on > off
+    near, far = likelihood_scores(QUESTION, [[FILM, PERSON], [TOWN]])
+    assert near > far
+
+
+@given(st.text(max_size=60), PATHS, st.lists(st.sampled_from(PASSAGES), unique=True))
+def test_a_score_hangs_on_the_question_the_path_and_what_was_found_alone(
+    question: str, paths: list[list[Passage]], found: list[Passage]
+) -> None:
+    scores = path_scores(question, paths, found)
+    assert all(map(math.isfinite, scores))
+    assert scores == [path_scores(question, [path], found)[0] for path in paths]
+    likely = likelihood_scores(question, paths)
+    assert all(map(math.isfinite, likely))
+    assert likely == [likelihood_scores(question, [path])[0] for path in paths]
+
+
+def test_a_name_that_is_read_off_a_path_leads_on() -> None:
+    told = leads(QUESTION, [FILM], 2)
+    assert told == leads(QUESTION, [FILM], 2)
+    assert any("Ann Lee" in name for name in told)
+    assert len(leads(QUESTION, [FILM], 1)) == 1
+    assert leads(QUESTION, [FILM], 0) == leads(QUESTION, [PASSAGES[3]], 2) == []
+
+
+def test_no_name_leads_on_that_the_question_or_a_title_holds() -> None:
+    for path in ([FILM], [FILM, PERSON], [TOWN]):
+        held = " ".join([QUESTION, *(passage.title for passage in path)]).lower()
+        assert not [name for name in leads(QUESTION, path, 8) if name.lower() in held]
+
+
+def test_a_passage_that_is_not_named_must_be_worth_more() -> None:
+    """The same words under a title that the film's page names, and under one that it does not."""
+    stranger = Passage("s", "Eva Horn", PERSON.text)
+    named, unnamed = path_scores(QUESTION, [[FILM, PERSON], [FILM, stranger]], [FILM, TOWN])
+    assert named > unnamed + UNNAMED
+
+
+@pytest.mark.long
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    ("name", "scorer", "questions", "floor"),
+    [
+        ("hotpotqa", "reasons", 100, 0.88), ("2wikimultihopqa", "reasons", 66, 0.90), ("musique", "reasons", 100, 0.56),
+        ("hotpotqa", "pocket", 8, 0.80), ("2wikimultihopqa", "pocket", 8, 0.85), ("musique", "pocket", 8, 0.45),
+    ],
+)  # fmt: skip
+def test_it_ranks_as_well_as_measured(
+    name: str, scorer: Literal["reasons", "pocket"], questions: int, floor: float
+) -> None:
+    found = []
+    index = index_for(open_corpus(SHARED / name / "corpus.jsonl"))
+    with Pipeline(index, "one-r", retriever=HopsRetriever(BM25(index), scorer=scorer)) as pipeline:
+        for line in (SHARED / name / "dev.jsonl").read_text(encoding="utf-8").splitlines()[:questions]:
+            row = json.loads(line)
+            gold = set(row["gold_pids"])
+            found.append(len(gold & {hit.id for hit in pipeline.search(row["question"], 5)}) / len(gold))
+    assert sum(found) / len(found) >= floor

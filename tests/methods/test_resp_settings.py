@@ -1,0 +1,147 @@
+"""ReSP's settings, each changing exactly what it should, and what happens when something goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from polyhop.common.text import estimate_tokens
+from polyhop.errors import LMError, SettingError
+from polyhop.lm.base import Request
+from polyhop.lm.scripted import ScriptedLM
+from polyhop.pipeline import Pipeline
+from polyhop.trace import Note
+from tests.kit.scene import names, passage
+from tests.kit.story import Story
+
+# --- lengths -----------------------------------------------------------------------------------------------------
+
+
+def tokens_of(request: Request) -> int:
+    return sum(estimate_tokens(turn["content"]) for turn in request.messages)
+
+
+async def test_the_oldest_global_evidence_is_left_out_first() -> None:
+    async def play(tokens: int) -> tuple[str, Story]:
+        notes = [" ".join([letter] * 200) for letter in "xyz"]  # about 100 tokens each
+        story = Story(notes=notes, responses=["R"], plans=["S1?", "S2?"])
+        answer = await story.play(input_tokens=tokens)
+        traced = [step.data for step in answer.trace.steps if isinstance(step, Note)]
+        assert (len(traced[-1]["global_evidence"]), answer.statistics["summaries"]) == (3, 3)  # kept, if not shown
+        memory = story.model.calls[-1].fields["memory"]
+        return "".join(note[0] for note in memory["global_evidence"]) + str(len(memory["local_pathway"])), story
+
+    _, story = await play(12_000)
+    whole = tokens_of(story.model.calls[-1])
+    for tokens, shown in ((whole, "xyz2"), (whole - 1, "yz2"), (whole - 150, "z2"), (whole - 300, "2"), (1, "0")):
+        found, story = await play(tokens)
+        assert found == shown
+        assert tokens == 1 or tokens_of(story.model.calls[-1]) <= tokens
+
+
+async def test_passages_are_cut_from_the_last() -> None:
+    text = passage("a", 40).text
+
+    async def play(tokens: int) -> list[tuple[str, bool]]:
+        story = Story(hits={"Q": "a b c"}, words=40)
+        answer = await story.play(input_tokens=tokens, max_iterations=1)
+        assert names(answer.passages) == "a b c"  # what was retrieved, not what was shown
+        lengths.append(tokens_of(story.model.calls[0]))
+        return [(p.id, len(p.text) == len(text)) for p in story.model.calls[0].fields["passages"]]
+
+    lengths: list[int] = []
+    assert await play(12_000) == [("a", True), ("b", True), ("c", True)]
+    whole = lengths[0]
+    assert await play(whole) == [("a", True), ("b", True), ("c", True)]
+    assert await play(whole - 1) == [("a", True), ("b", True), ("c", False)]
+    assert await play(whole - 60) == [("a", True), ("b", False)]
+    assert lengths[2] == whole - 1
+    assert lengths[3] == whole - 60
+    assert await play(1) == []
+
+
+# --- settings ----------------------------------------------------------------------------------------------------
+
+
+async def plain(**settings: Any) -> Story:
+    story = Story(hits={"Q": "a b c", "S1?": "d"}, notes=["N1", "N2"], plans=["S1?", "S2?", "S3?", "S4?"])
+    await story.play(**settings)
+    return story
+
+
+async def test_k_changes_the_searches_alone() -> None:
+    usual, few = await plain(), await plain(k=1)
+    assert [line.replace(", 1", ", 5") for line in few.transcript] == usual.transcript
+    assert few.calls == [call.replace("a b c", "a") for call in usual.calls]
+
+
+@pytest.mark.parametrize(("most", "calls"), [(1, 2), (2, 6), (3, 10), (4, 14)])
+async def test_iterations(most: int, calls: int) -> None:
+    story = await plain(max_iterations=most)
+    assert len(story.transcript) == most
+    assert len(story.calls) == calls == (most + (most - 1) * 3 + 1)
+
+
+async def test_shots_and_output_tokens_change_the_requests_alone() -> None:
+    usual, other = await plain(), await plain(shots=2, output_tokens=77)
+    assert {(len(call.messages), call.max_tokens) for call in usual.model.calls} == {(2, 200)}
+    assert {(len(call.messages), call.max_tokens) for call in other.model.calls} == {(6, 77)}
+    assert usual.calls == other.calls
+
+
+async def test_every_role_can_have_a_model_of_its_own() -> None:
+    story = Story(hits={"Q": "a"}, plans=["S?"])
+    models = {role: ScriptedLM(story._script, name=role) for role in ("reasoner", "summarizer", "generator")}
+    async with Pipeline(method="resp", lm=models, retriever=story._search) as pipeline:
+        await pipeline.aask("Q")
+    asked = {role: {call.task.removeprefix("resp.") for call in model.calls} for role, model in models.items()}
+    assert asked == {"reasoner": {"judge", "plan"}, "summarizer": {"summarize", "respond"}, "generator": {"generate"}}
+
+
+@pytest.mark.parametrize("setting", [{"k": 0}, {"max_iterations": 0}, {"local_source": "both"}, {"shots": -1}])
+async def test_a_setting_it_cannot_take_is_named(setting: dict[str, Any]) -> None:
+    with pytest.raises(SettingError, match=f"resp: {next(iter(setting))}="):
+        await Story().play(**setting)
+
+
+# --- trouble -----------------------------------------------------------------------------------------------------
+
+
+async def test_safe_defaults() -> None:
+    story = Story(hits={"Q": "a"}, notes=["unreadable"], responses=["unreadable"], verdicts="unreadable", plans=["S?"])
+    answer = await story.play(max_iterations=2)
+    assert story.calls[-1] == "generate: S? = ?"
+    assert answer.usage.defaulted_by_task == {"resp.summarize": 2, "resp.respond": 1, "resp.judge": 1}
+    model = ScriptedLM(lambda task, fields: "")
+    async with Pipeline(method="resp", lm=model, retriever=story._search) as pipeline:
+        answer = await pipeline.aask("Q")
+    assert answer.text == ""
+    assert [call.task for call in model.calls] == [
+        f"resp.{task}" for task in ("summarize", "judge", "plan", "generate") for _ in (1, 2)
+    ]
+
+
+@pytest.mark.parametrize("most", range(1, 12))
+async def test_a_budget_is_kept_and_an_answer_given(most: int) -> None:
+    story = Story(hits={"Q": "a", "S1?": "b", "S2?": "c"}, notes=["N1", "N2", "N3"], plans=["S1?", "S2?"])
+    answer = await story.play(max_calls=most)
+    assert answer.text == "the end"
+    assert len(story.calls) <= most
+    assert story.calls[-1].startswith("generate")
+    assert answer.trace.budget == ("max_calls" if most < 10 else None)
+
+
+async def test_a_model_that_cannot_be_reached_is_told_of_as_it_is() -> None:
+    story = Story(hits={"Q": "a"}, plans=["S?"])
+    for task in ("resp.summarize", "resp.respond", "resp.judge", "resp.plan", "resp.generate"):
+
+        def reply(asked: str, fields: Mapping[str, Any], task: str = task) -> Any:
+            if asked == task:
+                raise LMError(f"no server for {task}")
+            return story._script(asked, fields)
+
+        async with Pipeline(method="resp", lm=ScriptedLM(reply), retriever=story._search) as pipeline:
+            with pytest.raises(LMError, match=f"no server for {task}"):
+                await pipeline.aask("Q")

@@ -1,0 +1,174 @@
+"""Tree of Reviews worked by hand, from the pool on: fusion, an empty pool, the context, the ranking."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from polyhop.common.text import estimate_tokens
+from polyhop.prompts.book import PromptBook
+from tests.kit.scene import QUESTION, Scene, evidence, names, notes, passage
+
+# --- fusion (Table 3) --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fusion", ["evidence", "analysis", "paragraph"])
+async def test_fusion_shows_passages_analyses_or_both(fusion: str) -> None:
+    scene = Scene(
+        hits={"Q": "a b", "to c": "c", "also to c": "c"},
+        reviews={"a": "search to c", "a c": "accept Xenia", "b": "search also to c", "b c": "accept Yusuf"},
+    )
+    await scene.play("tor", fusion=fusion, expansion="direct", repetitive_pruning=False, shots=0)
+    assert scene.transcript[-1] == f"fuse {fusion}: a c = Xenia | b c = Yusuf"
+    prompt = scene.prompt()
+    assert ("Xenia" in prompt and "Yusuf" in prompt) == (fusion != "paragraph")
+    # evidence: each piece with its own passages; paragraph: distinct passages once
+    assert prompt.count("c0 c1 c2") == {"evidence": 2, "analysis": 0, "paragraph": 1}[fusion]
+    assert prompt.count("a0 a1 a2") == (fusion != "analysis")
+
+
+# --- an empty pool -----------------------------------------------------------------------------------------------
+
+
+async def test_an_empty_search_is_answered_closed_book() -> None:
+    scene = Scene()
+    answer = await scene.play("tor")
+    assert scene.transcript == ["search Q, 5", "answer.cot"]
+    assert (answer.text, answer.supported, answer.passages, answer.evidence) == ("the end", False, (), ())
+    assert notes(answer) == [("empty pool", {"fallback": "closed book"})]
+    assert answer.statistics == {"reviews": 0, "documents": 0, "evidence": 0}
+
+
+async def test_nothing_relevant_is_answered_closed_book() -> None:
+    scene = Scene(hits={"Q": "a b"})
+    answer = await scene.play("tor")
+    assert scene.transcript == ["search Q, 5", "review a", "review b", "answer.cot"]
+    assert not answer.supported
+
+
+@pytest.mark.parametrize("fusion", ["evidence", "analysis", "paragraph"])
+async def test_an_empty_pool_is_answered_from_the_relevant_paths(fusion: str) -> None:
+    scene = Scene(
+        hits={"Q": "a b c", "1": "d e", "2": "d f"},
+        reviews={"a": "search 1", "a d": "search on", "a e": "reject", "b": "reject", "c": "search 2"},
+    )
+    answer = await scene.play("tor", widths=(3, 2), expansion="direct", fusion=fusion)
+    assert scene.transcript[-1] == "fuse paragraph: a d c = None"
+    assert (answer.text, answer.supported, answer.evidence, answer.passages) == ("the end", False, (), ())
+    assert notes(answer) == [("empty pool", {"fallback": "relevant passages"})]
+
+
+async def test_a_relevant_path_goes_on_through_an_irrelevant_review() -> None:
+    """With relevance pruning off an irrelevant path may be extended to a relevant one: all of it is shown, once."""
+    scene = Scene(
+        hits={"Q": "a", "1": "b", "2": "c"},
+        reviews={"a": "search 1", "a b": "reject 2", "a b c": "search on"},
+    )
+    await scene.play("tor", widths=(1, 1, 1), expansion="direct", relevance_pruning=False)
+    assert scene.transcript[-1] == "fuse paragraph: a b c = None"
+
+
+# --- the context and the ranking ---------------------------------------------------------------------------------
+
+
+def fused_tokens(scene: Scene, pieces: str, mode: str = "evidence") -> int:
+    """Tokens of the fusion prompt over "a b = X | c = Y", without demonstrations."""
+    shown = []
+    for piece in pieces.split(" | "):
+        path, _, analysis = piece.partition(" = ")
+        shown.append({"passages": [passage(n, scene.words.get(n, 3)) for n in path.split()], "analysis": analysis})
+    turns = PromptBook()["tor.fuse"].render({"question": QUESTION, "evidence": shown, "mode": mode}, shots=0)
+    return sum(estimate_tokens(turn["content"]) for turn in turns)
+
+
+def three_pieces() -> Scene:
+    return Scene(
+        hits={"Q": "a b c"},
+        reviews={"a": "accept X", "b": "accept Y", "c": "accept Z"},
+        words={"a": 20, "b": 200, "c": 1},
+    )
+
+
+async def test_fusion_stops_at_the_first_piece_that_does_not_fit() -> None:
+    """``c`` is short and would fit, but stands after ``b``, which does not."""
+    scene = three_pieces()
+    room = fused_tokens(scene, "a = X | c = Z")
+    answer = await scene.play("tor", context_tokens=room, shots=0)
+    assert scene.transcript[-1] == "fuse evidence: a = X"
+    assert evidence(answer) == [("a", "X"), ("b", "Y"), ("c", "Z")]  # the pool is not cut, only the prompt
+
+
+async def test_context_tokens_bound_the_whole_prompt_to_the_token() -> None:
+    scene = three_pieces()
+    whole = fused_tokens(scene, "a = X | b = Y | c = Z")
+    await scene.play("tor", context_tokens=whole, shots=0)
+    assert scene.transcript[-1] == "fuse evidence: a = X | b = Y | c = Z"
+    await scene.play("tor", context_tokens=whole - 1, shots=0)
+    assert scene.transcript[-1] == "fuse evidence: a = X | b = Y"
+
+
+async def test_demonstrations_count_towards_the_context() -> None:
+    scene = three_pieces()
+    await scene.play("tor", context_tokens=fused_tokens(scene, "a = X | b = Y | c = Z"), shots=1)
+    assert len(scene.model.calls[-1].fields["evidence"]) < 3
+
+
+@pytest.mark.parametrize(("room", "words"), [(0, 200), (-1, 199), (-100, 120), (-220, 2)])
+async def test_a_first_piece_that_does_not_fit_is_cut_from_the_end_of_its_passages(room: int, words: int) -> None:
+    scene = Scene(hits={"Q": "a", "on": "b"}, reviews={"a": "search on", "a b": "accept X"}, words={"a": 5, "b": 200})
+    limit = fused_tokens(scene, "a b = X") + room
+    await scene.play("tor", expansion="direct", context_tokens=limit, shots=0)
+    first, last = scene.model.calls[-1].fields["evidence"][0]["passages"]
+    assert first.text == passage("a", 5).text
+    assert passage("b", 200).text.startswith(last.text)
+    assert abs(len(last.text.split()) - words) <= 2
+    sent = sum(estimate_tokens(turn["content"]) for turn in scene.model.calls[-1].messages)
+    assert limit - 1 <= sent <= limit
+
+
+async def test_a_passage_that_has_no_room_at_all_is_left_out() -> None:
+    scene = Scene(hits={"Q": "a", "on": "b"}, reviews={"a": "search on", "a b": "accept X"}, words={"a": 5, "b": 5})
+    await scene.play("tor", expansion="direct", context_tokens=fused_tokens(scene, "a = X"), shots=0)
+    assert scene.transcript[-1] == "fuse evidence: a = X"
+    await scene.play("tor", expansion="direct", context_tokens=1, shots=0)
+    assert scene.transcript[-1] == "fuse evidence:  = X"
+
+
+async def test_the_fallbacks_passages_are_cut_too() -> None:
+    scene = Scene(hits={"Q": "a b"}, reviews={"a": "search", "b": "search"}, words={"a": 3, "b": 300})
+    await scene.play("tor", widths=(2,), context_tokens=fused_tokens(scene, "a = ", "paragraph"), shots=0)
+    assert scene.transcript[-1] == "fuse paragraph: a = None"
+
+
+async def test_past_the_rank_limit_evidence_is_ranked_by_its_likeness_to_the_response() -> None:
+    scene = Scene(
+        hits={"Q": "a b c"},
+        reviews={"a": "accept X", "b": "accept Y", "c": "accept Zanzibar"},
+        answer="Zanzibar c0 c1 b1",
+    )
+    answer = await scene.play("tor", rank_limit=2)
+    assert names(answer.passages) == "c b"
+    assert evidence(answer) == [("a", "X"), ("b", "Y"), ("c", "Zanzibar")]  # the evidence keeps the pool's order
+    within = await scene.play("tor", rank_limit=3)
+    assert names(within.passages) == "a b c"
+
+
+async def test_the_rationale_counts_in_the_ranking() -> None:
+    class Reasoned(Scene):
+        def _script(self, task: str, fields: Any) -> Any:
+            found = super()._script(task, fields)
+            return {"rationale": "By c1 and c2.", "answer": "yes"} if task == "tor.fuse" else found
+
+    scene = Reasoned(hits={"Q": "a b c"}, reviews={"a": "accept X", "b": "accept Y", "c": "accept Z"})
+    answer = await scene.play("tor", rank_limit=1)
+    assert names(answer.passages) == "c"
+
+
+async def test_a_passage_of_two_pieces_is_ranked_once() -> None:
+    scene = Scene(
+        hits={"Q": "a b", "to c": "c"},
+        reviews={"a": "search to c", "b": "search to c", "a c": "accept X", "b c": "accept Y"},
+    )
+    answer = await scene.play("tor", expansion="direct", repetitive_pruning=False)
+    assert names(answer.passages) == "a c b"

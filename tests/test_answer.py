@@ -1,0 +1,68 @@
+"""Numbered citations: which passages an answer cites, and the answer as a text with its marks and their list."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polyhop.answer import Answer, cite, is_whole, marked, references, with_references
+from polyhop.types import Citation, Evidence, Passage
+from tests.kit.families import FERRY, FILM, MAN, answered
+
+SHORT = Answer("Bremen", (FILM, MAN, FERRY), (Evidence((FILM, MAN), "Bremen"), Evidence((FERRY,), "Ulm")))
+
+
+def test_without_marks_in_the_text_citations_are_numbered_in_the_order_of_the_evidence() -> None:
+    answer = replace(SHORT, citations=cite(SHORT))
+    assert [(each.markers, each.passage.id) for each in references(answer)] == [((1,), "film"), ((2,), "man")]
+    assert marked(answer) == "Bremen [2]"  # the one that has the answer in it
+    assert with_references(answer) == "Bremen [2]\n\n- [1] Dark Mill (film)\n- [2] Rolf Anders"
+
+
+def test_marks_that_stand_in_the_text_keep_their_numbers() -> None:
+    cited = (Citation(3, "man", 48, 54), Citation(1, "film"), Citation(2, "man"), Citation(9, "nowhere"))
+    answer = replace(SHORT, citations=cited, content="By Rolf Anders [1], of Bremen [3, 2].")
+    assert [(each.marks, each.passage.id, each.spans) for each in references(answer)] == [
+        ("[1]", "film", ()),
+        ("[2][3]", "man", ((48, 54),)),
+    ]
+    told, reasoning, listed = with_references(answer).split("\n\n")
+    assert (told, reasoning) == ("Bremen", "By Rolf Anders [1], of Bremen [3, 2].")
+    assert listed.splitlines() == ["- [1] Dark Mill (film)", "- [2][3] Rolf Anders"]
+
+
+async def test_a_long_answer_is_its_content() -> None:
+    answer = await answered("searchain", "long")
+    assert is_whole(answer)
+    assert answer.to_dict()["content"] == marked(answer)
+    assert [(c["marker"], c["passage_id"]) for c in answer.to_dict()["citations"]] == [(1, "film"), (2, "man")]
+    assert with_references(answer) == (
+        "Dark Mill was directed by Rolf Anders [1], who was born in Bremen [2].\n\n"
+        "- [1] Dark Mill (film)\n- [2] Rolf Anders"
+    )
+
+
+async def test_an_answer_that_is_withheld_has_no_content() -> None:
+    answer = await answered("searchain", abstain_below=0.9)
+    assert (answer.text, answer.content, answer.citations) == ("", "", ())
+    assert with_references(answer) == ""
+
+
+def test_titles_are_no_markdown() -> None:
+    title = "![x](http://a/b) <img src=y> *a* `b`\n\x1b[2J"
+    passage = Passage("p", title, "Bremen", metadata={"source": "r.pdf", "page": 3})
+    answer = Answer("Bremen", (passage,), citations=(Citation(1, "p", 0, 6),))
+    listed = with_references(answer).splitlines()[-1]
+    assert listed == r"- [1] \!\[x\](http://a/b) \<img src=y\> \*a\* \`b\` \[2J (r.pdf, p. 3)"
+    nameless = replace(answer, passages=(Passage("p", "\x1b", "Bremen"),))
+    assert with_references(nameless).endswith("- [1] p")
+
+
+@settings(deadline=None)
+@given(st.text(), st.text(), st.lists(st.integers(0, 3), max_size=4))
+def test_every_answer_has_a_text(text: str, content: str, markers: list[int]) -> None:
+    cited = tuple(Citation(marker, "man", 0, 4) for marker in markers)
+    answer = replace(SHORT, text=text, content=content, citations=cited)
+    assert with_references(answer).endswith("Rolf Anders" if markers else marked(answer))

@@ -1,0 +1,294 @@
+"""The network in small: its shapes, that it learns, goes on as if never stopped, and is the same once exported."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from training.data import Example, spans_of, write
+
+from polyhop.lm.pocket.encoder import NETWORK, VOCABULARY, Encoder
+from polyhop.lm.pocket.sights import KINDS
+from polyhop.lm.pocket.wordpiece import WordPiece
+from polyhop.types import Passage
+from tests.kit.recipe import BORN, PAGES
+
+pytestmark = pytest.mark.extra
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("onnx")
+pytest.importorskip("safetensors")
+
+from training.export import export  # noqa: E402
+from training.network import Network, Shape  # noqa: E402
+from training.rows import Row, batches, row_of, tensors  # noqa: E402
+from training.train import Masters, fit, load_network, losses  # noqa: E402
+
+from training import rows as laid  # noqa: E402
+from training import train as trains  # noqa: E402
+
+WORDS = sorted(
+    {word.strip(".").lower() for text in (BORN, *PAGES.values(), *PAGES) for word in text.strip("?").split()}
+)
+VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", ".", ":", "?", *WORDS]
+PIECES = WordPiece(VOCAB)
+SHAPE = Shape(pieces=len(VOCAB), positions=328, width=32, layers=2, heads=4, inner=64)
+TOLD = [(title, PAGES[title]) for title in ("Dark Mill", "Ann Lee")]
+OTHER = [("Ferry transport", PAGES["Ferry transport"])]
+
+
+def some_examples() -> list[Example]:
+    span = spans_of(["Elstow"], TOLD, [1])
+    titles = spans_of(["Ann Lee"], [("Ann Lee", "She was born.")], [0])
+    return [
+        Example("a", BORN, TOLD, "span", span, 1, 1),
+        Example("a", "who was born?", [("Ann Lee", "She was born.")], "span", titles, 1, 1),
+        Example("a", BORN, TOLD[:1], None, [], 1, 0),
+        Example("a", BORN, OTHER, "none", [], 0, 0),
+        Example("a", "is a ferry a film?", OTHER, "no", [], 1, 1),
+        Example("a", embed=PAGES["Elstow"]),
+        Example("a", embed="where was ann lee born?"),
+    ]
+
+
+def some_rows(times: int = 1) -> list[Row]:
+    made = [row_of(example, PIECES, random.Random(0)) for example in some_examples() * times]
+    return [row for row in made if row is not None]
+
+
+def tiny(seed: int = 0) -> Network:
+    torch.manual_seed(seed)
+    return Network(SHAPE)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+# --- rows ---------------------------------------------------------------------------------------------------------
+
+
+def named(row: Row) -> list[set[str]]:
+    """The pieces of each span."""
+    return [{" ".join(VOCAB[piece] for piece in row.ids[low : high + 1])} for low, high in row.spans]
+
+
+def test_a_row_is_laid_out_as_pocket_lays_it_out() -> None:
+    from polyhop.lm.pocket.layout import Layout
+
+    row = some_rows()[0]
+    path = [Passage("", title, text) for title, text in TOLD]
+    asked = Layout(PIECES).row(BORN, path)
+    assert row.ids == asked.ids
+    assert row.segments == [0] * asked.first + [1] * (len(asked.ids) - asked.first)
+    assert named(row) == [{"elstow"}]
+    assert (KINDS[row.kind], row.relevant, row.enough) == ("span", 1, 1)
+
+
+def test_spans_in_titles_and_judgements_not_known() -> None:
+    _, title, part, none, no, kept, _ = some_rows()
+    assert named(title) == [{"ann lee"}]
+    assert (part.kind, part.relevant, part.enough) == (-1, 1, 0)
+    assert [KINDS[row.kind] for row in (none, no)] == ["none", "no"]
+    assert (kept.segments, kept.kind, kept.relevant, kept.enough) == ([], -1, -1, -1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_of_a_long_text_the_stretch_that_holds_the_answer_is_taken(seed: int) -> None:
+    text = "a ferry " * 400 + "elstow " + "a film " * 300
+    example = Example("a", BORN, [("Dark Mill", text)], "span", spans_of(["elstow"], [("", text)], [0]), 1, 1)
+    row = row_of(example, PIECES, random.Random(seed))
+    assert row is not None
+    assert len(row.ids) <= 320
+    assert named(row) == [{"elstow"}]
+
+
+def test_a_row_without_its_answer_is_left_out() -> None:
+    assert row_of(Example("a", BORN, TOLD, "span", [], 1, 1), PIECES, random.Random(0)) is None
+
+
+def test_batches_hold_every_row_once_and_not_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(laid, "BATCH", 120)
+    rows = some_rows(5)
+    plan = batches(rows, 0)
+    assert sorted(at for batch in plan for at in batch) == list(range(len(rows)))
+    assert all(len(batch) == 1 or max(len(rows[at].ids) for at in batch) * len(batch) <= 120 for batch in plan)
+    assert batches(rows, 0) == plan != batches(rows, 1)
+
+
+# --- the network --------------------------------------------------------------------------------------------------
+
+
+def test_it_gives_what_it_says_in_the_shapes_it_says() -> None:
+    rows = some_rows()
+    ids, segments, mask = tensors(rows, PIECES.padding)
+    found = tiny()(ids, segments, mask)
+    count, length = ids.shape
+    assert [tuple(each.shape) for each in found] == [
+        (count, length), (count, length), (count, len(KINDS)), (count,), (count,), (count, SHAPE.width),
+    ]  # fmt: skip
+    assert torch.allclose(found[-1].norm(dim=-1), torch.ones(count), atol=1e-5)
+
+
+def test_padding_changes_nothing() -> None:
+    network, rows = tiny().eval(), some_rows()
+    with torch.no_grad():
+        together = network(*tensors(rows, PIECES.padding))
+        for at, row in enumerate(rows):
+            for whole, own in zip(together, network(*tensors([row], PIECES.padding)), strict=True):
+                told = whole[at][: own.shape[1]] if own.ndim > 1 else whole[at]
+                assert torch.allclose(told, own[0], atol=1e-4)
+
+
+def test_it_takes_over_a_berts_weights_by_their_names() -> None:
+    network = tiny()
+    own = network.state_dict()
+    theirs = {name: torch.randn_like(own[ours]) for ours, name in network._names().items()}
+    network.load_base(theirs)
+    assert torch.equal(network.words.weight, theirs["embeddings.word_embeddings.weight"])
+    assert torch.equal(network.layers[1].down.bias, theirs["encoder.layer.1.output.dense.bias"])
+    heads = {name for name in own if name.startswith(("span", "judge", "verdict"))}
+    assert set(network._names()) | heads == set(own)
+
+
+def test_another_base_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"other weights")
+    with pytest.raises(SystemExit, match="pinned"):
+        trains.base_weights(tmp_path)
+
+
+# --- training -----------------------------------------------------------------------------------------------------
+
+
+def test_a_few_steps_lower_every_loss() -> None:
+    rows = some_rows()
+    for target, row in enumerate(row for row in rows if not row.segments):
+        row.target = target
+    network = tiny().to(torch.bfloat16)
+    targets = torch.nn.functional.normalize(torch.randn(2, SHAPE.width), dim=-1)
+    masters = Masters(network)
+
+    def told() -> dict[str, Any]:
+        return losses(network, rows, PIECES.padding, targets)
+
+    before = {name: loss.item() for name, loss in told().items()}
+    assert set(before) == {"span", "kind", "relevance", "sufficiency", "embedding"}
+    for _ in range(12):
+        sum(told().values()).backward()
+        masters.step(3e-3)
+    after = {name: loss.item() for name, loss in told().items()}
+    assert all(after[name] < before[name] for name in before), (before, after)
+
+
+def masters_of(folder: Path) -> list[Any]:
+    return list(torch.load(folder / "network.pt", weights_only=True)["masters"])
+
+
+def test_stopped_and_gone_on_it_ends_as_if_never_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(laid, "BATCH", 150)
+    fit(tiny(), some_rows(2), PIECES.padding, tmp_path / "whole", rounds=1.5)
+    made = 0
+
+    def stopping(*given: Any) -> Any:
+        nonlocal made
+        made += 1
+        if made == 4:
+            raise KeyboardInterrupt
+        return losses(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(trains, "losses", stopping)
+        patch.setattr(trains, "SAVE_EVERY", -1.0)
+        with pytest.raises(KeyboardInterrupt):
+            fit(tiny(), some_rows(2), PIECES.padding, tmp_path / "stopped", rounds=1.5)
+    assert torch.load(tmp_path / "stopped" / "network.pt", weights_only=True)["step"] == 3
+    fit(tiny(), some_rows(2), PIECES.padding, tmp_path / "stopped", rounds=1.5)
+    whole, stopped = masters_of(tmp_path / "whole"), masters_of(tmp_path / "stopped")
+    assert all(torch.equal(one, other) for one, other in zip(whole, stopped, strict=True))
+    first = dict(tiny().named_parameters())["span.weight"]
+    assert not torch.equal(load_network(tmp_path / "whole" / "network.pt").span.weight, first)
+
+
+def test_it_begins_with_another_trainings_weights_and_holds_the_bases_embeddings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit(tiny(), some_rows(2), PIECES.padding, tmp_path / "first", rounds=2.0)
+    targets = []
+
+    def seeing(*given: Any) -> Any:
+        targets.append(given[3])
+        return losses(*given)
+
+    monkeypatch.setattr(trains, "losses", seeing)
+    monkeypatch.setattr(trains, "RATE", 0.0)
+    first, rows = tmp_path / "first" / "network.pt", some_rows(1)
+    fit(tiny(), rows, PIECES.padding, tmp_path / "second", rounds=1.0, begin=first)
+    meant = [each.to(torch.bfloat16).float() for each in masters_of(tmp_path / "first")]
+    assert all(torch.equal(one, other) for one, other in zip(masters_of(tmp_path / "second"), meant, strict=True))
+    assert torch.equal(targets[0], trains.embeddings(tiny().to(torch.bfloat16), rows, PIECES.padding))
+
+
+def test_another_trainings_checkpoint_is_refused(tmp_path: Path) -> None:
+    fit(tiny(), some_rows(1), PIECES.padding, tmp_path, rounds=1.0)
+    with pytest.raises(SystemExit, match="remove it to begin anew"):
+        fit(tiny(), some_rows(1), PIECES.padding, tmp_path, rounds=4.0)
+
+
+# --- export -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a tiny network that has learnt a little, exported, and its vocabulary."""
+    folder = tmp_path_factory.mktemp("exported")
+    (folder / VOCABULARY).write_text("\n".join(VOCAB), encoding="utf-8")
+    write(some_examples() * 8, folder / "examples.jsonl")
+    fit(tiny(), some_rows(2), PIECES.padding, folder, rounds=2.0)
+    export(folder / "network.pt", folder / "examples.jsonl", folder, folder / NETWORK)
+    return folder
+
+
+def test_once_exported_it_says_nearly_the_same(exported: Path) -> None:
+    network, opened = load_network(exported / "network.pt"), Encoder(exported, threads=1)
+    rows = some_rows()
+    firsts = [row.segments.index(1) if row.segments else len(row.ids) for row in rows]
+    found = opened._run([row.ids for row in rows], firsts)
+    with torch.no_grad():
+        meant = [each.numpy() for each in network(*tensors(rows, PIECES.padding))]
+    for at, row in enumerate(rows):
+        for number in (0, 1):
+            assert np.abs(found[number][at, : len(row.ids)] - meant[number][at, : len(row.ids)]).max() < 0.1
+        assert np.abs(found[2][at] - meant[2][at]).max() < 0.1
+        assert abs(found[3][at] - meant[3][at]) < 0.1
+        assert abs(found[4][at] - meant[4][at]) < 0.1
+        assert float(found[5][at] @ meant[5][at]) > 0.99
+
+
+def test_once_exported_a_row_gets_the_same_bits_in_any_batch(exported: Path) -> None:
+    opened = Encoder(exported, threads=1)
+    paths = [TOLD, OTHER, [], TOLD[:1], [("Elstow", PAGES["Elstow"] * 20)], [*TOLD, *OTHER]]
+    rows = [opened.row(BORN, [Passage("", *told) for told in path]) for path in paths]
+
+    def told(some: list[int]) -> list[list[bytes]]:
+        found = opened._run([rows[at].ids for at in some], [rows[at].first for at in some])
+        cut = [len(rows[at].ids) for at in some]
+        return [
+            [
+                part[place][: cut[place]].tobytes() if number < 2 else part[place].tobytes()
+                for number, part in enumerate(found)
+            ]
+            for place in range(len(some))
+        ]
+
+    alone = [told([at])[0] for at in range(len(rows))]
+    for order in ([0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [2, 4], [1, 1, 3]):
+        assert told(order) == [alone[at] for at in order]
+    assert opened.looks(rows) == [opened.looks([row])[0] for row in rows]
