@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from polyhop.data.documents import SUFFIXES, document_files, read_documents
+from polyhop.data.converting.converter import SUFFIXES
+from polyhop.data.documents import document_files, read_documents
 from polyhop.data.lines import id_of, json_type, mapping_of, peek, read_objects, require, strings_of, text_of
 from polyhop.data.shipped import or_shipped
 from polyhop.data.sources import read_csv

@@ -36,7 +36,7 @@ def open_bytes(path: Path) -> BinaryIO:
     """Open a file for reading, unpacking it when its first bytes say gzip or bzip2, whatever its name.
 
     Raises:
-        DataError: the file is missing, cannot be read, or is a pipe or a device, which could wait or give data for ever.
+        DataError: the file is missing, cannot be read, or is a pipe or a device, which could wait for ever.
     """
     try:
         status = path.stat()
