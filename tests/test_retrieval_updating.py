@@ -261,9 +261,12 @@ def test_damaged_vectors_are_not_carried_on(folder: Path) -> None:
 
 
 def test_an_index_that_may_not_be_written_to_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> int:
-        raise PermissionError
+    def refuse(path: Path, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_CREAT:
+            raise PermissionError
+        return opened(path, flags, mode)
 
+    opened = os.open
     monkeypatch.setattr("polyhop.places.os.open", refuse)
     with pytest.raises(IndexFolderError, match="cannot be written to"):
         remove_passages(folder, ["a"])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,6 +20,7 @@ from polyhop.data.sources import read_csv
 from polyhop.data.wiki_database import MAGIC, open_database, read_database
 from polyhop.data.wiki_dump import dump_files, is_archive, read_archive, read_page
 from polyhop.errors import DataError
+from polyhop.files import file_inside, read_inside
 from polyhop.places import locked
 from polyhop.types import Passage
 
@@ -29,6 +31,9 @@ INDEX_MANIFEST, INDEX_READERS = "manifest.json", "readers.lock"
 INDEX_PASSAGES, INDEX_REMOVED = "passages.jsonl", "passages.removed"
 """What makes an index folder a corpus too (written by ``polyhop.retrieval``): the manifest names the folder inside it
 that holds the passages, a byte for each where some were removed, and what readers lock."""
+
+STATE_PREFIX = "state-"
+_STATE = re.compile(rf"{STATE_PREFIX}[0-9a-f]{{16}}")
 
 FORMATS = (
     "JSON lines (.gz and .bz2 too) of id|_id|pid|passage_id, title and text, or of id and contents with the title on "
@@ -236,7 +241,7 @@ def _in_rows(path: Path) -> _Items:
 
 def _from_folder(folder: Path, skip_bad: bool) -> Corpus:
     if _is_index(folder):
-        fingerprint = str(_manifest(folder).get("fingerprint", ""))
+        fingerprint = str(manifest_of(folder).get("fingerprint", ""))
         return Corpus(_name(folder), lambda: _in_index(folder), lambda: fingerprint, path=folder, skip_bad=skip_bad)
     for name in ("corpus.jsonl", "corpus.jsonl.gz"):
         if (folder / name).is_file():
@@ -252,7 +257,7 @@ def _from_folder(folder: Path, skip_bad: bool) -> Corpus:
         )
     if next(document_files(folder), None):
         return _from_documents(folder, folder, skip_bad)
-    if _manifest(folder).get("kind") == "index" or next(folder.glob("state-*"), None):
+    if manifest_of(folder).get("kind") == "index" or next(folder.glob(f"{STATE_PREFIX}*"), None):
         raise DataError("an index, but a partial or damaged one; build the index again", folder)
     seen = ", ".join(sorted(entry.name for entry in folder.iterdir())[:8]) or "nothing"
     raise DataError(f"no corpus in this folder; it holds {seen}. Accepted: {FORMATS}.", folder)
@@ -293,28 +298,44 @@ def _from_passages(source: Iterable[Passage], skip_bad: bool) -> Corpus:
 
 
 def _in_index(folder: Path) -> _Items:
-    state = _state(folder)
+    state = folder / state_of(manifest_of(folder))
     with locked(state / INDEX_READERS, wait=False, shared=True):
-        if state != _state(folder):  # a writer was quicker
+        if state.name != state_of(manifest_of(folder)):  # a writer was quicker
             yield from _in_index(folder)
             return
-        removed = (state / INDEX_REMOVED).read_bytes() if (state / INDEX_REMOVED).is_file() else b""
+        try:
+            removed = read_inside(state, INDEX_REMOVED)
+        except FileNotFoundError:
+            removed = b""
+        except OSError as error:
+            raise DataError(f"cannot be read: {error.strerror}", state / INDEX_REMOVED) from None
         for item, (path, line) in _in_lines([state / INDEX_PASSAGES]):
             if not (line and removed[line - 1 : line] == b"\1"):
                 yield item, (path, line)
 
 
 def _is_index(path: Path) -> bool:
-    return (_state(path) / INDEX_PASSAGES).is_file()
-
-
-def _state(folder: Path) -> Path:
-    return folder / str(_manifest(folder).get("state", ""))
-
-
-def _manifest(folder: Path) -> dict[str, Any]:
+    state = state_of(manifest_of(path))
     try:
-        found = orjson.loads((folder / INDEX_MANIFEST).read_bytes())
+        return bool(state) and file_inside(path, Path(state, INDEX_PASSAGES)).is_file()
+    except OSError:
+        return False
+
+
+def state_of(manifest: Mapping[str, Any]) -> str:
+    """The name of the state that a manifest, whole or not, says counts: a folder inside the index. "" if it says none.
+
+    >>> state_of({"state": "state-0123456789abcdef"}), state_of({"state": "../secret"})
+    ('state-0123456789abcdef', '')
+    """
+    name = manifest.get("state")
+    return name if isinstance(name, str) and _STATE.fullmatch(name) else ""
+
+
+def manifest_of(folder: Path) -> dict[str, Any]:
+    """The manifest of a folder as it stands, whatever state the rest is in; {} without one that can be read."""
+    try:
+        found = orjson.loads(read_inside(folder, INDEX_MANIFEST))
     except (OSError, orjson.JSONDecodeError):
         return {}
     return found if isinstance(found, dict) else {}

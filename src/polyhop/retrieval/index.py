@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
-from polyhop.data.corpora import Corpus
+from polyhop.data.corpora import INDEX_MANIFEST, Corpus
 from polyhop.errors import IndexFolderError, UnknownName
 from polyhop.places import cache_folder, locked
 from polyhop.retrieval.analysis import Analysis
@@ -27,6 +28,16 @@ from polyhop.types import Passage
 KIND, VERSION = "index", 2
 
 _REPORT_EVERY = 1000
+
+_FACTS: Mapping[str, tuple[type, ...]] = {
+    "name": (str,),
+    "fingerprint": (str,),
+    "language": (str, NoneType),
+    "stemmer": (str, NoneType),
+    "stop_words": (bool,),
+    "links": (str, bool),
+}
+"""What every manifest of an index holds: it may be a stranger's."""
 
 
 class Index:
@@ -51,10 +62,14 @@ class Index:
         self.folder = folder
         self.state, self.facts, holding = read_state(folder, kind=KIND, version=VERSION)
         self.let_go = weakref.finalize(self, holding.close)
+        for name, kinds in _FACTS.items():
+            if not isinstance(self.facts.get(name), kinds):
+                message = f"its {INDEX_MANIFEST} gives no usable {name!r}; build the index again"
+                raise IndexFolderError(message, folder)
         self.name: str = self.facts["name"]
         self.fingerprint: str = self.facts["fingerprint"]
         self.analysis = Analysis(
-            self.facts.get("language", "english"), self.facts["stemmer"] is not None, self.facts["stop_words"]
+            self.facts.get("language") or "english", self.facts["stemmer"] is not None, self.facts["stop_words"]
         )
         self.link_mode: LinkMode = self.facts["links"]
         self.passages = PassageStore(self.state)

@@ -13,12 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from polyhop.data.writing import replacing
 from polyhop.errors import DataError
 from polyhop.evaluation.statistics import Mean
-from polyhop.evaluation.store import trace_file
+from polyhop.evaluation.store import read_trace
+from polyhop.files import read_inside
 
 SHEET = "marks.csv"
 JUDGES = ("judge 1", "judge 2", "judge 3")
@@ -55,7 +54,7 @@ def judged(folders: Iterable[Path]) -> Mean | None:
 
 
 def _marks(folder: Path, row: Mapping[str, Any]) -> Iterator[Sequence[str]]:
-    trace = orjson.loads(trace_file(folder, row).read_bytes())["trace"]
+    trace = read_trace(folder, row)["trace"]
     notes = (step["data"] for step in trace["steps"] if step["kind"] == "note" and step["name"] == "final content")
     references = [reference for note in notes for reference in note["references"]]
     for number, reference in enumerate(references, 1):
@@ -64,13 +63,19 @@ def _marks(folder: Path, row: Mapping[str, Any]) -> Iterator[Sequence[str]]:
 
 
 def _lines(path: Path) -> list[dict[str, str]]:
-    if not path.exists():
-        return []
-    with path.open(encoding="utf-8-sig", newline="") as stream:
-        sheet = csv.DictReader(stream, restval="")
+    try:
+        sheet = csv.DictReader(
+            io.StringIO(read_inside(path.parent, path.name).decode("utf-8-sig"), newline=""), restval=""
+        )
         if lacking := [name for name in (*_HEAD[:2], *JUDGES) if name not in (sheet.fieldnames or ())]:
             raise DataError(f"not a sheet of marks: it has no column {lacking[0]!r}", path)
         return list(sheet)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", path) from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"not a sheet of marks: {error}", path) from None
 
 
 def _key(line: Mapping[str, str]) -> tuple[str, str]:
