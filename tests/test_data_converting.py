@@ -23,7 +23,7 @@ from polyhop.data.converting.html import decoded, html_blocks
 from polyhop.data.converting.plain import markdown_blocks, text_blocks
 from polyhop.data.corpora import open_corpus
 from polyhop.data.documents import passages_of
-from polyhop.errors import DataError, MissingExtra
+from polyhop.errors import DataError
 from polyhop.evaluation.pages import embedded
 from polyhop.text import split_passages
 from tests.kit.documents import docx, epub, packed, pdf
@@ -301,17 +301,6 @@ def test_a_converter_that_dies_is_a_fault(tmp_path: Path, monkeypatch: pytest.Mo
         for _ in range(2):
             with pytest.raises(DataError, match=r"a\.html: converting it failed \(exit 7\)"):
                 converting.blocks(tmp_path / "a.html")
-
-
-def test_a_missing_extra_is_an_error_that_names_file_and_install_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(converter, "installed", lambda extra: False)
-    (tmp_path / "a.txt").write_text("Text.")
-    (tmp_path / "report.pdf").write_bytes(b"%PDF")
-    for skip_bad in (False, True):
-        with pytest.raises(MissingExtra, match=r"reading .*report\.pdf needs .*pip install 'polyhop\[docs\]'"):
-            list(open_corpus(tmp_path, skip_bad=skip_bad))
 
 
 # --- PDF and DOCX ---------------------------------------------------------------------------------------------------

@@ -59,14 +59,14 @@ async def _answered(
         if telemetry:
             start()
             traced(pipeline, corpus=corpus.name if corpus else None)
-        say_skipped(corpus)
+        say_left_out(corpus)
         return await (shown_live(pipeline.stream(question)) if live else pipeline.aask(question))
 
 
-def say_skipped(corpus: Corpus | None) -> None:
-    """Say how many bad lines or documents ``--skip-bad`` left out, where any."""
-    if corpus is not None and corpus.skipped:
-        say(f"{corpus.skipped} malformed lines or documents were skipped")
+def say_left_out(corpus: Corpus | None) -> None:
+    """Say what of a corpus was not read, if anything: bad lines, bad documents, files of other kinds."""
+    if corpus is not None and corpus.passages and corpus.left_out:
+        say(corpus.summary)
 
 
 def say(message: str) -> None:

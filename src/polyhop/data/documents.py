@@ -8,21 +8,44 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from polyhop.data.converting.blocks import TITLE, Block
-from polyhop.data.converting.converter import MAX_SECONDS_LOST, SUFFIXES, Converter
+from polyhop.data.converting.converter import MAX_SECONDS_LOST, SUFFIXES, Converter, needs_extra
 from polyhop.errors import DataError
-from polyhop.text import passage_spans, unwrapped
+from polyhop.text import passage_spans, printable, unwrapped
 from polyhop.types import Passage
+
+_LONGEST_SUFFIX = 20
 
 
 def document_files(folder: Path) -> Iterator[Path]:
     """The documents under a folder, sorted by path."""
     return files_under(folder, lambda name: name.lower().endswith(SUFFIXES))
+
+
+def survey(folder: Path) -> tuple[list[Path], Counter[tuple[str, str]]]:
+    """The documents under a folder that can be read here, sorted by path, and the number of files that are left out, by
+    kind and reason: ``(".pptx", "cannot be read")``."""
+    root, readable, left_out = folder.resolve(), [], Counter[tuple[str, str]]()
+    for path in _files(folder):
+        if reason := _refusal(path, root) or _unread(path.name):
+            suffix = printable(path.suffix.lower())[:_LONGEST_SUFFIX]
+            left_out[suffix or "file without a suffix", reason] += 1
+        else:
+            readable.append(path)
+    return readable, left_out
+
+
+def _unread(name: str) -> str:
+    """Why a file of this name cannot be read; "" if it can."""
+    if not name.lower().endswith(SUFFIXES):
+        return "cannot be read"
+    return "pip install 'polyhop[docs]'" if needs_extra(name) else ""
 
 
 def files_under(folder: Path, is_wanted: Callable[[str], bool]) -> Iterator[Path]:
@@ -32,14 +55,20 @@ def files_under(folder: Path, is_wanted: Callable[[str], bool]) -> Iterator[Path
     linked file is taken only when it lies inside the folder.
     """
     root = folder.resolve()
+    return (path for path in _files(folder) if is_wanted(path.name) and not _refusal(path, root))
+
+
+def _files(folder: Path) -> Iterator[Path]:
     for directory, subfolders, names in os.walk(folder):
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
-        for name in sorted(names):
-            path = Path(directory, name)
-            if name.startswith(".") or not is_wanted(name):
-                continue
-            if path.is_file() and path.resolve().is_relative_to(root):
-                yield path
+        yield from (Path(directory, name) for name in sorted(names) if not name.startswith("."))
+
+
+def _refusal(path: Path, root: Path) -> str:
+    """Why a file of a folder is not opened; "" if it is."""
+    if path.is_symlink() and not path.resolve().is_relative_to(root):
+        return "link out of the folder"
+    return "" if path.is_file() else "not a regular file"
 
 
 def read_documents(paths: Iterable[Path], root: Path) -> Iterator[tuple[Passage | DataError, Path]]:

@@ -14,6 +14,7 @@ from typing import IO, Any, BinaryIO, cast
 import orjson
 
 from polyhop.errors import DataError
+from polyhop.files import file_inside
 
 LONGEST_LINE = 64 * 2**20
 """Bytes. A longer line is an error: a few compressed kilobytes can unfold into a line that fills the memory."""
@@ -47,6 +48,18 @@ def open_bytes(path: Path) -> BinaryIO:
         raise DataError("no such file", path) from None
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}", path) from error
+
+
+def part_of(folder: Path, name: str | Path) -> Path:
+    """The path of a file that a folder of data holds.
+
+    Raises:
+        DataError: it is a link that leads out of the folder, or not a regular file.
+    """
+    try:
+        return file_inside(folder, name)
+    except OSError as error:
+        raise DataError(f"{error.strerror}; name that file itself, or copy it into the folder", folder / name) from None
 
 
 def unpacked(stream: IO[bytes], size: int, path: Path) -> BinaryIO:

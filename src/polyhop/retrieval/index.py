@@ -128,7 +128,7 @@ def build_index(
     with first_state(folder, kind=KIND, overwrite=overwrite) as state:
         fingerprint = corpus.fingerprint
         facts = fill(state, corpus.unique(), analysis, links, progress, each)
-        finish(state, facts | {"name": corpus.name, "fingerprint": fingerprint, "skipped": corpus.skipped})
+        finish(state, facts | {"name": corpus.name, "fingerprint": fingerprint, **corpus.facts})
     return open_index(folder)
 
 
@@ -191,6 +191,8 @@ def open_index(folder: str | Path, *, corpus: Corpus | None = None) -> Index:
     if corpus is not None and not corpus.is_index and index.fingerprint != corpus.fingerprint:
         message = f"it was built from {index.name!r} in another state than {corpus.path or corpus.name}; build it again"
         raise IndexFolderError(message, index.folder)
+    if corpus is not None and not corpus.is_index:
+        corpus.recall(index.facts)
     return index
 
 
@@ -219,7 +221,7 @@ def index_for(
     with locked(folder.with_suffix(".lock")):
         if folder.exists():
             try:
-                return open_index(folder)
+                return open_index(folder, corpus=corpus)
             except IndexFolderError:
                 remove(folder)
         return build_index(corpus, folder, stem=stem, stop_words=stop_words, links=links, progress=progress)
