@@ -18,6 +18,7 @@ from polyhop.data.converting.converter import SUFFIXES as CONVERTED
 from polyhop.data.converting.converter import Converter
 from polyhop.data.converting.plain import markdown_blocks, text_blocks
 from polyhop.errors import DataError
+from polyhop.files import path_text
 from polyhop.text import passage_spans, unwrapped
 from polyhop.types import Passage
 
@@ -59,8 +60,7 @@ def read_documents(paths: Iterable[Path], root: Path) -> Iterator[tuple[Passage 
     """
     with Converter() as converter:
         for path in paths:
-            # A file name need not be valid Unicode; an id must be.
-            source = os.fsencode(path.relative_to(root).as_posix()).decode("utf-8", "replace")
+            source = path_text(path.relative_to(root)).replace(os.sep, "/")
             try:
                 blocks = list(_blocks(path, converter))
             except DataError as error:
