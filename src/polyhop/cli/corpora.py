@@ -11,7 +11,8 @@ from rich.text import Text
 
 from polyhop.citing import place_of
 from polyhop.cli import show as draw
-from polyhop.cli.ask import say, say_left_out
+from polyhop.cli.ask import say_left_out
+from polyhop.cli.printing import say
 from polyhop.cli.progress import Watched
 from polyhop.data.corpora import INDEX_MANIFEST, Corpus
 from polyhop.errors import UnknownName, UsageError

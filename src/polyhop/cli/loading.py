@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from polyhop.cli import show as draw
-from polyhop.cli.ask import say, say_left_out
+from polyhop.cli.ask import say_left_out
+from polyhop.cli.printing import say
 from polyhop.cli.progress import Watched
 from polyhop.data.corpora import Corpus
 from polyhop.retrieval.encoders import open_encoder

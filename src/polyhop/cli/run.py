@@ -11,9 +11,10 @@ import typer
 
 from polyhop.cli import show as draw
 from polyhop.cli import tables
-from polyhop.cli.ask import say, say_left_out
+from polyhop.cli.ask import say_left_out
 from polyhop.cli.batch import through
 from polyhop.cli.data import read
+from polyhop.cli.printing import say
 from polyhop.cli.progress import Watched
 from polyhop.cli.report import tell_repeated, tell_unscored
 from polyhop.data.corpora import Corpus, open_corpus

@@ -11,7 +11,8 @@ import typer
 from rich.text import Text
 
 from polyhop.cli import show as draw
-from polyhop.cli.ask import say, say_left_out
+from polyhop.cli.ask import say_left_out
+from polyhop.cli.printing import say
 from polyhop.cli.progress import Watched
 from polyhop.data.corpora import Corpus
 from polyhop.data.questions import read_questions

@@ -21,7 +21,7 @@ from polyhop.data.sources import read_csv
 from polyhop.data.wiki_database import MAGIC, open_database, read_database
 from polyhop.data.wiki_dump import dump_files, is_archive, read_archive, read_page
 from polyhop.errors import DataError
-from polyhop.files import file_inside, read_inside
+from polyhop.files import file_inside, path_text, read_inside
 from polyhop.places import locked
 from polyhop.text import printable
 from polyhop.types import Passage
@@ -423,7 +423,7 @@ def _name(path: Path) -> str:
     >>> _name(Path("data/hotpotqa/corpus.jsonl.gz")), _name(Path("wiki18.jsonl"))
     ('hotpotqa', 'wiki18')
     """
-    path = path.resolve()
+    path = Path(path_text(path.resolve()))
     stem = path.name.split(".")[0] or path.name
     return path.parent.name if stem == "corpus" and path.parent.name else stem
 

@@ -17,6 +17,7 @@ from typing import Any
 from polyhop.data.converting.blocks import TITLE, Block
 from polyhop.data.converting.converter import MAX_SECONDS_LOST, SUFFIXES, Converter, needs_extra
 from polyhop.errors import DataError
+from polyhop.files import path_text
 from polyhop.text import passage_spans, printable, unwrapped
 from polyhop.types import Passage
 
@@ -83,8 +84,7 @@ def read_documents(paths: Iterable[Path], root: Path) -> Iterator[tuple[Passage 
     """
     with Converter() as converter:
         for path in paths:
-            # A file name need not be valid Unicode; an id must be.
-            source = os.fsencode(path.relative_to(root).as_posix()).decode("utf-8", "replace")
+            source = path_text(path.relative_to(root)).replace(os.sep, "/")
             try:
                 blocks = converter.blocks(path)
             except DataError as error:

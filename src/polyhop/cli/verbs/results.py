@@ -43,6 +43,9 @@ def report(
         str | None, opt.option(help="Which runs no other beats at no more calls, tokens, money or seconds.")
     ] = None,
     metric: Annotated[str, opt.option(help="What --frontier weighs against the cost.")] = "f1",
+    raw_csv: Annotated[
+        bool, opt.option("--raw-csv", help="Leave text in CSV as it is: a spreadsheet may take it for a formula.")
+    ] = False,
 ) -> None:
     """Show what runs found and cost. Nothing is asked of a model but a judge."""
     from polyhop.cli.report import run_report
@@ -50,7 +53,7 @@ def report(
     options = {"concurrency": concurrency, "prompts": prompts, "rendering": rendering, "cache": cache}
     judging = {"lm": judge, **options} if judge else None
     scoring = {"metrics": metrics, "dataset": dataset}
-    run_report(runs, form, by, conditions or [], price, frontier, metric, scoring, judging, out, traces)
+    run_report(runs, form, by, conditions or [], price, frontier, metric, scoring, judging, out, traces, raw_csv)
 
 
 @app.command()

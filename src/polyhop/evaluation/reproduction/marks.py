@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from polyhop.data.writing import replacing
+from polyhop.data.writing import csv_cell, replacing
 from polyhop.errors import DataError
 from polyhop.evaluation.statistics import Mean
 from polyhop.evaluation.store import read_trace
@@ -34,8 +34,8 @@ def write_sheet(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     sheet.writerow(_HEAD)
     for row in rows:
         for mark in _marks(folder, row):
-            line = [_text(cell) for cell in mark]
-            sheet.writerow([*line, *before.get((line[0], line[1]), [""] * len(JUDGES))])
+            line = [str(csv_cell(cell)) for cell in mark]
+            sheet.writerow([*line, *before.get((line[0].strip(), line[1]), [""] * len(JUDGES))])
     with replacing(path) as stream:  # people's work stands in it: it is never half written
         stream.write(told.getvalue().encode())
 
@@ -79,13 +79,4 @@ def _lines(path: Path) -> list[dict[str, str]]:
 
 
 def _key(line: Mapping[str, str]) -> tuple[str, str]:
-    return line["question id"], line["mark"]
-
-
-def _text(cell: str) -> str:
-    """A cell that a spreadsheet takes for text, never for a formula.
-
-    >>> _text("=1+1"), _text("Oslo")
-    (' =1+1', 'Oslo')
-    """
-    return f" {cell}" if cell[:1] in ("=", "+", "-", "@") else cell
+    return str(csv_cell(line["question id"].strip())), line["mark"]
