@@ -14,7 +14,7 @@ import typer
 from rich.text import Text
 
 from polyhop.cli import show as draw
-from polyhop.cli.ask import say
+from polyhop.cli.printing import say, write
 from polyhop.data.contexts import Context, contexts_of, grounded_questions, unique_passages
 from polyhop.data.corpora import open_corpus
 from polyhop.data.formats import ID_FIELDS
@@ -36,6 +36,7 @@ from polyhop.data.submissions import (
 from polyhop.data.writing import replacing, write_objects
 from polyhop.errors import DataError, UnknownName, UsageError
 from polyhop.evaluation.store import PREDICTIONS, read_predictions
+from polyhop.text import printable
 from polyhop.types import Question
 
 _ROWS: Mapping[str, Callable[[Question], dict[str, Any]]] = {"flashrag": flashrag_row, "jsonl": plain_row}
@@ -109,10 +110,10 @@ def run_validate(dataset: Path, form: str | None, as_json: bool) -> None:
         draw.print_json(told)
     else:
         for problem in problems:
-            typer.echo(problem)
-        typer.echo(
+            write(f"{printable(problem)}\n")
+        write(
             f"{told['questions']} questions ({told['without_answers']} without answers, "
-            f"{told['without_gold_passages']} without gold passages), {len(problems)} problems"
+            f"{told['without_gold_passages']} without gold passages), {len(problems)} problems\n"
         )
     if problems or not questions:
         raise typer.Exit(1)

@@ -17,6 +17,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
+from polyhop.cli import show as draw
 from polyhop.cli.telling import counted
 from polyhop.cli.traces import FOLDED, Look, seconds, tokens_of, told, told_together
 from polyhop.trace import CALLS, Branch, Searched, Step
@@ -49,7 +50,7 @@ async def shown_live(steps: AsyncGenerator[Step | Answer, None]) -> Answer:
 
 @contextmanager
 def _drawn(tree: Steps) -> Iterator[None]:
-    to = Console(stderr=True, highlight=False)
+    to = draw.console(stderr=True)
     live = Live(tree, console=to, refresh_per_second=10, transient=True, redirect_stdout=False)
     with live, watching(tree.working):
         yield

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from polyhop.data.corpora import manifest_of
 from polyhop.errors import IndexFolderError, UsageError
 from polyhop.places import locked
-from polyhop.retrieval.folder import beside, check, manifest_of, seal
+from polyhop.retrieval.folder import beside, check, seal
 from polyhop.retrieval.shards import Each, in_shards
 from polyhop.types import Passage
 from polyhop.watching import watched
