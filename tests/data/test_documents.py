@@ -7,8 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from polyhop.data.converting import converter
 from polyhop.data.corpora import open_corpus
-from polyhop.errors import DataError
+from polyhop.data.questions import open_questions
+from polyhop.errors import DataError, MissingExtra
+from polyhop.serve.service import Service
+from tests.kit.terminal import Cli, cli
+
+__all__ = ["cli"]
 
 
 def make(folder: Path, files: dict[str, str]) -> Path:
@@ -111,3 +117,121 @@ def test_a_fingerprint_follows_names_and_contents(tmp_path: Path) -> None:
     renamed = open_corpus(tmp_path).fingerprint
     (tmp_path / "c.txt").write_text("C.")
     assert len({first, renamed, open_corpus(tmp_path).fingerprint}) == 3
+
+
+# --- what is left out -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of two texts, two documents of an extra that is not installed, and files that no one reads."""
+    monkeypatch.setattr(converter, "installed", lambda extra: False)
+    monkeypatch.setenv("POLYHOP_CACHE", str(tmp_path / "cache"))
+    files = {"a.txt": "Ada was born in London.", "b.md": "# Alan\nAlan was born in Paddington.", "talk.PPTX": "x"}
+    more = {"one.docx": "x", "sub/two.docx": "x", "Makefile": "all:", "old\x1b[31m.d\x07oc": "x"}
+    folder = make(tmp_path / "mixed", files | more)
+    (folder / "out.txt").symlink_to(make(tmp_path / "outside", {"secret.txt": "Secret."}) / "secret.txt")
+    return folder
+
+
+LEFT_OUT = [
+    "2 .docx (pip install 'polyhop[docs]')",
+    "1 file without a suffix (cannot be read)",
+    "1 .doc (cannot be read)",
+    "1 .txt (link out of the folder)",
+    "1 .pptx (cannot be read)",
+]
+
+
+def test_a_missing_extra_stops_no_folder_and_what_is_left_out_is_named(mixed: Path) -> None:
+    corpus = open_corpus(mixed)
+    assert [p.metadata["source"] for p in corpus] == ["a.txt", "b.md"]
+    assert (corpus.passages, corpus.documents, corpus.skipped) == (2, 2, 0)
+    assert sorted(corpus.left_out) == sorted(LEFT_OUT)
+    assert corpus.left_out[0] == LEFT_OUT[0]
+    assert corpus.summary.startswith(f"2 files, 2 passages; left out: {LEFT_OUT[0]}, ")
+    with pytest.raises(MissingExtra, match=r"one\.docx needs .*pip install 'polyhop\[docs\]'"):
+        list(open_corpus(mixed / "one.docx"))
+
+
+def test_every_verb_says_what_is_left_out_and_says_it_again(mixed: Path, tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "q.jsonl").write_text('{"question": "Where was Ada born?", "answer": "London"}\n')
+    verbs: list[tuple[object, ...]] = [
+        ("index", "build", mixed, "--out", tmp_path / "index"),
+        ("search", mixed, "Ada"),
+        ("ask", "Where was Ada born?", "--corpus", mixed, "--method", "one-r", "--lm", "pocket"),  # indexed already
+        ("run", "--dataset", tmp_path / "q.jsonl", "--corpus", mixed, "--method", "one-r", "--lm", "pocket"),
+    ]
+    for verb in verbs:
+        said = cli(*verb)
+        assert said.code == 0
+        assert f"2 files, 2 passages; left out: {LEFT_OUT[0]}, " in said.err
+        assert "\x1b[31m" not in said.err
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain" / "a.txt").write_text("Ada was born in London.")
+    assert "1 file, 1 passage\n" in cli("index", "build", tmp_path / "plain", "--out", tmp_path / "other").err
+    assert "1 file" not in cli("search", tmp_path / "plain", "Ada").err
+
+
+async def test_a_server_logs_what_is_left_out(mixed: Path, caplog: pytest.LogCaptureFixture) -> None:
+    service = Service({"mixed": open_corpus(mixed)}, method="one-r", lm="pocket")
+    await service.open()
+    (record,) = [record for record in caplog.records if "left out" in record.getMessage()]
+    assert LEFT_OUT[0] in vars(record)["facts"]["left_out"]
+    await service.aclose()
+
+
+def test_an_unreadable_document_stops_or_is_named_also_from_a_kept_index(mixed: Path, cli: Cli) -> None:
+    for number in range(10):
+        (mixed / f"bad{number}.txt").write_bytes(b"\xff")
+    stopped = cli("search", mixed, "Ada")
+    assert (stopped.code, "bad0.txt: not UTF-8 text" in stopped.err) == (2, True)
+    for _ in range(2):
+        said = cli("search", mixed, "Ada", "--skip-bad").err
+        assert "bad0.txt (not UTF-8 text (byte 0): save it as UTF-8), bad1.txt (" in said
+        assert said.endswith(", 2 more documents\n")
+    lenient = open_corpus(mixed, skip_bad=True)
+    assert (len(list(lenient)), lenient.skipped) == (2, 10)
+
+
+def test_a_folder_of_which_nothing_can_be_read_is_an_error(mixed: Path) -> None:
+    for name in ("a.txt", "b.md"):
+        (mixed / name).unlink()
+    for skip_bad in (False, True):
+        with pytest.raises(DataError, match=r"no passages in it; left out: 2 \.docx \(pip install 'polyhop\[docs\]'\)"):
+            list(open_corpus(mixed, skip_bad=skip_bad))
+    (mixed / "bad.txt").write_bytes(b"\xff")
+    with pytest.raises(DataError, match=r"no passages in it; left out: .*bad\.txt \(not UTF-8"):
+        list(open_corpus(mixed, skip_bad=True))
+
+
+def test_an_extra_installed_later_changes_the_fingerprint(mixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = open_corpus(mixed).fingerprint
+    monkeypatch.setattr(converter, "installed", lambda extra: True)
+    assert open_corpus(mixed).fingerprint != before
+
+
+@pytest.mark.parametrize("name", ["corpus.jsonl", "corpus.jsonl.gz"])
+def test_a_corpus_that_is_a_link_out_of_its_folder_is_refused(tmp_path: Path, name: str, cli: Cli) -> None:
+    secret = make(tmp_path / "outside", {"secret.jsonl": '{"id": "1", "text": "Secret."}'}) / "secret.jsonl"
+    folder = make(tmp_path / "docs", {"a.txt": "A."})
+    (folder / name).symlink_to(secret)
+    with pytest.raises(DataError, match=rf"{name}: leads out of the folder; name that file itself"):
+        open_corpus(folder)
+    said = cli("search", folder, "secret")
+    assert (said.code, "Secret." in said.out + said.err) == (2, False)
+    assert [p.text for p in open_corpus(folder / name)] == ["Secret."]  # by its own name it is the user's choice
+    (folder / name).unlink()
+    (folder / name).symlink_to(make(folder, {"inside.jsonl": '{"id": "1", "text": "Inside."}'}) / "inside.jsonl")
+    assert [p.text for p in open_corpus(folder)] == ["Inside."]
+
+
+@pytest.mark.parametrize("linked", ["queries.jsonl", "qrels/test.tsv"])
+def test_questions_that_are_a_link_out_of_their_folder_are_refused(tmp_path: Path, linked: str) -> None:
+    judged = "query-id\tcorpus-id\tscore\nq\tp\t1\n"
+    folder = make(tmp_path / "set", {"queries.jsonl": '{"_id": "q", "text": "Who?"}', "qrels/test.tsv": judged})
+    assert len(list(open_questions(folder))) == 1
+    (folder / linked).rename(tmp_path / "moved")
+    (folder / linked).symlink_to(tmp_path / "moved")
+    with pytest.raises(DataError, match=r"leads out of the folder; name that file itself"):
+        open_questions(folder)

@@ -261,9 +261,12 @@ def test_damaged_vectors_are_not_carried_on(folder: Path) -> None:
 
 
 def test_an_index_that_may_not_be_written_to_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> int:
-        raise PermissionError
+    def refuse(path: Path, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_CREAT:
+            raise PermissionError
+        return opened(path, flags, mode)
 
+    opened = os.open
     monkeypatch.setattr("polyhop.common.files.os.open", refuse)
     with pytest.raises(IndexFolderError, match="cannot be written to"):
         remove_passages(folder, ["a"])
@@ -294,7 +297,7 @@ def test_the_command_line_adds_and_removes(folder: Path, tmp_path: Path, capsys:
     assert told("add", str(folder), str(tmp_path / "more.jsonl")).endswith("1 there already; 3 passages\n")
     (tmp_path / "bad.jsonl").write_bytes(orjson.dumps(PARIS.to_dict()) + b'\n{"id":\n')
     said = told("add", str(folder), str(tmp_path / "bad.jsonl"), "--skip-bad")
-    assert said.endswith("1 there already; 3 passages\n1 malformed lines or documents were skipped\n")
+    assert said.endswith("1 there already; 3 passages\n1 passage; left out: 1 malformed line\n")
     assert "no passage has the id 'x'" in told("remove", str(folder), "x")
     assert "which passages?" in told("remove", str(folder))
     assert told("remove", str(folder), "x", "--missing-ok") == "nothing to do; 3 passages\n"

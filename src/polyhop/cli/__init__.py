@@ -4,6 +4,7 @@ use, 3 the results of a batch are waited for."""
 from __future__ import annotations
 
 import gc
+import io
 import os
 import shutil
 import sys
@@ -25,19 +26,55 @@ def main() -> None:
         sys.stdout.write(told)
         sys.exit(0)
     gc.set_threshold(*COLLECT_AT)
-    from polyhop.cli.app import app
+    from polyhop.cli.printing import complain, warnings_shown
     from polyhop.common.progress import watching
     from polyhop.errors import PolyhopError
 
     try:
-        with watching(_shown):
-            app()
+        with watching(_shown), warnings_shown():
+            code = _run()
+        sys.stdout.flush()
     except PolyhopError as error:
-        print(f"polyhop: {error}", file=sys.stderr)  # noqa: T201
-        sys.exit(error.exit_code)
+        complain(str(error))
+        code = error.exit_code
     except KeyboardInterrupt:
-        print("polyhop: stopped", file=sys.stderr)  # noqa: T201
-        sys.exit(130)
+        complain("stopped")
+        code = 130
+    except OSError as error:  # a full disk, or a file that may not be read or written
+        if not isinstance(error, BrokenPipeError):  # whoever reads has read enough
+            complain(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
+        code = 1
+        _drop_output()
+    sys.exit(code)
+
+
+def _run() -> int | None:
+    """Run the command that was given; its exit code."""
+    from typer import Abort
+
+    from polyhop.cli.app import app
+    from polyhop.cli.printing import say
+
+    try:
+        code: int | None = app(standalone_mode=False)
+    except Abort:
+        raise KeyboardInterrupt from None
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # wrong use; typer has its own copy of click, of no public name
+            raise
+        message = io.StringIO()
+        error.show(message)  # type: ignore[attr-defined]
+        say(message.getvalue().rstrip("\n"))
+        code = error.exit_code  # type: ignore[attr-defined]
+    return code
+
+
+def _drop_output() -> None:
+    """Send what stdout still holds nowhere: Python would try to write it again at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _written_help() -> str | None:

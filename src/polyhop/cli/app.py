@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from polyhop.cli import options as opt
+from polyhop.cli.printing import write
 from polyhop.cli.verbs import about, asking, corpora, data, results, serving, tune
 
 app = typer.Typer(
@@ -32,5 +33,5 @@ def _version(
     if version:
         from polyhop import __version__
 
-        typer.echo(__version__)
+        write(f"{__version__}\n")
         raise typer.Exit

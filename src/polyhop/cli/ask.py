@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Mapping
 from typing import Any, cast, get_args
 
@@ -11,6 +10,7 @@ from polyhop.answer import Answer
 from polyhop.cli import show as draw
 from polyhop.cli.answers import cut_replies, print_answer
 from polyhop.cli.live import can_show, shown_live
+from polyhop.cli.printing import say
 from polyhop.data.corpora import Corpus
 from polyhop.errors import UnknownName, UsageError
 from polyhop.pipeline import Pipeline
@@ -62,16 +62,11 @@ async def _answered(
         if telemetry:
             start()
             traced(pipeline, corpus=corpus.name if corpus else None)
-        say_skipped(corpus)
+        say_left_out(corpus)
         return await (shown_live(pipeline.stream(question)) if live else pipeline.aask(question))
 
 
-def say_skipped(corpus: Corpus | None) -> None:
-    """Say how many bad lines or documents ``--skip-bad`` left out, where any."""
-    if corpus is not None and corpus.skipped:
-        say(f"{corpus.skipped} malformed lines or documents were skipped")
-
-
-def say(message: str) -> None:
-    """A line for the person, on stderr."""
-    sys.stderr.write(f"{message}\n")
+def say_left_out(corpus: Corpus | None) -> None:
+    """Say what of a corpus was not read, if anything: bad lines, bad documents, files of other kinds."""
+    if corpus is not None and corpus.passages and corpus.left_out:
+        say(corpus.summary)

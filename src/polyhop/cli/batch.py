@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from polyhop.cli.ask import say
+from polyhop.cli.printing import say
 from polyhop.errors import UsageError
 from polyhop.evaluation.batches import Batch, batched
 from polyhop.lm.batches import Part, Taken

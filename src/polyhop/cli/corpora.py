@@ -11,7 +11,8 @@ from rich.text import Text
 
 from polyhop.answer import place_of
 from polyhop.cli import show as draw
-from polyhop.cli.ask import say, say_skipped
+from polyhop.cli.ask import say_left_out
+from polyhop.cli.printing import say
 from polyhop.cli.progress import Watched
 from polyhop.data.corpora import INDEX_MANIFEST, Corpus
 from polyhop.errors import UnknownName, UsageError
@@ -68,7 +69,10 @@ def run_build(
             encoding = by_name(dense, each) if engine else each
             say(f"dense index, {Dense(index, encoder, kind=dense_index, each=encoding).how}")
     _say_index(index, as_json)
-    say_skipped(corpus)
+    if corpus.documents:
+        say(corpus.summary)
+    else:
+        say_left_out(corpus)
 
 
 def run_vectors(index: Path, files: Sequence[Path], out: Path) -> None:
@@ -88,7 +92,7 @@ def run_search(
 ) -> None:
     """Print the best passages of a corpus for a query; ``arguments`` are a ``Pipeline``'s."""
     with Pipeline(corpus, **arguments) as pipeline:
-        say_skipped(corpus)
+        say_left_out(corpus)
         found = pipeline.search(query, k)
         linked = {passage.id: links_of(pipeline.engine.retriever, passage) if links else [] for passage in found}
     if as_json:

@@ -14,7 +14,8 @@ import typer
 from rich.text import Text
 
 from polyhop.cli import show as draw
-from polyhop.cli.ask import say
+from polyhop.cli.printing import say, write
+from polyhop.common.text import printable
 from polyhop.data.contexts import Context, contexts_of, grounded_questions, unique_passages
 from polyhop.data.corpora import open_corpus
 from polyhop.data.formats import ID_FIELDS
@@ -109,10 +110,10 @@ def run_validate(dataset: Path, form: str | None, as_json: bool) -> None:
         draw.print_json(told)
     else:
         for problem in problems:
-            typer.echo(problem)
-        typer.echo(
+            write(f"{printable(problem)}\n")
+        write(
             f"{told['questions']} questions ({told['without_answers']} without answers, "
-            f"{told['without_gold_passages']} without gold passages), {len(problems)} problems"
+            f"{told['without_gold_passages']} without gold passages), {len(problems)} problems\n"
         )
     if problems or not questions:
         raise typer.Exit(1)

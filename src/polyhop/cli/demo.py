@@ -10,7 +10,8 @@ from rich.text import Text
 
 from polyhop.cli import show as draw
 from polyhop.cli.answers import print_answer
-from polyhop.cli.ask import POCKET_IS, say
+from polyhop.cli.ask import POCKET_IS
+from polyhop.cli.printing import say
 from polyhop.cli.progress import Watched
 from polyhop.cli.run import finish
 from polyhop.data.questions import read_questions

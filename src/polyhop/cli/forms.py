@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
-from polyhop.cli.ask import say
+from polyhop.cli.printing import say, write
 from polyhop.cli.show import clean
+from polyhop.data.writing import csv_cell, replacing
 from polyhop.errors import DataError, UnknownName, UsageError
 
 Rows = list[list[str]]
@@ -39,25 +40,29 @@ def form_of(form: str | None, out: Path | None) -> str:
 def put(text: str, out: Path | None) -> None:
     """Write to a file, and say so, or to stdout."""
     if out is None:
-        sys.stdout.write(text)
+        write(text)
         return
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(text, "utf-8", newline="\n")
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror}", out) from None
+    with replacing(out) as stream:
+        stream.write(text.encode("utf-8", "replace"))
     say(f"written: {out}")
 
 
 def markdown(rows: Rows) -> str:
-    """Rows as a Markdown table.
+    """Rows as a Markdown table. Markup in a cell, HTML too, is shown as the text it is.
 
     >>> print(markdown([["a", "b"], ["1", "2|3"]]), end="")
     | a | b |
     |---|---|
     | 1 | 2\\|3 |
+    >>> print(markdown([["<b>my_run</b>"]]), end="")
+    | \\<b\\>my\\_run\\</b\\> |
+    |---|
     """
-    lines = ["| " + " | ".join(clean(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]
+    lines = ["| " + " | ".join(_MARKDOWN.sub(r"\\\g<0>", clean(cell)) for cell in row) + " |" for row in rows]
     return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]]) + "\n"
 
 
@@ -82,20 +87,30 @@ def latex(rows: Rows) -> str:
     return "\n".join([r"% \usepackage{booktabs}", *parts, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
-def comma_separated(rows: Iterable[Iterable[object]]) -> str:
-    """Rows as CSV (RFC 4180's quotes, lines that end in a line feed).
+def comma_separated(rows: Iterable[Iterable[object]], *, raw: bool = False) -> str:
+    """Rows as CSV (RFC 4180's quotes, lines that end in a line feed). Text that a spreadsheet would take for a formula
+    has an apostrophe before it, and no control characters; ``raw`` leaves it as it is.
 
     >>> print(comma_separated([["a", 'say "b"'], [0.5, None]]), end="")
     a,"say ""b""\"
     0.5,
     """
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    csv.writer(text, lineterminator="\n").writerows(rows if raw else (map(csv_cell, row) for row in rows))
     return text.getvalue()
 
 
-WRITERS: Mapping[str, Callable[[Rows], str]] = {"markdown": markdown, "latex": latex, "csv": comma_separated}
+RAW_CSV = "raw csv"
+WRITERS: Mapping[str, Callable[[Rows], str]] = {
+    "markdown": markdown,
+    "latex": latex,
+    "csv": comma_separated,
+    RAW_CSV: partial(comma_separated, raw=True),
+}
 
+
+_MARKDOWN = re.compile(r"[\\`*_\[\]<>|~&$]")
+"""What begins markup within a line of Markdown, GitHub's mathematics too."""
 
 _LATEX = {
     **{ord(character): "\\" + character for character in "&%$#_{}"},
@@ -108,6 +123,8 @@ _LATEX = {
     ord("–"): "--",
     ord("…"): r"\ldots{}",
     ord("·"): r"$\cdot$",
+    ord("["): "{[}",  # the first of a row would be an argument of the line's end before it
+    ord("*"): "{*}",
 }
 
 

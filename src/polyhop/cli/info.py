@@ -18,8 +18,10 @@ from rich.text import Text
 from polyhop import __version__
 from polyhop.cli import show as draw
 from polyhop.cli.answers import cut_replies
+from polyhop.cli.printing import write
 from polyhop.common.extras import EXTRAS, installed
 from polyhop.common.files import cache_folder
+from polyhop.common.text import printable
 from polyhop.errors import PolyhopError, UsageError
 from polyhop.methods.registry import FAMILIES, Method, method_named, methods
 from polyhop.pipeline import Pipeline
@@ -129,7 +131,7 @@ def run_prompts_show(task: str, prompts: Path | None, rendering: str, rendered: 
     """Print a prompt file, or the chat turns of its last demonstration's call."""
     book = PromptBook(prompts)
     if not rendered:
-        typer.echo((book.scored(task) if task in SCORED else book[task]).text, nl=False)
+        write((book.scored(task) if task in SCORED else book[task]).text)
         return
     if task in SCORED:
         raise UsageError(f"{task} is scored, not asked: its prompt is shown without --rendered")
@@ -139,7 +141,7 @@ def run_prompts_show(task: str, prompts: Path | None, rendering: str, rendered: 
     switches: dict[str, Any] = {"thoughts": True, "mode": "evidence"}
     fields = {**{n: v for n, v in switches.items() if n in prompt.task.fields}, **prompt.demonstrations[-1].fields}
     for turn in prompt.render(fields, rendering="json" if rendering == "json" else "text", shots=prompt.head.shots):
-        typer.echo(f"--- {turn['role']}\n{turn['content']}\n")
+        write(f"--- {turn['role']}\n{turn['content']}\n\n")
 
 
 def run_doctor(lm: str | None, arguments: Mapping[str, Any], as_json: bool) -> None:
@@ -160,7 +162,7 @@ def run_doctor(lm: str | None, arguments: Mapping[str, Any], as_json: bool) -> N
         draw.print_json(found)
     else:
         for name, value in found.items():
-            typer.echo(f"{name}: {value}")
+            write(printable(f"{name}: {value}") + "\n")
 
 
 def _try(name: str, arguments: Mapping[str, Any]) -> str:

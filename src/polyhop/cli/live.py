@@ -18,6 +18,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from polyhop.answer import Answer
+from polyhop.cli import show as draw
 from polyhop.cli.summaries import counted
 from polyhop.cli.traces import FOLDED, Look, seconds, tokens_of, told, told_together
 from polyhop.common.progress import watching
@@ -49,7 +50,7 @@ async def shown_live(steps: AsyncGenerator[Step | Answer, None]) -> Answer:
 
 @contextmanager
 def _drawn(tree: Steps) -> Iterator[None]:
-    to = Console(stderr=True, highlight=False)
+    to = draw.console(stderr=True)
     live = Live(tree, console=to, refresh_per_second=10, transient=True, redirect_stdout=False)
     with live, watching(tree.working):
         yield

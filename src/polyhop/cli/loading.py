@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from polyhop.cli import show as draw
-from polyhop.cli.ask import say, say_skipped
+from polyhop.cli.ask import say_left_out
+from polyhop.cli.printing import say
 from polyhop.cli.progress import Watched
 from polyhop.data.corpora import Corpus
 from polyhop.retrieval.encoders import open_encoder
@@ -20,7 +21,7 @@ def run_load(corpus: Corpus, engine: str, dense: str | None, overwrite: bool, as
         encoder = open_encoder(wanted) if (wanted := dense or place.dense) else None
         with Watched("passages indexed") as progress:
             index = index_for(corpus, progress=progress.update)
-        say_skipped(corpus)
+        say_left_out(corpus)
         outcome = load(index, store, encoder, overwrite=overwrite)
     finally:
         store.close()

@@ -146,7 +146,10 @@ DatasetFormat = Annotated[
     option("--format", help="What the dataset is read as, such as hotpotqa; by default told by its first rows."),
 ]
 WrittenTo = Annotated[Path | None, option("--out", help="The file to write; by default stdout.")]
-SkipBad = Annotated[bool, option("--skip-bad", help="Count malformed lines instead of stopping at the first.")]
+SkipBad = Annotated[
+    bool,
+    option("--skip-bad", help="Leave malformed lines and documents out, counted, instead of stopping at the first."),
+]
 Json = Annotated[bool, option("--json", help="Print JSON.")]
 
 _SAME_NAME = (

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 import time
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from polyhop.cli.printing import say
+from polyhop.cli.show import console
 
 EVERY = 5.0
 """Seconds between two plain lines."""
@@ -26,7 +28,7 @@ class Watched:
                 BarColumn(),
                 MofNCompleteColumn(),
                 TextColumn("{task.fields[pace]}"),
-                console=Console(stderr=True),
+                console=console(stderr=True),
                 transient=True,
             )
             self._task = self._bar.add_task(noun, total=None, pace="")
@@ -41,7 +43,7 @@ class Watched:
         elif done == total or time.monotonic() - self._told >= EVERY:
             self._told = time.monotonic()
             count = f"{done:,}" if total is None else f"{done:,}/{total:,}"
-            sys.stderr.write(f"{count} {self.noun}, {told}\n")
+            say(f"{count} {self.noun}, {told}")
 
     def __enter__(self) -> Watched:
         return self

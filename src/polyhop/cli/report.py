@@ -9,9 +9,10 @@ from typing import Any
 
 from polyhop.cli import show as draw
 from polyhop.cli import tables
-from polyhop.cli.ask import say
-from polyhop.cli.forms import WRITERS, comma_separated, form_of, put
+from polyhop.cli.forms import RAW_CSV, WRITERS, comma_separated, form_of, put
+from polyhop.cli.printing import say
 from polyhop.cli.progress import Watched
+from polyhop.common.folders import path_text
 from polyhop.engine.prices import Prices
 from polyhop.errors import UnknownName, UsageError
 from polyhop.evaluation.agreement import common, together
@@ -38,14 +39,18 @@ def run_report(
     judge: Mapping[str, Any] | None,
     out: Path | None,
     traces: int,
+    raw_csv: bool = False,
 ) -> None:
     """Print one run's report, or several side by side, or write it to ``out``. ``by`` a key: one for each of its values
     in the first run;
     ``conditions``: on the questions for which they hold in the first run; ``cost``: the frontier of ``metric`` (by
     default one that at least two runs have) and it.
     ``scoring``: as ``read_report`` takes it; ``judge``: the model that judges answers, and its options.
-    ``traces``: of how many questions a page holds them."""
+    ``traces``: of how many questions a page holds them; ``raw_csv``: leave text in CSV as it is."""
     form = form_of(form, out)
+    if raw_csv and form != "csv":
+        raise UsageError(f"--raw-csv: the format is {form}; add --format csv, or leave it out")
+    form = RAW_CSV if raw_csv else form
     prices = None if price is None else Prices.of(price)
     whole = len(runs) == 1 and by is None and not conditions and cost is None and judge is None and form != "html"
     if whole and is_repeated(runs[0]):
@@ -69,8 +74,8 @@ def run_report(
         _tell_frontier(reports, form, cost, metric, prices, out)
     elif form == "table" and len(reports) == 1 and by is None:
         tables.print_report(next(iter(reports.values())), draw.console(), prices)
-    elif form == "csv":
-        put(comma_separated(numbers(reports, prices)), out)
+    elif form in ("csv", RAW_CSV):
+        put(comma_separated(numbers(reports, prices), raw=raw_csv), out)
     else:
         rows = tables.side_by_side(reports, statistics=by is not None, prices=prices)
         _tell(form, _jsonable(reports, prices), rows if form == "markdown" else draw.turned(rows), out)
@@ -151,9 +156,9 @@ def _read(runs: Sequence[Path], scoring: Mapping[str, Any]) -> dict[str, Report]
     for run in runs:
         if is_repeated(run):
             repeats = read_repeated(run, **scoring).reports
-            reports |= {f"{run}/seed-{seed}": report for seed, report in repeats.items()}
+            reports |= {f"{path_text(run)}/seed-{seed}": report for seed, report in repeats.items()}
         else:
-            reports[str(run)] = read_report(run, **scoring)
+            reports[path_text(run)] = read_report(run, **scoring)
     return reports
 
 

@@ -13,8 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from polyhop.cli import show as draw
-from polyhop.cli.ask import POCKET_IS, say
+from polyhop.cli.ask import POCKET_IS
 from polyhop.cli.options import pairs
+from polyhop.cli.printing import say
 from polyhop.cli.progress import Watched
 from polyhop.cli.run import resumable
 from polyhop.evaluation.reproduction.benchmarks import BENCHMARKS, benchmarks_of

@@ -11,9 +11,10 @@ import typer
 
 from polyhop.cli import show as draw
 from polyhop.cli import tables
-from polyhop.cli.ask import say
+from polyhop.cli.ask import say_left_out
 from polyhop.cli.batch import through
 from polyhop.cli.data import read
+from polyhop.cli.printing import say
 from polyhop.cli.progress import Watched
 from polyhop.cli.report import say_causes, tell_failed, tell_repeated, tell_unscored
 from polyhop.data.corpora import Corpus, open_corpus
@@ -72,6 +73,7 @@ def run_run(
             runs = evaluate_repeated(repeat, questions, corpus, names[0], progress=progress.update, **common)
         else:
             report = evaluate(questions, corpus, names[0], progress=progress.update, **common)
+    say_left_out(corpus)
     if len(names) > 1:
         finish_several(several, out, as_json)
     elif repeat > 1:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from polyhop.cli.ask import POCKET_IS, say
+from polyhop.cli.ask import POCKET_IS
+from polyhop.cli.printing import say
 from polyhop.common.extras import load
 from polyhop.data.corpora import Corpus, open_corpus
 from polyhop.data.shipped import NAME as DEMO

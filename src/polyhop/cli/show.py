@@ -5,17 +5,19 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import orjson
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from polyhop.common.text import printable
+from polyhop.cli.printing import write
+from polyhop.common.text import printable, printable_json, printable_lines
 
 WIDEST = 120
 """Columns that prose is set in, however wide the terminal is."""
@@ -25,9 +27,18 @@ _LEAST_BESIDE = 24
 """Columns a text needs for something to stand beside it."""
 
 
-def console() -> Console:
-    """The console results go to."""
-    return Console(file=sys.stdout, highlight=False)
+class _Console(Console):
+    """A console that sends nothing to a terminal that it would obey, but for what draws and colours."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            text = segment.text
+            yield segment if segment.control or text.isprintable() else segment._replace(text=printable_lines(text))
+
+
+def console(*, stderr: bool = False) -> Console:
+    """The console that results go to, or the one of stderr."""
+    return _Console(file=None if stderr else sys.stdout, stderr=stderr, highlight=False)
 
 
 def print_prose(shown: RenderableType, to: Console) -> None:
@@ -36,13 +47,13 @@ def print_prose(shown: RenderableType, to: Console) -> None:
 
 
 def as_json(value: Any) -> str:
-    """``value`` as indented JSON."""
-    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n"
+    """``value`` as indented JSON, of printable characters."""
+    return printable_json(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()) + "\n"
 
 
 def print_json(value: Any) -> None:
     """``value`` as indented JSON on stdout."""
-    sys.stdout.write(as_json(value))
+    write(as_json(value))
 
 
 def clean(text: str, longest: int = 400) -> str:

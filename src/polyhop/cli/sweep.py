@@ -12,9 +12,9 @@ from rich.text import Text
 
 from polyhop.cli import show as draw
 from polyhop.cli import tables
-from polyhop.cli.ask import say
 from polyhop.cli.data import read
 from polyhop.cli.forms import put
+from polyhop.cli.printing import say
 from polyhop.cli.progress import Watched
 from polyhop.cli.report import say_causes, tell_unscored
 from polyhop.cli.tune import resumable

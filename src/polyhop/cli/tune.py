@@ -11,7 +11,8 @@ import typer
 from rich.text import Text
 
 from polyhop.cli import show as draw
-from polyhop.cli.ask import say
+from polyhop.cli.ask import say_left_out
+from polyhop.cli.printing import say
 from polyhop.cli.progress import Watched
 from polyhop.data.corpora import Corpus
 from polyhop.data.questions import read_questions
@@ -39,6 +40,7 @@ def run_tune_reader(
     """Fit a reader's threshold and print it beside the reader's own."""
     questions = read_questions(dataset, limit=limit, skip_bad=skip_bad)
     index = index_for(corpus)
+    say_left_out(corpus)
     with Watched("passages") as progress:
         fit = fit_reader(questions, index, reader, retriever=retriever, k=k, progress=progress.update)
     fitted_on = {"dataset": dataset.name, "questions": fit.questions, "reader": fit.reader}
@@ -59,6 +61,7 @@ def run_tune_ge(
         name: given.split(",") if given is not None else GE_GRID[name] for name, given in grid.items()
     }
     index = index_for(corpus)
+    say_left_out(corpus)
     with Watched("answers") as progress, resumable(arguments["work"]):
         tuned = tune("ge", values, dataset, index, progress=progress.update, **arguments)
     end(tuned, tuned.file, _print_tuned, out, as_json)

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.text import Text
 
 from polyhop.cli import show as draw
-from polyhop.cli.ask import say_skipped
+from polyhop.cli.ask import say_left_out
 from polyhop.cli.progress import Watched
 from polyhop.data.corpora import Corpus
 from polyhop.errors import DataError, UsageError
@@ -21,7 +21,7 @@ def run_add(index: Path, corpus: Corpus, replace: bool, as_json: bool) -> None:
     with Watched("passages") as progress:
         done = add_passages(index, corpus, replace=replace, progress=progress.update)
     _say(done, as_json)
-    say_skipped(corpus)
+    say_left_out(corpus)
 
 
 def run_remove(index: Path, ids: Sequence[str], file: Path | None, missing_ok: bool, as_json: bool) -> None:

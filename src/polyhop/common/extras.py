@@ -11,7 +11,7 @@ from polyhop.errors import MissingExtra
 EXTRAS: dict[str, tuple[str, ...]] = {
     "hf": ("torch", "transformers"),
     "onnx": ("onnxruntime", "tokenizers"),
-    "dense": ("faiss", "sentence_transformers"),
+    "dense": ("faiss",),
     "datasets": ("datasets",),
     "docs": ("mammoth", "pypdfium2"),
     "serve": ("fastapi", "uvicorn"),

@@ -8,10 +8,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from polyhop.common.folders import NO_WAIT
+
 if sys.platform == "win32":
     import msvcrt
 else:
     import fcntl
+
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
 def cache_folder() -> Path:
@@ -50,10 +54,11 @@ def locked(path: Path, *, wait: bool = True, shared: bool = False) -> Iterator[b
     """Hold the lock file ``path``; yields whether it is held. The system frees it when the process ends in any way.
 
     With ``wait`` the block is entered once no other process holds it. A ``shared`` lock is held beside others of its
-    kind, wants only to read a file that is there, and is never held on Windows.
+    kind, wants only to read a file that is there, and is never held on Windows. A link is never a lock file.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT, 0o644)
+        flags = os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT
+        descriptor = os.open(path, flags | NO_WAIT | _NO_LINK, 0o644)
     except OSError:
         yield False
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import string
 import unicodedata
@@ -220,6 +221,29 @@ def printable(text: str) -> str:
     'a]0;b c'
     """
     return " ".join("".join(c for c in text if c.isprintable() or c.isspace()).split())
+
+
+def printable_lines(text: str) -> str:
+    """Text of several lines without what a terminal would obey; blanks at the beginning of a line stay.
+
+    >>> printable_lines("a\\x1b[2J\\r\\n  b\\x9b\\tc")
+    'a[2J\\n  b\\tc'
+    """
+    if all(line.isprintable() for line in text.split("\n")):
+        return text
+    spaces = (" " if unicodedata.category(c) == "Zs" else c for c in text)
+    return "".join(c for c in spaces if c.isprintable() or c in "\n\t")
+
+
+def printable_json(text: str) -> str:
+    """JSON with an escape for each character of its strings that a terminal would obey: the same values.
+
+    >>> printable_json('{"a": "\\x9bb"}')
+    '{"a": "\\\\u009bb"}'
+    """
+    if all(line.isprintable() for line in text.split("\n")):
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def find_folded(needle: str, text: str) -> tuple[int, int] | None:

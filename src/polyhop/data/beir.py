@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from polyhop.data.formats import Format, answers_of, question_id, question_text
-from polyhop.data.lines import DAMAGED, mapping_of, open_bytes, read_objects, strings_of
+from polyhop.data.lines import DAMAGED, mapping_of, open_bytes, part_of, read_objects, strings_of
 from polyhop.data.sources import Rows, Source
 from polyhop.errors import DataError, UsageError
 from polyhop.types import Question
@@ -35,10 +35,10 @@ def open_beir(path: Path) -> Source:
 
     Raises:
         UsageError: the folder has several splits, and none is ``test``.
-        DataError: a judgement is malformed, or there are none.
+        DataError: a judgement is malformed, or there are none; or a file is a link that leads out of the folder.
     """
-    judgements = _split(path) if path.is_dir() else path
-    queries = judgements.parent.parent / QUERIES
+    judgements = part_of(path, _split(path).relative_to(path)) if path.is_dir() else path
+    queries = part_of(judgements.parent.parent, QUERIES)
 
     def rows() -> Rows:
         relevant = read_qrels(judgements)

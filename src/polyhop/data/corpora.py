@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -12,8 +14,11 @@ from typing import Any, TypeAlias
 import orjson
 
 from polyhop.common.files import locked
-from polyhop.data.documents import SUFFIXES, document_files, read_documents
-from polyhop.data.lines import id_of, json_type, mapping_of, peek, read_objects, require, strings_of, text_of
+from polyhop.common.folders import file_inside, path_text, read_inside
+from polyhop.common.text import printable
+from polyhop.data.converting.converter import SUFFIXES
+from polyhop.data.documents import document_files, read_documents, survey
+from polyhop.data.lines import id_of, json_type, mapping_of, part_of, peek, read_objects, require, strings_of, text_of
 from polyhop.data.shipped import or_shipped
 from polyhop.data.sources import read_csv
 from polyhop.data.wiki_database import MAGIC, open_database, read_database
@@ -29,6 +34,9 @@ INDEX_PASSAGES, INDEX_REMOVED = "passages.jsonl", "passages.removed"
 """What makes an index folder a corpus too (written by ``polyhop.retrieval``): the manifest names the folder inside it
 that holds the passages, a byte for each where some were removed, and what readers lock."""
 
+STATE_PREFIX = "state-"
+_STATE = re.compile(rf"{STATE_PREFIX}[0-9a-f]{{16}}")
+
 FORMATS = (
     "JSON lines (.gz and .bz2 too) of id|_id|pid|passage_id, title and text, or of id and contents with the title on "
     "its first line (FlashRAG); a folder with corpus.jsonl (BEIR); DPR's id, text and title, tab-separated; HotpotQA's "
@@ -42,9 +50,13 @@ _DPR_HEAD, _HEAD = b"id\ttext\ttitle", frozenset({"text"})
 Place: TypeAlias = tuple[Path | None, int | None]
 """Where a passage stands: its file and 1-based line or row, as far as there are such."""
 
+Kinds: TypeAlias = Counter[tuple[str, str]]
+"""The number of files of a folder that are not read, by their kind and the reason."""
+
 _Items: TypeAlias = Iterator[tuple[Passage | DataError, Place]]
 _Reader: TypeAlias = Callable[[], _Items]
 
+_MAX_NAMED = 8  # kinds of files, and bad documents
 _SAMPLES, _SAMPLE_BYTES = 64, 16 * 1024
 
 
@@ -54,17 +66,31 @@ class Corpus:
     Attributes:
         name: of its file or folder, for people.
         path: its file or folder; None for passages handed in.
-        skipped: the bad lines left out by the latest iteration, with ``skip_bad``.
+        passages, documents: the number that the latest iteration read; ``documents`` is 0 for other corpora.
+        skipped: the bad lines or documents it left out, with ``skip_bad``; the first of such documents are named, with
+            the reason, in ``faults``.
         language: of its texts, for search; None for English or, of an index folder, the one it was built in.
     """
 
     language: str | None = None
 
     def __init__(
-        self, name: str, read: _Reader, fingerprint: Callable[[], str], *, path: Path | None, skip_bad: bool
+        self,
+        name: str,
+        read: _Reader,
+        fingerprint: Callable[[], str],
+        *,
+        path: Path | None,
+        skip_bad: bool,
+        unread: Callable[[], Kinds] | None = None,
     ) -> None:
-        self.name, self.path, self.skip_bad, self.skipped = name, path, skip_bad, 0
-        self._read, self._fingerprint = read, fingerprint
+        self.name, self.path, self.skip_bad = name, path, skip_bad
+        self._read, self._fingerprint, self._unread = read, fingerprint, unread
+        self._forget()
+
+    def _forget(self) -> None:
+        self.passages = self.documents = self.skipped = 0
+        self.faults: list[str] = []
 
     def __repr__(self) -> str:
         return f"Corpus({self.name!r})"
@@ -78,6 +104,39 @@ class Corpus:
     def is_index(self) -> bool:
         """Whether this is an index folder's own corpus."""
         return self.path is not None and _is_index(self.path)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the latest iteration read and skipped, for an index of it to hold."""
+        return {"documents": self.documents, "skipped": self.skipped, "faults": self.faults}
+
+    def recall(self, facts: Mapping[str, Any]) -> None:
+        """Take over what an index of this corpus holds of the iteration that it was built from."""
+        numbers = (facts.get(name) for name in ("passages", "documents", "skipped"))
+        self.passages, self.documents, self.skipped = (number if isinstance(number, int) else 0 for number in numbers)
+        faults = facts.get("faults")
+        self.faults = [printable(str(fault)) for fault in faults] if isinstance(faults, list) else []
+
+    @property
+    def left_out(self) -> list[str]:
+        """What is not read: kinds of files with their numbers, links out of the folder, and, by the latest iteration,
+        bad documents by name and bad lines by number. Looks through a folder again."""
+        kinds = (self._unread() if self._unread else Kinds()).most_common()
+        shown = [f"{_counted(number, kind)} ({reason})" for (kind, reason), number in kinds[:_MAX_NAMED]]
+        if more := sum(number for _, number in kinds[_MAX_NAMED:]):
+            shown.append(f"{_counted(more, 'file')} of other kinds")
+        shown += self.faults
+        if more := self.skipped - len(self.faults):
+            kind = "malformed line" if self._unread is None else "more document" if self.faults else "document"
+            shown.append(_counted(more, kind))
+        return shown
+
+    @property
+    def summary(self) -> str:
+        """What was read and left out, in words."""
+        files = [_counted(self.documents, "file")] if self.documents else []
+        read = ", ".join([*files, _counted(self.passages, "passage")])
+        return "; left out: ".join([read, ", ".join(left_out)]) if (left_out := self.left_out) else read
 
     def __iter__(self) -> Iterator[Passage]:
         """The passages in order.
@@ -99,23 +158,34 @@ class Corpus:
                 seen.add(passage.id)
                 yield passage
             elif self.skip_bad:
-                self.skipped += 1
+                self.passages, self.skipped = self.passages - 1, self.skipped + 1
             else:
                 raise DataError(f"duplicate id {passage.id!r}{self._first_place(passage.id, place[0])}", *place)
 
     def _good(self) -> Iterator[tuple[Passage, Place]]:
-        self.skipped = count = 0
+        self._forget()
+        latest = None
         for item, place in self._read():
             if isinstance(item, Passage):
-                count += 1
+                self.passages += 1
+                self.documents += self._unread is not None and place[0] != latest
+                latest = place[0]
                 yield item, place
             elif self.skip_bad:
-                self.skipped += 1
+                self._skip(item, place)
             else:
                 raise item
-        if not count:
-            skipped = f" ({self.skipped} bad lines skipped)" if self.skipped else ""
-            raise DataError(f"no passages in it{skipped}", self.path or self.name)
+        if not self.passages:
+            left_out = f"; left out: {', '.join(told)}" if (told := self.left_out) else ""
+            raise DataError(f"no passages in it{left_out}", self.path or self.name)
+
+    def _skip(self, fault: DataError, place: Place) -> None:
+        self.skipped += 1
+        path = place[0]
+        if self._unread and path and len(self.faults) < _MAX_NAMED:
+            name = path.relative_to(self.path) if self.path and self.path != path else path.name
+            reason = str(fault).removeprefix(f"{path}: ")
+            self.faults.append(printable(f"{name} ({reason})"))
 
     def _first_place(self, id: str, here: Path | None) -> str:
         """Read again up to the first use of ``id``, to name it in an error."""
@@ -125,6 +195,15 @@ class Corpus:
                 where = f" in {path}" if path != here or not line else ""
                 return f"; first{at}{where}" if path else ""
         return ""
+
+
+def _counted(number: int, kind: str) -> str:
+    """
+    >>> _counted(1, "file"), _counted(2, "file without a suffix"), _counted(2, ".pptx")
+    ('1 file', '2 files without a suffix', '2 .pptx')
+    """
+    noun, gap, rest = kind.partition(" without")
+    return f"{number:,} {noun}{'s' * (number != 1 and not kind.startswith('.'))}{gap}{rest}"
 
 
 def open_corpus(
@@ -235,11 +314,11 @@ def _in_rows(path: Path) -> _Items:
 
 def _from_folder(folder: Path, skip_bad: bool) -> Corpus:
     if _is_index(folder):
-        fingerprint = str(_manifest(folder).get("fingerprint", ""))
+        fingerprint = str(manifest_of(folder).get("fingerprint", ""))
         return Corpus(_name(folder), lambda: _in_index(folder), lambda: fingerprint, path=folder, skip_bad=skip_bad)
     for name in ("corpus.jsonl", "corpus.jsonl.gz"):
         if (folder / name).is_file():
-            return _from_lines(folder / name, skip_bad)
+            return _from_lines(part_of(folder, name), skip_bad)
     if next(dump_files(folder), None):
         pages = partial(dump_files, folder)
         return Corpus(
@@ -251,21 +330,24 @@ def _from_folder(folder: Path, skip_bad: bool) -> Corpus:
         )
     if next(document_files(folder), None):
         return _from_documents(folder, folder, skip_bad)
-    if _manifest(folder).get("kind") == "index" or next(folder.glob("state-*"), None):
+    if manifest_of(folder).get("kind") == "index" or next(folder.glob(f"{STATE_PREFIX}*"), None):
         raise DataError("an index, but a partial or damaged one; build the index again", folder)
     seen = ", ".join(sorted(entry.name for entry in folder.iterdir())[:8]) or "nothing"
     raise DataError(f"no corpus in this folder; it holds {seen}. Accepted: {FORMATS}.", folder)
 
 
 def _from_documents(path: Path, root: Path, skip_bad: bool) -> Corpus:
-    def files() -> Iterator[Path]:
-        return document_files(path) if path.is_dir() else iter([path])
+    def files() -> list[Path]:
+        return survey(path)[0] if path.is_dir() else [path]
+
+    def unread() -> Kinds:
+        return survey(path)[1] if path.is_dir() else Kinds()
 
     def read() -> _Items:
         for item, file in read_documents(files(), root):
             yield item, (file, None)
 
-    return Corpus(_name(path), read, lambda: _of_files(files(), root), path=path, skip_bad=skip_bad)
+    return Corpus(_name(path), read, lambda: _of_files(files(), root), path=path, skip_bad=skip_bad, unread=unread)
 
 
 def _from_passages(source: Iterable[Passage], skip_bad: bool) -> Corpus:
@@ -292,28 +374,44 @@ def _from_passages(source: Iterable[Passage], skip_bad: bool) -> Corpus:
 
 
 def _in_index(folder: Path) -> _Items:
-    state = _state(folder)
+    state = folder / state_of(manifest_of(folder))
     with locked(state / INDEX_READERS, wait=False, shared=True):
-        if state != _state(folder):  # a writer was quicker
+        if state.name != state_of(manifest_of(folder)):  # a writer was quicker
             yield from _in_index(folder)
             return
-        removed = (state / INDEX_REMOVED).read_bytes() if (state / INDEX_REMOVED).is_file() else b""
+        try:
+            removed = read_inside(state, INDEX_REMOVED)
+        except FileNotFoundError:
+            removed = b""
+        except OSError as error:
+            raise DataError(f"cannot be read: {error.strerror}", state / INDEX_REMOVED) from None
         for item, (path, line) in _in_lines([state / INDEX_PASSAGES]):
             if not (line and removed[line - 1 : line] == b"\1"):
                 yield item, (path, line)
 
 
 def _is_index(path: Path) -> bool:
-    return (_state(path) / INDEX_PASSAGES).is_file()
-
-
-def _state(folder: Path) -> Path:
-    return folder / str(_manifest(folder).get("state", ""))
-
-
-def _manifest(folder: Path) -> dict[str, Any]:
+    state = state_of(manifest_of(path))
     try:
-        found = orjson.loads((folder / INDEX_MANIFEST).read_bytes())
+        return bool(state) and file_inside(path, Path(state, INDEX_PASSAGES)).is_file()
+    except OSError:
+        return False
+
+
+def state_of(manifest: Mapping[str, Any]) -> str:
+    """The name of the state that a manifest, whole or not, says counts: a folder inside the index. "" if it says none.
+
+    >>> state_of({"state": "state-0123456789abcdef"}), state_of({"state": "../secret"})
+    ('state-0123456789abcdef', '')
+    """
+    name = manifest.get("state")
+    return name if isinstance(name, str) and _STATE.fullmatch(name) else ""
+
+
+def manifest_of(folder: Path) -> dict[str, Any]:
+    """The manifest of a folder as it stands, whatever state the rest is in; {} without one that can be read."""
+    try:
+        found = orjson.loads(read_inside(folder, INDEX_MANIFEST))
     except (OSError, orjson.JSONDecodeError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -325,7 +423,7 @@ def _name(path: Path) -> str:
     >>> _name(Path("data/hotpotqa/corpus.jsonl.gz")), _name(Path("wiki18.jsonl"))
     ('hotpotqa', 'wiki18')
     """
-    path = path.resolve()
+    path = Path(path_text(path.resolve()))
     stem = path.name.split(".")[0] or path.name
     return path.parent.name if stem == "corpus" and path.parent.name else stem
 

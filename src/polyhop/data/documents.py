@@ -8,26 +8,45 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from polyhop.common.text import passage_spans, unwrapped
+from polyhop.common.folders import path_text
+from polyhop.common.text import passage_spans, printable, unwrapped
 from polyhop.data.converting.blocks import TITLE, Block
-from polyhop.data.converting.converter import SUFFIXES as CONVERTED
-from polyhop.data.converting.converter import Converter
-from polyhop.data.converting.plain import markdown_blocks, text_blocks
+from polyhop.data.converting.converter import MAX_SECONDS_LOST, SUFFIXES, Converter, needs_extra
 from polyhop.errors import DataError
 from polyhop.types import Passage
 
-_MARKDOWN = (".md", ".markdown")
-SUFFIXES = (".txt", *_MARKDOWN, *CONVERTED)
+_LONGEST_SUFFIX = 20
 
 
 def document_files(folder: Path) -> Iterator[Path]:
     """The documents under a folder, sorted by path."""
     return files_under(folder, lambda name: name.lower().endswith(SUFFIXES))
+
+
+def survey(folder: Path) -> tuple[list[Path], Counter[tuple[str, str]]]:
+    """The documents under a folder that can be read here, sorted by path, and the number of files that are left out, by
+    kind and reason: ``(".pptx", "cannot be read")``."""
+    root, readable, left_out = folder.resolve(), [], Counter[tuple[str, str]]()
+    for path in _files(folder):
+        if reason := _refusal(path, root) or _unread(path.name):
+            suffix = printable(path.suffix.lower())[:_LONGEST_SUFFIX]
+            left_out[suffix or "file without a suffix", reason] += 1
+        else:
+            readable.append(path)
+    return readable, left_out
+
+
+def _unread(name: str) -> str:
+    """Why a file of this name cannot be read; "" if it can."""
+    if not name.lower().endswith(SUFFIXES):
+        return "cannot be read"
+    return "pip install 'polyhop[docs]'" if needs_extra(name) else ""
 
 
 def files_under(folder: Path, is_wanted: Callable[[str], bool]) -> Iterator[Path]:
@@ -37,14 +56,20 @@ def files_under(folder: Path, is_wanted: Callable[[str], bool]) -> Iterator[Path
     linked file is taken only when it lies inside the folder.
     """
     root = folder.resolve()
+    return (path for path in _files(folder) if is_wanted(path.name) and not _refusal(path, root))
+
+
+def _files(folder: Path) -> Iterator[Path]:
     for directory, subfolders, names in os.walk(folder):
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
-        for name in sorted(names):
-            path = Path(directory, name)
-            if name.startswith(".") or not is_wanted(name):
-                continue
-            if path.is_file() and path.resolve().is_relative_to(root):
-                yield path
+        yield from (Path(directory, name) for name in sorted(names) if not name.startswith("."))
+
+
+def _refusal(path: Path, root: Path) -> str:
+    """Why a file of a folder is not opened; "" if it is."""
+    if path.is_symlink() and not path.resolve().is_relative_to(root):
+        return "link out of the folder"
+    return "" if path.is_file() else "not a regular file"
 
 
 def read_documents(paths: Iterable[Path], root: Path) -> Iterator[tuple[Passage | DataError, Path]]:
@@ -59,28 +84,17 @@ def read_documents(paths: Iterable[Path], root: Path) -> Iterator[tuple[Passage 
     """
     with Converter() as converter:
         for path in paths:
-            # A file name need not be valid Unicode; an id must be.
-            source = os.fsencode(path.relative_to(root).as_posix()).decode("utf-8", "replace")
+            source = path_text(path.relative_to(root)).replace(os.sep, "/")
             try:
-                blocks = list(_blocks(path, converter))
+                blocks = converter.blocks(path)
             except DataError as error:
                 yield error, path
+                if converter.seconds_lost > MAX_SECONDS_LOST:
+                    message = f"the documents that cannot be read took more than {MAX_SECONDS_LOST:g} s together"
+                    raise DataError(f"{message}; take them out of the folder, this one first", path) from error
                 continue
             for passage in passages_of(blocks, source):
                 yield passage, path
-
-
-def _blocks(path: Path, converter: Converter) -> Iterable[Block]:
-    suffix = path.suffix.lower()
-    if suffix in CONVERTED:
-        return converter.blocks(path)
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"not UTF-8 text (byte {error.start}): save it as UTF-8", path) from None
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", path) from None
-    return markdown_blocks(text) if suffix in _MARKDOWN else text_blocks(text)
 
 
 def passages_of(blocks: Iterable[Block], source: str) -> Iterator[Passage]:
@@ -97,9 +111,10 @@ def passages_of(blocks: Iterable[Block], source: str) -> Iterator[Passage]:
     title = " ".join(own[0].split()) if own else Path(source).stem
     number = 0
     for section in _sections(blocks, title):
-        for start, end in passage_spans(section.text):
+        whole = section.text
+        for start, end in passage_spans(whole):
             number += 1
-            text = " ".join(section.text[start:end].split())
+            text = " ".join(whole[start:end].split())
             metadata = {"source": source, **section.pages(start, end), **section.named}
             yield Passage(id=f"{source}#{number}", title=title, text=text, metadata=metadata)
 
@@ -109,17 +124,29 @@ class _Section:
     """What stands under one heading, which is its first sentence."""
 
     heading: str
-    text: str = ""
+    parts: list[str] = field(default_factory=list)
+    length: int = 0
     starts: list[int] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
 
     def add(self, block: Block) -> None:
         """Append a block; a page's text goes on where the page before it ended."""
-        self.text += "\n" if block.page else "\n\n"
+        gap, text = "\n" if block.page else "\n\n", unwrapped(block.text)
         if block.page and block.page not in self.numbers[-1:]:
-            self.starts.append(len(self.text))
+            self.starts.append(self.length + len(gap))
             self.numbers.append(block.page)
-        self.text += unwrapped(block.text)
+        self.parts += (gap, text)
+        self.length += len(gap) + len(text)
+
+    @property
+    def text(self) -> str:
+        """What stands under the heading, joined once: appending to a text copies all of it."""
+        return "".join(self.parts)
+
+    @property
+    def says_something(self) -> bool:
+        """Whether it holds more than its heading."""
+        return bool(self.parts) and self.text.strip() != _as_sentence(self.heading)
 
     @property
     def named(self) -> dict[str, Any]:
@@ -143,13 +170,13 @@ def _sections(blocks: Iterable[Block], title: str) -> Iterator[_Section]:
             if name:
                 section.add(block)
         elif block.level > TITLE and (titled or name != title):
-            if section.text and section.text.strip() != _as_sentence(section.heading):
+            if section.says_something:
                 yield section
                 section = _Section(name)
             section.heading = name
             section.add(Block(_as_sentence(name), page=block.page))
         titled = titled or (block.level is not None and block.level > TITLE and name == title)
-    if section.text:
+    if section.parts:
         yield section
 
 

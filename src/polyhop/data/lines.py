@@ -4,51 +4,102 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import stat
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from io import BufferedReader
+from collections.abc import Iterator, Mapping, Sequence
+from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 import orjson
 
+from polyhop.common.folders import file_inside
 from polyhop.errors import DataError
 
 LONGEST_LINE = 64 * 2**20
 """Bytes. A longer line is an error: a few compressed kilobytes can unfold into a line that fills the memory."""
 
+MAX_DEPTH = 100
+"""Levels of a row's JSON. Deeper values can be read but not written again."""
+
+MAX_UNPACKED, MAX_RATIO = 256 * 2**20, 200
+"""Bytes that a compressed file may always unpack to, and how many times its size a larger result may be. Text reaches a
+ratio of about 20; gzip can reach 1,000 and bzip2 far more."""
+
 DAMAGED = (EOFError, zlib.error, OSError)
 """What reading a compressed stream raises when it is cut short or damaged."""
 
 _BOM = b"\xef\xbb\xbf"
+_CHUNK = 128 * 1024
 
 
 def open_bytes(path: Path) -> BinaryIO:
     """Open a file for reading, unpacking it when its first bytes say gzip or bzip2, whatever its name.
 
     Raises:
-        DataError: the file is missing or cannot be read.
+        DataError: the file is missing, cannot be read, or is a pipe or a device, which could wait for ever.
     """
     try:
-        with path.open("rb") as stream:
-            start = stream.read(3)
-        return cast(BinaryIO, _opener(start)(path, "rb"))
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+            raise DataError("not a regular file; write what it gives into a file first", path)
+        return unpacked(path.open("rb"), status.st_size, path)
     except FileNotFoundError:
         raise DataError("no such file", path) from None
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}", path) from error
 
 
-def unpacked(stream: BufferedReader) -> BinaryIO:
-    """A stream's bytes, unpacked when the first of them say gzip or bzip2."""
-    opener = _opener(stream.peek(3)[:3])
-    return stream if opener is open else cast(BinaryIO, opener(stream, "rb"))
+def part_of(folder: Path, name: str | Path) -> Path:
+    """The path of a file that a folder of data holds.
+
+    Raises:
+        DataError: it is a link that leads out of the folder, or not a regular file.
+    """
+    try:
+        return file_inside(folder, name)
+    except OSError as error:
+        raise DataError(f"{error.strerror}; name that file itself, or copy it into the folder", folder / name) from None
 
 
-def _opener(start: bytes) -> Callable[..., IO[Any]]:
+def unpacked(stream: IO[bytes], size: int, path: Path) -> BinaryIO:
+    """A stream of ``size`` bytes, unpacked when the first of them say gzip or bzip2; ``path`` is its name in errors.
+
+    Reading it raises a ``DataError`` once it has given more than such a size can hold of text.
+    """
+    start = cast(BufferedReader, stream).peek(3)[:3]
     if start.startswith(b"\x1f\x8b"):
-        return gzip.open
-    return bz2.open if start == b"BZh" else open
+        unpacking: gzip.GzipFile | bz2.BZ2File = gzip.GzipFile(fileobj=stream)
+    elif start == b"BZh":
+        unpacking = bz2.BZ2File(stream)
+    else:
+        return cast(BinaryIO, stream)
+    return cast(
+        BinaryIO, BufferedReader(_Unpacking(unpacking, stream, max(MAX_UNPACKED, size * MAX_RATIO), path), _CHUNK)
+    )
+
+
+class _Unpacking(RawIOBase):
+    """What a compressed stream unpacks to, up to a limit."""
+
+    def __init__(self, unpacking: gzip.GzipFile | bz2.BZ2File, packed: IO[bytes], limit: int, path: Path) -> None:
+        self._unpacking, self._packed, self._left, self._limit, self._path = unpacking, packed, limit, limit, path
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._unpacking.read1(len(buffer))
+        self._left -= len(data)
+        if self._left < 0:
+            raise DataError(f"unpacks to more than {self._limit:,} bytes, too many for its size", self._path)
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._unpacking.close()
+        self._packed.close()
+        super().close()
 
 
 def peek(path: Path) -> bytes:
@@ -96,12 +147,51 @@ def objects_in(stream: BinaryIO, path: Path) -> Iterator[tuple[int, dict[str, An
 
 def _parse(line: bytes, path: Path, number: int) -> dict[str, Any] | DataError:
     try:
-        value = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        return DataError(f"not valid JSON: {error}", path, number)
+        return json_object(line)
+    except ValueError as error:
+        return DataError(str(error), path, number)
+
+
+def json_object(text: bytes | str) -> dict[str, Any]:
+    """A row's JSON object.
+
+    Raises:
+        ValueError: it is no JSON, no object, or nested more than ``MAX_DEPTH`` deep; the message says which.
+    """
+    value = json_value(text)
     if not isinstance(value, dict):
-        return DataError(f"expected a JSON object, found {json_type(value)}", path, number)
+        raise ValueError(f"expected a JSON object, found {json_type(value)}")
     return value
+
+
+def json_value(text: bytes | str) -> Any:
+    """A JSON value.
+
+    >>> json_value("[" * 101 + "]" * 101)
+    Traceback (most recent call last):
+    ValueError: nested more than 100 deep
+
+    Raises:
+        ValueError: it is no JSON, or nested more than ``MAX_DEPTH`` deep; the message says which.
+    """
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"not valid JSON: {error}") from None
+    data = text.encode() if isinstance(text, str) else text
+    if data.count(b"[") + data.count(b"{") > MAX_DEPTH:
+        level = [value]
+        for _ in range(MAX_DEPTH):
+            level = [each for held in level for each in _held(held)]
+        if level:
+            raise ValueError(f"nested more than {MAX_DEPTH} deep")
+    return value
+
+
+def _held(value: Any) -> list[Any]:
+    """The arrays and objects directly in an array or object."""
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [each for each in values if isinstance(each, dict | list)]
 
 
 def json_type(value: object) -> str:

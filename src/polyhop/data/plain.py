@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast, get_args
 
-import orjson
-
 from polyhop.data.formats import (
     Format,
     answers_of,
@@ -23,7 +21,7 @@ from polyhop.data.formats import (
     titles_of,
     triples_of,
 )
-from polyhop.data.lines import first_of, mapping_of, strings_of
+from polyhop.data.lines import first_of, json_value, mapping_of, strings_of
 from polyhop.data.sources import Source
 from polyhop.errors import UnknownName
 from polyhop.types import Kind, Question
@@ -142,8 +140,8 @@ def _cell(name: str, text: Any) -> Any:
     if name in ("question", "id") or not text.startswith(("[", "{")):
         return [text] if name in ("answers", "golden_answers", "gold_titles", *GOLD_ID_FIELDS) else text
     try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
+        return json_value(text)
+    except ValueError as error:
         raise ValueError(f"the cell {name!r} opens as JSON but is none: {error}") from None
 
 

@@ -16,9 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TextIO, TypeAlias
 
-import orjson
-
-from polyhop.data.lines import DAMAGED, LONGEST_LINE, json_type, open_bytes, peek, read_objects
+from polyhop.data.lines import DAMAGED, LONGEST_LINE, json_object, open_bytes, peek, read_objects
 from polyhop.errors import DataError
 
 Row: TypeAlias = dict[str, Any]
@@ -162,12 +160,9 @@ class _Window:
 
 def _object(text: str, path: Path, number: int) -> Row | DataError:
     try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError as error:  # NaN and half a surrogate pair, which the scanner lets pass
-        return DataError(f"record {number}: not valid JSON: {error}", path)
-    if not isinstance(value, dict):
-        return DataError(f"record {number}: expected a JSON object, found {json_type(value)}", path)
-    return value
+        return json_object(text)
+    except ValueError as error:  # NaN and half a surrogate pair too, which the scanner lets pass
+        return DataError(f"record {number}: {error}", path)
 
 
 def read_csv(path: Path, delimiter: str, head: frozenset[str] = _QUESTION_COLUMNS) -> Rows:
@@ -178,7 +173,7 @@ def read_csv(path: Path, delimiter: str, head: frozenset[str] = _QUESTION_COLUMN
         DataError: the file is not UTF-8 or is damaged by its compression.
     """
     with _text(path) as stream:
-        reader = csv.reader(stream, delimiter=delimiter, strict=True)
+        reader = csv.reader(_short_lines(stream, path), delimiter=delimiter, strict=True)
         names: list[str] = []
         number = 0
         while True:
@@ -202,6 +197,14 @@ def read_csv(path: Path, delimiter: str, head: frozenset[str] = _QUESTION_COLUMN
             else:
                 filled = zip(names, map(str.strip, cells), strict=False)
                 yield number, {name: cell for name, cell in filled if cell}
+
+
+def _short_lines(stream: TextIO, path: Path) -> Iterator[str]:
+    """The lines of a text; one without end would fill the memory."""
+    while line := stream.readline(LONGEST_LINE + 1):
+        if len(line) > LONGEST_LINE:
+            raise DataError(f"a line of more than {LONGEST_LINE >> 20} MB; expected CSV", path)
+        yield line
 
 
 @contextmanager

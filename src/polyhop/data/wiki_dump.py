@@ -13,9 +13,8 @@ from __future__ import annotations
 import re
 import tarfile
 from collections.abc import Iterator, Mapping
-from io import BufferedReader
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, BinaryIO, Self, cast
 
 from polyhop.data.documents import files_under
 from polyhop.data.hyperlinks import linked_titles, unlinked
@@ -99,7 +98,7 @@ def read_archive(path: Path) -> Iterator[tuple[Path, int, dict[str, Any] | DataE
                 name = _FILE.search(member.name)
                 if name and member.isreg():
                     place = path / name[1]
-                    lines = unpacked(cast(BufferedReader, archive.extractfile(member)))
+                    lines = unpacked(cast(BinaryIO, archive.extractfile(member)), member.size, place)
                     for number, row in objects_in(lines, place):
                         yield place, number, row
     except (tarfile.TarError, *DAMAGED) as error:

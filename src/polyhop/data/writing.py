@@ -10,7 +10,11 @@ from typing import Any, BinaryIO
 
 import orjson
 
+from polyhop.common.text import printable_lines
 from polyhop.errors import DataError
+
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+"""What a formula begins with in a spreadsheet, also full-width."""
 
 
 @contextmanager
@@ -31,6 +35,28 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     finally:
         with suppress(OSError):
             part.unlink()
+
+
+def csv_cell(value: object) -> object:
+    """A value as a cell of CSV that no spreadsheet takes for a formula. Numbers stay numbers.
+
+    >>> csv_cell("=1+1"), csv_cell("-1.5"), csv_cell(-1.5), csv_cell("Oslo")
+    ("'=1+1", '-1.5', -1.5, 'Oslo')
+    """
+    if not isinstance(value, str):
+        return value
+    text = printable_lines(value)
+    begun = text.lstrip()
+    is_formula = (begun != text and text[0] in "\t\n") or begun.startswith(_FORMULA)
+    return f"'{text}" if is_formula and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def write_objects(rows: Iterable[Mapping[str, Any]], to: BinaryIO) -> int:

@@ -11,6 +11,7 @@ import asyncio
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from os.path import lexists
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ import orjson
 
 from polyhop.answer import Answer
 from polyhop.common.files import locked
+from polyhop.common.folders import read_inside
 from polyhop.errors import DataError, PolyhopError, UsageError
 from polyhop.evaluation.predictions import Row
 from polyhop.evaluation.report import Report
@@ -142,7 +144,10 @@ class _Verdicts:
     def __enter__(self) -> _Verdicts:
         if not self._lock.__enter__():
             raise UsageError(f"{self._path.parent}: another process is judging here; wait for it")
-        held = self._path.read_bytes() if self._path.exists() else b""
+        try:
+            held = read_inside(self._path.parent, JUDGED) if lexists(self._path) else b""
+        except OSError as error:
+            raise DataError(f"the verdicts cannot be read: {error.strerror}", self._path) from None
         whole = held[: held.rfind(b"\n") + 1]
         if len(whole) < len(held):  # cut short by a kill
             os.truncate(self._path, len(whole))

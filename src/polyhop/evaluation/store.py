@@ -6,6 +6,7 @@ import os
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain
+from os.path import lexists
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -15,6 +16,7 @@ import orjson
 from polyhop._version import __version__
 from polyhop.answer import Answer
 from polyhop.common.files import locked
+from polyhop.common.folders import read_inside
 from polyhop.data.questions import read_questions
 from polyhop.errors import DataError, UsageError
 from polyhop.evaluation.errors import error_of
@@ -25,7 +27,7 @@ from polyhop.metrics.profiles import DEFAULT
 from polyhop.trace import Usage, add_usage
 from polyhop.types import Passage, Question
 
-PREDICTIONS = "predictions.jsonl"
+PREDICTIONS, TRACES = "predictions.jsonl", "traces"
 
 
 class RunFolder:
@@ -75,7 +77,7 @@ class RunFolder:
 
     def _start(self, settings: Mapping[str, Any]) -> None:
         with self._kept():
-            (self.folder / "traces").mkdir(parents=True, exist_ok=True)
+            (self.folder / TRACES).mkdir(parents=True, exist_ok=True)
             if not self._open.enter_context(locked(self.folder / "run.lock", wait=False)):
                 raise UsageError(f"{self.folder}: another process is running here; wait for it or choose another --out")
             self._agree(settings)
@@ -96,11 +98,11 @@ class RunFolder:
     def _agree(self, settings: Mapping[str, Any]) -> None:
         path = self.folder / "run.json"
         wanted = orjson.loads(orjson.dumps({"polyhop": __version__, **settings}))
-        if not path.exists():
+        if not lexists(path):
             _write(path, orjson.dumps(wanted, option=orjson.OPT_INDENT_2))
             return
         try:
-            there = orjson.loads(path.read_bytes())
+            there = orjson.loads(read_inside(self.folder, path.name))
         except ValueError:
             raise DataError("not a run's settings; choose another --out or remove the folder", path) from None
         if differ := sorted(name for name in wanted.keys() | there.keys() if wanted.get(name) != there.get(name)):
@@ -113,7 +115,7 @@ class RunFolder:
     def _read_finished(self) -> set[str]:
         """The questions already answered; a last line cut short by a kill is dropped, its question asked again."""
         path = self.folder / PREDICTIONS
-        rows = Lines(predictions_in(path) if path.exists() else ())
+        rows = Lines(predictions_in(path) if lexists(path) else ())
         finished = {row["id"]: row.get("question") for row in rows if row["id"] in self._questions}
         for name, there in finished.items():
             if there != (now := self._questions[name]):
@@ -133,7 +135,7 @@ def read_predictions(path: Path) -> list[dict[str, Any]]:
 
 def predictions_in(path: Path) -> Iterator[dict[str, Any]]:
     """The whole lines one by one; what follows the last line's end was cut short by a kill."""
-    whole, _, _ = path.read_bytes().rpartition(b"\n")
+    whole, _, _ = read_inside(path.parent, path.name).rpartition(b"\n")
     for number, line in enumerate(whole.splitlines(), 1):
         try:
             yield _usable(_row(line))
@@ -145,7 +147,17 @@ def predictions_in(path: Path) -> Iterator[dict[str, Any]]:
 
 def trace_file(folder: Path, row: Row) -> Path:
     """The file of a line's trace, which lies among the run's own whatever the line says: it may be a stranger's."""
-    return folder / "traces" / Path(row["trace"]).name
+    return folder / TRACES / Path(row["trace"]).name
+
+
+def read_trace(folder: Path, row: Row) -> Any:
+    """What the file of a line's trace holds.
+
+    Raises:
+        OSError: it is gone, or not a regular file of the run's folder.
+        ValueError: it is not JSON.
+    """
+    return orjson.loads(read_inside(folder, Path(TRACES, trace_file(folder, row).name)))
 
 
 def _usable(row: Any) -> dict[str, Any]:
@@ -175,13 +187,15 @@ def read_report(
     """
     folder = Path(folder)
     try:
-        settings = orjson.loads((folder / "run.json").read_bytes())
+        settings = orjson.loads(read_inside(folder, "run.json"))
         rows = read_predictions(folder / PREDICTIONS)
     except FileNotFoundError as error:
         runs = f"; it holds runs: name them, as {folder}/*/" if any(folder.glob("*/run.json")) else ""
         raise DataError(f"not a run's folder: it has no run.json or predictions.jsonl{runs}", folder) from error
     except ValueError:
         raise DataError("not a run's settings", folder / "run.json") from None
+    except OSError as error:
+        raise DataError(f"the run cannot be read: {error.strerror}", error.filename or folder) from None
     own: Mapping[str, Any] = settings.get("metrics") or {}
     unscored: Mapping[str, str] = {}
     if dataset is not None:
@@ -212,7 +226,7 @@ def _with_gold(rows: Sequence[Row], questions: Iterable[Question], folder: Path)
 def _ranked(folder: Path, row: Row) -> list[Passage] | None:
     """The passages a line ranks, with their texts, from its trace; None where that is gone."""
     try:
-        told = orjson.loads(trace_file(folder, row).read_bytes())["passages"]
+        told = read_trace(folder, row)["passages"]
         return [Passage(each["id"], each["title"], each["text"]) for each in told]
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from polyhop.common.folders import read_inside
 from polyhop.errors import DataError, LMError
 from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, TokenScores, TokenUsage
 
@@ -71,7 +72,7 @@ class ReplayLM:
 
     def _load(self, path: Path) -> None:
         try:
-            for step in orjson.loads(path.read_bytes())["trace"]["steps"]:
+            for step in orjson.loads(read_inside(self.folder, path.relative_to(self.folder)))["trace"]["steps"]:
                 if step["kind"] == "ask":
                     named = step["task"], step["prompt"], step["sample"]
                     self._calls[*named, step.get("max_tokens")] = self._calls[*named, None] = step
@@ -80,6 +81,8 @@ class ReplayLM:
                         self._scores[step["task"], step["prompt"], target, step["temperature"]] = _logprobs(logprobs)
         except (ValueError, TypeError, KeyError):
             raise DataError("not a trace of a run", path) from None
+        except OSError as error:
+            raise DataError(f"cannot be read: {error.strerror}", path) from None
 
 
 def _logprobs(told: Sequence[float | None]) -> tuple[float, ...]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from polyhop.common.files import cache_folder, locked
-from polyhop.data.corpora import Corpus
+from polyhop.data.corpora import INDEX_MANIFEST, Corpus
 from polyhop.errors import IndexFolderError, UnknownName
 from polyhop.retrieval.analysis import Analysis
 from polyhop.retrieval.bm25 import BM25_FOLDER, BM25Writer
@@ -27,6 +28,16 @@ from polyhop.types import Passage
 KIND, VERSION = "index", 2
 
 _REPORT_EVERY = 1000
+
+_FACTS: Mapping[str, tuple[type, ...]] = {
+    "name": (str,),
+    "fingerprint": (str,),
+    "language": (str, NoneType),
+    "stemmer": (str, NoneType),
+    "stop_words": (bool,),
+    "links": (str, bool),
+}
+"""What every manifest of an index holds: it may be a stranger's."""
 
 
 class Index:
@@ -51,10 +62,14 @@ class Index:
         self.folder = folder
         self.state, self.facts, holding = read_state(folder, kind=KIND, version=VERSION)
         self.let_go = weakref.finalize(self, holding.close)
+        for name, kinds in _FACTS.items():
+            if not isinstance(self.facts.get(name), kinds):
+                message = f"its {INDEX_MANIFEST} gives no usable {name!r}; build the index again"
+                raise IndexFolderError(message, folder)
         self.name: str = self.facts["name"]
         self.fingerprint: str = self.facts["fingerprint"]
         self.analysis = Analysis(
-            self.facts.get("language", "english"), self.facts["stemmer"] is not None, self.facts["stop_words"]
+            self.facts.get("language") or "english", self.facts["stemmer"] is not None, self.facts["stop_words"]
         )
         self.link_mode: LinkMode = self.facts["links"]
         self.passages = PassageStore(self.state)
@@ -113,7 +128,7 @@ def build_index(
     with first_state(folder, kind=KIND, overwrite=overwrite) as state:
         fingerprint = corpus.fingerprint
         facts = fill(state, corpus.unique(), analysis, links, progress, each)
-        finish(state, facts | {"name": corpus.name, "fingerprint": fingerprint, "skipped": corpus.skipped})
+        finish(state, facts | {"name": corpus.name, "fingerprint": fingerprint, **corpus.facts})
     return open_index(folder)
 
 
@@ -176,6 +191,8 @@ def open_index(folder: str | Path, *, corpus: Corpus | None = None) -> Index:
     if corpus is not None and not corpus.is_index and index.fingerprint != corpus.fingerprint:
         message = f"it was built from {index.name!r} in another state than {corpus.path or corpus.name}; build it again"
         raise IndexFolderError(message, index.folder)
+    if corpus is not None and not corpus.is_index:
+        corpus.recall(index.facts)
     return index
 
 
@@ -204,7 +221,7 @@ def index_for(
     with locked(folder.with_suffix(".lock")):
         if folder.exists():
             try:
-                return open_index(folder)
+                return open_index(folder, corpus=corpus)
             except IndexFolderError:
                 remove(folder)
         return build_index(corpus, folder, stem=stem, stop_words=stop_words, links=links, progress=progress)

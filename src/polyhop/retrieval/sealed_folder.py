@@ -18,7 +18,8 @@ import orjson
 
 from polyhop._version import __version__
 from polyhop.common.files import cache_folder, locked
-from polyhop.data.corpora import INDEX_MANIFEST
+from polyhop.common.folders import check_inside, file_inside, read_inside
+from polyhop.data.corpora import INDEX_MANIFEST, manifest_of, state_of
 from polyhop.errors import IndexFolderError
 
 _LOCK, _WRITTEN = ".building", f".{INDEX_MANIFEST}"
@@ -133,11 +134,13 @@ def _checked(folder: Path, kind: str, version: int) -> dict[str, Any]:
     if not folder.is_dir():
         message = "a file, not a folder" if folder.is_file() else "no such folder"
         raise IndexFolderError(message, folder)
-    path = folder / INDEX_MANIFEST
-    if not path.is_file():
-        raise IndexFolderError(f"not a polyhop {kind}, or a partial one: it has no {INDEX_MANIFEST}; {again}", folder)
     try:
-        manifest = orjson.loads(path.read_bytes())
+        content = read_inside(folder, INDEX_MANIFEST)
+    except FileNotFoundError:
+        message = f"not a polyhop {kind}, or a partial one: it has no {INDEX_MANIFEST}; {again}"
+        raise IndexFolderError(message, folder) from None
+    try:
+        manifest = orjson.loads(content)
         found, files = (manifest["kind"], manifest["version"], manifest["byte_order"]), dict(manifest["files"])
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
         raise IndexFolderError(f"its {INDEX_MANIFEST} is damaged ({error}); {again}", folder) from error
@@ -146,10 +149,13 @@ def _checked(folder: Path, kind: str, version: int) -> dict[str, Any]:
         raise IndexFolderError(f"written in {what}; this polyhop reads {kind} format {version}; {again}", folder)
     if manifest.pop("checksum", None) != _checksum(manifest):
         raise IndexFolderError(f"its {INDEX_MANIFEST} is damaged or was edited; {again}", folder)
+    state = state_of(manifest)
+    check_inside(folder, state)
     for name, written in files.items():
-        file = folder / manifest.get("state", "") / name
-        if not file.is_file():
-            raise IndexFolderError(f"partial: {name} is missing; {again}", folder)
+        try:
+            file = file_inside(folder, Path(state, name))
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            raise IndexFolderError(f"partial: {name} is missing; {again}", folder) from None
         if _measure(file) != written:
             raise IndexFolderError(f"{name} is truncated or damaged; {again}", folder)
     return cast(dict[str, Any], manifest)
@@ -168,15 +174,6 @@ def check_free(folder: Path, kind: str, overwrite: bool) -> None:
 def is_free(folder: Path) -> bool:
     """Whether nothing stands there, or an empty folder."""
     return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
-
-
-def manifest_of(folder: Path) -> dict[str, Any]:
-    """The manifest as it stands, whatever state the rest is in; {} without one that can be read."""
-    try:
-        found = orjson.loads((folder / INDEX_MANIFEST).read_bytes())
-    except (OSError, orjson.JSONDecodeError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _put_in_place(building: Path, folder: Path, kind: str, overwrite: bool) -> None:

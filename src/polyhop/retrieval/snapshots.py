@@ -8,7 +8,6 @@ opened stays there; states that neither count nor are held are removed by writer
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -16,22 +15,10 @@ from secrets import token_hex
 from typing import Any
 
 from polyhop.common.files import locked
-from polyhop.data.corpora import INDEX_MANIFEST, INDEX_READERS
+from polyhop.data.corpora import INDEX_MANIFEST, INDEX_READERS, STATE_PREFIX, manifest_of, state_of
 from polyhop.errors import IndexFolderError
-from polyhop.retrieval.sealed_folder import (
-    check,
-    check_free,
-    clear_left,
-    is_free,
-    made,
-    manifest_of,
-    new_folder,
-    remove,
-    seal,
-)
+from polyhop.retrieval.sealed_folder import check, check_free, clear_left, is_free, made, new_folder, remove, seal
 
-_PREFIX = "state-"
-_NAME = re.compile(rf"{_PREFIX}[0-9a-f]{{16}}")
 _WRITER = "writer.lock"
 
 
@@ -87,7 +74,7 @@ def read_state(folder: Path, *, kind: str, version: int) -> tuple[Path, dict[str
     while True:
         named = manifest_of(folder)
         with ExitStack() as holding:
-            holding.enter_context(locked(folder / _state(named) / INDEX_READERS, wait=False, shared=True))
+            holding.enter_context(locked(folder / state_of(named) / INDEX_READERS, wait=False, shared=True))
             try:
                 facts = check(folder, kind=kind, version=version)
             except IndexFolderError:
@@ -95,28 +82,22 @@ def read_state(folder: Path, *, kind: str, version: int) -> tuple[Path, dict[str
                     raise
             else:
                 if named == manifest_of(folder):
-                    return folder / _state(named), facts, holding.pop_all()
-
-
-def _state(manifest: Mapping[str, Any]) -> str:
-    """The name of the state that a manifest, whole or not, says counts; "" where it says none."""
-    name = manifest.get("state")
-    return name if isinstance(name, str) and _NAME.fullmatch(name) else ""
+                    return folder / state_of(named), facts, holding.pop_all()
 
 
 def _new(folder: Path) -> Path:
-    state = made(folder / f"{_PREFIX}{token_hex(8)}")
+    state = made(folder / f"{STATE_PREFIX}{token_hex(8)}")
     (state / INDEX_READERS).touch()
     return state
 
 
 def _clear(folder: Path, *, keep_others: bool = True) -> None:
     """Remove the states that neither count nor are held; with ``keep_others`` false, whatever else stands there too."""
-    current = _state(manifest_of(folder))
+    current = state_of(manifest_of(folder))
     if not current:  # it cannot be told what counts
         return
     for path in folder.iterdir():
-        if path.name.startswith(_PREFIX) and path.name != current:
+        if path.name.startswith(STATE_PREFIX) and path.name != current:
             with locked(path / INDEX_READERS, wait=False) as free:
                 if free:
                     remove(path)

@@ -19,6 +19,7 @@ from zlib import crc32
 
 import orjson
 
+from polyhop.common.folders import open_inside
 from polyhop.data.corpora import INDEX_PASSAGES, INDEX_REMOVED
 from polyhop.errors import DataError, IndexFolderError
 from polyhop.types import Passage
@@ -117,6 +118,9 @@ class PassageStore:
         self._ordinals = map_numbers(folder / ID_ORDINALS, "I")
         self.rows = len(self._checksums)
         self.removed = _removed(folder)
+        marked = self.rows if self.removed is None else len(self.removed)
+        if not len(self._offsets) - 1 == len(self._hashes) == len(self._ordinals) == marked == self.rows:
+            raise IndexFolderError("its tables are of different lengths; build the index again", folder)
         self._length = self.rows - (0 if self.removed is None else int(self.removed.sum()))
 
     def __len__(self) -> int:
@@ -156,8 +160,12 @@ class PassageStore:
     def _parse(self, line: bytes, ordinal: int) -> Passage:
         if ordinal >= self.rows or crc32(line) != self._checksums[ordinal]:
             raise IndexFolderError(f"passage {ordinal} is damaged; build the index again", self.folder)
-        row = orjson.loads(line)
-        return Passage(row["id"], row["title"], row["text"], tuple(row.get("links", ())), row.get("metadata") or {})
+        try:
+            row = orjson.loads(line)
+            return Passage(row["id"], row["title"], row["text"], tuple(row.get("links", ())), row.get("metadata") or {})
+        except (ValueError, KeyError, TypeError, AttributeError):
+            message = f"passage {ordinal} is not as it was written; build the index again"
+            raise IndexFolderError(message, self.folder) from None
 
     def by_id(self, id: str) -> Passage | None:
         """The passage with this id, or None."""
@@ -226,20 +234,30 @@ def map_bytes(path: Path) -> mmap.mmap | bytes:
     """A file's bytes, mapped; b"" for an empty file, which cannot be mapped.
 
     Raises:
-        IndexFolderError: the file is missing.
+        IndexFolderError: the file is missing or cannot be read.
     """
     try:
-        with path.open("rb") as stream:
+        with open_inside(path.parent, path.name) as stream:
             if not path.stat().st_size:
                 return b""
             return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
     except FileNotFoundError:
         raise IndexFolderError(f"partial: {path.name} is missing; build the index again", path.parent) from None
+    except OSError as error:
+        message = f"{path.name} cannot be read: {error.strerror}; build the index again"
+        raise IndexFolderError(message, path.parent) from None
 
 
 def map_numbers(path: Path, code: Literal["I", "Q"]) -> memoryview:
-    """A file of unsigned numbers of 4 (``I``) or 8 (``Q``) bytes as a mapped sequence."""
-    return memoryview(map_bytes(path)).cast(code)
+    """A file of unsigned numbers of 4 (``I``) or 8 (``Q``) bytes as a mapped sequence.
+
+    Raises:
+        IndexFolderError: the file is missing, or its size is not a multiple of theirs.
+    """
+    try:
+        return memoryview(map_bytes(path)).cast(code)
+    except TypeError:
+        raise IndexFolderError(f"{path.name} is truncated; build the index again", path.parent) from None
 
 
 def _hash(id: str) -> int:

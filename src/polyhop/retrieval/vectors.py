@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from polyhop.common.files import locked
 from polyhop.common.progress import watched
+from polyhop.data.corpora import manifest_of
 from polyhop.errors import IndexFolderError, UsageError
-from polyhop.retrieval.sealed_folder import beside, check, manifest_of, seal
+from polyhop.retrieval.sealed_folder import beside, check, seal
 from polyhop.retrieval.shards import Each, in_shards
 from polyhop.types import Passage
 

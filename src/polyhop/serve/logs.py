@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 import orjson
 
+from polyhop.common.text import printable_json
 from polyhop.serve.service import Answered
 
 LOG = logging.getLogger("polyhop.serve")
@@ -31,7 +32,7 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             row["error"] = self.formatException(record.exc_info)
-        return orjson.dumps(row, default=str).decode()
+        return printable_json(orjson.dumps(row, default=str).decode())
 
 
 def log_to_stderr() -> None:

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from polyhop.common.folders import read_inside
 from polyhop.errors import DataError, UsageError
 from polyhop.evaluation.compare import compare
 from polyhop.evaluation.errors import MEANINGS
@@ -24,7 +25,7 @@ from polyhop.evaluation.pages import embedded
 from polyhop.evaluation.pages.page import standing_alone
 from polyhop.evaluation.pages.summary import cost_plot
 from polyhop.evaluation.report import Report
-from polyhop.evaluation.store import PREDICTIONS, read_report
+from polyhop.evaluation.store import PREDICTIONS, TRACES, read_report
 from polyhop.serve.errors import UnknownRun
 
 DEPTH = 3
@@ -70,7 +71,7 @@ class Runs:
         """A run's settings and all its figures. ``UnknownRun`` where there is none."""
         folder = self._find(name)
         with _whole(name):
-            settings = _object(folder / "run.json")
+            settings = _object(folder, "run.json")
         figures, finished = self._figures(name, folder)
         return {"run": name, "finished": finished, "settings": settings, **figures}
 
@@ -114,9 +115,10 @@ class Runs:
         if row is None:
             raise UnknownRun(f"question of the run {name}", question[:200], ())
         with _whole(name):
-            files = {path.name: path for path in (self._find(name) / "traces").iterdir() if path.is_file()}
-            path = files.get(Path(read.traces[question]).name)
-            answer = _object(path) if path else None
+            try:
+                answer = _object(self._find(name), Path(TRACES, Path(read.traces[question]).name))
+            except OSError:  # gone, or no file of the run
+                answer = None
         trace = answer.pop("trace", None) if answer else None
         return {"run": name, "method": read.report.method, "row": row, "answer": answer, "trace": trace}
 
@@ -195,7 +197,7 @@ class Runs:
         path = folder / "metrics.json"
         with _whole(name):
             if path.is_file() and path.stat().st_mtime_ns >= (folder / PREDICTIONS).stat().st_mtime_ns:
-                return _object(path), True
+                return _object(folder, path.name), True
         return self._read(name).report.to_dict(), False
 
 
@@ -239,10 +241,10 @@ def _broken(name: str) -> DataError:
     return DataError(f"the run {name} cannot be read: its files are not whole, or another polyhop wrote them")
 
 
-def _object(path: Path) -> Json:
-    found = orjson.loads(path.read_bytes())
+def _object(folder: Path, name: str | Path) -> Json:
+    found = orjson.loads(read_inside(folder, name))
     if not isinstance(found, dict):
-        raise TypeError(f"{path} holds no object")
+        raise TypeError(f"{folder / name} holds no object")
     return found
 
 

@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from polyhop.data.corpora import Corpus
 from polyhop.engine.rerender import messages_of
 from polyhop.errors import SettingError, UsageError
 from polyhop.methods.registry import method_named
@@ -199,9 +200,10 @@ class Service:
                 continue
             await self._pipeline(self.resolved(Asked("?", corpus=corpus)))
             self._opened.add(corpus)
-            if skipped := getattr(self._holdings.corpora[corpus], "skipped", 0):
-                facts = {"corpus": corpus, "skipped": skipped}
-                _log.warning("malformed lines or documents were skipped", extra={"facts": facts})
+            opened = self._holdings.corpora[corpus]
+            if isinstance(opened, Corpus) and opened.passages and (left_out := opened.left_out):
+                facts = {"corpus": corpus, "skipped": opened.skipped, "left_out": left_out}
+                _log.warning("a part of a corpus was left out", extra={"facts": facts})
 
     async def aclose(self) -> None:
         """Take on nothing more; let what runs finish within ``grace`` seconds, hand the rest back (``Stopping``), and

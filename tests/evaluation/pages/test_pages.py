@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from polyhop.cli.app import app
-from polyhop.cli.forms import comma_separated, form_of, latex
+from polyhop.cli.forms import comma_separated, form_of, latex, markdown
 from polyhop.errors import UnknownName, UsageError
 from polyhop.evaluation.pages.embedded import chosen, element, questions
 from polyhop.evaluation.pages.page import page
@@ -259,11 +259,43 @@ def test_latex_is_escaped(cell: str) -> None:
 @given(st.lists(st.text(), min_size=1, max_size=4))
 def test_any_cells_make_one_line_of_latex(cells: list[str]) -> None:
     line = latex([["h"] * len(cells), cells]).splitlines()[5]
-    bare = re.sub(r"\\[&%$#_{}]|\\text\w+\{\}|\\ldots\{\}|\$\\\w+\$", "", line.removesuffix(r" \\"))
+    bare = re.sub(r"\\[&%$#_{}]|\\text\w+\{\}|\\ldots\{\}|\$\\\w+\$|\{[*[]\}", "", line.removesuffix(r" \\"))
     assert bare.count(" & ") == len(cells) - 1
-    assert not set("%$#_{}\\~^").intersection(bare)
+    assert not set("%$#_{}\\~^[*").intersection(bare)
+
+
+@given(st.lists(st.text(), min_size=1, max_size=4))
+def test_any_cells_make_one_row_of_markdown_without_markup(cells: list[str]) -> None:
+    _, _, line = markdown([["h"] * len(cells), cells]).splitlines()
+    bare = re.sub(r"\\[\\`*_\[\]<>|~&$]", "", line)
+    assert bare.count("|") == len(cells) + 1
+    assert not set("\\`*_[]<>~&$").intersection(bare)
+
+
+@given(st.lists(st.lists(st.text("=+-@＝\t\r\n\x1b 0'a,;\"|"), min_size=2, max_size=2), min_size=1))
+def test_no_cell_of_csv_is_a_formula(rows: list[list[str]]) -> None:
+    for row in csv.reader(io.StringIO(comma_separated(rows))):
+        for cell in row:
+            assert not cell.startswith(("\t", "\r", "\n"))
+            assert "\x1b" not in cell
+            if cell.lstrip().startswith(("=", "+", "-", "@", "＝")):
+                float(cell)
+
+
+def test_text_of_csv_is_left_as_it_is_if_asked(tmp_path: Path) -> None:
+    plain_run(tmp_path / "=1+1")
+    given = ["report", str(tmp_path / "=1+1"), "--format", "csv"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        given[1] = "=1+1"
+        for more, run in (([], "'=1+1"), (["--raw-csv"], "=1+1")):
+            (row,) = csv.DictReader(io.StringIO(RUNNER.invoke(app, [*given, *more]).stdout))
+            assert row["run"] == run
+            assert float(row["em"]) == 1
+    refused = RUNNER.invoke(app, ["report", str(tmp_path / "=1+1"), "--raw-csv"])
+    assert "--raw-csv: the format is table" in str(refused.exception)
 
 
 @given(st.lists(st.lists(st.text(st.characters(exclude_characters="\r\x00")), min_size=2, max_size=2), min_size=1))
 def test_csv_is_read_back(rows: list[list[str]]) -> None:
-    assert list(csv.reader(io.StringIO(comma_separated(rows)))) == rows
+    assert list(csv.reader(io.StringIO(comma_separated(rows, raw=True)))) == rows

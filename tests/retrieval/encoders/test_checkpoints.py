@@ -48,8 +48,7 @@ def copied(bert: Path, tmp_path: Path) -> Path:
 
 def peer(folder: Path, texts: Sequence[str], prompt: str) -> Any:
     """sentence-transformers' vectors, one text at a time."""
-    pytest.importorskip("sentence_transformers")
-    model = load("sentence_transformers", "dense", "a test").SentenceTransformer(str(folder), device="cpu")
+    model = pytest.importorskip("sentence_transformers").SentenceTransformer(str(folder), device="cpu")
     return np.concatenate([model.encode([text], prompt=prompt, show_progress_bar=False) for text in texts])
 
 

@@ -47,6 +47,9 @@ def report(
     metric: Annotated[
         str | None, opt.option(help="What --frontier weighs against the cost; by default F1, or what two runs have.")
     ] = None,
+    raw_csv: Annotated[
+        bool, opt.option("--raw-csv", help="Leave text in CSV as it is: a spreadsheet may take it for a formula.")
+    ] = False,
 ) -> None:
     """Show what runs found and cost. Nothing is asked of a model but a judge."""
     from polyhop.cli.report import run_report
@@ -54,7 +57,7 @@ def report(
     options = {"concurrency": concurrency, "prompts": prompts, "rendering": rendering, "cache": cache}
     judging = {"lm": judge, **options, **opt.lm_arguments(locals())} if judge else None
     scoring = {"metrics": metrics, "dataset": dataset}
-    run_report(runs, form, by, conditions or [], price, frontier, metric, scoring, judging, out, traces)
+    run_report(runs, form, by, conditions or [], price, frontier, metric, scoring, judging, out, traces, raw_csv)
 
 
 @app.command()

@@ -6,14 +6,21 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-MOST_BYTES = 512 * 2**20
-"""Of a document's file."""
-MOST_UNPACKED = 256 * 2**20
+MAX_BYTES = 512 * 2**20
+"""Of the file of a PDF, DOCX or EPUB."""
+MAX_MARKUP = 64 * 2**20
+"""Bytes of a text that is parsed as a whole: a file of text, Markdown or HTML, and a part of a packed document."""
+MAX_RATIO, MAX_SMALL = 200, 2**20
+"""How many times its packed size a parsed part may unpack to, if it comes to more bytes than the second: markup of real
+documents seldom reaches 50."""
+MAX_UNPACKED = 256 * 2**20
 """Bytes that the parts of a packed document may come to."""
-MOST_PARTS = 10_000
+MAX_PARTS = 10_000
 """Parts of a packed document, and pages of a PDF."""
-MOST_CHARACTERS = 50_000_000
+MAX_CHARACTERS = 50_000_000
 """Of a document's text."""
+MAX_HEADINGS = 50_000
+"""Of a document. Each makes a passage of its own, however short its text."""
 
 TITLE = 0
 """The level of a document's own title."""

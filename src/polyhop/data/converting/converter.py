@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Timer
@@ -15,21 +16,35 @@ from polyhop.common.extras import installed
 from polyhop.data.converting.blocks import Block
 from polyhop.errors import DataError, MissingExtra
 
-SUFFIXES = (".pdf", ".docx", ".epub", ".html", ".htm", ".xhtml")
-"""Of the documents that are converted."""
+SUFFIXES = (".txt", ".md", ".markdown", ".pdf", ".docx", ".epub", ".html", ".htm", ".xhtml")
+"""Of the documents that are read."""
 
-SECONDS = 120.0
-"""What converting one document may take."""
+SECONDS, SECONDS_PER_MB, MAX_SECONDS = 20.0, 10.0, 120.0
+"""The time to convert one document: the first, and the second for each megabyte, up to the third."""
+
+MAX_SECONDS_LOST = 300.0
+"""The time that the documents of a folder which cannot be read may take together."""
 
 _OF_EXTRA = (".pdf", ".docx")
 
 
+def needs_extra(name: str) -> bool:
+    """Whether a document of this name needs the extra ``docs``, and it is not installed."""
+    return name.lower().endswith(_OF_EXTRA) and not installed("docs")
+
+
 class Converter:
     """Converts one document after another; a context manager. The process is started by the first, and again after one
-    that broke it."""
+    that broke it.
 
-    def __init__(self, *, seconds: float = SECONDS) -> None:
-        self._seconds = seconds
+    ``seconds``: the time for one document, whatever its size.
+
+    Attributes:
+        seconds_lost: the time spent on documents that could not be read.
+    """
+
+    def __init__(self, *, seconds: float | None = None) -> None:
+        self._seconds, self.seconds_lost = seconds, 0.0
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -45,10 +60,19 @@ class Converter:
             DataError: it cannot be read: encrypted, damaged, without text, too large, or too slow.
             MissingExtra: the extra ``docs`` is not installed, and this document needs it.
         """
-        if path.suffix.lower() in _OF_EXTRA and not installed("docs"):
+        if needs_extra(path.name):
             raise MissingExtra(f"reading {path}", "docs")
+        began = time.monotonic()
+        try:
+            return self._blocks(path)
+        except DataError:
+            self.seconds_lost += time.monotonic() - began
+            raise
+
+    def _blocks(self, path: Path) -> list[Block]:
         process = self._process = self._process or _started()
-        timer = Timer(self._seconds, process.kill)
+        seconds = self._seconds or _seconds_for(path)
+        timer = Timer(seconds, process.kill)
         timer.start()
         blocks: list[Block] = []
         try:
@@ -62,7 +86,7 @@ class Converter:
             late = not timer.is_alive()
             timer.cancel()
         code = self._stop()
-        why = f"converting it took longer than {self._seconds:g} s" if late else f"converting it failed (exit {code})"
+        why = f"converting it took longer than {seconds:g} s" if late else f"converting it failed (exit {code})"
         raise DataError(why, path)
 
     def _stop(self) -> int:
@@ -77,6 +101,14 @@ class Converter:
             except subprocess.TimeoutExpired:
                 process.kill()
         return process.returncode
+
+
+def _seconds_for(path: Path) -> float:
+    try:
+        size = path.stat().st_size
+    except OSError:
+        size = 0
+    return min(SECONDS + SECONDS_PER_MB * size / 2**20, MAX_SECONDS)
 
 
 def _started() -> subprocess.Popen[bytes]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from polyhop.data.converting.archive import unpacked
+from polyhop.data.converting.archive import read_part, unpacked
 from polyhop.data.converting.blocks import Block
 from polyhop.data.converting.html import html_blocks
 from polyhop.errors import DataError
@@ -31,8 +31,11 @@ def docx_blocks(path: Path) -> Iterator[Block]:
             raise DataError("encrypted, or in Word's old format: save it as .docx without a password")
     with unpacked(path) as archive:
         for part in archive.infolist():
-            data = archive.read(part).replace(b"\0", b"")  # whatever its name: a document may call any part its text
-            if data.lstrip(_BEFORE_XML).startswith(b"<") and _DOCUMENT_TYPE.search(data):
+            with archive.open(part) as stream:
+                start = stream.read(4096).replace(b"\0", b"").lstrip(_BEFORE_XML)
+            if start and not start.startswith(b"<"):
+                continue  # a picture; what else a part is, its name does not tell
+            if _DOCUMENT_TYPE.search(read_part(archive, part).replace(b"\0", b"")):
                 raise DataError("not read: its XML has a document type")
         if "word/document.xml" not in archive.namelist():
             raise DataError("damaged: it holds no text document")

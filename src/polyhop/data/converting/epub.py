@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
-from polyhop.data.converting.archive import parsed, unpacked
+from polyhop.data.converting.archive import parsed, read_part, unpacked
 from polyhop.data.converting.blocks import TITLE, Block
 from polyhop.data.converting.html import decoded, html_blocks
 from polyhop.errors import DataError
@@ -24,21 +24,21 @@ def epub_blocks(path: Path) -> Iterator[Block]:
         DataError: it is damaged, or a chapter is encrypted.
     """
     with unpacked(path) as book:
-        rootfile = parsed(book.read(_CONTAINER)).find(".//{*}rootfile")
+        rootfile = parsed(read_part(book, _CONTAINER)).find(".//{*}rootfile")
         if rootfile is None:
             raise DataError("damaged: it names no contents")
         package_path = rootfile.get("full-path", "")
-        package = parsed(book.read(package_path))
+        package = parsed(read_part(book, package_path))
         yield Block((package.findtext(f".//{_TITLE}") or "").strip() or path.stem, TITLE)
         hrefs = {item.get("id"): item.get("href", "") for item in package.iterfind(".//{*}manifest/{*}item")}
         spine = [hrefs.get(entry.get("idref"), "") for entry in package.iterfind(".//{*}spine/{*}itemref")]
-        folder, locked = posixpath.dirname(package_path), _encrypted(book)
+        folder, locked, held = posixpath.dirname(package_path), _encrypted(book), set(book.namelist())
         names = (posixpath.normpath(posixpath.join(folder, unquote(href.partition("#")[0]))) for href in spine)
         for name in dict.fromkeys(names):
             if name in locked:
                 raise DataError("encrypted: its chapters can be read by its shop's software only")
-            if name in book.namelist():
-                yield from _chapter(list(html_blocks(decoded(book.read(name)))))
+            if name in held:
+                yield from _chapter(list(html_blocks(decoded(read_part(book, name)))))
 
 
 def _chapter(blocks: list[Block]) -> Iterator[Block]:
@@ -54,5 +54,5 @@ def _chapter(blocks: list[Block]) -> Iterator[Block]:
 def _encrypted(book: zipfile.ZipFile) -> set[str]:
     if _ENCRYPTION not in book.namelist():
         return set()
-    references = parsed(book.read(_ENCRYPTION)).iterfind(".//{*}CipherReference")
+    references = parsed(read_part(book, _ENCRYPTION)).iterfind(".//{*}CipherReference")
     return {unquote(each.get("URI", "")) for each in references}

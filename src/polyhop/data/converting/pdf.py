@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from polyhop.data.converting.blocks import MOST_PARTS, TITLE, Block
+from polyhop.data.converting.blocks import MAX_PARTS, TITLE, Block
 from polyhop.errors import DataError
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def pdf_blocks(path: Path) -> Iterator[Block]:
 
     try:
         with pypdfium2.PdfDocument(path) as document:
-            if len(document) > MOST_PARTS:
-                raise DataError(f"has {len(document):,} pages; {MOST_PARTS:,} at most are read")
+            if len(document) > MAX_PARTS:
+                raise DataError(f"has {len(document):,} pages; {MAX_PARTS:,} at most are read")
             title = document.get_metadata_value("Title").strip()
             pages = _without_running_lines([_text(document, number) for number in range(len(document))])
             headings = _headings(document)

@@ -15,7 +15,7 @@ import orjson
 from polyhop.answer import place_of
 from polyhop.evaluation.errors import error_of, is_judged
 from polyhop.evaluation.report import Report
-from polyhop.evaluation.store import trace_file
+from polyhop.evaluation.store import read_trace
 
 Row = Mapping[str, Any]
 
@@ -90,7 +90,7 @@ def traces(rows: Sequence[Mapping[str, Any]], places: Iterable[int], folders: Se
 
 def _trace(folder: Path, cell: Mapping[str, Any]) -> dict[str, Any] | None:
     try:
-        told = orjson.loads(trace_file(folder, cell).read_bytes())
+        told = read_trace(folder, cell)
         trace = told["trace"]
         passages = {each["id"]: each for each in told["passages"]} | trace["passages"]
         return {

@@ -13,12 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from polyhop.data.writing import replacing
+from polyhop.common.folders import read_inside
+from polyhop.data.writing import csv_cell, replacing
 from polyhop.errors import DataError
 from polyhop.evaluation.statistics import Mean
-from polyhop.evaluation.store import trace_file
+from polyhop.evaluation.store import read_trace
 
 SHEET = "marks.csv"
 JUDGES = ("judge 1", "judge 2", "judge 3")
@@ -35,8 +34,8 @@ def write_sheet(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     sheet.writerow(_HEAD)
     for row in rows:
         for mark in _marks(folder, row):
-            line = [_text(cell) for cell in mark]
-            sheet.writerow([*line, *before.get((line[0], line[1]), [""] * len(JUDGES))])
+            line = [str(csv_cell(cell)) for cell in mark]
+            sheet.writerow([*line, *before.get((line[0].strip(), line[1]), [""] * len(JUDGES))])
     with replacing(path) as stream:  # people's work stands in it: it is never half written
         stream.write(told.getvalue().encode())
 
@@ -55,7 +54,7 @@ def judged(folders: Iterable[Path]) -> Mean | None:
 
 
 def _marks(folder: Path, row: Mapping[str, Any]) -> Iterator[Sequence[str]]:
-    trace = orjson.loads(trace_file(folder, row).read_bytes())["trace"]
+    trace = read_trace(folder, row)["trace"]
     notes = (step["data"] for step in trace["steps"] if step["kind"] == "note" and step["name"] == "final content")
     references = [reference for note in notes for reference in note["references"]]
     for number, reference in enumerate(references, 1):
@@ -64,23 +63,20 @@ def _marks(folder: Path, row: Mapping[str, Any]) -> Iterator[Sequence[str]]:
 
 
 def _lines(path: Path) -> list[dict[str, str]]:
-    if not path.exists():
-        return []
-    with path.open(encoding="utf-8-sig", newline="") as stream:
-        sheet = csv.DictReader(stream, restval="")
+    try:
+        sheet = csv.DictReader(
+            io.StringIO(read_inside(path.parent, path.name).decode("utf-8-sig"), newline=""), restval=""
+        )
         if lacking := [name for name in (*_HEAD[:2], *JUDGES) if name not in (sheet.fieldnames or ())]:
             raise DataError(f"not a sheet of marks: it has no column {lacking[0]!r}", path)
         return list(sheet)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", path) from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"not a sheet of marks: {error}", path) from None
 
 
 def _key(line: Mapping[str, str]) -> tuple[str, str]:
-    return line["question id"], line["mark"]
-
-
-def _text(cell: str) -> str:
-    """A cell that a spreadsheet takes for text, never for a formula.
-
-    >>> _text("=1+1"), _text("Oslo")
-    (' =1+1', 'Oslo')
-    """
-    return f" {cell}" if cell[:1] in ("=", "+", "-", "@") else cell
+    return str(csv_cell(line["question id"].strip())), line["mark"]

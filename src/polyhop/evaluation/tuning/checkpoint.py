@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from hashlib import blake2b
+from os.path import lexists
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -13,6 +14,7 @@ from typing import Any, Self
 import orjson
 
 from polyhop.common.files import locked
+from polyhop.common.folders import read_inside
 from polyhop.errors import DataError, UsageError
 
 NAME = "measured.jsonl"
@@ -72,13 +74,13 @@ class Notebook:
         if not self._open.enter_context(locked(folder / "tune.lock", wait=False)):
             raise UsageError(f"{folder}: another process is tuning here; wait for it or choose another --work")
         path = folder / NAME
-        if path.exists():
+        if lexists(path):
             self._read(path)
         self._file = self._open.enter_context(path.open("ab", buffering=0))
 
     def _read(self, path: Path) -> None:
         """All whole lines; what a kill cut short at the end is dropped, and measured again."""
-        held = path.read_bytes()
+        held = read_inside(path.parent, path.name)
         whole = held[: held.rfind(b"\n") + 1]
         for number, line in enumerate(whole.splitlines(), 1):
             try:

@@ -7,12 +7,14 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from os.path import lexists
 from pathlib import Path
 from typing import BinaryIO
 
 import orjson
 
 from polyhop.common.files import locked
+from polyhop.common.folders import file_inside
 from polyhop.errors import DataError, UsageError
 from polyhop.lm.batches.ledger import Call, Ledger, Part
 from polyhop.lm.batches.results import Result, Taken, custom_id, read_results
@@ -116,7 +118,9 @@ class BatchFolder:
         self.folder.mkdir(parents=True, exist_ok=True)
         if not self._open.enter_context(locked(self.folder / "batch.lock", wait=False)):
             raise UsageError(f"{self.folder}: another process uses this batch; wait for it or name another folder")
-        self._ledger = Ledger(self.folder / "batch.sqlite")
+        if lexists(ledger := self.folder / "batch.sqlite"):
+            file_inside(self.folder, ledger.name)
+        self._ledger = Ledger(ledger)
         self._open.callback(self._ledger.close)
         self._recover()
 

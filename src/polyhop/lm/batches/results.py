@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from polyhop.common.folders import open_inside
 from polyhop.errors import DataError
 from polyhop.lm.base import Request
 from polyhop.lm.wire import read_chat, read_completion
@@ -55,7 +56,7 @@ def custom_id(part: int, key: bytes) -> str:
 def read_results(path: Path, taken: Taken, *, skip_bad: bool) -> Iterator[Result]:
     """The results in a file, which is never held whole. ``DataError`` names file and line of what is no result; with
     ``skip_bad`` it is counted instead."""
-    with path.open("rb") as lines:
+    with open_inside(path.parent, path.name) as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
