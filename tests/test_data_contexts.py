@@ -10,9 +10,10 @@ import pytest
 from polyhop.data.contexts import contexts_of, grounded_questions, passage_id, unique_passages
 from polyhop.data.corpora import open_corpus
 from polyhop.data.questions import open_questions, read_questions
-from polyhop.data.writing import replacing, write_objects
+from polyhop.data.writing import write_objects
 from polyhop.errors import DataError
 from polyhop.evaluation.cited import sentence_starts
+from polyhop.files import replacing
 from tests.test_data_formats import FLASHRAG, HOTPOTQA, MUSIQUE, TWO_WIKI, lines
 
 EMMA = {"title": ["Emma (novel)", "Jane Austen"], "sentences": [["Emma  is a novel.", " ", " It is short."], ["Born."]]}

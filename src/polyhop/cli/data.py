@@ -33,9 +33,10 @@ from polyhop.data.submissions import (
     trec_run,
     two_wiki_submission,
 )
-from polyhop.data.writing import replacing, write_objects
+from polyhop.data.writing import write_objects
 from polyhop.errors import DataError, UnknownName, UsageError
 from polyhop.evaluation.store import PREDICTIONS, read_predictions
+from polyhop.files import replacing
 from polyhop.text import printable
 from polyhop.types import Question
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from polyhop.cli.printing import say, write
 from polyhop.cli.show import clean
-from polyhop.data.writing import csv_cell, replacing
+from polyhop.data.writing import csv_cell
 from polyhop.errors import DataError, UnknownName, UsageError
+from polyhop.files import replacing
 
 Rows = list[list[str]]
 

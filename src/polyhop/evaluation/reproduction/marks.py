@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from polyhop.data.writing import csv_cell, replacing
+from polyhop.data.writing import csv_cell
 from polyhop.errors import DataError
 from polyhop.evaluation.statistics import Mean
 from polyhop.evaluation.store import read_trace
-from polyhop.files import read_inside
+from polyhop.files import read_inside, replacing
 
 SHEET = "marks.csv"
 JUDGES = ("judge 1", "judge 2", "judge 3")

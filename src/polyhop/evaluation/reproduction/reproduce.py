@@ -26,6 +26,7 @@ from polyhop.evaluation.reproduction.table import Ours, Reproduction
 from polyhop.evaluation.runner import CONCURRENCY, Progress, after, evaluate
 from polyhop.evaluation.setups import demonstrations
 from polyhop.evaluation.tuning.instructions import read_instructions
+from polyhop.files import replacing
 from polyhop.pipeline import LM, Searcher
 from polyhop.prompts.book import PromptBook
 
@@ -242,12 +243,14 @@ def _keep(out: Path, table: Recipe, found: Reproduction, runs: _Runs) -> None:
     content = {**found.to_dict(), "runs": {job.folder(runs.given): job.method for job in done}}
     try:
         out.mkdir(parents=True, exist_ok=True)
-        (out / f"{name}.json").write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2))
+        with replacing(out / f"{name}.json") as stream:
+            stream.write(orjson.dumps(content, option=orjson.OPT_INDENT_2))
         for job, report in done.items():
             if any(column.metric == AMP for column in table.cells):
                 write_sheet(out / job.folder(runs.given), report.rows)
             if job.sample.split == "test":
                 answers = {row["id"]: row["prediction"] for row in report.rows}
-                (out / f"{name}.submission.json").write_bytes(orjson.dumps({"answer": answers, "sp": {}}))
+                with replacing(out / f"{name}.submission.json") as stream:
+                    stream.write(orjson.dumps({"answer": answers, "sp": {}}))
     except OSError as error:
         raise DataError(f"the table cannot be written: {error.strerror}", out) from None
