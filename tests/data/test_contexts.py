@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from polyhop.common.folders import replacing
 from polyhop.data.contexts import contexts_of, grounded_questions, passage_id, unique_passages
 from polyhop.data.corpora import open_corpus
 from polyhop.data.questions import open_questions, read_questions
-from polyhop.data.writing import replacing, write_objects
+from polyhop.data.writing import write_objects
 from polyhop.errors import DataError
 from polyhop.evaluation.cited import sentence_starts
 from tests.data.test_formats import FLASHRAG, HOTPOTQA, MUSIQUE, TWO_WIKI, lines

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from polyhop.data.contexts import contexts_of
 from polyhop.data.submissions import (
     hotpotqa_submission,
@@ -57,6 +60,14 @@ def test_kilt_names_each_page_once() -> None:
     (line,) = kilt_submission([ROW])
     pages = [{"wikipedia_id": "12", "title": "Emma"}, {"wikipedia_id": "my notes.md", "title": "Notes"}]
     assert line == {"id": "2hop__1_2", "output": [{"answer": "Steventon", "provenance": pages}]}
+
+
+@given(st.text(min_size=1), st.text(min_size=1))
+def test_any_ids_make_one_printable_line_of_trec(question: str, passage: str) -> None:
+    valid = [name.encode("utf-8", "replace").decode() for name in (question, passage)]
+    (line,) = trec_run([{"id": valid[0], "passages": [valid[1]]}], valid[1])
+    assert line.isprintable()
+    assert len(line.split(" ")) == 6
 
 
 def test_trec_run_and_qrels_agree_on_names_with_blanks() -> None:

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from polyhop.cli import show as draw
 from polyhop.cli.printing import say, write
+from polyhop.common.folders import replacing
 from polyhop.common.text import printable
 from polyhop.data.contexts import Context, contexts_of, grounded_questions, unique_passages
 from polyhop.data.corpora import open_corpus
@@ -34,7 +35,7 @@ from polyhop.data.submissions import (
     trec_run,
     two_wiki_submission,
 )
-from polyhop.data.writing import replacing, write_objects
+from polyhop.data.writing import write_objects
 from polyhop.errors import DataError, UnknownName, UsageError
 from polyhop.evaluation.store import PREDICTIONS, read_predictions
 from polyhop.types import Question

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from polyhop.cli.printing import say, write
 from polyhop.cli.show import clean
-from polyhop.data.writing import csv_cell, replacing
+from polyhop.common.folders import replacing
+from polyhop.data.writing import csv_cell
 from polyhop.errors import DataError, UnknownName, UsageError
 
 Rows = list[list[str]]

@@ -1,4 +1,4 @@
-"""Files that a folder holds, opened only if they are regular files of that folder.
+"""Files: opened only if they are regular files of their folder, written whole or not at all.
 
 Folders come from strangers too: an index, a run, results of a batch. In such a folder a link may lead to a file outside
 it, a name in a manifest too, and a pipe would be waited for without end. Whoever reads a file by a folder's own word
@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 from typing import BinaryIO, NoReturn
+
+from polyhop.errors import DataError
 
 NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 """The flag of ``os.open`` that keeps it from waiting for the other end of a pipe."""
@@ -70,6 +74,26 @@ def check_inside(folder: Path, part: str = "") -> None:
                 continue
             if not (S_ISREG(mode) or S_ISDIR(mode)):
                 _refuse("not a regular file", path)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A stream whose content becomes the file ``path`` in one step when the block ends well; otherwise the file that
+    was there, if any, stays as it was.
+
+    Raises:
+        DataError: it cannot be written there.
+    """
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as stream:
+            yield stream
+        os.replace(part, path)
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror or error}", path) from error
+    finally:
+        with suppress(OSError):
+            part.unlink()
 
 
 def path_text(path: Path) -> str:

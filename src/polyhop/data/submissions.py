@@ -80,9 +80,10 @@ _PRINTED = "".join(chr(code) for code in range(33, 127) if chr(code) != "%")
 
 
 def _word(name: str) -> str:
-    """A name as one word of a TREC line: one with blanks is written as in a URL, alike in runs and qrels.
+    """A name as one word of a TREC line: one with blanks or control characters is written as in a URL, alike in runs
+    and qrels.
 
     >>> _word("notes/my day.md#1"), _word("12#1")
     ('notes/my%20day.md#1', '12#1')
     """
-    return name if name.split() == [name] else quote(name, safe=_PRINTED)
+    return name if name.split() == [name] and name.isprintable() else quote(name, safe=_PRINTED)

@@ -1,40 +1,16 @@
-"""Files written whole or not at all."""
+"""Rows as JSON lines and as cells of CSV."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import Any, BinaryIO
 
 import orjson
 
 from polyhop.common.text import printable_lines
-from polyhop.errors import DataError
 
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 """What a formula begins with in a spreadsheet, also full-width."""
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A stream whose content becomes the file ``path`` in one step when the block ends well; otherwise the file that
-    was there, if any, stays as it was.
-
-    Raises:
-        DataError: it cannot be written there.
-    """
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as stream:
-            yield stream
-        os.replace(part, path)
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror or error}", path) from error
-    finally:
-        with suppress(OSError):
-            part.unlink()
 
 
 def csv_cell(value: object) -> object:

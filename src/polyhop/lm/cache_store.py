@@ -22,7 +22,7 @@ logger = logging.getLogger("polyhop.lm")
 
 GATHER = 0.003
 """Seconds a commit waits for others to join it."""
-_LOCKED_FOR = 30.0  # seconds to wait for another process's commit, which takes milliseconds
+_LOCKED_FOR = 10.0  # seconds to wait for another process's commit, which takes milliseconds
 _IDLE = 1.0  # seconds without work after which the writing thread ends
 _LAST_WORDS = 10.0  # seconds the interpreter waits at its end for what is still to be written
 _APPLICATION, _VERSION = 0x706F6C79, 1  # "poly"

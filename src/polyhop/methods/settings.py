@@ -8,16 +8,15 @@ from typing import Any
 
 import orjson
 
+from polyhop.common.folders import replacing
 from polyhop.errors import DataError, UnknownName, UsageError
 from polyhop.methods.registry import method_named
 
 
 def write_settings(path: str | Path, content: Mapping[str, Any]) -> None:
     """Write a settings file: indented JSON of ``method``, ``settings`` and where they come from."""
-    try:
-        Path(path).write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
-    except OSError as error:
-        raise DataError(f"the settings cannot be written: {error.strerror}", path) from None
+    with replacing(Path(path)) as stream:
+        stream.write(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
 
 
 def read_settings(path: str | Path, method: str) -> dict[str, Any]:

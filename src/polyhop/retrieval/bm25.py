@@ -9,11 +9,13 @@ counts once.
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import sys
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -52,7 +54,7 @@ class BM25Writer:
         if base:
             _share(base, folder)
         self._base, self._analysis, self._document = base, analysis, tantivy.Document
-        with _told_of(base):
+        with _told_of(base), _system_errors():
             index = _unwatched(tantivy.Index(_schema(), path=str(folder)))
             index.register_tokenizer(_ANALYSER, analysis.tokenizer())
             self._writer = index.writer(_HEAP, 1 if base else _THREADS)  # a segment for each thread
@@ -62,16 +64,20 @@ class BM25Writer:
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         if error is None:
-            with _told_of(self._base):
+            with _told_of(self._base), _system_errors():
                 self._writer.commit()
                 self._writer.wait_merging_threads()
         else:
-            self._writer.rollback()
+            with suppress(ValueError):  # on a full disk it fails too
+                self._writer.rollback()
 
     def add(self, ordinal: int, passage: Passage) -> None:
         """Index a passage under its ordinal."""
         body = self._analysis.prepared(f"{passage.title}\n{passage.text}")
-        self._writer.add_document(self._document(body=body, ordinal=ordinal))
+        try:
+            self._writer.add_document(self._document(body=body, ordinal=ordinal))
+        except ValueError as error:  # its threads met an error of the system, which they do not tell
+            raise OSError(f"tantivy cannot write its files ({error})") from error
 
     def remove(self, ordinals: Iterable[int]) -> None:
         """Find the passages with these ordinals, written before, no more. The statistics still count them."""
@@ -162,12 +168,23 @@ def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 @contextmanager
+def _system_errors() -> Iterator[None]:
+    """Raise an error of the system that tantivy tells of, such as a full disk, as that error."""
+    try:
+        yield
+    except ValueError as error:
+        if number := re.search(r"os error (\d+)", str(error)):
+            raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
+        raise
+
+
+@contextmanager
 def _told_of(folder: Path | None) -> Iterator[None]:
     """Raise what tantivy says over the files of a folder as ours. Over some it panics, which is no ``Exception``."""
     try:
         yield
     except BaseException as error:
-        if folder and (isinstance(error, (ValueError, OSError)) or type(error).__name__ == "PanicException"):
+        if folder and (isinstance(error, ValueError) or type(error).__name__ == "PanicException"):
             from importlib.metadata import version
 
             message = f"tantivy {version('tantivy')} cannot read it ({str(error)[:200]}); build the index again"

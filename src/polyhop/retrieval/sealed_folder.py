@@ -45,14 +45,25 @@ def new_folder(folder: Path, *, kind: str, overwrite: bool = False) -> Iterator[
     unnamed = folder.with_name(f".polyhop-{token_hex(8)}")
     made(unnamed)
     try:
-        with locked(unnamed / _LOCK):
+        with writing(folder), locked(unnamed / _LOCK):
             unnamed.rename(building)  # named once locked: another build never takes it for left behind
             yield building
-            (building / _LOCK).unlink()
+            (building / _LOCK).unlink(missing_ok=True)  # it is not there where files cannot be locked
             _put_in_place(building, folder, kind, overwrite)
     except BaseException:
+        remove(unnamed)
         remove(building)
         raise
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Raise what the system refuses within the block, such as room on the disk, as ``IndexFolderError``."""
+    try:
+        yield
+    except OSError as error:
+        why = error.strerror or f"the disk took no more ({error})"  # numpy's own words have no error of the system
+        raise IndexFolderError(f"cannot be written: {why}; what was there stays", folder) from error
 
 
 def clear_left(folder: Path) -> None:

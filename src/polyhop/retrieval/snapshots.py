@@ -17,7 +17,17 @@ from typing import Any
 from polyhop.common.files import locked
 from polyhop.data.corpora import INDEX_MANIFEST, INDEX_READERS, STATE_PREFIX, manifest_of, state_of
 from polyhop.errors import IndexFolderError
-from polyhop.retrieval.sealed_folder import check, check_free, clear_left, is_free, made, new_folder, remove, seal
+from polyhop.retrieval.sealed_folder import (
+    check,
+    check_free,
+    clear_left,
+    is_free,
+    made,
+    new_folder,
+    remove,
+    seal,
+    writing,
+)
 
 _WRITER = "writer.lock"
 
@@ -50,7 +60,7 @@ def next_state(folder: Path) -> Iterator[Path]:
     Raises:
         IndexFolderError: the index folder cannot be written to.
     """
-    with locked(folder / _WRITER) as held:
+    with writing(folder), locked(folder / _WRITER) as held:
         if not held:
             raise IndexFolderError("cannot be written to, so it cannot be changed", folder)
         _clear(folder)

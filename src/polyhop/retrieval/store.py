@@ -7,6 +7,7 @@ removed the row stays, marked by a byte.
 from __future__ import annotations
 
 import mmap
+import os
 import shutil
 import sys
 from array import array
@@ -246,6 +247,14 @@ def map_bytes(path: Path) -> mmap.mmap | bytes:
     except OSError as error:
         message = f"{path.name} cannot be read: {error.strerror}; build the index again"
         raise IndexFolderError(message, path.parent) from None
+
+
+def allocate(path: Path) -> None:
+    """Reserve the disk's room for all of a file, such as one that is about to be written as a map: on a full disk that
+    is an ``OSError`` now, and would end the process later. Does nothing where the system cannot."""
+    if hasattr(os, "posix_fallocate") and (size := path.stat().st_size):
+        with path.open("rb+") as stream:
+            os.posix_fallocate(stream.fileno(), 0, size)
 
 
 def map_numbers(path: Path, code: Literal["I", "Q"]) -> memoryview:

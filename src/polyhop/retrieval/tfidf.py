@@ -21,7 +21,7 @@ from polyhop.errors import IndexFolderError
 from polyhop.retrieval.analysis import ENGLISH, Analysis
 from polyhop.retrieval.base import OverIndex
 from polyhop.retrieval.sealed_folder import beside, check, new_folder, seal
-from polyhop.retrieval.store import TIE, map_bytes, map_numbers
+from polyhop.retrieval.store import TIE, allocate, map_bytes, map_numbers
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
@@ -190,6 +190,8 @@ def _build(index: Index, folder: Path, progress: Callable[[int], object] | None)
     size = max(1, int(starts[-1]))  # a file of no bytes cannot be mapped
     ordinals = np.memmap(folder / "ordinals", dtype=np.uint32, mode="w+", shape=(size,))
     counts = np.memmap(folder / "counts", dtype=np.uint8, mode="w+", shape=(size,))
+    for name in ("ordinals", "counts"):
+        allocate(folder / name)
     idf = np.log((1 + len(index)) / (1 + frequency)) + 1
     norms = np.ones(index.rows, dtype=np.float32)
     free = starts[:-1].copy()

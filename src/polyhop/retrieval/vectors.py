@@ -21,7 +21,7 @@ from polyhop.common.files import locked
 from polyhop.common.progress import watched
 from polyhop.data.corpora import manifest_of
 from polyhop.errors import IndexFolderError, UsageError
-from polyhop.retrieval.sealed_folder import beside, check, seal
+from polyhop.retrieval.sealed_folder import beside, check, seal, writing
 from polyhop.retrieval.shards import Each, in_shards
 from polyhop.types import Passage
 
@@ -82,7 +82,7 @@ def encoded_folder(index: Index, name: str, key: str, write: Callable[[Path], Ma
     name = f"{name}-{sha256(key.encode()).hexdigest()[:16]}"
     folder = beside(index.state, name, repr((index.fingerprint, key)))
     if not folder.is_dir():
-        with locked(folder.with_suffix(".lock")):
+        with writing(folder), locked(folder.with_suffix(".lock")):
             if not folder.is_dir():
                 making = folder.with_name(f".{folder.name}")
                 making.mkdir(exist_ok=True)

@@ -9,6 +9,7 @@ import io
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,18 @@ def test_nothing_of_a_dataset_a_corpus_or_a_model_is_an_element(tmp_path: Path) 
     assert len(code) == 1
     assert "innerHTML" not in code[0]
     assert "insertAdjacentHTML" not in code[0]
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_no_name_of_a_run_or_a_part_is_an_element(name: str, tmp_path: Path) -> None:
+    plain_run(tmp_path / "run", limit=2)
+
+    def tags(name: str) -> list[str]:
+        report = replace(read_report(tmp_path / "run"), method=name, lm=name, dataset=name)
+        runs = {name: report, "b": replace(report, method="other")}
+        return [tag for tag, _ in Parsed(page(runs, parts={name: runs})).elements]
+
+    assert tags(name) == tags("x" * len(name))
 
 
 def test_what_was_said_is_there_to_the_letter(tmp_path: Path) -> None:

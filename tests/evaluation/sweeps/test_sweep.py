@@ -12,6 +12,8 @@ from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from polyhop import Passage, Question
@@ -566,3 +568,11 @@ def test_the_shipped_example_is_the_settings_of_four_tables(tmp_path: Path) -> N
     assert len(plan.points) == 11
     swept = sweep(plan, tmp_path, questions=plan.read_questions()[::15]).to_dict()
     assert swept["asked"] <= 0.4 * swept["calls"]
+
+
+@given(st.dictionaries(st.text(max_size=9), st.text(max_size=40) | st.integers() | st.none(), max_size=3))
+def test_no_value_of_a_point_leads_out_of_the_sweeps_folder(point: dict[str, Any]) -> None:
+    name = folder_name(point)
+    assert Path(name).name == name
+    assert name not in (".", "..")
+    assert name.isprintable()

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from polyhop.common.folders import read_inside
-from polyhop.data.writing import csv_cell, replacing
+from polyhop.common.folders import read_inside, replacing
+from polyhop.data.writing import csv_cell
 from polyhop.errors import DataError
 from polyhop.evaluation.statistics import Mean
 from polyhop.evaluation.store import read_trace

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from polyhop.common.progress import watched
 from polyhop.errors import DataError
+from polyhop.retrieval.store import allocate
 
 if TYPE_CHECKING:
     from polyhop.retrieval.index import Index
@@ -62,6 +63,7 @@ def take_vectors(index: Index, files: Sequence[Path], out: Path) -> int:
                 ids, vectors = _read_apart(path)
                 if matrix is None:
                     matrix = np.lib.format.open_memmap(making, "w+", np.float16, (index.rows, vectors.shape[1]))
+                    allocate(making)
                 if vectors.shape[1] != matrix.shape[1]:
                     raise DataError(f"has vectors of {vectors.shape[1]} numbers, those before {matrix.shape[1]}", path)
                 rows = _rows(index, ids, met, path)
@@ -76,6 +78,8 @@ def take_vectors(index: Index, files: Sequence[Path], out: Path) -> int:
         matrix.flush()
         making.rename(out)
         return int(matrix.shape[1])
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror or error}", out) from None
     finally:
         making.unlink(missing_ok=True)
 
