@@ -1,4 +1,4 @@
-"""``hops``, fitted: where ``START`` and ``STEP`` in ``lm/pocket/weights.py`` come from; it writes them anew.
+"""``hops``, fitted: where ``START`` and ``STEP`` in ``lm/pocket/reading/weights.py`` come from; it writes them anew.
 
     python -m benchmarks.hops_fit DATA
 
@@ -22,8 +22,8 @@ from benchmarks.pocket_fit import weights_page
 
 from polyhop import Passage
 from polyhop.data.corpora import open_corpus
-from polyhop.lm.pocket import weights
 from polyhop.lm.pocket.paths import Reasons, sought, start_reasons, step_reasons
+from polyhop.lm.pocket.reading import weights
 from polyhop.retrieval.index import index_for
 
 FIRST, EXTENDED = 100, 30

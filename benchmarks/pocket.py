@@ -34,12 +34,12 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from benchmarks import pocket_parts as parts
 from benchmarks.pocket_data import SETS, SPLITS, Split, all_gold, is_enough, load, paths, there
 from benchmarks.pocket_parts import GOLD, Figures, Job, fresh
 from benchmarks.pocket_tables import ALL, ONE_BY_ONE, READERS, Row, bars, best, tables
 
-from polyhop.lm.pocket.encoder import fingerprint
+from benchmarks import pocket_parts as parts
+from polyhop.lm.pocket.encoder.network import fingerprint
 from polyhop.methods.registry import method_named, methods
 
 __all__ = ["SETS", "Bench", "Results", "Split", "all_gold", "is_enough", "load", "paths"]

@@ -1,4 +1,4 @@
-"""Pocket, blended: where the numbers in ``lm/pocket/blends.py`` come from; it writes them anew.
+"""Pocket, blended: where the numbers in ``lm/pocket/reading/blends.py`` come from; it writes them anew.
 
     python -m benchmarks.pocket_blend DATA [--limit N] [--out FILE] [--leading]
 
@@ -24,9 +24,11 @@ from benchmarks.pocket_parts import Job
 
 from polyhop import Passage, Pipeline, Question, metrics
 from polyhop.evaluation.calibration import auroc, calibration_bins, calibration_error
-from polyhop.lm.pocket import blends, judging, leading, narrowing, weights
-from polyhop.lm.pocket.looking import looks
-from polyhop.lm.pocket.study import forget, study
+from polyhop.lm.pocket import leading
+from polyhop.lm.pocket.encoder.cache import looks
+from polyhop.lm.pocket.reading import blends, narrowing, weights
+from polyhop.lm.pocket.reading import judge as judging
+from polyhop.lm.pocket.reading.study import forget, study
 from polyhop.metrics.rankings import score_gold
 
 FOLDS, PENALTY, PLACES = 5, 0.3, 2

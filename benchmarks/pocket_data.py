@@ -19,8 +19,8 @@ from polyhop import Passage, metrics
 from polyhop.common.text import normalise
 from polyhop.data.corpora import open_corpus
 from polyhop.data.questions import read_questions
-from polyhop.lm.pocket import queries
-from polyhop.lm.pocket.study import study
+from polyhop.lm.pocket.reading import queries
+from polyhop.lm.pocket.reading.study import study
 from polyhop.retrieval.bm25 import BM25
 from polyhop.retrieval.index import index_for
 from polyhop.types import Question

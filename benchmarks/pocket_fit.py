@@ -1,4 +1,4 @@
-"""Pocket, fitted: where the numbers in ``lm/pocket/weights.py`` come from; it writes them anew.
+"""Pocket, fitted: where the numbers in ``lm/pocket/reading/weights.py`` come from; it writes them anew.
 
     python -m benchmarks.pocket_fit DATA
 
@@ -24,12 +24,14 @@ from benchmarks.pocket import Split, all_gold, is_enough, load, paths
 
 from polyhop import Passage
 from polyhop.common.text import fold, normalise
-from polyhop.lm.pocket import judging, queries, reading, weights
-from polyhop.lm.pocket import study as studies
-from polyhop.lm.pocket.pages import Page, open_page
-from polyhop.lm.pocket.questions import Asked, ask
-from polyhop.lm.pocket.study import study
-from polyhop.lm.pocket.values import parse_date
+from polyhop.lm.pocket.reading import candidates as reading
+from polyhop.lm.pocket.reading import judge as judging
+from polyhop.lm.pocket.reading import queries, weights
+from polyhop.lm.pocket.reading import study as studies
+from polyhop.lm.pocket.reading.passage import Page, open_page
+from polyhop.lm.pocket.reading.question import Asked, ask
+from polyhop.lm.pocket.reading.study import study
+from polyhop.lm.pocket.reading.values import parse_date
 
 BY_TYPE = ("near", "focused", "beside", "sentence", "first sentence", "cue before")
 READER_FILES = ("squad_dev", "hotpot_dev_extra", "qed_dev", "nq_open_oracle", "quoref_contrast")

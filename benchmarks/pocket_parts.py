@@ -23,19 +23,20 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias, TypeVar
 
 import numpy as np
-from benchmarks import pocket_data
 from training.examples import steps_of
 
+from benchmarks import pocket_data
 from polyhop import Passage, Pipeline, Question, metrics
 from polyhop.data.corpora import open_corpus
 from polyhop.evaluation.calibration import auroc, best_threshold, calibration_bins, calibration_error, threshold
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import evaluate
 from polyhop.evaluation.statistics import means
-from polyhop.lm.pocket import judging, leading
-from polyhop.lm.pocket.encoder import encoder
-from polyhop.lm.pocket.looking import looks
-from polyhop.lm.pocket.study import study
+from polyhop.lm.pocket import leading
+from polyhop.lm.pocket.encoder.cache import looks
+from polyhop.lm.pocket.encoder.network import encoder
+from polyhop.lm.pocket.reading import judge as judging
+from polyhop.lm.pocket.reading.study import study
 from polyhop.lm.pocket.tasks import RELEVANT_ABOVE, SUFFICIENT_ABOVE
 from polyhop.metrics.rankings import gold_ranks, score_gold
 from polyhop.readers import open_reader, threshold_of
@@ -331,7 +332,7 @@ import time
 begun = time.perf_counter()
 import polyhop
 imported = time.perf_counter()
-from polyhop.lm.pocket.encoder import encoder
+from polyhop.lm.pocket.encoder.network import encoder
 encoder()
 print(imported - begun, time.perf_counter() - begun)
 """

@@ -41,10 +41,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
-from benchmarks import growth
 from benchmarks.bm25 import HITS, Synthetic, size_of
 from benchmarks.dense import drawn
 
+from benchmarks import growth
 from polyhop.data.corpora import open_corpus
 from polyhop.retrieval.approximate import Approximate, fill, lists_of
 from polyhop.retrieval.bm25 import BM25

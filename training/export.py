@@ -22,8 +22,8 @@ import onnx
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from polyhop.lm.pocket.sights import KINDS
-from polyhop.lm.pocket.wordpiece import WordPiece
+from polyhop.lm.pocket.encoder.outputs import KINDS
+from polyhop.lm.pocket.encoder.wordpiece import WordPiece
 from training.data import read
 from training.network import Network, Shape
 from training.rows import Row, row_of, tensors

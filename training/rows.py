@@ -1,6 +1,6 @@
 """Examples as rows of pieces, laid out as ``pocket`` lays them out, and rows as batches.
 
-What differs from ``polyhop.lm.pocket.layout``: of a long text the stretch is taken that holds the answer, at any place.
+Unlike ``polyhop.lm.pocket.encoder.inputs``, a long text gives the stretch that holds the answer, wherever it is.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from polyhop.lm.pocket.layout import LEAST, LENGTH, QUESTION, TITLE
-from polyhop.lm.pocket.sights import KINDS
-from polyhop.lm.pocket.wordpiece import WordPiece
+from polyhop.lm.pocket.encoder.inputs import LEAST, LENGTH, QUESTION, TITLE
+from polyhop.lm.pocket.encoder.outputs import KINDS
+from polyhop.lm.pocket.encoder.wordpiece import WordPiece
 from training.data import Example
 
 EMBEDDED = 94  # pieces at most of a text whose embedding is kept

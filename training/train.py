@@ -26,7 +26,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - as everyone calls it
 
-from polyhop.lm.pocket.wordpiece import WordPiece
+from polyhop.lm.pocket.encoder.wordpiece import WordPiece
 from training.data import read
 from training.network import Network, Shape, trained
 from training.rows import BATCH, MOST_SPANS, Row, batches, row_of, tensors

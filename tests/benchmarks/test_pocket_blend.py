@@ -16,9 +16,10 @@ from training.examples import held_out
 
 from benchmarks import pocket_blend
 from polyhop import Passage, Question
-from polyhop.lm.pocket import blends, leading
-from polyhop.lm.pocket import study as studies
-from polyhop.lm.pocket.narrowing import sureness, weighed
+from polyhop.lm.pocket import leading
+from polyhop.lm.pocket.reading import blends
+from polyhop.lm.pocket.reading import study as studies
+from polyhop.lm.pocket.reading.narrowing import sureness, weighed
 from tests.kit.looks import Network, looking_by
 
 FILMS = (

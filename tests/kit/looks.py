@@ -10,10 +10,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from polyhop.lm.pocket import encoder as networks
-from polyhop.lm.pocket import looking
-from polyhop.lm.pocket import study as studies
-from polyhop.lm.pocket.sights import KINDS, Look, Seen, Told
+from polyhop.lm.pocket.encoder import cache as looking
+from polyhop.lm.pocket.encoder import network as networks
+from polyhop.lm.pocket.encoder.outputs import KINDS, Look, Seen, Told
+from polyhop.lm.pocket.reading import study as studies
 
 Row = tuple[str, tuple[Told, ...]]
 

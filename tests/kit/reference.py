@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import typer.main
-from benchmarks import growth
 
+from benchmarks import growth
 from polyhop import errors
 from polyhop.cli.app import app
 from polyhop.methods.registry import FAMILIES, Method, Setting, methods

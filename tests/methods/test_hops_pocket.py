@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from polyhop.data.corpora import open_corpus
 from polyhop.lm.pocket.leading import UNNAMED, leads, path_scores
 from polyhop.lm.pocket.paths import likelihood_scores, sought, start_reasons, step_reasons
-from polyhop.lm.pocket.weights import START, STEP
+from polyhop.lm.pocket.reading.weights import START, STEP
 from polyhop.methods.as_retriever import HopsRetriever
 from polyhop.pipeline import Pipeline
 from polyhop.retrieval.bm25 import BM25

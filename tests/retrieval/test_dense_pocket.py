@@ -12,7 +12,7 @@ import pytest
 
 import polyhop
 from polyhop.data.corpora import open_corpus
-from polyhop.lm.pocket.encoder import WIDTH, fingerprint
+from polyhop.lm.pocket.encoder.network import WIDTH, fingerprint
 from polyhop.retrieval import Index, build_index, open_index, open_plain_retriever, vectors
 from polyhop.retrieval.encoders import open_encoder
 from polyhop.retrieval.encoders import pocket as encoders

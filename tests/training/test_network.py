@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from training.data import Example, spans_of, write
 
-from polyhop.lm.pocket.encoder import NETWORK, VOCABULARY, Encoder
-from polyhop.lm.pocket.sights import KINDS
-from polyhop.lm.pocket.wordpiece import WordPiece
+from polyhop.lm.pocket.encoder.network import NETWORK, VOCABULARY, Encoder
+from polyhop.lm.pocket.encoder.outputs import KINDS
+from polyhop.lm.pocket.encoder.wordpiece import WordPiece
 from polyhop.types import Passage
 from tests.kit.recipe import BORN, PAGES
 
@@ -82,7 +82,7 @@ def named(row: Row) -> list[set[str]]:
 
 
 def test_a_row_is_laid_out_as_pocket_lays_it_out() -> None:
-    from polyhop.lm.pocket.layout import Layout
+    from polyhop.lm.pocket.encoder.inputs import Layout
 
     row = some_rows()[0]
     path = [Passage("", title, text) for title, text in TOLD]

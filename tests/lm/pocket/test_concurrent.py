@@ -11,8 +11,9 @@ import pytest
 
 from polyhop.errors import DataError
 from polyhop.lm.base import Completion, Request
-from polyhop.lm.pocket import Pocket, looking
-from polyhop.lm.pocket.encoder import encoder
+from polyhop.lm.pocket import Pocket
+from polyhop.lm.pocket.encoder import cache as looking
+from polyhop.lm.pocket.encoder.network import encoder
 from polyhop.types import Passage
 from tests.kit.looks import Network, looking_by
 

@@ -10,8 +10,8 @@ import pytest
 import polyhop
 from polyhop.answer import Answer
 from polyhop.engine.run import Run
-from polyhop.lm.pocket import study as studies
-from polyhop.lm.pocket.looking import _known
+from polyhop.lm.pocket.encoder.cache import _known
+from polyhop.lm.pocket.reading import study as studies
 from polyhop.types import Passage
 from tests.kit.hand import using
 from tests.kit.looks import Network, looking_by

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from polyhop.errors import DataError
-from polyhop.lm.pocket.encoder import FOLDER, NETWORK, VOCABULARY, WIDTH, Encoder, encoder, fingerprint
-from polyhop.lm.pocket.layout import LENGTH, Row
-from polyhop.lm.pocket.sights import KINDS, PLACES
+from polyhop.lm.pocket.encoder.inputs import LENGTH, Row
+from polyhop.lm.pocket.encoder.network import FOLDER, NETWORK, VOCABULARY, WIDTH, Encoder, encoder, fingerprint
+from polyhop.lm.pocket.encoder.outputs import KINDS, PLACES
 from polyhop.retrieval.encoders.pocket import PocketEncoder
 from polyhop.types import Passage
 
@@ -159,7 +159,7 @@ def test_importing_polyhop_opens_nothing() -> None:
 
 def test_it_needs_no_torch() -> None:
     code = (
-        "from polyhop.lm.pocket.encoder import encoder\n"
+        "from polyhop.lm.pocket.encoder.network import encoder\n"
         "network = encoder()\n"
         "network.looks([network.row('Who?', [])]), network.embed(['who'])"
     )

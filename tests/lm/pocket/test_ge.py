@@ -9,10 +9,11 @@ import pytest
 
 from polyhop.answer import Answer
 from polyhop.lm.base import Request
-from polyhop.lm.pocket import Pocket, graphing
-from polyhop.lm.pocket.descriptions import chain
-from polyhop.lm.pocket.facts import facts
-from polyhop.lm.pocket.pages import open_page
+from polyhop.lm.pocket import Pocket
+from polyhop.lm.pocket.reading.descriptions import chain
+from polyhop.lm.pocket.reading.facts import facts
+from polyhop.lm.pocket.reading.passage import open_page
+from polyhop.lm.pocket.tasks import ge as graphing
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.triplets import written
 from polyhop.types import Passage

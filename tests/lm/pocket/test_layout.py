@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyhop import Passage
-from polyhop.lm.pocket.layout import LENGTH, Layout, best_stretch
-from polyhop.lm.pocket.wordpiece import WordPiece
+from polyhop.lm.pocket.encoder.inputs import LENGTH, Layout, best_stretch
+from polyhop.lm.pocket.encoder.wordpiece import WordPiece
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", ":", "who", "made", "it", "mill", "dark", "a", "ann", "lee"]
 LAYOUT = Layout(WordPiece(WORDS))

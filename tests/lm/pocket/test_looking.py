@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyhop.lm.pocket import looking
-from polyhop.lm.pocket.looking import Wanted, ahead, look, looks
-from polyhop.lm.pocket.sights import Look, Sight
+from polyhop.lm.pocket.encoder import cache as looking
+from polyhop.lm.pocket.encoder.cache import Wanted, ahead, look, looks
+from polyhop.lm.pocket.encoder.outputs import Look, Sight
 from polyhop.types import Passage
 from tests.kit.looks import Network, looking_by
 

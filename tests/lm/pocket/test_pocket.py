@@ -12,7 +12,7 @@ import pytest
 from polyhop.errors import CapabilityError
 from polyhop.lm.base import LanguageModel, Request, ScoreRequest
 from polyhop.lm.pocket import TASKS, Pocket
-from polyhop.lm.pocket import study as studies
+from polyhop.lm.pocket.reading import study as studies
 from polyhop.prompts.tasks import TASKS as PROMPT_TASKS
 from polyhop.types import Passage
 

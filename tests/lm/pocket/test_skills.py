@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from polyhop.lm.pocket.chains import follow, link
-from polyhop.lm.pocket.comparing import compare
-from polyhop.lm.pocket.countries import country_of
-from polyhop.lm.pocket.descriptions import chain
-from polyhop.lm.pocket.facts import facts
-from polyhop.lm.pocket.judging import relevance_features, relevant, sufficiency_features, sufficient
-from polyhop.lm.pocket.narrowing import best_answer
-from polyhop.lm.pocket.pages import PAGES_KEPT, Page, open_page
-from polyhop.lm.pocket.pages import _page as kept_pages
-from polyhop.lm.pocket.queries import bridge, bridge_candidates, next_query, unmet_words
-from polyhop.lm.pocket.questions import ask
-from polyhop.lm.pocket.reading import rank
-from polyhop.lm.pocket.solving import solve
-from polyhop.lm.pocket.study import STUDIES_KEPT, study
-from polyhop.lm.pocket.study import _study as kept_studies
-from polyhop.lm.pocket.values import Date, earlier, parse_date, parse_number
-from polyhop.lm.pocket.weights import BRIDGE, RELEVANT, SUFFICIENT, WEIGHTS
-from polyhop.lm.pocket.wording import stem, take_apart
+from polyhop.lm.pocket.reading.answer import solve
+from polyhop.lm.pocket.reading.candidates import rank
+from polyhop.lm.pocket.reading.chains import follow, link
+from polyhop.lm.pocket.reading.compare import compare
+from polyhop.lm.pocket.reading.countries import country_of
+from polyhop.lm.pocket.reading.descriptions import chain
+from polyhop.lm.pocket.reading.facts import facts
+from polyhop.lm.pocket.reading.judge import relevance_features, relevant, sufficiency_features, sufficient
+from polyhop.lm.pocket.reading.narrowing import best_answer
+from polyhop.lm.pocket.reading.passage import PAGES_KEPT, Page, open_page
+from polyhop.lm.pocket.reading.passage import _page as kept_pages
+from polyhop.lm.pocket.reading.queries import bridge, bridge_candidates, next_query, unmet_words
+from polyhop.lm.pocket.reading.question import ask
+from polyhop.lm.pocket.reading.study import STUDIES_KEPT, study
+from polyhop.lm.pocket.reading.study import _study as kept_studies
+from polyhop.lm.pocket.reading.text import stem, take_apart
+from polyhop.lm.pocket.reading.values import Date, earlier, parse_date, parse_number
+from polyhop.lm.pocket.reading.weights import BRIDGE, RELEVANT, SUFFICIENT, WEIGHTS
 from polyhop.types import Passage
 
 

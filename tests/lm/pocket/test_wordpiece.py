@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyhop.lm.pocket.encoder import FOLDER
-from polyhop.lm.pocket.wordpiece import WordPiece
+from polyhop.lm.pocket.encoder.network import FOLDER
+from polyhop.lm.pocket.encoder.wordpiece import WordPiece
 
 VOCABULARY = "[PAD] [UNK] [CLS] [SEP] dark mill ##s cafe the ##re . 中 5 ° ##c".split()
 SMALL = WordPiece(VOCABULARY)

@@ -18,10 +18,10 @@ import orjson
 from polyhop.common.text import estimate_tokens
 from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, TokenScores, TokenUsage
 from polyhop.lm.batcher import Batcher
+from polyhop.lm.pocket.encoder.cache import Wanted, ahead, look
 from polyhop.lm.pocket.likelihood import log_likelihood
-from polyhop.lm.pocket.looking import Wanted, ahead, look
-from polyhop.lm.pocket.stepping import ASIDE
 from polyhop.lm.pocket.tasks import TASKS, do
+from polyhop.lm.pocket.tasks.stepping import ASIDE
 
 __all__ = ["TASKS", "Pocket"]
 

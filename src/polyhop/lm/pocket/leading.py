@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from polyhop.common.text import bare_title, fold
-from polyhop.lm.pocket.looking import looks
+from polyhop.lm.pocket.encoder.cache import looks
+from polyhop.lm.pocket.encoder.outputs import PLACES, Look
 from polyhop.lm.pocket.paths import Path, names_in, read, reason_scores
-from polyhop.lm.pocket.sights import PLACES, Look
 from polyhop.types import Passage
 
 MOST_LOOKED = 12  # paths that the encoder looks at, of those scored together

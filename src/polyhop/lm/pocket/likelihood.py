@@ -14,7 +14,7 @@ from collections import Counter
 from functools import lru_cache
 
 from polyhop.common.text import STOP_WORDS, words
-from polyhop.lm.pocket.wording import COMMON_ROOTS, stem
+from polyhop.lm.pocket.reading.text import COMMON_ROOTS, stem
 
 MU = 80.0  # words of prior
 MOST_CHARACTERS = 40_000  # of a prompt that are counted: the last ones, which stand nearest the target

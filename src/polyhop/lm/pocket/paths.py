@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from polyhop.common.text import STOP_WORDS, bare_title
 from polyhop.lm.pocket.likelihood import log_likelihood
-from polyhop.lm.pocket.questions import ask
-from polyhop.lm.pocket.weights import START, STEP
-from polyhop.lm.pocket.wording import TOKEN, stem, take_apart
+from polyhop.lm.pocket.reading.question import ask
+from polyhop.lm.pocket.reading.text import TOKEN, stem, take_apart
+from polyhop.lm.pocket.reading.weights import START, STEP
 from polyhop.types import Passage
 
 MOST_CHARACTERS = 8000  # of a passage that are read

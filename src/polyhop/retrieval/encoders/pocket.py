@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from polyhop.lm.pocket.encoder import WIDTH, encoder, fingerprint
+from polyhop.lm.pocket.encoder.network import WIDTH, encoder, fingerprint
 from polyhop.retrieval.encoders.base import Vectors, shown
 from polyhop.types import Passage
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from polyhop.common.text import find_folded, normalise, sentences
-from polyhop.lm.pocket.chains import follow
-from polyhop.lm.pocket.descriptions import Step, chain
-from polyhop.lm.pocket.judging import sufficient
-from polyhop.lm.pocket.narrowing import best_answer, promises
-from polyhop.lm.pocket.pages import Page
-from polyhop.lm.pocket.queries import bridge_candidates, bridge_score, next_query, unmet_words
-from polyhop.lm.pocket.study import Study, study
+from polyhop.lm.pocket.reading.chains import follow
+from polyhop.lm.pocket.reading.descriptions import Step, chain
+from polyhop.lm.pocket.reading.judge import sufficient
+from polyhop.lm.pocket.reading.narrowing import best_answer, promises
+from polyhop.lm.pocket.reading.passage import Page
+from polyhop.lm.pocket.reading.queries import bridge_candidates, bridge_score, next_query, unmet_words
+from polyhop.lm.pocket.reading.study import Study, study
 from polyhop.types import Passage
 
 HELPS_ABOVE = 0.1  # the promise of a passage that is noted

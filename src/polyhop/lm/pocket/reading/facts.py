@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from polyhop.common.text import STOP_WORDS
-from polyhop.lm.pocket.countries import COUNTRIES, PEOPLES, REGIONS, country_of
-from polyhop.lm.pocket.lexicon import TELLING
-from polyhop.lm.pocket.mentions import Mention
-from polyhop.lm.pocket.pages import Page
-from polyhop.lm.pocket.relations import PLACE_KINDS, RULES, Rule
-from polyhop.lm.pocket.values import find_dates
+from polyhop.lm.pocket.reading.countries import COUNTRIES, PEOPLES, REGIONS, country_of
+from polyhop.lm.pocket.reading.lexicon import TELLING
+from polyhop.lm.pocket.reading.mentions import Mention
+from polyhop.lm.pocket.reading.passage import Page
+from polyhop.lm.pocket.reading.relations import PLACE_KINDS, RULES, Rule
+from polyhop.lm.pocket.reading.values import find_dates
 
 
 class Value(NamedTuple):
@@ -29,8 +29,8 @@ _DASH = re.compile(r"\s?[–—-]\s")
 def facts(page: Page, relation: str) -> list[Value]:
     """The values a page gives for a relation of its subject, best first; [] where it gives none or knows none.
 
-        >>> from polyhop.lm.pocket.mentions import Mention
-    >>> from polyhop.lm.pocket.pages import open_page
+        >>> from polyhop.lm.pocket.reading.mentions import Mention
+    >>> from polyhop.lm.pocket.reading.passage import open_page
         >>> from polyhop.types import Passage
         >>> text = "Dark Mill is a 1931 German film directed by Rolf Anders (1899 – 1950) and starring Ida Kuhn."
         >>> page = open_page(Passage("1", "Dark Mill", text))

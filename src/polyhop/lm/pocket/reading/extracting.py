@@ -8,9 +8,9 @@ passage that answers, 85 % of those above 0.5 were right, 76 % above 0.2, 48 % o
 from __future__ import annotations
 
 from polyhop.common.text import find_folded
-from polyhop.lm.pocket.judging import relevant
-from polyhop.lm.pocket.narrowing import shares
-from polyhop.lm.pocket.study import study
+from polyhop.lm.pocket.reading.judge import relevant
+from polyhop.lm.pocket.reading.narrowing import shares
+from polyhop.lm.pocket.reading.study import study
 from polyhop.types import Passage, Span
 
 

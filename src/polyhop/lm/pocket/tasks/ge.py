@@ -10,17 +10,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from polyhop.common.text import bare_title, fold, sentences
-from polyhop.lm.pocket.comparing import via_of
-from polyhop.lm.pocket.descriptions import Step, chain
-from polyhop.lm.pocket.facts import facts
-from polyhop.lm.pocket.judging import sufficient
-from polyhop.lm.pocket.narrowing import best_answer, shares
-from polyhop.lm.pocket.pages import open_page
-from polyhop.lm.pocket.questions import ask
-from polyhop.lm.pocket.relations import RULES
-from polyhop.lm.pocket.solving import NOTHING_KNOWN, undecided
-from polyhop.lm.pocket.study import study
-from polyhop.lm.pocket.wording import content_roots
+from polyhop.lm.pocket.reading.answer import NOTHING_KNOWN, undecided
+from polyhop.lm.pocket.reading.compare import via_of
+from polyhop.lm.pocket.reading.descriptions import Step, chain
+from polyhop.lm.pocket.reading.facts import facts
+from polyhop.lm.pocket.reading.judge import sufficient
+from polyhop.lm.pocket.reading.narrowing import best_answer, shares
+from polyhop.lm.pocket.reading.passage import open_page
+from polyhop.lm.pocket.reading.question import ask
+from polyhop.lm.pocket.reading.relations import RULES
+from polyhop.lm.pocket.reading.study import study
+from polyhop.lm.pocket.reading.text import content_roots
 from polyhop.types import Passage
 
 Triplet = Mapping[str, str]

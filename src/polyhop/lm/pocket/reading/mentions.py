@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from polyhop.common.text import STOP_WORDS, fold
-from polyhop.lm.pocket.countries import PEOPLES
-from polyhop.lm.pocket.lexicon import TELLING
-from polyhop.lm.pocket.values import find_dates, find_numbers
-from polyhop.lm.pocket.wording import QUOTES, Wording, is_short, weight
+from polyhop.lm.pocket.reading.countries import PEOPLES
+from polyhop.lm.pocket.reading.lexicon import TELLING
+from polyhop.lm.pocket.reading.text import QUOTES, Wording, is_short, weight
+from polyhop.lm.pocket.reading.values import find_dates, find_numbers
 
 _MOST_QUOTED = 9  # tokens of a quoted title
 _MOST_PHRASE = 4  # tokens of a phrase that is no name

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from polyhop.lm.pocket.names import find_names, name_before, name_from
+from polyhop.lm.pocket.reading.names import find_names, name_before, name_from
 
 MOST_STEPS = 6
 

@@ -8,15 +8,18 @@ from typing import Any
 
 from polyhop.common.text import normalise
 from polyhop.errors import CapabilityError
-from polyhop.lm.pocket import acting, asking, condensing, graphing, memory, stepping
-from polyhop.lm.pocket.extracting import extract
-from polyhop.lm.pocket.judging import relevant, sufficient
-from polyhop.lm.pocket.narrowing import promises, shares, sureness, weighed
-from polyhop.lm.pocket.planning import plan, trace
-from polyhop.lm.pocket.queries import bridge, next_query
-from polyhop.lm.pocket.solving import NOTHING_KNOWN, Solution
-from polyhop.lm.pocket.stepping import ASIDE
-from polyhop.lm.pocket.study import Study, study
+from polyhop.lm.pocket.reading.answer import NOTHING_KNOWN, Solution
+from polyhop.lm.pocket.reading.extracting import extract
+from polyhop.lm.pocket.reading.judge import relevant, sufficient
+from polyhop.lm.pocket.reading.narrowing import promises, shares, sureness, weighed
+from polyhop.lm.pocket.reading.queries import bridge, next_query
+from polyhop.lm.pocket.reading.study import Study, study
+from polyhop.lm.pocket.tasks import acting, condensing, stepping
+from polyhop.lm.pocket.tasks import baselines as asking
+from polyhop.lm.pocket.tasks import ge as graphing
+from polyhop.lm.pocket.tasks import resp as memory
+from polyhop.lm.pocket.tasks.searchain import plan, trace
+from polyhop.lm.pocket.tasks.stepping import ASIDE
 from polyhop.metrics import cover_em_token
 from polyhop.types import Passage
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from polyhop.common.text import bare_title, find_folded, fold
-from polyhop.lm.pocket.descriptions import Step
-from polyhop.lm.pocket.facts import Value, facts
-from polyhop.lm.pocket.pages import Page
-from polyhop.lm.pocket.wording import content_roots
+from polyhop.lm.pocket.reading.descriptions import Step
+from polyhop.lm.pocket.reading.facts import Value, facts
+from polyhop.lm.pocket.reading.passage import Page
+from polyhop.lm.pocket.reading.text import content_roots
 
 _CLOSE_ENOUGH = 0.6  # of a name to a title
 _ALIAS = r"\b(?:known as|called|born|stage name|pen name|nicknamed),? (?:the )?"  # before a subject's other name

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 
 from polyhop.common.text import fold
-from polyhop.lm.pocket import blends
-from polyhop.lm.pocket.pages import Page
-from polyhop.lm.pocket.reading import mentions
-from polyhop.lm.pocket.study import Study
-from polyhop.lm.pocket.weights import RELEVANT, SUFFICIENT
+from polyhop.lm.pocket.reading import blends
+from polyhop.lm.pocket.reading.candidates import mentions
+from polyhop.lm.pocket.reading.passage import Page
+from polyhop.lm.pocket.reading.study import Study
+from polyhop.lm.pocket.reading.weights import RELEVANT, SUFFICIENT
 
 
 def relevance_features(study: Study) -> dict[str, float]:

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from polyhop.common.text import bare_title
-from polyhop.lm.pocket.chains import Hop, follow
-from polyhop.lm.pocket.comparing import Verdict, compare
-from polyhop.lm.pocket.descriptions import chain
-from polyhop.lm.pocket.lexicon import UNITS
-from polyhop.lm.pocket.looking import MOST_LOOKED_AT, looks
-from polyhop.lm.pocket.pages import Page
-from polyhop.lm.pocket.pairs import Comparison
-from polyhop.lm.pocket.questions import Asked, ask
-from polyhop.lm.pocket.reading import Ranked, rank
-from polyhop.lm.pocket.values import parse_date
+from polyhop.lm.pocket.encoder.cache import MOST_LOOKED_AT, looks
+from polyhop.lm.pocket.reading.candidates import Ranked, rank
+from polyhop.lm.pocket.reading.chains import Hop, follow
+from polyhop.lm.pocket.reading.compare import Verdict, compare
+from polyhop.lm.pocket.reading.descriptions import chain
+from polyhop.lm.pocket.reading.lexicon import UNITS
+from polyhop.lm.pocket.reading.pairs import Comparison
+from polyhop.lm.pocket.reading.passage import Page
+from polyhop.lm.pocket.reading.question import Asked, ask
+from polyhop.lm.pocket.reading.values import parse_date
 
 NOTHING_KNOWN = "unknown"
 """The answer where nothing can be said: honest, never empty, and right for no question."""
@@ -43,7 +43,7 @@ class Solution:
 def solve(question: str, pages: Sequence[Page]) -> Solution:
     """Answer a question from pages.
 
-    >>> from polyhop.lm.pocket.pages import open_page
+    >>> from polyhop.lm.pocket.reading.passage import open_page
     >>> from polyhop.types import Passage
     >>> film = Passage("1", "Dark Mill", "Dark Mill is a 1931 film directed by Rolf Anders.")
     >>> director = Passage("2", "Rolf Anders", "Rolf Anders (4 May 1899 – 1950) was a German film director.")

@@ -20,11 +20,11 @@ import numpy.typing as npt
 
 from polyhop.common.batching import batches
 from polyhop.errors import DataError
-from polyhop.lm.pocket.layout import LENGTH, Layout, Row
-from polyhop.lm.pocket.sights import KINDS, PLACES, Look, Seen, Told
-from polyhop.lm.pocket.wordpiece import WordPiece
+from polyhop.lm.pocket.encoder.inputs import LENGTH, Layout, Row
+from polyhop.lm.pocket.encoder.outputs import KINDS, PLACES, Look, Seen, Told
+from polyhop.lm.pocket.encoder.wordpiece import WordPiece
 
-FOLDER = Path(__file__).parent / "model"
+FOLDER = Path(__file__).parents[1] / "model"
 NETWORK, VOCABULARY = "encoder.onnx", "vocab.txt"
 WIDTH = 384
 TOGETHER = 1024  # pieces at a time, those that only fill up among them; more are no faster, and soon slower

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from polyhop.common.text import normalise
-from polyhop.lm.pocket import memory
-from polyhop.lm.pocket.asking import closed
-from polyhop.lm.pocket.judging import sufficient
-from polyhop.lm.pocket.narrowing import best_answer, shares
-from polyhop.lm.pocket.planning import ENOUGH_ABOVE, open_queries
-from polyhop.lm.pocket.solving import NOTHING_KNOWN
-from polyhop.lm.pocket.study import Study, study
+from polyhop.lm.pocket.reading.answer import NOTHING_KNOWN
+from polyhop.lm.pocket.reading.judge import sufficient
+from polyhop.lm.pocket.reading.narrowing import best_answer, shares
+from polyhop.lm.pocket.reading.study import Study, study
+from polyhop.lm.pocket.tasks import resp as memory
+from polyhop.lm.pocket.tasks.baselines import closed
+from polyhop.lm.pocket.tasks.searchain import ENOUGH_ABOVE, open_queries
 
 OPEN = "…"
 """In place of a value that nothing tells."""

@@ -9,13 +9,13 @@ from itertools import combinations
 from typing import NamedTuple
 
 from polyhop.common.text import normalise
-from polyhop.lm.pocket import blends
-from polyhop.lm.pocket.judging import relevant, sufficient
-from polyhop.lm.pocket.looking import looks
-from polyhop.lm.pocket.reading import mentions
-from polyhop.lm.pocket.sights import Look
-from polyhop.lm.pocket.solving import Solution, spoken
-from polyhop.lm.pocket.study import study
+from polyhop.lm.pocket.encoder.cache import looks
+from polyhop.lm.pocket.encoder.outputs import Look
+from polyhop.lm.pocket.reading import blends
+from polyhop.lm.pocket.reading.answer import Solution, spoken
+from polyhop.lm.pocket.reading.candidates import mentions
+from polyhop.lm.pocket.reading.judge import relevant, sufficient
+from polyhop.lm.pocket.reading.study import study
 from polyhop.types import Passage
 
 FEW = 2  # passages that are read as they are

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from polyhop.common.text import STOP_WORDS, fold, words
-from polyhop.lm.pocket import blends
-from polyhop.lm.pocket.mentions import Mention
-from polyhop.lm.pocket.questions import Asked
-from polyhop.lm.pocket.reading import features, kind_of
-from polyhop.lm.pocket.study import Study
-from polyhop.lm.pocket.weights import BRIDGE
-from polyhop.lm.pocket.wording import stem, weight
+from polyhop.lm.pocket.reading import blends
+from polyhop.lm.pocket.reading.candidates import features, kind_of
+from polyhop.lm.pocket.reading.mentions import Mention
+from polyhop.lm.pocket.reading.question import Asked
+from polyhop.lm.pocket.reading.study import Study
+from polyhop.lm.pocket.reading.text import stem, weight
+from polyhop.lm.pocket.reading.weights import BRIDGE
 
 _KINDS = ("name", "short name", "quoted")  # of mentions that can be a bridge
 _MOST_UNMET = 12

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from polyhop.common.text import find_folded, fold, normalise
-from polyhop.lm.pocket import memory
-from polyhop.lm.pocket.asking import closed
-from polyhop.lm.pocket.graphing import STATES, triplets
-from polyhop.lm.pocket.judging import sufficient
-from polyhop.lm.pocket.narrowing import best_answer, shares
-from polyhop.lm.pocket.solving import NOTHING_KNOWN
-from polyhop.lm.pocket.study import study
+from polyhop.lm.pocket.reading.answer import NOTHING_KNOWN
+from polyhop.lm.pocket.reading.judge import sufficient
+from polyhop.lm.pocket.reading.narrowing import best_answer, shares
+from polyhop.lm.pocket.reading.study import study
+from polyhop.lm.pocket.tasks import resp as memory
+from polyhop.lm.pocket.tasks.baselines import closed
+from polyhop.lm.pocket.tasks.ge import STATES, triplets
 from polyhop.types import Passage
 
 Fields = Mapping[str, Any]

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from polyhop.common.text import bare_title, normalise
-from polyhop.lm.pocket.descriptions import chain
-from polyhop.lm.pocket.judging import sufficient
-from polyhop.lm.pocket.memory import respond
-from polyhop.lm.pocket.narrowing import best_answer
-from polyhop.lm.pocket.planning import ENOUGH_ABOVE, open_queries
-from polyhop.lm.pocket.questions import ask
-from polyhop.lm.pocket.solving import NOTHING_KNOWN, undecided
-from polyhop.lm.pocket.study import study
+from polyhop.lm.pocket.reading.answer import NOTHING_KNOWN, undecided
+from polyhop.lm.pocket.reading.descriptions import chain
+from polyhop.lm.pocket.reading.judge import sufficient
+from polyhop.lm.pocket.reading.narrowing import best_answer
+from polyhop.lm.pocket.reading.question import ask
+from polyhop.lm.pocket.reading.study import study
+from polyhop.lm.pocket.tasks.resp import respond
+from polyhop.lm.pocket.tasks.searchain import ENOUGH_ABOVE, open_queries
 
 Fields = Mapping[str, Any]
 Value = dict[str, Any]

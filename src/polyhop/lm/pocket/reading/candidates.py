@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from polyhop.common.text import fold
-from polyhop.lm.pocket import blends
-from polyhop.lm.pocket.countries import COUNTRIES, PEOPLES, REGIONS
-from polyhop.lm.pocket.looking import MOST_LOOKED_AT, looks
-from polyhop.lm.pocket.mentions import Mention
-from polyhop.lm.pocket.pages import Page
-from polyhop.lm.pocket.questions import Asked
-from polyhop.lm.pocket.sights import Look
-from polyhop.lm.pocket.weights import BY_TYPE, FIT, WEIGHTS
+from polyhop.lm.pocket.encoder.cache import MOST_LOOKED_AT, looks
+from polyhop.lm.pocket.encoder.outputs import Look
+from polyhop.lm.pocket.reading import blends
+from polyhop.lm.pocket.reading.countries import COUNTRIES, PEOPLES, REGIONS
+from polyhop.lm.pocket.reading.mentions import Mention
+from polyhop.lm.pocket.reading.passage import Page
+from polyhop.lm.pocket.reading.question import Asked
+from polyhop.lm.pocket.reading.weights import BY_TYPE, FIT, WEIGHTS
 
 # The word right before a candidate that speaks for a type: "by <person>", "in <place>".
 _BEFORE: dict[str, frozenset[str]] = {
@@ -228,8 +228,8 @@ def rank(asked: Asked, pages: Sequence[Page], most: int = 20) -> list[Ranked]:
     """Candidate answers of the pages, best first, each text once; [] where there is none. Of few pages, what the
     encoder would read counts too.
 
-    >>> from polyhop.lm.pocket.pages import open_page
-    >>> from polyhop.lm.pocket.questions import ask
+    >>> from polyhop.lm.pocket.reading.passage import open_page
+    >>> from polyhop.lm.pocket.reading.question import ask
     >>> from polyhop.types import Passage
     >>> page = open_page(Passage("1", "Orvil", "Orvil is a town in Norland. Its mayor is Ida Kuhn since 1990."))
     >>> rank(ask("Who is the mayor of Orvil?"), [page])[0].text

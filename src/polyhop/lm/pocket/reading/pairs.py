@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from polyhop.lm.pocket.names import name_before, name_from
+from polyhop.lm.pocket.reading.names import name_before, name_from
 
 # Comparatives that name both how a comparison is decided and by which fact. First match wins, here and below.
 _COMPARATIVES = (

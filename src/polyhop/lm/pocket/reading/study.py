@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from polyhop.lm.pocket.looking import MOST_LOOKED_AT, looks
-from polyhop.lm.pocket.pages import Page, open_page
-from polyhop.lm.pocket.questions import Asked, ask
-from polyhop.lm.pocket.reading import View, view
-from polyhop.lm.pocket.sights import Look
-from polyhop.lm.pocket.solving import Solution, solve
+from polyhop.lm.pocket.encoder.cache import MOST_LOOKED_AT, looks
+from polyhop.lm.pocket.encoder.outputs import Look
+from polyhop.lm.pocket.reading.answer import Solution, solve
+from polyhop.lm.pocket.reading.candidates import View, view
+from polyhop.lm.pocket.reading.passage import Page, open_page
+from polyhop.lm.pocket.reading.question import Asked, ask
 from polyhop.types import Passage
 
 STUDIES_KEPT = 256

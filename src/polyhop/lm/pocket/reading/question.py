@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from polyhop.common.text import STOP_WORDS
-from polyhop.lm.pocket.countries import PEOPLES
-from polyhop.lm.pocket.lexicon import HEAD_NOUNS, AnswerType
-from polyhop.lm.pocket.names import find_names
-from polyhop.lm.pocket.pairs import Comparison, find_comparison
-from polyhop.lm.pocket.wording import stem, weight
+from polyhop.lm.pocket.reading.countries import PEOPLES
+from polyhop.lm.pocket.reading.lexicon import HEAD_NOUNS, AnswerType
+from polyhop.lm.pocket.reading.names import find_names
+from polyhop.lm.pocket.reading.pairs import Comparison, find_comparison
+from polyhop.lm.pocket.reading.text import stem, weight
 
 MOST_CHARACTERS = 1500  # of a question that are read
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from polyhop.lm.pocket.lexicon import MONTHS, MULTIPLIERS, NUMBER_WORDS
+from polyhop.lm.pocket.reading.lexicon import MONTHS, MULTIPLIERS, NUMBER_WORDS
 
 
 class Date(NamedTuple):

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from polyhop.common.text import bare_title, fold
-from polyhop.lm.pocket.chains import link
-from polyhop.lm.pocket.countries import country_of
-from polyhop.lm.pocket.facts import facts
-from polyhop.lm.pocket.pages import Page
-from polyhop.lm.pocket.pairs import Comparison
-from polyhop.lm.pocket.questions import Asked
-from polyhop.lm.pocket.values import Date, earlier, parse_date, parse_number
-from polyhop.lm.pocket.wording import content_roots, weight
+from polyhop.lm.pocket.reading.chains import link
+from polyhop.lm.pocket.reading.countries import country_of
+from polyhop.lm.pocket.reading.facts import facts
+from polyhop.lm.pocket.reading.pairs import Comparison
+from polyhop.lm.pocket.reading.passage import Page
+from polyhop.lm.pocket.reading.question import Asked
+from polyhop.lm.pocket.reading.text import content_roots, weight
+from polyhop.lm.pocket.reading.values import Date, earlier, parse_date, parse_number
 
 _RELATION = {"director": "director", "performer": "performer", "singer": "performer", "composer": "composer",
              "author": "writer", "writer": "writer", "producer": "producer",
@@ -56,8 +56,8 @@ class Verdict:
 def compare(asked: Asked, comparison: Comparison, pages: Sequence[Page]) -> Verdict:
     """Compare the two things a question names, as far as the pages allow.
 
-    >>> from polyhop.lm.pocket.pages import open_page
-    >>> from polyhop.lm.pocket.questions import ask
+    >>> from polyhop.lm.pocket.reading.passage import open_page
+    >>> from polyhop.lm.pocket.reading.question import ask
     >>> from polyhop.types import Passage
     >>> texts = {"Ann Lee": "Ann Lee (born 3 May 1950) is a poet.", "Ida Kuhn": "Ida Kuhn (born 1961) is a singer."}
     >>> pages = [open_page(Passage(name, name, text)) for name, text in texts.items()]

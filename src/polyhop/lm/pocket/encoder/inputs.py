@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from polyhop.lm.pocket.sights import Told
-from polyhop.lm.pocket.wordpiece import Pieces, WordPiece
+from polyhop.lm.pocket.encoder.outputs import Told
+from polyhop.lm.pocket.encoder.wordpiece import Pieces, WordPiece
 
 LENGTH = 320
 """Pieces of a row, at most."""

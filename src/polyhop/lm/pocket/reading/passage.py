@@ -10,8 +10,8 @@ from functools import lru_cache
 from itertools import islice
 
 from polyhop.common.text import STOP_WORDS, bare_title, fold
-from polyhop.lm.pocket.mentions import Mention, find_mentions
-from polyhop.lm.pocket.wording import Wording, content_roots, take_apart, weight
+from polyhop.lm.pocket.reading.mentions import Mention, find_mentions
+from polyhop.lm.pocket.reading.text import Wording, content_roots, take_apart, weight
 from polyhop.types import Passage
 
 MOST_CHARACTERS = 8000  # of a passage that are read: a page of a web crawl must not take seconds

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from polyhop.common.text import normalise
-from polyhop.lm.pocket.asking import closed, parts
-from polyhop.lm.pocket.judging import sufficient
-from polyhop.lm.pocket.memory import respond
-from polyhop.lm.pocket.narrowing import best_answer
-from polyhop.lm.pocket.planning import ENOUGH_ABOVE, open_queries
-from polyhop.lm.pocket.study import study
+from polyhop.lm.pocket.reading.judge import sufficient
+from polyhop.lm.pocket.reading.narrowing import best_answer
+from polyhop.lm.pocket.reading.study import study
+from polyhop.lm.pocket.tasks.baselines import closed, parts
+from polyhop.lm.pocket.tasks.resp import respond
+from polyhop.lm.pocket.tasks.searchain import ENOUGH_ABOVE, open_queries
 from polyhop.types import Passage
 
 Fields = Mapping[str, Any]

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from polyhop.lm.pocket.sights import Look, Sight, Told
+from polyhop.lm.pocket.encoder.outputs import Look, Sight, Told
 from polyhop.types import Passage
 
 MOST_LOOKED_AT = 4
@@ -61,7 +61,7 @@ def look(sights: Sequence[Sight]) -> list[Look]:
         found = {sight: _known[sight] for sight in sights if sight in _known}
     new = [sight for sight in dict.fromkeys(sights) if sight not in found]
     if new:
-        from polyhop.lm.pocket.encoder import encoder  # which most verbs never need
+        from polyhop.lm.pocket.encoder.network import encoder  # which most verbs never need
 
         network = encoder()
         made = network.looks([network.row(sight.question, _passages(sight)) for sight in new])

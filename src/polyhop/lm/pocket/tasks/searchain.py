@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from polyhop.common.text import bare_title, normalise
-from polyhop.lm.pocket.chains import follow
-from polyhop.lm.pocket.descriptions import chain
-from polyhop.lm.pocket.judging import sufficient
-from polyhop.lm.pocket.narrowing import best_answer
-from polyhop.lm.pocket.queries import next_query
-from polyhop.lm.pocket.solving import NOTHING_KNOWN
-from polyhop.lm.pocket.study import Study, study
+from polyhop.lm.pocket.reading.answer import NOTHING_KNOWN
+from polyhop.lm.pocket.reading.chains import follow
+from polyhop.lm.pocket.reading.descriptions import chain
+from polyhop.lm.pocket.reading.judge import sufficient
+from polyhop.lm.pocket.reading.narrowing import best_answer
+from polyhop.lm.pocket.reading.queries import next_query
+from polyhop.lm.pocket.reading.study import Study, study
 from polyhop.types import Passage
 
 ENOUGH_ABOVE = 0.4

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from polyhop.common.text import STOP_WORDS, fold
-from polyhop.lm.pocket.lexicon import COMMON, FAMILIES
+from polyhop.lm.pocket.reading.lexicon import COMMON, FAMILIES
 
 TOKEN = re.compile(r"\w+(?:[.'’&-]\w+)*|[^\w\s]")
 QUOTES = frozenset('"“”«»')
