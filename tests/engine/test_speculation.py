@@ -47,7 +47,7 @@ def varied(seed: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_result_is_the_sequential_runs_to_the_byte() -> None:
     for seed in range(WORLDS):
         world, settings = World.random(seed), varied(seed)

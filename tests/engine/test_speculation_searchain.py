@@ -65,6 +65,7 @@ def varied(seed: int) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asking", [False, True])
 def test_the_result_is_the_sequential_runs_to_the_byte(asking: bool) -> None:
     saved = 0.0

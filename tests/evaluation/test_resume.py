@@ -27,7 +27,7 @@ from polyhop.types import Passage
 from tests.conftest import SHARED
 from tests.evaluation.test_store import files
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 DEMO = Path(str(resources.files("polyhop.data") / "demo"))
 SETS = {

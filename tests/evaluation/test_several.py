@@ -94,7 +94,7 @@ def test_progress_counts_over_all_methods() -> None:
     assert seen == [(1, 2), (2, 2)]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_all_on_the_command_line(tmp_path: Path) -> None:
     result = run(app, ["run", "--dataset", "demo", "--method", "all", "--limit", "2", "--out", str(tmp_path)])
     assert result.exit_code == 0, result.output
@@ -116,7 +116,7 @@ def test_demo_is_a_name_unless_something_is_called_so(tmp_path: Path, monkeypatc
     assert [question.text for question in read_questions("demo")] == ["Mine?"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_typical_calls_of_methods_are_those_of_the_demo() -> None:
     reports = evaluate_several(named("all"), "demo", "demo", limit=12).reports
     for name, report in reports.items():

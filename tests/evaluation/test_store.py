@@ -23,7 +23,7 @@ from polyhop.lm.replay import ReplayLM
 from polyhop.lm.scripted import ScriptedLM
 from tests.kit.victim import QUESTIONS, find, run, script_into
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 

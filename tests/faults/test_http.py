@@ -56,6 +56,7 @@ def until_none_is_open(server: FakeServer) -> None:
     raise AssertionError(f"{server.connections} connections are left")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ASKING if "POLYHOP_FAULTS" in os.environ else METHODS)
 def test_every_question_is_answered_and_every_call_counted(method: str, tmp_path: Path) -> None:
     server = FaultyServer(script, seed=3, kinds=PASSING | HARMLESS | CONTENT, late=0.01)
@@ -73,6 +74,7 @@ def test_every_question_is_answered_and_every_call_counted(method: str, tmp_path
     assert sum(server.met.values()) > 0
 
 
+@pytest.mark.slow
 def test_what_failed_is_recorded_and_answered_by_a_later_start(tmp_path: Path) -> None:
     server, answered = FaultyServer(script, seed=4), Counter[str]()
     given: dict[str, Any] = {"retriever": WORLD.search, "prompts": BOOK, "rendering": "json", "out": tmp_path / "run"}

@@ -97,7 +97,7 @@ def test_a_passage_that_is_not_named_must_be_worth_more() -> None:
     assert named > unnamed + UNNAMED
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize(
     ("name", "scorer", "questions", "floor"),

@@ -28,7 +28,7 @@ from polyhop.prompts.tasks import (
     TracedContent,
 )
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 BOOK = PromptBook()
 FIELDS: dict[str, Any] = {"question": "Who?", "passages": [], "evidence": [], "thoughts": True, "mode": "evidence"}

@@ -134,7 +134,7 @@ PIECES = [
 ]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", PIECES)
 def test_the_same_thing_over_and_over_is_read_or_refused(piece: str) -> None:
     """Not one of these may take long: each would, were a reader more than linear in its length."""

@@ -53,6 +53,7 @@ def share(task: str, texts: list[str], least: int) -> list[dict[str, Any] | None
 # --- all of them -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [
     *(f"bamboogle {style}" for style in transcripts.STYLES),
     *(f"tree {name} {part}" for name in transcripts.TREES for part in ("questions", "answers", "reasoning")),

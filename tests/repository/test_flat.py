@@ -12,7 +12,7 @@ import pytest
 
 from polyhop.evaluation.predictions import Lines
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 LEFT = 8_000

@@ -37,7 +37,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_wheel_holds_the_package_and_its_data(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
@@ -47,7 +47,7 @@ def test_the_wheel_holds_the_package_and_its_data(built: Path) -> None:
     assert not [name for name in names if not name.startswith("polyhop")]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_sdist_holds_what_is_needed_to_test_it(built: Path) -> None:
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
@@ -55,7 +55,7 @@ def test_the_sdist_holds_what_is_needed_to_test_it(built: Path) -> None:
     assert {"pyproject.toml", "Makefile", "README.md", "LICENSE", "tests/conftest.py", "src/polyhop/py.typed"} <= names
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_it_answers_in_an_empty_environment(built: Path, tmp_path: Path) -> None:
     (wheel,) = built.glob("*.whl")
     venv.create(tmp_path / "env", with_pip=False)

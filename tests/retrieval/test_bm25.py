@@ -218,6 +218,7 @@ def test_it_is_a_retriever(small: BM25) -> None:
     assert small.name == "bm25"
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize(
     ("name", "recall_at_5", "reach"),

@@ -27,7 +27,7 @@ from polyhop.retrieval.updating import add_passages, remove_passages
 from polyhop.types import Passage
 from tests.kit.encoding import WordEncoder
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 EXPLORING = os.environ.get("POLYHOP_HYPOTHESIS", "steady") != "steady"
 

@@ -25,7 +25,7 @@ from polyhop.types import Passage
 from tests.kit import updater
 
 pytestmark = [
-    pytest.mark.long,
+    pytest.mark.slow,
     pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL and fork"),
 ]
 
@@ -84,6 +84,7 @@ def victims(folder: Path) -> Iterator[Victims]:
         opened.end()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*updater.CHANGED])
 def test_a_killed_change_leaves_the_old_index_or_the_new_one(kind: str, tmp_path: Path) -> None:
     folder, kept = tmp_path / "index", tmp_path / "kept"
@@ -183,6 +184,7 @@ def test_two_readers_stay_with_what_they_opened_while_a_writer_updates(tmp_path:
     assert len([*folder.glob("state-*")]) == 1  # nobody reads the first any more
 
 
+@pytest.mark.slow
 def test_whoever_opens_while_a_writer_updates_finds_one_state_whole(tmp_path: Path) -> None:
     folder = tmp_path / "index"
     build_index(open_corpus(numbered(0, 40)), folder)
@@ -196,6 +198,7 @@ def test_whoever_opens_while_a_writer_updates_finds_one_state_whole(tmp_path: Pa
         assert {int(seen) for seen in output.split()} <= {10, *range(40, 49)}
 
 
+@pytest.mark.slow
 def test_a_second_writer_waits_for_the_first(tmp_path: Path) -> None:
     folder = tmp_path / "index"
     build_index(open_corpus(updater.STANDING), folder)

@@ -61,6 +61,7 @@ def found(index: Index, query: str, retriever: str = "bm25") -> list[str]:
     return [passage.id for passage in open_plain_retriever(retriever, index).search(query, 9)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("retriever", ["bm25", "tfidf"])
 @pytest.mark.parametrize(
     ("language", "query", "expected"),
@@ -138,6 +139,7 @@ def linked(index: Index, id: str) -> list[str]:
     return [target.id for target in index.links(passage)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("language", "id", "targets"),
     [
@@ -208,6 +210,7 @@ def test_an_index_of_before_there_were_languages_is_english(tmp_path: Path) -> N
     assert found(old, "languages") == ["eliot"]
 
 
+@pytest.mark.slow
 def test_each_language_has_an_index_of_its_own_in_the_cache() -> None:
     folders = {
         index_for(open_corpus(PASSAGES["german"], language=each)).folder
@@ -234,6 +237,7 @@ def test_an_answer_is_cited_where_chinese_text_holds_it() -> None:
     assert PASSAGES["chinese"][1].text[citation.start : citation.end] == "绍兴"
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_a_language(tmp_path: Path, cli: Cli) -> None:
     corpus, out = tmp_path / "corpus.jsonl", tmp_path / "index"
     corpus.write_text("".join(json.dumps(p.to_dict()) + "\n" for p in PASSAGES["german"]))

@@ -71,6 +71,7 @@ def test_a_passage_never_links_to_itself_and_to_another_only_once(tmp_path: Path
     assert linked(index, "p") == ["a"]
 
 
+@pytest.mark.slow
 def test_a_title_of_several_passages_links_to_all_up_to_a_few(tmp_path: Path) -> None:
     pages = [Passage(f"w{number:02}", "Warsaw", f"Part {number}") for number in range(MOST_NAMESAKES + 5)]
     films = [Passage("film", "Warsaw (1952 film)", "A film.")]
@@ -94,6 +95,7 @@ def test_a_single_word_that_many_passages_hold_links_nowhere(tmp_path: Path) -> 
     assert linked(index, "p0") == ["n"]  # more than 50 passages, and more than 3 % of them
 
 
+@pytest.mark.slow
 def test_hyperlinks_of_the_corpus_are_kept_instead(tmp_path: Path) -> None:
     passages = [
         Passage(
@@ -114,6 +116,7 @@ def test_hyperlinks_of_the_corpus_are_kept_instead(tmp_path: Path) -> None:
         assert linked(index, "n") == ["p"]
 
 
+@pytest.mark.slow
 def test_own_links_alone_or_none(tmp_path: Path) -> None:
     passages = [Passage("a", "Ada", "She knew Paris."), Passage("p", "Paris", "A city.")]
     assert linked(make(tmp_path / "1", passages), "a") == ["p"]

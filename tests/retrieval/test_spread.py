@@ -177,6 +177,7 @@ def link_files(index: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in state.iterdir() if path.name.startswith(("links.", "names."))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [lambda path: None, own_links], ids=["mentions", "own"])
 @pytest.mark.parametrize("losses", [0, 2])
 def test_links_found_all_over_are_those_of_one_process(
@@ -191,12 +192,14 @@ def test_links_found_all_over_are_those_of_one_process(
     assert link_files(one.folder) == link_files(two.folder)
 
 
+@pytest.mark.slow
 def test_a_build_whose_workers_are_lost_leaves_nothing_and_can_be_done_again(corpus: Path, tmp_path: Path) -> None:
     with played(Scene(error=Lost("killed"))) as each, pytest.raises(ServiceError, match="give the same command again"):
         build_index(open_corpus(corpus), tmp_path / "index", each=each)
     assert build_index(open_corpus(corpus), tmp_path / "index").facts["mentions"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dense", [[], ["--dense", "pocket"]], ids=["links", "dense"])
 def test_the_command_builds_by_a_cluster_joined_once_and_one_set_of_workers(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dense: list[str]

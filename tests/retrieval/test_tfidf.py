@@ -48,6 +48,7 @@ def cosines(query: Sequence[str], texts: Sequence[Sequence[str]]) -> list[float]
 word_lists = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=6), min_size=1, max_size=30)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(texts=word_lists, queries=queries, k=st.integers(1, 12))
 def test_the_ranking_is_the_cosine_with_ties_by_id(texts: list[list[str]], queries: list[list[str]], k: int) -> None:
@@ -116,6 +117,7 @@ def test_it_is_a_retriever_with_the_links_of_its_index(tmp_path: Path) -> None:
     assert engine.links(passages[0]) == [passages[1]]
 
 
+@pytest.mark.slow
 @given(texts=word_lists, query=st.lists(st.sampled_from([*WORDS, "unknown"]), max_size=6))
 def test_similarities_are_the_cosines(texts: list[list[str]], query: list[str]) -> None:
     found = similarities(" ".join(query), [" ".join(text) for text in texts])

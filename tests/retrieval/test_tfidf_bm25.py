@@ -37,6 +37,7 @@ def linked_corpora(draw: st.DrawFn) -> list[Passage]:
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(linked_corpora(), st.lists(st.sampled_from([*WORDS, "unknown"]), max_size=4), st.integers(1, 4), st.data())
 def test_the_pool_is_ranked_as_bm25_ranks_the_corpus(

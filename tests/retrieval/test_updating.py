@@ -135,6 +135,7 @@ def applied(live: list[Passage], folder: Path, update: list[Passage] | set[str])
     return [passage for passage in live if passage.id not in replaced] + new
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_no_waiting_for_the_disk")
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(
@@ -180,6 +181,7 @@ def test_adding_what_stands_changes_nothing(folder: Path) -> None:
     assert len([*folder.glob("state-*")]) == 1
 
 
+@pytest.mark.slow
 def test_links_go_both_ways_between_old_and_new(folder: Path) -> None:
     done = add_passages(folder, open_corpus([PARIS, Passage("t", "Thames", "A river.")]))
     assert [target.id for target in done.index.links(PARIS)] == ["a"]
@@ -236,6 +238,7 @@ def test_the_fingerprint_tells_every_state_from_the_others(folder: Path) -> None
         open_index(folder, corpus=open_corpus([ADA, LONDON]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most_removed", [0, 1])
 def test_only_what_is_new_is_encoded(tmp_path: Path, most_removed: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vectors, "_SHARD", 4)
@@ -250,6 +253,7 @@ def test_only_what_is_new_is_encoded(tmp_path: Path, most_removed: float, monkey
     assert encoder.encoded == ["new"]
 
 
+@pytest.mark.slow
 def test_damaged_vectors_are_not_carried_on(folder: Path) -> None:
     index = open_index(folder)
     Dense(index, WordEncoder())
@@ -272,6 +276,7 @@ def test_an_index_that_may_not_be_written_to_says_so(folder: Path, monkeypatch: 
         remove_passages(folder, ["a"])
 
 
+@pytest.mark.slow
 def test_removed_passages_are_kept_as_marks_until_they_are_many(tmp_path: Path) -> None:
     standing = [Passage(f"p{number}", "", f"text {number}") for number in range(40)]
     build_index(open_corpus(standing), tmp_path / "index")

@@ -156,6 +156,7 @@ _PROMPT_FILE = st.lists(
 ).map("".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=5 * MANY, deadline=None)
 @given(text=_PROMPT_FILE, headed=st.booleans())
 def test_any_prompt_file_is_read_or_told_of(text: str, headed: bool) -> None:

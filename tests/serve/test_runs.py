@@ -140,6 +140,7 @@ def test_a_run_file_cannot_name_another_place(folder: Path, named: object) -> No
     assert Runs(folder).question("set:one", "q1")["trace"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["../runs/evil", "set/one", "evil/", "/", "", ".", "..", "evil\0", "EVIL", "x" * 9999])
 def test_a_name_is_looked_up_never_followed(folder: Path, name: str) -> None:
     runs = Runs(folder)
@@ -200,6 +201,7 @@ def test_the_frontier_leaves_out_and_names_runs_without_the_metric(folder: Path)
     assert "recall_mean@5" not in rows["cot"], "it ranked nothing"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list("ab"))
 def test_what_is_code_in_a_run_is_text_in_the_picture(tmp_path: Path, name: str) -> None:
     plain_run(tmp_path / '<script>alert("x")<' / name)
@@ -227,6 +229,7 @@ def raised(ask: Callable[[str], object], name: str) -> PolyhopError | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("files", BROKEN.values(), ids=BROKEN)
 def test_a_run_that_is_not_whole_is_named_and_hides_no_other(folder: Path, files: dict[str, str]) -> None:
     for name, text in files.items():

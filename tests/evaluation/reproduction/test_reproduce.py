@@ -326,7 +326,7 @@ def test_wrong_names_are_told_before_anything_runs(folder: Path) -> None:
             CliRunner().invoke(app, ["reproduce", *map(str, arguments)], catch_exceptions=False)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.shared
 def test_on_real_questions(tmp_path: Path) -> None:
     for key in ("tor/table4", "resp/table1", "ge/table3", "promptrank/table4", "searchain/table2"):

@@ -562,7 +562,7 @@ def test_an_interrupt_says_how_the_sweep_goes_on(tmp_path: Path, monkeypatch: py
     assert "the same command goes on where it was" in told.stderr
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_shipped_example_is_the_settings_of_four_tables(tmp_path: Path) -> None:
     plan = read_plan(EXAMPLE)
     assert len(plan.points) == 11

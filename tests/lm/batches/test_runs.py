@@ -177,7 +177,7 @@ def victim(folder: str) -> None:
     layer(Path(folder), "resp")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_killed_at_random_moments_it_asks_nothing_twice_and_loses_nothing(tmp_path: Path) -> None:
     draw = random.Random(3)
     layers = killed = 0

@@ -12,7 +12,7 @@ from polyhop.lm.pocket.likelihood import log_likelihood
 from polyhop.lm.pocket.tasks import TASKS, do
 from polyhop.types import Passage
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 PIECES = """the The of director film or and is was born died #1 #9 's 'S Who Which What when How many (1931 film) “Mill”
 " ( ) , ? . - – 1931 May 5 Ann Lee mother Größe 東京 Москва القاهرة same country both in which that where located 12,000

@@ -11,7 +11,7 @@ from polyhop.metrics import f1
 from polyhop.types import Passage
 from tests.conftest import SHARED
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.shared

@@ -48,6 +48,7 @@ def pairs(passages: list[Passage]) -> list[tuple[str, Any]]:
     return [(p.id, vector) for p, vector in zip(passages, WordEncoder().passages(passages), strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_shards_in_any_order_become_the_vectors_of_the_index(index: Index, tmp_path: Path, protocol: int) -> None:
     starts = range(0, len(PASSAGES), 5)
@@ -62,6 +63,7 @@ def test_shards_in_any_order_become_the_vectors_of_the_index(index: Index, tmp_p
     assert not list(tmp_path.glob(".vectors*"))
 
 
+@pytest.mark.slow
 def test_rows_of_removed_passages_are_left_empty(index: Index, tmp_path: Path) -> None:
     updated = remove_passages(index.folder, ["3"]).index
     rest = [passage for passage in PASSAGES if passage.id != "3"]
@@ -81,6 +83,7 @@ class Calls:
         return self.what, self.given
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", [0, 2, 5])
 def test_nothing_that_a_pickle_names_is_called(index: Index, tmp_path: Path, protocol: int) -> None:
     trace = tmp_path / "trace"
@@ -107,6 +110,7 @@ def test_the_process_that_reads_knows_no_secret(monkeypatch: pytest.MonkeyPatch,
     assert set(seen[0]["env"]) == {"PYTHONPATH"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "words"),
     [

@@ -141,6 +141,7 @@ def test_numbers_and_shapes_that_are_not_vectors_are_refused(tmp_path: Path) -> 
         read_vectors(tmp_path / "z.npy", 7, 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))

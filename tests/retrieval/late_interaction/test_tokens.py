@@ -89,6 +89,7 @@ def test_a_stopped_encoding_goes_on(index: Index, stop_at: str) -> None:
     assert second.encoded == [passage.id for passage in PASSAGES][max(0, whole_shards - 1) * 4 :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["codes", "ends"])
 @pytest.mark.parametrize("lost", [1, 7, 8, 9, 500])
 def test_a_shard_that_was_torn_is_encoded_again(index: Index, file: str, lost: int) -> None:
@@ -102,6 +103,7 @@ def test_a_shard_that_was_torn_is_encoded_again(index: Index, file: str, lost: i
     assert_whole(made(index, Drawing()))
 
 
+@pytest.mark.slow
 def test_stopped_at_any_write_it_is_ended(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     put, left = module._put, [0]
 
