@@ -24,8 +24,9 @@ from polyhop.lm.base import Completion
 from polyhop.lm.cache import CompletionCache
 from polyhop.methods.settings import write_settings
 from polyhop.retrieval import build_index, open_index
-from polyhop.retrieval.bm25 import BM25, BM25Writer, _system_errors
+from polyhop.retrieval.bm25 import BM25
 from polyhop.retrieval.dense import Dense
+from polyhop.retrieval.inverted_index import BM25Writer, system_errors
 from polyhop.retrieval.snapshots import first_state
 from polyhop.retrieval.store import allocate
 from polyhop.retrieval.tfidf import TfIdf
@@ -50,7 +51,7 @@ WRITES = [
     "polyhop.retrieval.sealed_folder._measure",
     "polyhop.retrieval.sealed_folder._put_in_place",
     "polyhop.retrieval.snapshots._new",
-    "polyhop.retrieval.bm25.BM25Writer.add",
+    "polyhop.retrieval.inverted_index.BM25Writer.add",
 ]
 
 
@@ -106,9 +107,9 @@ def test_what_a_retriever_adds_to_an_index_may_be_refused(
 
 
 def test_what_tantivy_says_of_a_full_disk_is_the_systems_error(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)), _system_errors():
+    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)), system_errors():
         raise ValueError("An IO error occurred: 'No space left on device (os error 28)'")
-    with pytest.raises(ValueError, match="other"), _system_errors():
+    with pytest.raises(ValueError, match="other"), system_errors():
         raise ValueError("other")
 
     class Dead:

@@ -17,7 +17,7 @@ from polyhop.common.files import cache_folder, locked
 from polyhop.data.corpora import INDEX_MANIFEST, Corpus
 from polyhop.errors import IndexFolderError, UnknownName
 from polyhop.retrieval.analysis import Analysis
-from polyhop.retrieval.bm25 import BM25_FOLDER, BM25Writer
+from polyhop.retrieval.inverted_index import BM25_FOLDER, BM25Writer
 from polyhop.retrieval.links import LinkMode, Links, build_links
 from polyhop.retrieval.sealed_folder import OTHER_CACHE, made, remove
 from polyhop.retrieval.shards import Each

@@ -23,8 +23,8 @@ import orjson
 
 from polyhop.data.corpora import Corpus
 from polyhop.errors import DataError, IndexFolderError
-from polyhop.retrieval.bm25 import BM25_FOLDER, BM25Writer
 from polyhop.retrieval.index import Index, fill, finish, link_mode, open_index
+from polyhop.retrieval.inverted_index import BM25_FOLDER, BM25Writer
 from polyhop.retrieval.links import LinkMode, build_links, update_links
 from polyhop.retrieval.snapshots import next_state
 from polyhop.retrieval.store import PassageStore, StoreWriter
