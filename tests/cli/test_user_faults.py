@@ -13,7 +13,7 @@ from polyhop.errors import DataError, SettingError, UnknownName, UsageError
 from polyhop.evaluation.store import read_report
 from polyhop.lm.base import Capabilities, Request
 from polyhop.methods.registry import method_named
-from polyhop.retrieval.engines.place import place_of
+from polyhop.retrieval.engines.address import address_of
 from polyhop.retrieval.index import build_index
 from tests.kit.terminal import told
 
@@ -137,7 +137,7 @@ def test_what_was_skipped_is_told(
 
 def test_a_database_without_a_table_names_no_place_to_search() -> None:
     with pytest.raises(SettingError, match=r"names no place to search: write postgres://localhost/DATABASE#TABLE"):
-        place_of("postgres", "//ada:secret@localhost/mydb")
+        address_of("postgres", "//ada:secret@localhost/mydb")
 
 
 def test_a_folder_of_runs_is_told_from_a_run(tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ def test_an_index_keeps_its_language(tmp_path: Path) -> None:
 def test_an_index_of_before_there_were_languages_is_english(tmp_path: Path) -> None:
     index = built("english", tmp_path)
     facts = {name: value for name, value in index.facts.items() if name not in ("language", "files", "checksum")}
-    folder.seal(index.folder, kind="index", version=2, facts=facts, state=index.state.name)
+    folder.write_manifest(index.folder, kind="index", version=2, facts=facts, state=index.state.name)
     old = open_index(index.folder)
     assert "language" not in old.facts
     assert old.analysis == Analysis()

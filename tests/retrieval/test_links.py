@@ -10,7 +10,7 @@ import pytest
 from polyhop.data.corpora import open_corpus
 from polyhop.retrieval import Index, build_index
 from polyhop.retrieval.links import LinkMode
-from polyhop.retrieval.title_mentions import MOST_NAMESAKES, names_of
+from polyhop.retrieval.title_mentions import MAX_NAMESAKES, names_of
 from polyhop.types import Passage
 
 
@@ -73,10 +73,10 @@ def test_a_passage_never_links_to_itself_and_to_another_only_once(tmp_path: Path
 
 @pytest.mark.slow
 def test_a_title_of_several_passages_links_to_all_up_to_a_few(tmp_path: Path) -> None:
-    pages = [Passage(f"w{number:02}", "Warsaw", f"Part {number}") for number in range(MOST_NAMESAKES + 5)]
+    pages = [Passage(f"w{number:02}", "Warsaw", f"Part {number}") for number in range(MAX_NAMESAKES + 5)]
     films = [Passage("film", "Warsaw (1952 film)", "A film.")]
     index = make(tmp_path, [*films, *pages, Passage("it", "Chopin", "He left Warsaw.")])
-    assert linked(index, "it") == [page.id for page in pages[:MOST_NAMESAKES]]
+    assert linked(index, "it") == [page.id for page in pages[:MAX_NAMESAKES]]
     few = make(tmp_path / "few", [*films, *pages[:2], Passage("it", "Chopin", "He left Warsaw.")])
     assert linked(few, "it") == ["w00", "w01", "film"]  # the exact title first, then its namesakes
 

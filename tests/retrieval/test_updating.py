@@ -148,7 +148,7 @@ def test_an_updated_index_finds_what_one_built_anew_finds(
     most_removed: float, links: LinkMode, first: list[Passage], then: list[list[Passage] | set[str]]
 ) -> None:
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(updating, "MOST_REMOVED", most_removed)
+        patch.setattr(updating, "MAX_REMOVED_SHARE", most_removed)
         folder = Path(name) / "index"
         build_index(open_corpus(first), folder, links=links)
         live = first
@@ -242,7 +242,7 @@ def test_the_fingerprint_tells_every_state_from_the_others(folder: Path) -> None
 @pytest.mark.parametrize("most_removed", [0, 1])
 def test_only_what_is_new_is_encoded(tmp_path: Path, most_removed: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vectors, "_SHARD", 4)
-    monkeypatch.setattr(updating, "MOST_REMOVED", most_removed)
+    monkeypatch.setattr(updating, "MAX_REMOVED_SHARE", most_removed)
     standing = [Passage(f"p{number}", "", f"text {number}") for number in range(40)]
     encoder = WordEncoder()
     Dense(build_index(open_corpus(standing), tmp_path / "index"), encoder)

@@ -22,11 +22,11 @@ from polyhop.retrieval.analysis import Analysis
 from polyhop.retrieval.approximate import AUTO, check_kind, dense_indexes, in_words
 from polyhop.retrieval.base import links_of
 from polyhop.retrieval.dense import Dense
-from polyhop.retrieval.distributed import by_name, spread
 from polyhop.retrieval.encoders import open_encoder
 from polyhop.retrieval.encoders.pickled import take_vectors
 from polyhop.retrieval.index import Index, build_index, open_index
 from polyhop.retrieval.links import LinkMode
+from polyhop.retrieval.sharding import cluster_map, encode_by_name
 from polyhop.retrieval.vectors import encodings
 
 
@@ -52,7 +52,7 @@ def run_build(
         raise UsageError("--engine ray: without links there is nothing to spread; name an encoder (--dense)")
     encoder = open_encoder(dense) if dense else None  # first, so that what cannot be opened is told before the work
     index = _standing(corpus, out, stem, stop_words, mode) if dense and not overwrite else None
-    with spread(engine.address, engine.workers) if engine else nullcontext(map) as each:
+    with cluster_map(engine.address, engine.workers) if engine else nullcontext(map) as map_shards:
         if index is None:
             with Watched("passages") as progress:
                 index = build_index(
@@ -63,11 +63,11 @@ def run_build(
                     links=mode,
                     overwrite=overwrite,
                     progress=progress.update,
-                    each=each,
+                    map_shards=map_shards,
                 )
         if encoder and dense:
-            encoding = by_name(dense, each) if engine else each
-            say(f"dense index, {Dense(index, encoder, kind=dense_index, each=encoding).how}")
+            encoding = encode_by_name(dense, map_shards) if engine else map_shards
+            say(f"dense index, {Dense(index, encoder, kind=dense_index, map_shards=encoding).how}")
     _say_index(index, as_json)
     if corpus.documents:
         say(corpus.summary)

@@ -8,17 +8,17 @@ from polyhop.cli.printing import say
 from polyhop.cli.progress import Watched
 from polyhop.data.corpora import Corpus
 from polyhop.retrieval.encoders import open_encoder
-from polyhop.retrieval.engines import engine_place, open_store
+from polyhop.retrieval.engines import open_store, parse_address
 from polyhop.retrieval.engines.loading import load
 from polyhop.retrieval.index import index_for
 
 
 def run_load(corpus: Corpus, engine: str, dense: str | None, overwrite: bool, as_json: bool) -> None:
     """Load a corpus into an engine, with progress; one that is no index is indexed in the cache first."""
-    place = engine_place(engine)
-    store = open_store(place)  # first, so that what cannot be reached is told before the work
+    address = parse_address(engine)
+    store = open_store(address)  # first, so that what cannot be reached is told before the work
     try:
-        encoder = open_encoder(wanted) if (wanted := dense or place.dense) else None
+        encoder = open_encoder(wanted) if (wanted := dense or address.dense) else None
         with Watched("passages indexed") as progress:
             index = index_for(corpus, progress=progress.update)
         say_left_out(corpus)
@@ -26,6 +26,6 @@ def run_load(corpus: Corpus, engine: str, dense: str | None, overwrite: bool, as
     finally:
         store.close()
     if as_json:
-        draw.print_json({"place": place.shown, "outcome": outcome, **store.manifest.to_dict()})
+        draw.print_json({"place": address.shown, "outcome": outcome, **store.manifest.to_dict()})
         return
-    say(f"{outcome}: {store.manifest} at {place.shown}")
+    say(f"{outcome}: {store.manifest} at {address.shown}")

@@ -38,7 +38,7 @@ STARTS_WITHIN = 300.0
 """Seconds in which a worker must be there; one that is not is given up."""
 ENDS_WITHIN = 10.0
 """Seconds that workers have to write down what they hold."""
-MOST_LOSSES = 3
+MAX_LOSSES = 3
 """A question whose worker was lost so often has failed: it may be the reason."""
 
 RATES = ("requests_per_minute", "tokens_per_minute")
@@ -235,8 +235,8 @@ class Workers:
         The last try is made one question at a time: a question that takes its worker down takes no other one's last
         try along.
         """
-        for tried in range(MOST_LOSSES):
-            async with self._last_tries if tried == MOST_LOSSES - 1 else nullcontext():
+        for tried in range(MAX_LOSSES):
+            async with self._last_tries if tried == MAX_LOSSES - 1 else nullcontext():
                 worker = await self._free()
                 try:
                     found = await worker.ask.remote(question)
@@ -251,7 +251,7 @@ class Workers:
                     raise found.error()
                 answer: Answer = found
                 return answer
-        raise PolyhopError(f"its worker was lost {MOST_LOSSES} times; does the question take too much memory?")
+        raise PolyhopError(f"its worker was lost {MAX_LOSSES} times; does the question take too much memory?")
 
     def close(self) -> None:
         """End them all, and wait a little for what they write down. Nothing is asked any more."""

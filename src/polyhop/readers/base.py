@@ -13,7 +13,7 @@ from polyhop.types import Passage, Read, Span, SpanChoice
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-USUAL_THRESHOLD = 0.5
+DEFAULT_THRESHOLD = 0.5
 """Where a callable names no ``threshold`` of its own, its confidence is taken as a probability."""
 
 
@@ -76,7 +76,7 @@ def threshold_of(reader: Reader | AskingReader | Read | None) -> float:
     >>> threshold_of(lambda question, passages: [])
     0.5
     """
-    return float(getattr(reader, "threshold", USUAL_THRESHOLD))
+    return float(getattr(reader, "threshold", DEFAULT_THRESHOLD))
 
 
 async def spans_of(

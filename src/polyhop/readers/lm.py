@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from polyhop.common.text import find_folded, normalise
 from polyhop.prompts.tasks.reader import Extraction
-from polyhop.readers.base import USUAL_THRESHOLD, Asks
+from polyhop.readers.base import DEFAULT_THRESHOLD, Asks
 from polyhop.types import Passage, Span
 
 TASK = "reader.extract"
@@ -22,7 +22,7 @@ class LmReader:
     tokens; the model's own number where it gives no log-probabilities."""
 
     name = "lm"
-    threshold = USUAL_THRESHOLD
+    threshold = DEFAULT_THRESHOLD
 
     async def read_by(self, ask: Asks, question: str, passages: Sequence[Passage]) -> list[Span]:
         """The words the model found, in the passage it named, else in the first that holds them; [] where they stand

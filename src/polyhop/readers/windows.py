@@ -12,7 +12,7 @@ from polyhop.errors import SettingError
 
 HEAD_TOKENS = 64
 """Most tokens of a question, and of a title; SQuAD's own limit for questions."""
-FEWEST_TOKENS = 3 * HEAD_TOKENS
+MIN_TOKENS = 3 * HEAD_TOKENS
 """A window must hold question, title and as much text."""
 
 
@@ -76,7 +76,7 @@ def _pair_window(encoded: Any) -> Window:
 
 def check_lengths(max_tokens: int, stride: int) -> None:
     """Raises ``SettingError`` for a window too short to hold question, title and text, or one that hardly moves on."""
-    if max_tokens < FEWEST_TOKENS:
-        raise SettingError(f"max_tokens={max_tokens}: a reader's window must hold at least {FEWEST_TOKENS} tokens")
+    if max_tokens < MIN_TOKENS:
+        raise SettingError(f"max_tokens={max_tokens}: a reader's window must hold at least {MIN_TOKENS} tokens")
     if not 0 <= stride <= max_tokens // 3:
         raise SettingError(f"stride={stride}: windows of {max_tokens} tokens overlap by 0 to {max_tokens // 3}")

@@ -28,7 +28,7 @@ from polyhop.common.files import locked
 from polyhop.common.progress import watched
 from polyhop.errors import IndexFolderError, UnknownName
 from polyhop.retrieval.exact import Hit, nearest
-from polyhop.retrieval.sealed_folder import beside, check, new_folder, seal
+from polyhop.retrieval.sealed_folder import check, new_folder, sidecar_dir, write_manifest
 
 if TYPE_CHECKING:
     from polyhop.retrieval.encoders.stored import Matrix
@@ -103,7 +103,7 @@ def dense_index(
     """
     check_kind(kind)
     key = repr((VERSION, index.fingerprint, encoder[1], vectors.shape, vectors.dtype.str, _sampled(vectors)))
-    folder = beside(index.state, f"nearest-{sha256(key.encode()).hexdigest()[:16]}", key)
+    folder = sidecar_dir(index.state, f"nearest-{sha256(key.encode()).hexdigest()[:16]}", key)
     why = "asked for"
     if kind == AUTO and not folder.is_dir():
         if len(vectors) <= exact_up_to:
@@ -116,7 +116,7 @@ def dense_index(
                 with new_folder(folder, kind=KIND, overwrite=True) as making:
                     facts = {} if kind == EXACT else fill(making, kind, vectors)
                     about = {"index": kind, "why": why, "encoder": encoder[0], "passages": len(vectors)}
-                    seal(making, kind=KIND, version=VERSION, facts={**about, **facts})
+                    write_manifest(making, kind=KIND, version=VERSION, facts={**about, **facts})
     facts = check(folder, kind=KIND, version=VERSION)
     if facts["index"] == EXACT:
         return _exact(index, vectors, facts["why"])

@@ -17,7 +17,7 @@ from polyhop.retrieval.approximate import AUTO, EXACT_UP_TO, dense_index
 from polyhop.retrieval.base import OverIndex
 from polyhop.retrieval.encoders import open_encoder
 from polyhop.retrieval.exact import passages_of
-from polyhop.retrieval.shards import Each
+from polyhop.retrieval.sharding import MapShards
 from polyhop.retrieval.vectors import PassageEncoder, passage_vectors
 from polyhop.types import Passage
 
@@ -33,7 +33,7 @@ class Dense(OverIndex):
     ``vectors``: the passages', (passages, size), in the index's order, made elsewhere; None encodes them here, where
     they are not encoded yet, and goes on where it was stopped. ``kind``: of the dense index over them, made where it is
     not there (``approximate.dense_index``); ``how`` tells in words what is used.
-    ``each``: how shards of passages are encoded, such as all over a cluster (``spread.py``).
+    ``map_shards``: how shards of passages are encoded, such as all over a cluster (``sharding.py``).
     """
 
     def __init__(
@@ -45,19 +45,19 @@ class Dense(OverIndex):
         name: str | None = None,
         kind: str = AUTO,
         exact_up_to: int = EXACT_UP_TO,
-        each: Each = map,
+        map_shards: MapShards = map,
     ) -> None:
         self.name, self.encoder = name or encoder.name, encoder
         self._index = index
         if vectors is None:
             vectors = passage_vectors(
-                index, PassageEncoder(encoder.name, encoder.key, encoder.size, lambda: encoder.passages, each)
+                index, PassageEncoder(encoder.name, encoder.key, encoder.size, lambda: encoder.passages, map_shards)
             )
         key = (self.name, encoder.key)
         self._nearest, self.how = dense_index(index, vectors, key, kind, exact_up_to=exact_up_to)
 
     def _scored(self, query: str, k: int) -> list[tuple[Passage, float]]:
-        """Each passage with its inner product."""
+        """MapShards passage with its inner product."""
         return self._scored_many([query], k)[0]
 
     def _scored_many(self, queries: Sequence[str], k: int) -> list[list[tuple[Passage, float]]]:

@@ -1,7 +1,7 @@
 """An index: a corpus made searchable, in one folder of memory-mapped files.
 
-It holds the passages, a BM25 index over them, and their links; what else retrievers make of it joins them when first
-asked for. It changes from one whole state to the next (``states.py``), so a killed build or update leaves the old one.
+It holds the passages, a BM25 index over them, and their links. Retrievers add what else they need on first use. It
+changes from one whole state to the next (``snapshots.py``), so a killed build or update leaves the old state.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from polyhop.errors import IndexFolderError, UnknownName
 from polyhop.retrieval.analysis import Analysis
 from polyhop.retrieval.inverted_index import BM25_FOLDER, BM25Writer
 from polyhop.retrieval.links import LinkMode, Links, build_links
-from polyhop.retrieval.sealed_folder import OTHER_CACHE, made, remove
-from polyhop.retrieval.shards import Each
-from polyhop.retrieval.snapshots import first_state, read_state, seal_state
+from polyhop.retrieval.sealed_folder import OTHER_CACHE, ensure_dir, remove
+from polyhop.retrieval.sharding import MapShards
+from polyhop.retrieval.snapshots import commit_state, first_state, read_state
 from polyhop.retrieval.store import PassageStore, StoreWriter
 from polyhop.types import Passage
 
@@ -102,7 +102,7 @@ def build_index(
     links: LinkMode = "titles",
     overwrite: bool = False,
     progress: Callable[[int], object] | None = None,
-    each: Each = map,
+    map_shards: MapShards = map,
 ) -> Index:
     """Index a corpus into ``folder``, in its language.
 
@@ -115,7 +115,7 @@ def build_index(
             False.
         overwrite: replace an index that stands there; anything else is never touched.
         progress: called with the number of passages done, now and then and at the end.
-        each: how links are found in shards of passages, such as all over a cluster (``spread.py``).
+        map_shards: how links are found in shards of passages, such as all over a cluster (``sharding.py``).
 
     Raises:
         DataError: the corpus is empty, malformed or repeats an id.
@@ -127,7 +127,7 @@ def build_index(
     folder = Path(folder)
     with first_state(folder, kind=KIND, overwrite=overwrite) as state:
         fingerprint = corpus.fingerprint
-        facts = fill(state, corpus.unique(), analysis, links, progress, each)
+        facts = fill(state, corpus.unique(), analysis, links, progress, map_shards)
         finish(state, facts | {"name": corpus.name, "fingerprint": fingerprint, **corpus.facts})
     return open_index(folder)
 
@@ -138,7 +138,7 @@ def fill(
     analysis: Analysis,
     links: LinkMode,
     progress: Callable[[int], object] | None = None,
-    each: Each = map,
+    map_shards: MapShards = map,
 ) -> dict[str, Any]:
     """Write the files of an index of distinct passages; what its manifest is to say of them."""
     count = linking = 0
@@ -152,7 +152,9 @@ def fill(
     if progress:
         progress(count)
     mode = link_mode(links, linking)
-    mentions = build_links(PassageStore(state), state, analysis, own=mode == "own", each=each) if mode else 0
+    mentions = (
+        build_links(PassageStore(state), state, analysis, own=mode == "own", map_shards=map_shards) if mode else 0
+    )
     return {
         "passages": count,
         "mentions": mentions,
@@ -175,7 +177,7 @@ def finish(state: Path, facts: dict[str, Any]) -> None:
     from importlib.metadata import version
 
     libraries = {"tantivy": version("tantivy"), "numpy": version("numpy")}
-    seal_state(state, kind=KIND, version=VERSION, facts=facts | {"libraries": libraries})
+    commit_state(state, kind=KIND, version=VERSION, facts=facts | {"libraries": libraries})
 
 
 def open_index(folder: str | Path, *, corpus: Corpus | None = None) -> Index:
@@ -217,7 +219,7 @@ def index_for(
         return open_index(corpus.path, corpus=corpus)
     settings = repr((VERSION, corpus.fingerprint, corpus.skip_bad, *analysis.settings, links))
     folder = cache_folder() / "indexes" / hashlib.sha256(settings.encode()).hexdigest()[:32]
-    made(folder.parent, OTHER_CACHE)
+    ensure_dir(folder.parent, OTHER_CACHE)
     with locked(folder.with_suffix(".lock")):
         if folder.exists():
             try:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from polyhop.retrieval.analysis import ENGLISH, Analysis
-from polyhop.retrieval.shards import Each, in_shards
+from polyhop.retrieval.sharding import MapShards, in_shards
 from polyhop.retrieval.store import PassageStore, map_bytes, map_numbers
 from polyhop.retrieval.title_mentions import NAME_PASSAGES, NAME_STARTS, NAMES, Names, is_one_word, may_mention
 from polyhop.types import Passage
@@ -39,17 +39,17 @@ _SHARD = 512  # passages
 
 
 def build_links(
-    passages: PassageStore, folder: Path, analysis: Analysis = ENGLISH, *, own: bool, each: Each = map
+    passages: PassageStore, folder: Path, analysis: Analysis = ENGLISH, *, own: bool, map_shards: MapShards = map
 ) -> int:
     """Write the links of all passages into ``folder``, from their own ``links`` or from the titles their texts mention.
 
-    Two passes over the passages, the second shard by shard by ``each``; what is held grows with the number of titles,
-    not with the text. Returns the number of mentions, a name counted once a passage.
+    Makes two passes over the passages, the second one by ``map_shards``. Memory grows with the number of titles, not
+    with the text. Returns the number of mentions, a name counted once per passage.
     """
     names = Names(analysis, own=own)
     for ordinal, passage in _standing(passages):
         names.add(ordinal, passage.title)
-    found = each(partial(_rows, names, own), in_shards(_standing(passages), _SHARD))
+    found = map_shards(partial(_rows, names, own), in_shards(_standing(passages), _SHARD))
     return _write(folder, names, chain.from_iterable(found), passages, None, own=own)
 
 
@@ -76,9 +76,9 @@ def update_links(base: Path, passages: PassageStore, folder: Path, analysis: Ana
     if new:
         may = may_mention(new, analysis, own=own)
         lines = enumerate(passages.all_lines())
-        changed |= {at for at, line in lines if at not in changed and passages.stands(at) and may(line)}
+        changed |= {at for at, line in lines if at not in changed and passages.is_live(at) and may(line)}
     rows = (
-        (ordinal, _found(names, passages.get(ordinal), own) if passages.stands(ordinal) else [])
+        (ordinal, _found(names, passages.get(ordinal), own) if passages.is_live(ordinal) else [])
         for ordinal in sorted(changed)
     )
     return _write(folder, names, rows, passages, old, own=own)
@@ -86,7 +86,7 @@ def update_links(base: Path, passages: PassageStore, folder: Path, analysis: Ana
 
 def _standing(passages: PassageStore) -> Iterator[tuple[int, Passage]]:
     numbered = enumerate(passages.all_rows())
-    return ((ordinal, passage) for ordinal, passage in numbered if passages.stands(ordinal))
+    return ((ordinal, passage) for ordinal, passage in numbered if passages.is_live(ordinal))
 
 
 def _rows(names: Names, own: bool, shard: Sequence[tuple[int, Passage]]) -> list[tuple[int, list[int]]]:

@@ -39,11 +39,11 @@ def new_folder(folder: Path, *, kind: str, overwrite: bool = False) -> Iterator[
         IndexFolderError: the folder exists already, is something else than a ``kind``, or cannot be written.
     """
     check_free(folder, kind, overwrite)
-    made(folder.parent)
+    ensure_dir(folder.parent)
     clear_left(folder)
     building = folder.with_name(f".{folder.name}{_LOCK}-{token_hex(8)}")
     unnamed = folder.with_name(f".polyhop-{token_hex(8)}")
-    made(unnamed)
+    ensure_dir(unnamed)
     try:
         with writing(folder), locked(unnamed / _LOCK):
             unnamed.rename(building)  # named once locked: another build never takes it for left behind
@@ -74,7 +74,7 @@ def clear_left(folder: Path) -> None:
                 remove(left)
 
 
-def made(folder: Path, instead: str = "name another folder") -> Path:
+def ensure_dir(folder: Path, instead: str = "name another folder") -> Path:
     """The folder, made now if it is not there. ``IndexFolderError`` says what to do ``instead`` where that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -83,14 +83,14 @@ def made(folder: Path, instead: str = "name another folder") -> Path:
     return folder
 
 
-def beside(index: Path, name: str, key: str) -> Path:
+def sidecar_dir(index: Path, name: str, key: str) -> Path:
     """Where what is made from an index later stands: ``name`` in its folder or, where that may not be written to, a
     folder of ``key`` in the cache."""
     folder = index / name
     if folder.is_dir() or os.access(index, os.W_OK):
         return folder
     folder = cache_folder() / name / sha256(key.encode()).hexdigest()[:32]
-    made(folder.parent, OTHER_CACHE)
+    ensure_dir(folder.parent, OTHER_CACHE)
     return folder
 
 
@@ -103,10 +103,10 @@ def remove(folder: Path) -> None:
         time.sleep(0.01)
 
 
-def seal(folder: Path, *, kind: str, version: int, facts: Mapping[str, Any], state: str = "") -> None:
+def write_manifest(folder: Path, *, kind: str, version: int, facts: Mapping[str, Any], state: str = "") -> None:
     """Write the manifest of a finished folder: its kind, format version, facts, and each file's size and checksum.
 
-    ``state``: the folder inside it where its files stand (``states.py``). They and the manifest are on the disk once
+    ``state``: the folder inside it where its files stand (``snapshots.py``). They and the manifest are on the disk once
     this returns; an earlier manifest is replaced in one step.
     """
     base = folder / state

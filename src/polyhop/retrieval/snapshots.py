@@ -21,11 +21,11 @@ from polyhop.retrieval.sealed_folder import (
     check,
     check_free,
     clear_left,
+    ensure_dir,
     is_free,
-    made,
     new_folder,
     remove,
-    seal,
+    write_manifest,
     writing,
 )
 
@@ -70,9 +70,9 @@ def next_state(folder: Path) -> Iterator[Path]:
             _clear(folder)
 
 
-def seal_state(state: Path, *, kind: str, version: int, facts: Mapping[str, Any]) -> None:
+def commit_state(state: Path, *, kind: str, version: int, facts: Mapping[str, Any]) -> None:
     """Make a filled state the one that counts."""
-    seal(state.parent, kind=kind, version=version, facts=facts, state=state.name)
+    write_manifest(state.parent, kind=kind, version=version, facts=facts, state=state.name)
 
 
 def read_state(folder: Path, *, kind: str, version: int) -> tuple[Path, dict[str, Any], ExitStack]:
@@ -96,7 +96,7 @@ def read_state(folder: Path, *, kind: str, version: int) -> tuple[Path, dict[str
 
 
 def _new(folder: Path) -> Path:
-    state = made(folder / f"{STATE_PREFIX}{token_hex(8)}")
+    state = ensure_dir(folder / f"{STATE_PREFIX}{token_hex(8)}")
     (state / INDEX_READERS).touch()
     return state
 

@@ -129,7 +129,7 @@ class PassageStore:
 
     def __iter__(self) -> Iterator[Passage]:
         """All passages in order, read as a stream: a map walked from end to end would count as memory used."""
-        return (passage for ordinal, passage in enumerate(self.all_rows()) if self.stands(ordinal))
+        return (passage for ordinal, passage in enumerate(self.all_rows()) if self.is_live(ordinal))
 
     def all_rows(self, start: int = 0) -> Iterator[Passage]:
         """The passages of all rows from ``start`` on, also of those removed, read as a stream."""
@@ -150,11 +150,11 @@ class PassageStore:
         """
         if not 0 <= ordinal < self.rows:
             raise IndexError(f"no passage {ordinal} among {self.rows}")
-        if not self.stands(ordinal):
+        if not self.is_live(ordinal):
             raise IndexError(f"passage {ordinal} was removed")
         return self._parse(self._lines[self._offsets[ordinal] : self._offsets[ordinal + 1]], ordinal)
 
-    def stands(self, ordinal: int) -> bool:
+    def is_live(self, ordinal: int) -> bool:
         """Whether the passage of a row was not removed."""
         return self.removed is None or not self.removed[ordinal]
 
@@ -181,7 +181,7 @@ class PassageStore:
             ordinal = self._ordinals[place]
             if ordinal >= self.rows:
                 raise IndexFolderError(f"{ID_ORDINALS} is damaged; build the index again", self.folder)
-            if self.stands(ordinal) and self.get(ordinal).id == id:
+            if self.is_live(ordinal) and self.get(ordinal).id == id:
                 return ordinal
             place += 1
         return None

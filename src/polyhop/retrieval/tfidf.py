@@ -20,7 +20,7 @@ from polyhop.common.files import locked
 from polyhop.errors import IndexFolderError
 from polyhop.retrieval.analysis import ENGLISH, Analysis
 from polyhop.retrieval.base import OverIndex
-from polyhop.retrieval.sealed_folder import beside, check, new_folder, seal
+from polyhop.retrieval.sealed_folder import check, new_folder, sidecar_dir, write_manifest
 from polyhop.retrieval.store import TIE, allocate, map_bytes, map_numbers
 from polyhop.types import Passage
 
@@ -151,13 +151,13 @@ class _Numbering(dict[str, int]):
 
 def _folder_for(index: Index, progress: Callable[[int], object] | None) -> Path:
     """The index' postings folder, made on first use; in the cache where the index may not be written to."""
-    folder = beside(index.state, "tfidf", repr((index.fingerprint, *index.analysis.settings)))
+    folder = sidecar_dir(index.state, "tfidf", repr((index.fingerprint, *index.analysis.settings)))
     if not folder.is_dir():
         with locked(folder.with_suffix(".lock")):
             if not folder.is_dir():
                 with new_folder(folder, kind=KIND) as building:
                     _build(index, building, progress)
-                    seal(building, kind=KIND, version=VERSION, facts={"fingerprint": index.fingerprint})
+                    write_manifest(building, kind=KIND, version=VERSION, facts={"fingerprint": index.fingerprint})
     facts = check(folder, kind=KIND, version=VERSION)
     if facts["fingerprint"] != index.fingerprint:
         raise IndexFolderError(f"made for another corpus than {index.name!r}; remove it", folder)
@@ -216,7 +216,7 @@ def _write_block(passages: Iterable[tuple[int, Passage]], index: Index, numberin
     analyse = index.analysis.terms
     terms, lengths = array("I"), array("I")
     for ordinal, passage in passages:
-        found = analyse(f"{passage.title}\n{passage.text}") if index.passages.stands(ordinal) else []
+        found = analyse(f"{passage.title}\n{passage.text}") if index.passages.is_live(ordinal) else []
         terms.extend(map(numbering.__getitem__, found))
         lengths.append(len(found))
     documents = np.repeat(np.arange(len(lengths), dtype=np.uint64), np.frombuffer(lengths, dtype=np.uint32))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 NAME_STARTS, NAME_PASSAGES = "names.starts", "names.passages"
 NAMES, BEARERS, BEARER_KEYS = "names.text", "names.bearers", "names.bearer_keys"
 
-MOST_NAMESAKES = 10
+MAX_NAMESAKES = 10
 """A mention links to at most so many passages of that name: those of exactly that title, then in the corpus' order."""
 
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
@@ -185,7 +185,7 @@ class Names:
         numbers = keys[order] >> 1
         starts = np.searchsorted(numbers, np.arange(self.count + 1, dtype=np.uint32))
         rank = np.arange(len(numbers)) - starts[numbers]
-        kept = (rank < MOST_NAMESAKES) & ~left_out[numbers]
+        kept = (rank < MAX_NAMESAKES) & ~left_out[numbers]
         starts = np.searchsorted(numbers[kept], np.arange(self.count + 1, dtype=np.uint32))
         starts.astype(np.uint64).tofile(folder / NAME_STARTS)
         bearers[order][kept].tofile(folder / NAME_PASSAGES)

@@ -31,7 +31,7 @@ from polyhop.retrieval.store import PassageStore, StoreWriter
 from polyhop.retrieval.vectors import carry_vectors
 from polyhop.types import Passage
 
-MOST_REMOVED = 0.1
+MAX_REMOVED_SHARE = 0.1
 """The share of rows that may be of removed passages."""
 
 _NAMED = 10  # ids in a message
@@ -144,7 +144,7 @@ def _update(
 ) -> None:
     """Fill and seal a state from an old one: without the passages at the ordinals ``gone``, then the ``new`` ones."""
     removed = old.rows - len(old) + len(gone)
-    if removed > MOST_REMOVED * (old.rows + len(digests)):
+    if removed > MAX_REMOVED_SHARE * (old.rows + len(digests)):
         facts = _anew(state, old, gone, new, progress)
     else:
         try:

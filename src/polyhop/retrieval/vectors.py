@@ -21,8 +21,8 @@ from polyhop.common.files import locked
 from polyhop.common.progress import watched
 from polyhop.data.corpora import manifest_of
 from polyhop.errors import IndexFolderError, UsageError
-from polyhop.retrieval.sealed_folder import beside, check, seal, writing
-from polyhop.retrieval.shards import Each, in_shards
+from polyhop.retrieval.sealed_folder import check, sidecar_dir, write_manifest, writing
+from polyhop.retrieval.sharding import MapShards, in_shards
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
@@ -39,13 +39,13 @@ _SHARD = 128  # passages
 
 class PassageEncoder(NamedTuple):
     """What makes vectors of passages. ``key`` changes with whatever changes them; ``open`` is called where there are
-    passages to encode, ``each`` with what it gives; ``size``: numbers of a vector."""
+    passages to encode, ``map_shards`` with what it gives; ``size``: numbers of a vector."""
 
     name: str
     key: str
     size: int
     open: Callable[[], Encode]
-    each: Each = map
+    map_shards: MapShards = map
 
 
 def passage_vectors(index: Index, encoder: PassageEncoder) -> NDArray[np.float16]:
@@ -80,13 +80,13 @@ def encoded_folder(index: Index, name: str, key: str, write: Callable[[Path], Ma
         IndexFolderError: the folder is damaged.
     """
     name = f"{name}-{sha256(key.encode()).hexdigest()[:16]}"
-    folder = beside(index.state, name, repr((index.fingerprint, key)))
+    folder = sidecar_dir(index.state, name, repr((index.fingerprint, key)))
     if not folder.is_dir():
         with writing(folder), locked(folder.with_suffix(".lock")):
             if not folder.is_dir():
                 making = folder.with_name(f".{folder.name}")
                 making.mkdir(exist_ok=True)
-                seal(making, kind=KIND, version=VERSION, facts=write(making))
+                write_manifest(making, kind=KIND, version=VERSION, facts=write(making))
                 making.rename(folder)
     check(folder, kind=KIND, version=VERSION)
     return folder
@@ -111,7 +111,7 @@ def carry_vectors(old: Path, new: Path, kept: NDArray[np.intp] | None) -> None:
             for start in range(0, len(taken), _SHARD):
                 vectors[taken[start : start + _SHARD]].tofile(stream)
         about = {"encoder": facts["encoder"], "size": facts["size"], "passages": len(taken)}
-        seal(making, kind=KIND, version=VERSION, facts=about)
+        write_manifest(making, kind=KIND, version=VERSION, facts=about)
 
 
 def _carried(making: Path) -> int:
@@ -143,7 +143,7 @@ def _write(index: Index, encoder: PassageEncoder, making: Path) -> dict[str, Any
     encode = encoder.open()
     with path.open("ab") as stream:
         stream.truncate(2 * encoder.size * done)
-        for made in encoder.each(encode, shards(index, done)):
+        for made in encoder.map_shards(encode, shards(index, done)):
             with np.errstate(over="ignore"):  # told of below
                 vectors = made.astype(np.float16)
             if not np.isfinite(vectors).all():

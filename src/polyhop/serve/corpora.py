@@ -53,7 +53,7 @@ def _files(index: Index) -> int | None:
 
 def _titles(index: Index) -> tuple[str, ...]:
     spread = range(0, index.rows, max(1, index.rows // SAMPLED))
-    titles = dict.fromkeys(index.passages.get(row).title.strip() for row in spread if index.passages.stands(row))
+    titles = dict.fromkeys(index.passages.get(row).title.strip() for row in spread if index.passages.is_live(row))
     found = [title for title in titles if title]
     return tuple(found[:: max(1, len(found) // TITLES)][:TITLES])
 

@@ -21,9 +21,9 @@ pytestmark = [pytest.mark.extra, pytest.mark.filterwarnings("ignore::Deprecation
 class RanksAsBM25:
     """An engine whose ranking by words is that of our own BM25."""
 
-    def test_words_rank_as_our_bm25(self, place: str, index: Index) -> None:
-        load(index, place)
-        ours, theirs = BM25(index), opened(place)
+    def test_words_rank_as_our_bm25(self, address: str, index: Index) -> None:
+        load(index, address)
+        ours, theirs = BM25(index), opened(address)
         for query in ("film of 1931", "Who directed the films about dark mills?", "Bremen Bremen Bremen film", "kiln"):
             expected, found = ours.search_scored(query, 5), theirs.search_scored(query, 5)
             assert [passage.id for passage, _ in found] == [passage.id for passage, _ in expected]
@@ -33,7 +33,7 @@ class RanksAsBM25:
 
 class TestElasticsearch(RanksAsBM25, EngineContract):
     @pytest.fixture
-    def place(self) -> Iterator[str]:
+    def address(self) -> Iterator[str]:
         pytest.importorskip("elasticsearch")
         with serving("elastic") as server:
             yield f"elastic:{server.url}/wiki"
@@ -41,7 +41,7 @@ class TestElasticsearch(RanksAsBM25, EngineContract):
 
 class TestOpenSearch(RanksAsBM25, EngineContract):
     @pytest.fixture
-    def place(self) -> Iterator[str]:
+    def address(self) -> Iterator[str]:
         pytest.importorskip("opensearchpy")
         with serving("opensearch") as server:
             yield f"opensearch:{server.url}/wiki"
@@ -49,11 +49,11 @@ class TestOpenSearch(RanksAsBM25, EngineContract):
 
 class TestQdrant(RanksAsBM25, EngineContract):
     @pytest.fixture
-    def place(self, tmp_path: Path) -> str:
+    def address(self, tmp_path: Path) -> str:
         pytest.importorskip("qdrant_client")
         return f"qdrant:{tmp_path / 'qdrant'}"
 
-    def test_a_search_makes_no_folder(self, place: str) -> None:
+    def test_a_search_makes_no_folder(self, address: str) -> None:
         with pytest.raises(UsageError, match="nothing is loaded at"):
-            opened(place)
-        assert not Path(place.removeprefix("qdrant:")).exists()
+            opened(address)
+        assert not Path(address.removeprefix("qdrant:")).exists()

@@ -21,7 +21,7 @@ from polyhop.errors import RetrievalError, SettingError, UnknownName, UsageError
 from polyhop.pipeline import Pipeline
 from polyhop.retrieval import Index, build_index
 from polyhop.retrieval.base import links_of
-from polyhop.retrieval.engines import engine_place, open_store
+from polyhop.retrieval.engines import open_store, parse_address
 from polyhop.retrieval.engines.base import Row
 from polyhop.types import Passage, Question
 from tests.kit.encoding import WordEncoder
@@ -44,7 +44,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[SearchEngine]:
 
 
 @pytest.fixture
-def place(server: SearchEngine) -> str:
+def address(server: SearchEngine) -> str:
     return f"{server.kind}:{server.url}/wiki"
 
 
@@ -61,37 +61,37 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_busy_server_is_asked_again(
-    server: SearchEngine, place: str, index: Index, status: int, waits: list[float]
+    server: SearchEngine, address: str, index: Index, status: int, waits: list[float]
 ) -> None:
     server.faults.extend([None, None, Fault(status), Fault(status, {"Retry-After": "7"}), None, Fault(status)])
-    assert load(index, place) == "loaded"
+    assert load(index, address) == "loaded"
     assert len(waits) == 3
     if server.kind == "elastic":  # the other client does not hand on an error's headers
         assert 7 <= waits[1] <= 7.7
     server.faults.append(None)
-    retriever = opened(place)
+    retriever = opened(address)
     server.faults.append(Fault(status))
     assert ids(retriever.search("kiln", 1)) == ["5 %s {table}"]
 
 
-def test_a_server_that_stays_busy_is_given_up(server: SearchEngine, place: str, waits: list[float]) -> None:
+def test_a_server_that_stays_busy_is_given_up(server: SearchEngine, address: str, waits: list[float]) -> None:
     server.faults.extend([Fault(503)] * 99)
     with pytest.raises(RetrievalError, match=r"is busy \(503: scripted fault\) \(8 attempts\)"):
-        opened(place)
+        opened(address)
     assert len(waits) == 7
 
 
-def test_passages_that_were_put_off_are_sent_again(server: SearchEngine, place: str, index: Index) -> None:
+def test_passages_that_were_put_off_are_sent_again(server: SearchEngine, address: str, index: Index) -> None:
     server.faults.extend([None, None, None, Fault(item=True), Fault(item=True)])
-    assert load(index, place) == "loaded"
+    assert load(index, address) == "loaded"
     bulks = [asked for asked in server.asked if asked.path.endswith("_bulk")]
     assert len(bulks) == 3
     assert set(server.collections["wiki"].seen) == {passage.id for passage in PASSAGES}
 
 
-def test_a_batch_that_is_too_large_is_halved(server: SearchEngine, place: str, index: Index) -> None:
-    load(build_index(open_corpus([PASSAGES[0]]), index.folder.with_name("one")), place)
-    store = open_store(engine_place(place))
+def test_a_batch_that_is_too_large_is_halved(server: SearchEngine, address: str, index: Index) -> None:
+    load(build_index(open_corpus([PASSAGES[0]]), index.folder.with_name("one")), address)
+    store = open_store(parse_address(address))
     store.find()
     server.most = 900
     server.asked.clear()
@@ -115,9 +115,9 @@ def test_a_server_that_is_not_there_says_so_in_a_line(kind: str) -> None:
     assert "status:N/A" not in run.stderr
 
 
-def test_a_connection_that_breaks_says_so(server: SearchEngine, place: str, index: Index) -> None:
-    load(index, place)
-    retriever = opened(place)
+def test_a_connection_that_breaks_says_so(server: SearchEngine, address: str, index: Index) -> None:
+    load(index, address)
+    retriever = opened(address)
     server.faults.extend([Fault(cut=True)] * 9)
     with pytest.raises(RetrievalError, match="cannot be reached"):
         retriever.search("kiln", 1)
@@ -142,25 +142,25 @@ def test_another_product_or_version_is_told(kind: str, real: str, number: str, m
         opened(f"{kind}:{server.url}/wiki")
 
 
-def test_a_hybrid_of_engines_needs_no_corpus(server: SearchEngine, place: str, index: Index) -> None:
-    load(index, place, WordEncoder())
-    with Pipeline(method="one-r", retriever=f"hybrid:rrf:{place}+{place}*0.5") as pipeline:
+def test_a_hybrid_of_engines_needs_no_corpus(server: SearchEngine, address: str, index: Index) -> None:
+    load(index, address, WordEncoder())
+    with Pipeline(method="one-r", retriever=f"hybrid:rrf:{address}+{address}*0.5") as pipeline:
         assert ids(pipeline.search("kiln", 1)) == ["5 %s {table}"]
         linked = links_of(pipeline.engine.retriever, PASSAGES[1])
     assert ids(linked) == ids(index.links(PASSAGES[1]))
     with pytest.raises(UsageError, match="give it a corpus"):
-        Pipeline(method="one-r", retriever=f"hybrid:bm25+{place}")
+        Pipeline(method="one-r", retriever=f"hybrid:bm25+{address}")
 
 
-def test_a_key_for_one_index_may_not_ask_who_the_server_is(server: SearchEngine, place: str, index: Index) -> None:
+def test_a_key_for_one_index_may_not_ask_who_the_server_is(server: SearchEngine, address: str, index: Index) -> None:
     server.closed = "/"
-    load(index, place)
-    assert opened(place).search("kiln", 1)
+    load(index, address)
+    assert opened(address).search("kiln", 1)
     server.closed = "/wiki/_search"
     with pytest.raises(
         RetrievalError, match=r"refuses \(403\): action is unauthorized for this user; who asks is told"
     ):
-        opened(place).search("kiln", 1)
+        opened(address).search("kiln", 1)
 
 
 @pytest.mark.parametrize("told_by", ["key", "user", "url"])  # a key is Elasticsearch's alone
@@ -176,8 +176,8 @@ def test_credentials_come_from_the_environment_or_the_url_and_are_shown_nowhere(
         return
     caplog.set_level("DEBUG")
     prefix = server.kind.upper()
-    place = f"{server.kind}:{server.url}/wiki"
-    given = place
+    address = f"{server.kind}:{server.url}/wiki"
+    given = address
     server.key = "Basic " + base64.b64encode(b"u5er:s3cret").decode()
     if told_by == "key":
         server.key = "ApiKey s3cret"
@@ -186,10 +186,10 @@ def test_credentials_come_from_the_environment_or_the_url_and_are_shown_nowhere(
         monkeypatch.setenv(f"{prefix}_USERNAME", "u5er")
         monkeypatch.setenv(f"{prefix}_PASSWORD", "s3cret")
     else:
-        given = place.replace("://", "://u5er:s3cret@")
+        given = address.replace("://", "://u5er:s3cret@")
     load(index, given)
     retriever = opened(given)
-    assert retriever.name == place
+    assert retriever.name == address
     evaluate([Question("q", "Bremen?")], None, "one-r", "pocket", retriever=given, out=tmp_path / "run")
     errors = []
     for wrong in (f"{given}2", f"{given}?dense", f"{given}?k=1", f"{given.replace('wiki', 'WIKI')}", f"x{given}"):
@@ -207,8 +207,8 @@ def test_credentials_come_from_the_environment_or_the_url_and_are_shown_nowhere(
         assert "u5er" not in text
 
 
-def test_a_mapping_that_is_not_ours_is_told(server: SearchEngine, place: str, index: Index) -> None:
-    load(index, place, WordEncoder())
+def test_a_mapping_that_is_not_ours_is_told(server: SearchEngine, address: str, index: Index) -> None:
+    load(index, address, WordEncoder())
     there = server.collections["wiki"]
     properties, told = there.mapping["properties"], there.mapping["_meta"]
     for name, key, value in (
@@ -219,7 +219,7 @@ def test_a_mapping_that_is_not_ours_is_told(server: SearchEngine, place: str, in
     ):
         there.mapping["properties"] = {**properties, name: {**properties[name], key: value}}
         with pytest.raises(UsageError, match=f"was changed: the {key} of '{name}' is {value!r}, not"):
-            opened(place)
+            opened(address)
     there.mapping["properties"] = properties
     for meta, message in (
         ({}, "was not loaded by polyhop"),
@@ -228,20 +228,20 @@ def test_a_mapping_that_is_not_ours_is_told(server: SearchEngine, place: str, in
     ):
         there.mapping["_meta"] = meta
         with pytest.raises(UsageError, match=message):
-            opened(place)
+            opened(address)
         with pytest.raises(UsageError, match=message):
-            load(index, place, overwrite="not loaded" in message)
+            load(index, address, overwrite="not loaded" in message)
     assert there.documents
     for changed in (dict(there.mapping), {**there.mapping, "_meta": told, "properties": {}}):
         server.collections["wiki"].mapping = changed
-        assert load(index, place, overwrite=True) == "loaded"
-        assert opened(place).search("kiln", 1)
+        assert load(index, address, overwrite=True) == "loaded"
+        assert opened(address).search("kiln", 1)
 
 
 @pytest.mark.parametrize("name", ["*", "_all", "a,b", "Wiki", "..", "-a", "a b", "%2A", "a%2Fb", "x" * 256, "Π", "a#b"])
 def test_a_name_that_means_something_else_is_refused(server: SearchEngine, name: str) -> None:
     with pytest.raises(SettingError, match="is no name of an index"):
-        open_store(engine_place(f"{server.kind}:{server.url}/{name}"))
+        open_store(parse_address(f"{server.kind}:{server.url}/{name}"))
     assert server.asked == []
 
 
@@ -249,37 +249,37 @@ def test_a_name_that_means_something_else_is_refused(server: SearchEngine, name:
 def test_a_place_that_cannot_be_read_shows_the_form(rest: str) -> None:
     for kind in KINDS:
         with pytest.raises(SettingError, match=f"write {kind}:http|is not a server's URL"):
-            engine_place(f"{kind}:{rest}")
+            parse_address(f"{kind}:{rest}")
     with pytest.raises(UnknownName, match="unknown engine 'elastik:x'; did you mean 'elastic:'"):
-        engine_place("elastik:x")
+        parse_address("elastik:x")
 
 
-def test_a_passage_it_does_not_take_is_named(server: SearchEngine, place: str, tmp_path: Path) -> None:
+def test_a_passage_it_does_not_take_is_named(server: SearchEngine, address: str, tmp_path: Path) -> None:
     long = build_index(open_corpus([Passage("é" * 257, "", "text")]), tmp_path / "long")
     with pytest.raises(UsageError, match="takes ids of up to 512 bytes, not 'é"):
-        load(long, place)
+        load(long, address)
     odd = build_index(open_corpus([Passage("1", "", "text")]), tmp_path / "odd")
-    load(odd, place, WordEncoder(), overwrite=True)
-    store: Any = open_store(engine_place(place))
+    load(odd, address, WordEncoder(), overwrite=True)
+    store: Any = open_store(parse_address(address))
     store.find()
     with pytest.raises(UsageError, match="does not take the passage '7': vector of 3, not 32"):
         store.add([Row(Passage("7", "", "text"), [], WordEncoder(3).queries(["a"])[0])])
 
 
-def test_words_of_a_query_are_counted_once_and_not_too_many(server: SearchEngine, place: str, index: Index) -> None:
-    load(index, place)
-    retriever = opened(place)
+def test_words_of_a_query_are_counted_once_and_not_too_many(server: SearchEngine, address: str, index: Index) -> None:
+    load(index, address)
+    retriever = opened(address)
     once = retriever.search_scored("film mill", 3)
     assert [score for _, score in retriever.search_scored("film film mill mill mill", 3)] == [s for _, s in once]
     analyse = server.collections["wiki"]._analysers["polyhop_query"]
     assert len(analyse(" ".join(f"word{n}" for n in range(5000)))) == 1000
 
 
-def test_the_german_analysis_is_german(server: SearchEngine, place: str, tmp_path: Path) -> None:
+def test_the_german_analysis_is_german(server: SearchEngine, address: str, tmp_path: Path) -> None:
     houses = [Passage("a", "", "Die Häuser der Künstler."), Passage("b", "", "Der Fluss und die Stadt.")]
     corpus = build_index(open_corpus(houses, language="german"), tmp_path / "german")
-    load(corpus, place)
-    assert ids(opened(place).search("das haus des künstlers", 5)) == ["a"]
+    load(corpus, address)
+    assert ids(opened(address).search("das haus des künstlers", 5)) == ["a"]
     for terms in (corpus.analysis.terms(passage.text) for passage in houses):
         assert terms in [server.collections["wiki"].body({"title": "", "text": each.text}) for each in houses]
 
@@ -329,26 +329,26 @@ _ABOUT = (200, {"title": "qdrant - vector search engine", "version": "1.15.0"}, 
 def test_a_qdrant_server_is_asked_again_and_told_of(
     qdrant: tuple[str, type[_Qdrant]], waits: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place, handler = qdrant
+    address, handler = qdrant
     monkeypatch.setenv("QDRANT_API_KEY", "s3cret")
     said = {"status": {"error": "key s3cret is wrong"}}
     handler.replies += [(503, {}, {}), _ABOUT, (429, said, {"Retry-After": "7"}), (429, said, {})]
     with pytest.raises(UsageError, match="nothing is loaded at"):
-        opened(place)
+        opened(address)
     assert len(waits) == 3
     assert 7 <= waits[1] <= 7.7
     assert set(handler.keys) == {"s3cret"}
     for status, message in ((401, "does not permit it .401.*QDRANT_API_KEY"), (400, "refuses .400")):
         handler.replies[:] = [_ABOUT, (status, said, {})]
         with pytest.raises(RetrievalError, match=message) as error:
-            opened(place)
+            opened(address)
         assert "s3cret" not in str(error.value)
     handler.replies[:] = [(200, {"title": "qdrant", "version": "1.7.4"}, {})]
     with pytest.raises(UsageError, match=r"Qdrant 1.7.4 is too old: 1.10 or newer"):
-        opened(place)
+        opened(address)
     handler.replies[:] = [(200, {"hello": "world"}, {})]
     with pytest.raises(RetrievalError):
-        opened(place)
+        opened(address)
 
 
 def test_a_qdrant_server_that_is_not_there_says_so() -> None:
@@ -357,27 +357,27 @@ def test_a_qdrant_server_that_is_not_there_says_so() -> None:
         opened("qdrant:http://127.0.0.1:1/wiki")
     for name in ("a b", "..", "a%2Fb", "a'"):
         with pytest.raises(SettingError, match="is no name of a collection"):
-            open_store(engine_place(f"qdrant:http://127.0.0.1:1/{name}"))
+            open_store(parse_address(f"qdrant:http://127.0.0.1:1/{name}"))
 
 
 @pytest.mark.filterwarnings("ignore")  # the client leaves its lock file open where another has the folder
 def test_a_qdrant_folder_is_for_one_at_a_time_and_for_our_collection(tmp_path: Path, index: Index) -> None:
     library: Any = extra("qdrant_client", "qdrant", "this test") if pytest.importorskip("qdrant_client") else None
-    place = f"qdrant:{tmp_path / 'folder'}"
+    address = f"qdrant:{tmp_path / 'folder'}"
     client = library.QdrantClient(path=str(tmp_path / "folder"))
     with pytest.raises(RetrievalError, match=r"cannot be opened: .* already accessed by another instance"):
-        opened(place)
+        opened(address)
     client.create_collection("polyhop", vectors_config=library.models.VectorParams(size=3, distance="Dot"))
     client.close()
     for overwrite in (False, True):
         with pytest.raises(UsageError, match="was not loaded by polyhop"):
-            load(index, place, overwrite=overwrite)
+            load(index, address, overwrite=overwrite)
     client = library.QdrantClient(path=str(tmp_path / "folder"))
     client.delete_collection("polyhop")
     sparse = {"terms": library.models.SparseVectorParams()}
     client.create_collection("polyhop", vectors_config={}, sparse_vectors_config=sparse)
     client.close()
-    assert load(index, place) == "loaded"  # one that was stopped before its first point
+    assert load(index, address) == "loaded"  # one that was stopped before its first point
     (tmp_path / "file").write_text("")
     with pytest.raises(RetrievalError, match="cannot be opened"):
         opened(f"qdrant:{tmp_path / 'file'}")

@@ -353,7 +353,7 @@ def test_no_reply_breaks_the_reader(protocol: str, reply: Any, queries: int, sco
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
 async def test_a_reply_too_large_is_not_read(packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(served, "LARGEST", 1 << 20)
+    monkeypatch.setattr(served, "MAX_RESPONSE_BYTES", 1 << 20)
     body = b'{"results": [[{"id": "1", "text": "' + b"x" * (2 << 20) + b'"}]]}'
     fault = (
         kit.Fault(body=gzip.compress(body), headers={"Content-Encoding": "gzip"}) if packed else kit.Fault(body=body)

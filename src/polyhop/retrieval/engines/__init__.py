@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from polyhop.errors import UnknownName
-from polyhop.retrieval.engines.place import Place, place_of
+from polyhop.retrieval.engines.address import EngineAddress, address_of
 
 if TYPE_CHECKING:
     from polyhop.retrieval.engines.base import Remote, Store
@@ -25,35 +25,35 @@ def open_engine(kind: str, rest: str) -> Remote:
     from polyhop.retrieval.encoders import open_encoder
     from polyhop.retrieval.engines.base import Remote, nothing_loaded
 
-    place = place_of(kind, rest)
-    if kind == "qdrant" and "://" not in place.server and not Path(place.server).exists():
-        raise nothing_loaded(place)  # its client would make the folder
-    store = open_store(place)
+    address = address_of(kind, rest)
+    if kind == "qdrant" and "://" not in address.server and not Path(address.server).exists():
+        raise nothing_loaded(address)  # its client would make the folder
+    store = open_store(address)
     try:
-        return Remote(store, open_encoder(place.dense) if place.dense else None, place.fusion)
+        return Remote(store, open_encoder(address.dense) if address.dense else None, address.fusion)
     except BaseException:
         store.close()
         raise
 
 
-def open_store(place: Place) -> Store:
-    """The store at a place; the server is asked what it is, not what it holds."""
-    if place.kind == "qdrant":
+def open_store(address: EngineAddress) -> Store:
+    """The store at an address; the server is asked what it is, not what it holds."""
+    if address.kind == "qdrant":
         from polyhop.retrieval.engines.qdrant import QdrantStore
 
-        return QdrantStore(place)
-    if place.kind == "postgres":
+        return QdrantStore(address)
+    if address.kind == "postgres":
         from polyhop.retrieval.engines.postgres import PostgresStore
 
-        return PostgresStore(place)
+        return PostgresStore(address)
     from polyhop.retrieval.engines.elastic import ElasticStore
 
-    return ElasticStore(place)
+    return ElasticStore(address)
 
 
-def engine_place(spec: str) -> Place:
-    """The place of an engine's whole name, such as ``qdrant:FOLDER``; ``UnknownName`` for any other."""
+def parse_address(spec: str) -> EngineAddress:
+    """The address of an engine's whole name, such as ``qdrant:FOLDER``; ``UnknownName`` for any other."""
     kind, colon, rest = spec.partition(":")
     if not colon or kind not in ENGINES:
         raise UnknownName("engine", spec, [f"{name}:" for name in ENGINES])
-    return place_of(kind, rest)
+    return address_of(kind, rest)

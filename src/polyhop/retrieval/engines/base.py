@@ -18,7 +18,7 @@ from polyhop.errors import RetrievalError, UsageError
 from polyhop.net.failures import pause
 from polyhop.retrieval.analysis import Analysis
 from polyhop.retrieval.base import ScoringRetriever
-from polyhop.retrieval.engines.place import Place
+from polyhop.retrieval.engines.address import EngineAddress
 from polyhop.retrieval.hybrid import Fusion, fused
 from polyhop.types import Passage
 
@@ -158,8 +158,8 @@ class Store(ABC):
     most_numbers: ClassVar[int]
     manifest: Manifest
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, address: EngineAddress) -> None:
+        self.address = address
 
     def facts(self, index: Index) -> dict[str, Any]:
         """What the engine wants to know of a corpus before it is loaded, kept in the manifest."""
@@ -167,7 +167,7 @@ class Store(ABC):
 
     @abstractmethod
     def find(self) -> Manifest | None:
-        """What was loaded here, whole or not; None where nothing stands at the place.
+        """What was loaded here, whole or not; None where nothing is stored there.
 
         Raises:
             UsageError: what stands there is not ours; or ``Unfit``: not as we made it.
@@ -226,12 +226,12 @@ class Remote(ScoringRetriever):
     """
 
     def __init__(self, store: Store, encoder: Encoder | None = None, fusion: Fusion | None = None) -> None:
-        self.name, self.encoder, self.fusion = store.place.name, encoder, fusion
+        self.name, self.encoder, self.fusion = store.address.name, encoder, fusion
         self._store = store
-        shown = store.place.shown
+        shown = store.address.shown
         manifest = store.find()
         if manifest is None:
-            raise nothing_loaded(store.place)
+            raise nothing_loaded(store.address)
         if not manifest.complete:
             raise UsageError(f"the load of {manifest} into {shown} was stopped; the same load goes on where it was")
         if encoder is not None and (manifest.encoder_key, manifest.size) != (short_key(encoder), encoder.size):
@@ -273,9 +273,9 @@ class Remote(ScoringRetriever):
         return [found[id] for id in ids if id in found]
 
 
-def nothing_loaded(place: Place) -> UsageError:
-    """What is wrong where a place has nothing to search."""
-    return UsageError(f"nothing is loaded at {place.shown}; first: polyhop index load CORPUS '{place.shown}'")
+def nothing_loaded(address: EngineAddress) -> UsageError:
+    """Build the error for an address with nothing to search."""
+    return UsageError(f"nothing is loaded at {address.shown}; first: polyhop index load CORPUS '{address.shown}'")
 
 
 def _sendable(query: str) -> str:

@@ -17,8 +17,8 @@ import orjson
 from polyhop.common.text import STOP_WORDS
 from polyhop.errors import RetrievalError, SettingError, UsageError
 from polyhop.retrieval.analysis import WITHOUT_STOP_WORDS, Analysis
+from polyhop.retrieval.engines.address import EngineAddress
 from polyhop.retrieval.engines.base import Busy, Hits, Manifest, Row, Store, Unfit, by_id, patiently
-from polyhop.retrieval.engines.place import Place
 from polyhop.retrieval.engines.wire import Refused, Wire
 from polyhop.types import Passage
 
@@ -39,15 +39,16 @@ class ElasticStore(Store):
 
     most_numbers = 4096
 
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
-        if not _NAME.fullmatch(place.collection) or place.collection in (".", ".."):
+    def __init__(self, address: EngineAddress) -> None:
+        super().__init__(address)
+        if not _NAME.fullmatch(address.collection) or address.collection in (".", ".."):
             raise SettingError(
-                f"{place.shown}: {place.collection!r} is no name of an index: lower-case letters, digits, dots, dashes"
+                f"{address.shown}: {address.collection!r} is no name of an index: "
+                "lower-case letters, digits, dots, dashes"
             )
-        self._ask = Wire(place)
+        self._ask = Wire(address)
         self._ask.check()
-        self._path = f"/{quote(place.collection, safe='')}"
+        self._path = f"/{quote(address.collection, safe='')}"
 
     def find(self) -> Manifest | None:
         """As ``Store.find``; the mapping is compared with the one it was made with."""
@@ -58,16 +59,16 @@ class ElasticStore(Store):
                 return None
             raise
         if others:
-            raise UsageError(f"{self.place.shown} stands for several indexes; name one")
+            raise UsageError(f"{self.address.shown} stands for several indexes; name one")
         mapping = found["mappings"]
         told = mapping.get("_meta", {}).get("polyhop")
-        self.manifest = Manifest.read(told, self.place.shown)
+        self.manifest = Manifest.read(told, self.address.shown)
         wanted, there = self._properties(self.manifest), mapping.get("properties", {})
         for name, settings in wanted.items():
             for key in ("type", "analyzer", "search_analyzer", "similarity", "dims", "dimension"):
                 if (expected := settings.get(key)) != (real := there.get(name, {}).get(key)):
                     raise Unfit(
-                        f"the mapping of {self.place.shown} was changed: the {key} of {name!r} is {real!r}, not "
+                        f"the mapping of {self.address.shown} was changed: the {key} of {name!r} is {real!r}, not "
                         f"{expected!r}; load it again with --overwrite"
                     )
         return self.manifest
@@ -77,10 +78,10 @@ class ElasticStore(Store):
         settings: dict[str, Any] = {
             "number_of_shards": 1,
             "refresh_interval": "-1",  # while it is loaded
-            "analysis": _analysis(manifest.analysis, self.place),
+            "analysis": _analysis(manifest.analysis, self.address),
             "similarity": {"polyhop": {"type": "BM25", "k1": 1.2, "b": 0.75}},
         }
-        if self.place.kind == "opensearch" and manifest.size:
+        if self.address.kind == "opensearch" and manifest.size:
             settings["knn"] = True
         mappings = {
             "dynamic": False,
@@ -91,7 +92,7 @@ class ElasticStore(Store):
             self._ask("PUT", self._path, {"settings": {"index": settings}, "mappings": mappings})
         except Refused as refused:
             if refused.kind == "resource_already_exists_exception":
-                raise RetrievalError(f"{self.place.shown} was made by another load just now; load again") from None
+                raise RetrievalError(f"{self.address.shown} was made by another load just now; load again") from None
             raise
         self.manifest = manifest
 
@@ -138,7 +139,7 @@ class ElasticStore(Store):
     def by_vector(self, vector: NDArray[np.float32], k: int) -> Hits:
         """As ``Store.by_vector``."""
         numbers, wanted = vector.tolist(), k + _SPARE
-        if self.place.kind == "opensearch":
+        if self.address.kind == "opensearch":
             asked: dict[str, Any] = {"query": {"knn": {"vector": {"vector": numbers, "k": wanted}}}}
         else:
             candidates = min(max(2 * wanted, 100), 10_000)
@@ -198,7 +199,7 @@ class ElasticStore(Store):
         return fields
 
     def _vector(self, size: int) -> dict[str, Any]:
-        if self.place.kind == "opensearch":
+        if self.address.kind == "opensearch":
             method = {"name": "hnsw", "engine": "faiss", "space_type": "innerproduct"}
             return {"type": "knn_vector", "dimension": size, "method": method}
         options = {"type": "int8_hnsw"}
@@ -241,7 +242,7 @@ def _product(score: float) -> float:
     return score - 1 if score >= 1 else 1 - 1 / score
 
 
-def _analysis(terms: Analysis, place: Place) -> dict[str, Any]:
+def _analysis(terms: Analysis, address: EngineAddress) -> dict[str, Any]:
     """The engines' analysis nearest to ours."""
     if terms.by_characters:
         tokenizer: dict[str, Any] = {"type": "standard"}
@@ -250,7 +251,7 @@ def _analysis(terms: Analysis, place: Place) -> dict[str, Any]:
     else:
         letters = r"\p{IsAlphabetic}\p{N}" if terms.language == "english" else r"\p{L}\p{M}\p{N}"
         tokenizer = {"type": "pattern", "pattern": f"[^{letters}]+"}
-        fold, stem = {"fold": {"type": "asciifolding"}}, _stemmer(terms, place)
+        fold, stem = {"fold": {"type": "asciifolding"}}, _stemmer(terms, address)
         steps = {"lower": {"type": "lowercase"}, **_stop_words(terms)}
         steps |= fold | stem if terms.language == "english" else stem | fold
     query = {"once": {"type": "unique"}, "most": {"type": "limit", "max_token_count": _MOST_TERMS}}
@@ -270,9 +271,9 @@ def _stop_words(terms: Analysis) -> dict[str, Any]:
     return {"stop": {"type": "stop", "stopwords": words}}
 
 
-def _stemmer(terms: Analysis, place: Place) -> dict[str, Any]:
+def _stemmer(terms: Analysis, address: EngineAddress) -> dict[str, Any]:
     if terms.stemmer is None:
         return {}
     if terms.stemmer == "tamil":
-        raise UsageError(f"{place.shown}: the engine has no stemmer for tamil; load an index built with --no-stem")
+        raise UsageError(f"{address.shown}: the engine has no stemmer for tamil; load an index built with --no-stem")
     return {"stem": {"type": "stemmer", "language": "porter2" if terms.stemmer == "english" else terms.stemmer}}

@@ -31,7 +31,7 @@ def load(index: Index, store: Store, encoder: Encoder | None = None, *, overwrit
         UsageError: something else stands there, or the engine cannot hold it.
         RetrievalError: the engine cannot be reached, refuses, or lost passages.
     """
-    wanted, shown = Manifest.of(index, encoder), store.place.shown
+    wanted, shown = Manifest.of(index, encoder), store.address.shown
     if wanted.size > store.most_numbers:
         raise UsageError(f"{wanted.encoder} gives vectors of {wanted.size}; {shown} holds up to {store.most_numbers}")
     found = _found(store, overwrite)

@@ -22,8 +22,8 @@ import orjson
 from polyhop.common.extras import load
 from polyhop.errors import RetrievalError, SettingError, UsageError
 from polyhop.retrieval.analysis import Analysis
+from polyhop.retrieval.engines.address import EngineAddress
 from polyhop.retrieval.engines.base import Busy, Hits, Manifest, Row, Store, Unfit, patiently
-from polyhop.retrieval.engines.place import Place
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
@@ -47,12 +47,12 @@ class PostgresStore(Store):
 
     most_numbers = 4000
 
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
-        parts = place.collection.split(".")
+    def __init__(self, address: EngineAddress) -> None:
+        super().__init__(address)
+        parts = address.collection.split(".")
         if any(not part or "\0" in part or len(part.encode()) > _MOST_NAME for part in parts) or len(parts) > 2:
             raise SettingError(
-                f"{place.shown}: {place.collection!r} is no name of a table: TABLE or SCHEMA.TABLE, each of up to "
+                f"{address.shown}: {address.collection!r} is no name of a table: TABLE or SCHEMA.TABLE, each of up to "
                 f"{_MOST_NAME} bytes"
             )
         self._psycopg = load("psycopg", "pgvector", "the retriever postgres:")
@@ -62,14 +62,14 @@ class PostgresStore(Store):
         self._secrets: list[str] = []
         version = self._one("SELECT current_setting('server_version_num')::int")[0]
         if version < _OLDEST:
-            raise UsageError(f"{place.shown}: PostgreSQL {version // 10000} is too old: 12 or newer is needed")
+            raise UsageError(f"{address.shown}: PostgreSQL {version // 10000} is too old: 12 or newer is needed")
 
     def find(self) -> Manifest | None:
         """As ``Store.find``."""
         oid, told = self._one("SELECT to_regclass(%s), obj_description(to_regclass(%s), 'pg_class')", [self._name] * 2)
         if oid is None:
             return None
-        self.manifest = Manifest.read(_json(told), self.place.shown)
+        self.manifest = Manifest.read(_json(told), self.address.shown)
         column = self._all(
             "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = "
             "'vector' AND NOT attisdropped",
@@ -78,7 +78,7 @@ class PostgresStore(Store):
         there, wanted = column[0][0] if column else None, f"halfvec({self.manifest.size})"
         if (there or "").rpartition(".")[2] != (wanted if self.manifest.size else ""):
             raise Unfit(
-                f"the table of {self.place.shown} was changed: its vectors are {there}, not {wanted}; load it again "
+                f"the table of {self.address.shown} was changed: its vectors are {there}, not {wanted}; load it again "
                 "with --overwrite"
             )
         return self.manifest
@@ -185,10 +185,10 @@ class PostgresStore(Store):
         try:
             self._do("CREATE EXTENSION IF NOT EXISTS vector")
         except RetrievalError as error:
-            raise UsageError(f"{self.place.shown} has no vectors: {error}; install pgvector 0.7 or newer") from None
+            raise UsageError(f"{self.address.shown} has no vectors: {error}; install pgvector 0.7 or newer") from None
         found = self._one("SELECT extversion FROM pg_extension WHERE extname = 'vector'")[0]
         if tuple(map(int, found.split(".")[:2])) < _OLDEST_VECTOR:
-            raise UsageError(f"{self.place.shown}: pgvector {found} is too old: 0.7 or newer is needed")
+            raise UsageError(f"{self.address.shown}: pgvector {found} is too old: 0.7 or newer is needed")
 
     def _comment(self, manifest: Manifest) -> Any:
         told = orjson.dumps({"polyhop": manifest.to_dict()}).decode()
@@ -245,13 +245,13 @@ class PostgresStore(Store):
                 self._idle.put(connection)
 
     def _connect(self) -> Any:
-        dsn = self.place.server
+        dsn = self.address.server
         dsn = f"postgresql:{dsn}" if dsn.startswith("//") else dsn
         try:
             given = self._psycopg.conninfo.conninfo_to_dict(dsn)
         except self._psycopg.Error:  # its words hold the string
             raise SettingError(
-                f"{self.place.kind}: the connection string cannot be read: write postgres://HOST/DATABASE#TABLE"
+                f"{self.address.kind}: the connection string cannot be read: write postgres://HOST/DATABASE#TABLE"
             ) from None
         self._secrets = [str(given[name]) for name in ("password", "sslpassword") if given.get(name)]
         given = {"connect_timeout": 15, "application_name": "polyhop", **given}
@@ -263,7 +263,7 @@ class PostgresStore(Store):
         said = " ".join(str(error).split())
         for secret in self._secrets:
             said = said.replace(secret, "***")
-        shown = self.place.shown
+        shown = self.address.shown
         if broken:  # a connection that was idle, as after a restart: another is made
             return Busy(f"the connection to PostgreSQL at {shown} broke: {said}")
         if state is None and isinstance(error, self._psycopg.OperationalError):

@@ -23,8 +23,8 @@ from polyhop.common.progress import watched
 from polyhop.errors import RetrievalError, SettingError, UsageError
 from polyhop.net.client import Address
 from polyhop.net.failures import retry_after
+from polyhop.retrieval.engines.address import EngineAddress
 from polyhop.retrieval.engines.base import Busy, Hits, Manifest, Row, Store, Unfit, by_id, patiently
-from polyhop.retrieval.engines.place import Place
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
@@ -52,22 +52,24 @@ class QdrantStore(Store):
 
     most_numbers = 65536
 
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
-        if not _NAME.fullmatch(place.collection) or not place.collection.strip("."):
-            raise SettingError(f"{place.shown}: {place.collection!r} is no name of a collection: letters, digits, ._-")
+    def __init__(self, address: EngineAddress) -> None:
+        super().__init__(address)
+        if not _NAME.fullmatch(address.collection) or not address.collection.strip("."):
+            raise SettingError(
+                f"{address.shown}: {address.collection!r} is no name of a collection: letters, digits, ._-"
+            )
         self._library = load("qdrant_client", "qdrant", "the retriever qdrant:")
         self._models = load("qdrant_client.models", "qdrant", "the retriever qdrant:")
         api = load("qdrant_client.http.exceptions", "qdrant", "the retriever qdrant:").ApiException
         put_off = load("qdrant_client.common.client_exceptions", "qdrant", "the retriever qdrant:").QdrantException
         self._failures = (api, put_off)
-        self._name, self._local = place.collection, "://" not in place.server
+        self._name, self._local = address.collection, "://" not in address.server
         self._lock = RLock()  # a folder's client is for one thread
         self._client = self._opened()
         if not self._local:
             version = str(self._call(lambda: self._client.info()).version)
             if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < _OLDEST:
-                raise UsageError(f"{place.shown}: Qdrant {version} is too old: 1.10 or newer is needed")
+                raise UsageError(f"{address.shown}: Qdrant {version} is too old: 1.10 or newer is needed")
 
     def facts(self, index: Index) -> dict[str, Any]:
         """The mean number of terms of a passage, which BM25 needs."""
@@ -87,11 +89,11 @@ class QdrantStore(Store):
         vectors = described.vectors or {}
         if not points and self._count() == 0 and list(described.sparse_vectors or {}) == [_TERMS]:
             return None  # a load was stopped before its first point
-        self.manifest = Manifest.read(points[0].payload.get("polyhop") if points else None, self.place.shown)
+        self.manifest = Manifest.read(points[0].payload.get("polyhop") if points else None, self.address.shown)
         size = vectors[_VECTOR].size if isinstance(vectors, Mapping) and _VECTOR in vectors else 0
         if size != self.manifest.size or _TERMS not in (described.sparse_vectors or {}):
             raise Unfit(
-                f"the collection of {self.place.shown} was changed: its vectors have {size} numbers, not "
+                f"the collection of {self.address.shown} was changed: its vectors have {size} numbers, not "
                 f"{self.manifest.size}; load it again with --overwrite"
             )
         return self.manifest
@@ -186,7 +188,7 @@ class QdrantStore(Store):
     def _opened(self) -> Any:
         make = self._library.QdrantClient
         if not self._local:
-            address, key = Address(self.place.server), os.environ.get("QDRANT_API_KEY")
+            address, key = Address(self.address.server), os.environ.get("QDRANT_API_KEY")
             self._secrets = [*address.secrets, *([key] if key else [])]
             headers = {"authorization": address.user} if address.user else {}
             port = None if re.search(r":\d+(/|$)", address.shown.partition("://")[2]) else 6333
@@ -202,9 +204,9 @@ class QdrantStore(Store):
                 )
         self._secrets = []
         try:
-            return make(path=self.place.server, force_disable_check_same_thread=True)
+            return make(path=self.address.server, force_disable_check_same_thread=True)
         except (RuntimeError, OSError, ValueError) as error:
-            raise RetrievalError(f"{self.place.shown} cannot be opened: {error}") from None
+            raise RetrievalError(f"{self.address.shown} cannot be opened: {error}") from None
 
     def _call(self, work: Callable[[], T]) -> T:
         def once() -> T:
@@ -219,7 +221,7 @@ class QdrantStore(Store):
         return patiently(once)
 
     def _explained(self, error: Any) -> Exception:
-        shown = self.place.shown
+        shown = self.address.shown
         status = getattr(error, "status_code", None)
         if status is None:
             wait = getattr(error, "retry_after_s", None)

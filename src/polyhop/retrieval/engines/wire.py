@@ -14,8 +14,8 @@ from polyhop.common.extras import load
 from polyhop.errors import RetrievalError, UsageError
 from polyhop.net.client import Address
 from polyhop.net.failures import retry_after
+from polyhop.retrieval.engines.address import EngineAddress
 from polyhop.retrieval.engines.base import Busy, patiently
-from polyhop.retrieval.engines.place import Place
 
 OLDEST = {"elastic": (8, 12), "opensearch": (2, 11)}
 PRODUCT = {"elastic": "Elasticsearch", "opensearch": "OpenSearch"}
@@ -41,23 +41,23 @@ class Refused(RetrievalError):
 class Wire:
     """Sends requests to one server and gives the JSON it answers. Safe across threads; a busy server is asked again."""
 
-    def __init__(self, place: Place) -> None:
-        self.kind, self.product = place.kind, PRODUCT[place.kind]
-        address = Address(place.server)
-        self.shown, self._secrets = address.shown, list(address.secrets)
-        headers = self._authorisation(address)
+    def __init__(self, address: EngineAddress) -> None:
+        self.kind, self.product = address.kind, PRODUCT[address.kind]
+        server = Address(address.server)
+        self.shown, self._secrets = server.shown, list(server.secrets)
+        headers = self._authorisation(server)
         logging.getLogger(_LOGGERS[self.kind]).addHandler(logging.NullHandler())  # else it writes failures to stderr
-        more = {"ca_certs": place.ca} if place.ca else {}
-        if place.kind == "elastic":
+        more = {"ca_certs": address.ca} if address.ca else {}
+        if address.kind == "elastic":
             self._library = load("elasticsearch", "elastic", "the retriever elastic:")
             self.client = self._library.Elasticsearch(
-                address.shown, request_timeout=_SECONDS, max_retries=0, headers=headers, **more
+                server.shown, request_timeout=_SECONDS, max_retries=0, headers=headers, **more
             )
             self._perform = self.client.perform_request
         else:
             self._library = load("opensearchpy", "elastic", "the retriever opensearch:")
             self.client = self._library.OpenSearch(
-                [address.shown], timeout=_SECONDS, max_retries=0, headers=headers, **more
+                [server.shown], timeout=_SECONDS, max_retries=0, headers=headers, **more
             )
             self._perform = self.client.transport.perform_request
 

@@ -15,7 +15,7 @@ from polyhop.types import Passage
 
 T = TypeVar("T")
 
-LARGEST = 16 << 20
+MAX_RESPONSE_BYTES = 16 << 20
 """Bytes of the largest reply that is read."""
 
 SERVER_OPTIONS: Mapping[str, Callable[[Any], Any]] = {"concurrency": int, "timeout": float, "per_minute": int}

@@ -15,7 +15,7 @@ from polyhop.net.client import Address, Server, without_user
 from polyhop.net.failures import Meaning
 from polyhop.net.limits import Rates
 from polyhop.retrieval.base import ScoringRetriever
-from polyhop.retrieval.services.base import LARGEST, Service, checked_options, each
+from polyhop.retrieval.services.base import MAX_RESPONSE_BYTES, Service, checked_options, each
 from polyhop.retrieval.services.protocols import PROTOCOLS, Hit
 from polyhop.types import Passage
 
@@ -64,7 +64,7 @@ class ServedRetriever(Service, ScoringRetriever):
             rates=Rates(per_minute) if per_minute else None,
             timeout=timeout,
             retries=retries,
-            largest=LARGEST,
+            largest=MAX_RESPONSE_BYTES,
         )
         name = self._address.shown + (f"?protocol={protocol}" if protocol != "polyhop" else "")
         super().__init__(name, server, _ADVICE)

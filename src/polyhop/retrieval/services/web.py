@@ -27,7 +27,7 @@ from polyhop.net.failures import BadReply, Meaning
 from polyhop.net.limits import Rates
 from polyhop.net.single_flight import Joining
 from polyhop.retrieval.services.apis import APIS, Payload, WebApi
-from polyhop.retrieval.services.base import LARGEST, Service, checked_options
+from polyhop.retrieval.services.base import MAX_RESPONSE_BYTES, Service, checked_options
 from polyhop.types import Passage
 
 
@@ -75,7 +75,7 @@ class WebSearch(Service):
             rates=Rates(per_minute) if per_minute else None,
             timeout=timeout,
             retries=retries,
-            largest=LARGEST,
+            largest=MAX_RESPONSE_BYTES,
         )
         narrowed = "&".join(f"{name}={value}" for name, value in self._options.items())
         super().__init__(f"web:{api}" + (f"?{narrowed}" if narrowed else ""), server, _advice(self.api))

@@ -22,11 +22,10 @@ from typer.testing import CliRunner
 from polyhop.cli.app import app
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import ServiceError, UsageError
-from polyhop.retrieval import distributed as spread
-from polyhop.retrieval import links, vectors
+from polyhop.retrieval import links, sharding, vectors
 from polyhop.retrieval.encoders import pocket
 from polyhop.retrieval.index import build_index, open_index
-from polyhop.retrieval.shards import Each
+from polyhop.retrieval.sharding import MapShards
 from polyhop.types import Passage
 
 
@@ -100,30 +99,30 @@ class Scene:
 
 
 @contextmanager
-def played(scene: Scene, many: int = 2) -> Iterator[Each]:
+def played(scene: Scene, many: int = 2) -> Iterator[MapShards]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spread, "joined", scene.join)
-        with spread.spread(None, many) as each:
-            yield each
+        patch.setattr(sharding, "joined", scene.join)
+        with sharding.cluster_map(None, many) as map_shards:
+            yield map_shards
 
 
 @given(st.integers(1, 5), st.integers(0, 40), st.integers(0, 2), st.integers(0, 99))
 def test_what_is_made_comes_in_order_whatever_is_lost(many: int, count: int, losses: int, seed: int) -> None:
     scene = Scene(seed, losses)
-    with played(scene, many) as each:
-        assert list(each(abs, range(count))) == list(range(count))
+    with played(scene, many) as map_shards:
+        assert list(map_shards(abs, range(count))) == list(range(count))
     assert not scene.living
     if not losses:
         assert scene.begun == scene.fetched == min(many, count)
-        assert scene.most <= many * spread.AT_HAND
+        assert scene.most <= many * sharding.SHARDS_PER_WORKER
 
 
 @given(st.integers(1, 4), st.lists(st.integers(0, 9), max_size=4), st.integers(0, 2), st.integers(0, 99))
 def test_the_same_workers_do_all_that_there_is(many: int, counts: list[int], losses: int, seed: int) -> None:
     scene = Scene(seed, losses)
-    with played(scene, many) as each:
+    with played(scene, many) as map_shards:
         for number, count in enumerate(counts):
-            assert list(each(partial(operator.add, number), range(count))) == list(range(number, number + count))
+            assert list(map_shards(partial(operator.add, number), range(count))) == list(range(number, number + count))
         assert len(scene.living) == min(many, max(counts, default=0))
     assert not scene.living
     if not losses:
@@ -133,19 +132,22 @@ def test_the_same_workers_do_all_that_there_is(many: int, counts: list[int], los
 
 def test_work_that_cannot_be_done_ends_it_with_the_reason() -> None:
     wrong, gone = Scene(), Scene(error=Lost("killed for its memory"))
-    with played(wrong) as each, pytest.raises(ServiceError, match="a worker cannot go on: TypeError: bad operand"):
-        list(each(abs, ["one", "two"]))
-    with played(gone) as each, pytest.raises(ServiceError, match=r"3 workers were lost .* killed for its memory"):
-        list(each(abs, range(9)))
+    with (
+        played(wrong) as map_shards,
+        pytest.raises(ServiceError, match="a worker cannot go on: TypeError: bad operand"),
+    ):
+        list(map_shards(abs, ["one", "two"]))
+    with played(gone) as map_shards, pytest.raises(ServiceError, match=r"3 workers were lost .* killed for its memory"):
+        list(map_shards(abs, range(9)))
     assert not wrong.living
     assert not gone.living
 
 
 def test_an_encoder_goes_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     passages = [Passage(str(number), "", f"Text {number}.") for number in range(3)]
-    with played(Scene()) as each:
-        made = list(spread.by_name("pocket", each)(not_to_be_sent, [passages[:2], passages[2:]]))
-        none = spread.by_name("onnx:no-such-folder", each)(not_to_be_sent, [passages])
+    with played(Scene()) as map_shards:
+        made = list(sharding.encode_by_name("pocket", map_shards)(not_to_be_sent, [passages[:2], passages[2:]]))
+        none = sharding.encode_by_name("onnx:no-such-folder", map_shards)(not_to_be_sent, [passages])
         with pytest.raises(ServiceError, match=r"a worker cannot go on: .*no-such-folder"):
             list(none)
     encoder = pocket.PocketEncoder()
@@ -185,8 +187,8 @@ def test_links_found_all_over_are_those_of_one_process(
 ) -> None:
     change(corpus)
     one, scene = build_index(open_corpus(corpus), tmp_path / "one"), Scene(losses=losses)
-    with played(scene, 3) as each:
-        two = build_index(open_corpus(corpus), tmp_path / "two", each=each)
+    with played(scene, 3) as map_shards:
+        two = build_index(open_corpus(corpus), tmp_path / "two", map_shards=map_shards)
     assert scene.begun == 3 + losses
     assert one.facts["mentions"] == two.facts["mentions"] > 40
     assert link_files(one.folder) == link_files(two.folder)
@@ -194,8 +196,11 @@ def test_links_found_all_over_are_those_of_one_process(
 
 @pytest.mark.slow
 def test_a_build_whose_workers_are_lost_leaves_nothing_and_can_be_done_again(corpus: Path, tmp_path: Path) -> None:
-    with played(Scene(error=Lost("killed"))) as each, pytest.raises(ServiceError, match="give the same command again"):
-        build_index(open_corpus(corpus), tmp_path / "index", each=each)
+    with (
+        played(Scene(error=Lost("killed"))) as map_shards,
+        pytest.raises(ServiceError, match="give the same command again"),
+    ):
+        build_index(open_corpus(corpus), tmp_path / "index", map_shards=map_shards)
     assert build_index(open_corpus(corpus), tmp_path / "index").facts["mentions"]
 
 
@@ -205,7 +210,7 @@ def test_the_command_builds_by_a_cluster_joined_once_and_one_set_of_workers(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dense: list[str]
 ) -> None:
     scene = Scene()
-    monkeypatch.setattr(spread, "joined", scene.join)
+    monkeypatch.setattr(sharding, "joined", scene.join)
     for name, elsewhere in (("one", []), ("two", ["--engine", "ray", "--workers", "2"])):
         made = CliRunner().invoke(
             app, ["index", "build", str(corpus), "--out", str(tmp_path / name), *dense, *elsewhere]

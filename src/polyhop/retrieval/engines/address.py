@@ -20,7 +20,7 @@ _FORMS = {
 
 
 @dataclass(frozen=True)
-class Place:
+class EngineAddress:
     """``server``: a URL, a connection string or a folder, as it was given, secrets and all: never shown.
 
     ``shown``: the retriever's name up to its options, without secrets. ``dense``: the encoder whose vectors are
@@ -43,14 +43,14 @@ class Place:
         return f"{self.shown}?{options}" if options else self.shown
 
 
-def place_of(kind: str, rest: str) -> Place:
+def address_of(kind: str, rest: str) -> EngineAddress:
     """What follows ``elastic:``, ``opensearch:``, ``qdrant:`` or ``postgres:``, taken apart.
 
-    >>> place_of("elastic", "http://ada:secret@localhost:9200/wiki?dense=intfloat/e5-base-v2&fusion=rrf").name
+    >>> address_of("elastic", "http://ada:secret@localhost:9200/wiki?dense=intfloat/e5-base-v2&fusion=rrf").name
     'elastic:http://localhost:9200/wiki?dense=intfloat/e5-base-v2&fusion=rrf'
-    >>> place_of("postgres", "//ada:secret@localhost/db#wiki").name
+    >>> address_of("postgres", "//ada:secret@localhost/db#wiki").name
     'postgres://localhost/db#wiki'
-    >>> place_of("qdrant", "my-folder").collection
+    >>> address_of("qdrant", "my-folder").collection
     'polyhop'
 
     Raises:
@@ -81,7 +81,9 @@ def place_of(kind: str, rest: str) -> Place:
         raise SettingError(f"{shown}: fusion={fusion!r}: must be {' or '.join(get_args(Fusion))}")
     if fusion and not options.get("dense"):
         raise SettingError(f"{shown}: fusion={fusion} fuses with vectors: say whose, as dense=intfloat/e5-base-v2")
-    return Place(kind, server, collection, shown, options.get("dense"), cast(Fusion | None, fusion), options.get("ca"))
+    return EngineAddress(
+        kind, server, collection, shown, options.get("dense"), cast(Fusion | None, fusion), options.get("ca")
+    )
 
 
 def _shown_dsn(dsn: str) -> str:
@@ -96,8 +98,8 @@ def _shown_dsn(dsn: str) -> str:
     """
     scheme, slashes, rest = dsn.partition("//")
     if slashes and scheme in _SCHEMES:
-        place, _, options = rest.partition("?")
-        return "//" if "@" in options else "//" + place.rpartition("@")[2]
+        host, _, options = rest.partition("?")
+        return "//" if "@" in options else "//" + host.rpartition("@")[2]
     words = (word.partition("=") for word in dsn.split())
     return " ".join(sorted(f"{name}={value}" for name, _, value in words if name in get_args(_Shown)))
 
