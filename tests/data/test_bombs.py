@@ -112,7 +112,7 @@ def test_a_bomb_inside_an_archive_is_an_error(tmp_path: Path, monkeypatch: pytes
 
 def test_a_line_without_end_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (lines, sources):
-        monkeypatch.setattr(module, "LONGEST_LINE", 2**20)
+        monkeypatch.setattr(module, "MAX_LINE_BYTES", 2**20)
     files = {
         "c.jsonl": '{"id": "' + "a" * 2**21,
         "c.tsv": "id\ttext\ttitle\n1\t" + "a" * 2**21,

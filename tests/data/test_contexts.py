@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from polyhop.common.folders import replacing
+from polyhop.common.files import atomic_write
 from polyhop.data.contexts import contexts_of, grounded_questions, passage_id, unique_passages
 from polyhop.data.corpora import open_corpus
+from polyhop.data.lines import write_objects
 from polyhop.data.questions import open_questions, read_questions
-from polyhop.data.writing import write_objects
 from polyhop.errors import DataError
 from polyhop.evaluation.cited import sentence_starts
 from tests.data.test_formats import FLASHRAG, HOTPOTQA, MUSIQUE, TWO_WIKI, lines
@@ -34,7 +34,7 @@ def test_passages_of_several_files_are_each_there_once(tmp_path: Path) -> None:
 
 def test_sentences_keep_their_numbers_in_the_corpus(tmp_path: Path) -> None:
     path = lines(tmp_path / "a.jsonl", {**HOTPOTQA, "context": EMMA})
-    with replacing(tmp_path / "c.jsonl") as stream:
+    with atomic_write(tmp_path / "c.jsonl") as stream:
         assert write_objects((each.to_dict() for each in unique_passages([open_questions(path)])), stream) == 2
     emma, _ = open_corpus(tmp_path / "c.jsonl")
     assert emma.text == "Emma is a novel. It is short."
@@ -93,14 +93,17 @@ def test_a_file_is_replaced_whole_or_left_as_it_was(tmp_path: Path) -> None:
     broken = lines(tmp_path / "h.jsonl", HOTPOTQA, {"_id": "x", "context": []})
 
     def write() -> None:
-        with replacing(path) as stream:
+        with atomic_write(path) as stream:
             write_objects((each.to_dict() for each in unique_passages([open_questions(broken)])), stream)
 
     with pytest.raises(DataError, match="missing field 'question'"):
         write()
     assert path.read_text() == "before"
     assert sorted(each.name for each in tmp_path.iterdir()) == ["c.jsonl", "h.jsonl"]
-    with pytest.raises(DataError, match="cannot be written: No such file or directory"), replacing(tmp_path / "no/c"):
+    with (
+        pytest.raises(DataError, match="cannot be written: No such file or directory"),
+        atomic_write(tmp_path / "no/c"),
+    ):
         pass
 
 

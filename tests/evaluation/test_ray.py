@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 from polyhop import evaluate
 from polyhop.cli.app import app
 from polyhop.common.extras import installed
+from polyhop.data import DEMO
 from polyhop.data.corpora import open_corpus
-from polyhop.data.shipped import NAME as DEMO
 from polyhop.evaluation.ray import Ray
 from polyhop.retrieval import links, vectors
 from tests.evaluation.test_resume import stopping_after

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from polyhop.data.shipped import NAME as DEMO
+from polyhop.data import DEMO
 from tests.evaluation.test_store import files
 from tests.faults.test_http import until_none_is_open
 from tests.kit.server import FakeServer, Fault, in_thread

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyhop.errors import UnknownName
-from polyhop.metrics import PROFILES, Prediction, chosen, profiles_named, score
+from polyhop.metrics import PROFILES, Prediction, choose_profiles, profiles_named, score
 from polyhop.metrics.answers import named_label
 from polyhop.metrics.facts import Triple
 from polyhop.types import Kind, Passage, Question
@@ -205,7 +205,7 @@ def test_a_prediction_right_in_everything_scores_1_on_every_metric_a_profile_tel
 def test_without_gold_nothing_is_scored_and_it_is_said_why(name: str) -> None:
     rows, missing = score([told("x"), told("y")], [name])
     assert rows == [{}, {}]
-    named = {PROFILES[name].told(metric) for metric in PROFILES[name].metrics}
+    named = {PROFILES[name].full_name(metric) for metric in PROFILES[name].metrics}
     assert set(missing) == (set() if name == "default" else named)
     assert all(why.startswith("needs ") for why in missing.values())
 
@@ -244,16 +244,16 @@ def test_metrics_of_several_profiles_do_not_mix() -> None:
     ],
 )
 def test_the_dataset_decides(question: Question, name: str | None, why: str) -> None:
-    found = chosen([question])
+    found = choose_profiles([question])
     assert found.names == (("default", name) if name else ("default",))
     assert why in found.why
-    assert chosen([question], "tor,tor, squad").names == ("tor", "squad")
-    assert chosen([question], found) is found
+    assert choose_profiles([question], "tor,tor, squad").names == ("tor", "squad")
+    assert choose_profiles([question], found) is found
 
 
 def test_questions_of_several_kinds_have_no_profile_of_a_kind() -> None:
-    assert chosen([Question("1", "?", kind="fact"), Question("2", "?", kind="boolean")]).names == ("default",)
-    assert chosen([]).names == ("default",)
+    assert choose_profiles([Question("1", "?", kind="fact"), Question("2", "?", kind="boolean")]).names == ("default",)
+    assert choose_profiles([]).names == ("default",)
 
 
 def test_an_unknown_profile_is_named_with_the_nearest() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from polyhop.data.questions import read_questions
-from polyhop.metrics import Prediction, chosen, score
+from polyhop.metrics import Prediction, choose_profiles, score
 from polyhop.metrics.official import gold_triples
 from polyhop.types import Passage, Question
 from tests.conftest import SHARED
@@ -42,7 +42,7 @@ def golden(question: Question) -> Prediction:
 )
 def test_gold_is_right_by_the_benchmarks_own_metrics(file: str, profile: str | None, metrics: int) -> None:
     questions = read_questions(SHARED / "formats" / file)
-    names = chosen(questions).names
+    names = choose_profiles(questions).names
     assert names == (("default", profile) if profile else ("default",))
     rows, _ = score([golden(question) for question in questions], names)
     own = {name for row in rows for name in row if "." in name}

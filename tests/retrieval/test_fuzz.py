@@ -214,7 +214,7 @@ def test_any_bytes_are_a_corpus_or_told_of(data: bytes) -> None:
 
 
 def test_a_line_that_fills_the_memory_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("polyhop.data.lines.LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr("polyhop.data.lines.MAX_LINE_BYTES", 1 << 20)
     path = tmp_path / "corpus.jsonl.gz"
     path.write_bytes(gzip.compress(b'{"id": 1, "text": "' + b"x" * (2 << 20) + b'"}\n'))
     with pytest.raises(DataError, match=r"corpus\.jsonl\.gz:1: a line of more than 1 MB"):

@@ -24,7 +24,7 @@ from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.telemetry import traced
 from polyhop.telemetry.attributes import content_of, described
-from polyhop.telemetry.exporting import CAPTURE, content_captured
+from polyhop.telemetry.exporting import CAPTURE, captures_content
 from polyhop.trace import Ask, Branch, Note, Readout, Score, Searched
 from polyhop.types import Passage, Question, Span
 from tests.kit.scene import Scene
@@ -320,13 +320,13 @@ async def test_a_served_model_is_told_by_name_and_server() -> None:
 )
 def test_the_environment_opts_in_to_content(word: str, on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CAPTURE, word)
-    assert content_captured() is on
+    assert captures_content() is on
 
 
 def test_an_unknown_word_of_the_environment_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CAPTURE, "yes")
     with pytest.raises(SettingError, match="SPAN_ONLY"):
-        content_captured()
+        captures_content()
 
 
 async def test_a_run_over_a_dataset_is_told_question_by_question(

@@ -15,16 +15,16 @@ from rich.text import Text
 
 from polyhop.cli import show as draw
 from polyhop.cli.printing import say, write
-from polyhop.common.folders import replacing
+from polyhop.common.files import atomic_write
 from polyhop.common.text import printable
+from polyhop.data import DEMO
 from polyhop.data.contexts import Context, contexts_of, grounded_questions, unique_passages
 from polyhop.data.corpora import open_corpus
 from polyhop.data.formats import ID_FIELDS
-from polyhop.data.lines import first_of
+from polyhop.data.lines import first_of, write_objects
 from polyhop.data.plain import flashrag_row, plain_row
 from polyhop.data.questions import Dataset, open_questions, read_questions
 from polyhop.data.sampling import sample
-from polyhop.data.shipped import NAME as DEMO
 from polyhop.data.statistics import DatasetStatistics, dataset_statistics
 from polyhop.data.submissions import (
     Row,
@@ -35,7 +35,6 @@ from polyhop.data.submissions import (
     trec_run,
     two_wiki_submission,
 )
-from polyhop.data.writing import write_objects
 from polyhop.errors import DataError, UnknownName, UsageError
 from polyhop.evaluation.store import PREDICTIONS, read_predictions
 from polyhop.types import Question
@@ -205,7 +204,7 @@ def _write_submission(
 def _contexts(dataset: Dataset) -> dict[str, list[Context]]:
     """The contexts of each question of a dataset, in its order."""
     found: dict[str, list[Context]] = {}
-    for number, row, question in dataset.good():
+    for number, row, question in dataset.valid_records():
         try:
             contexts = contexts_of(row or {})
         except ValueError as error:
@@ -238,7 +237,7 @@ def _ids_of_titles(questions: Sequence[Question], corpus: Path | None) -> Mappin
 def _target(out: Path | None) -> Iterator[BinaryIO]:
     """Where to write: a file, replaced when all is written, or stdout."""
     if out is not None:
-        with replacing(out) as stream:
+        with atomic_write(out) as stream:
             yield stream
         return
     sys.stdout.flush()

@@ -14,8 +14,8 @@ from polyhop.cli.ask import POCKET_IS
 from polyhop.cli.printing import say
 from polyhop.cli.progress import Watched
 from polyhop.cli.run import finish
+from polyhop.data import DEMO
 from polyhop.data.questions import read_questions
-from polyhop.data.shipped import NAME as DEMO
 from polyhop.evaluation.runner import evaluate
 from polyhop.pipeline import Pipeline
 

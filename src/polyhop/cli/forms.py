@@ -11,8 +11,8 @@ from pathlib import Path
 
 from polyhop.cli.printing import say, write
 from polyhop.cli.show import clean
-from polyhop.common.folders import replacing
-from polyhop.data.writing import csv_cell
+from polyhop.common.files import atomic_write
+from polyhop.data.sources import csv_cell
 from polyhop.errors import DataError, UnknownName, UsageError
 
 Rows = list[list[str]]
@@ -47,7 +47,7 @@ def put(text: str, out: Path | None) -> None:
         out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror}", out) from None
-    with replacing(out) as stream:
+    with atomic_write(out) as stream:
         stream.write(text.encode("utf-8", "replace"))
     say(f"written: {out}")
 

@@ -12,7 +12,7 @@ from polyhop.cli import tables
 from polyhop.cli.forms import RAW_CSV, WRITERS, comma_separated, form_of, put
 from polyhop.cli.printing import say
 from polyhop.cli.progress import Watched
-from polyhop.common.folders import path_text
+from polyhop.common.files import path_text
 from polyhop.engine.prices import Prices
 from polyhop.errors import UnknownName, UsageError
 from polyhop.evaluation.agreement import common, together

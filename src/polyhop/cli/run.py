@@ -17,8 +17,8 @@ from polyhop.cli.data import read
 from polyhop.cli.printing import say
 from polyhop.cli.progress import Watched
 from polyhop.cli.report import say_causes, tell_failed, tell_repeated, tell_unscored
+from polyhop.data import DEMO
 from polyhop.data.corpora import Corpus, open_corpus
-from polyhop.data.shipped import NAME as DEMO
 from polyhop.engine.prices import Prices
 from polyhop.errors import UsageError
 from polyhop.evaluation.repeats import Repeated, evaluate_repeated

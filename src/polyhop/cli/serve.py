@@ -13,8 +13,8 @@ from typing import Any
 from polyhop.cli.ask import POCKET_IS
 from polyhop.cli.printing import say
 from polyhop.common.extras import load
+from polyhop.data import DEMO
 from polyhop.data.corpora import Corpus, open_corpus
-from polyhop.data.shipped import NAME as DEMO
 from polyhop.errors import UsageError
 from polyhop.retrieval import brings_corpus
 from polyhop.serve.limits import Keys

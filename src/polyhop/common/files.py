@@ -1,28 +1,37 @@
-"""Where polyhop keeps what outlives a run, on each system's own custom, and who may write there."""
+"""Open files safely, write them atomically, lock them, and find the user's cache folder.
+
+A folder may come from a stranger: an index, a run, the results of a batch. Inside it, a link or a name in a manifest
+may lead to a file elsewhere, and reading a pipe may wait for ever. ``open_inside`` and its relatives refuse both,
+with an ``OSError`` that gives the reason.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from stat import S_ISDIR, S_ISLNK, S_ISREG
+from typing import BinaryIO, NoReturn
 
-from polyhop.common.folders import NO_WAIT
+from polyhop.errors import DataError
 
 if sys.platform == "win32":
     import msvcrt
 else:
     import fcntl
 
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # never wait for the other end of a pipe
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
 def cache_folder() -> Path:
-    """The folder for what can be made again: ``$POLYHOP_CACHE``, else ``polyhop`` in the user's cache folder.
+    """Return the folder for files that can be made again: ``$POLYHOP_CACHE``, else ``polyhop`` in the user's cache.
 
-    The user's cache folder is ``$XDG_CACHE_HOME`` where that is set, else ``~/.cache``, on macOS ``~/Library/Caches``,
-    on Windows ``%LOCALAPPDATA%``. The folder is not made here.
+    The user's cache is ``$XDG_CACHE_HOME`` if set, else ``~/.cache``; ``~/Library/Caches`` on macOS and
+    ``%LOCALAPPDATA%`` on Windows. The folder is not created.
     """
     if own := os.environ.get("POLYHOP_CACHE"):
         return Path(own).expanduser()
@@ -30,7 +39,7 @@ def cache_folder() -> Path:
 
 
 def user_cache(platform: str, environment: Mapping[str, str], home: Path) -> Path:
-    """The user's cache folder on a platform, named as ``sys.platform`` names it.
+    """Return the user's cache folder on a platform, named as ``sys.platform`` names it.
 
     >>> user_cache("linux", {}, Path("/home/ada")).as_posix()
     '/home/ada/.cache'
@@ -40,7 +49,7 @@ def user_cache(platform: str, environment: Mapping[str, str], home: Path) -> Pat
     '/tmp/caches'
     """
     given = environment.get("XDG_CACHE_HOME", "")
-    if given and Path(given).is_absolute():  # a relative one is to be ignored, the XDG specification says
+    if given and Path(given).is_absolute():  # the XDG specification says to ignore a relative path
         return Path(given)
     if platform == "darwin":
         return home / "Library" / "Caches"
@@ -51,14 +60,14 @@ def user_cache(platform: str, environment: Mapping[str, str], home: Path) -> Pat
 
 @contextmanager
 def locked(path: Path, *, wait: bool = True, shared: bool = False) -> Iterator[bool]:
-    """Hold the lock file ``path``; yields whether it is held. The system frees it when the process ends in any way.
+    """Hold the lock file ``path``, and yield whether it is held. The system frees it however the process ends.
 
-    With ``wait`` the block is entered once no other process holds it. A ``shared`` lock is held beside others of its
-    kind, wants only to read a file that is there, and is never held on Windows. A link is never a lock file.
+    With ``wait``, the block is entered once no other process holds the lock. A ``shared`` lock can be held by several
+    readers, requires an existing file, and is never held on Windows. A link is never accepted as a lock file.
     """
     try:
         flags = os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT
-        descriptor = os.open(path, flags | NO_WAIT | _NO_LINK, 0o644)
+        descriptor = os.open(path, flags | _NO_WAIT | _NO_LINK, 0o644)
     except OSError:
         yield False
         return
@@ -76,9 +85,101 @@ def _lock(descriptor: int, wait: bool, shared: bool) -> bool:
                     return False
                 msvcrt.locking(descriptor, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
             else:
-                how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-                fcntl.flock(descriptor, how if wait else how | fcntl.LOCK_NB)
+                mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+                fcntl.flock(descriptor, mode if wait else mode | fcntl.LOCK_NB)
             return True
         except OSError:
-            if not (wait and sys.platform == "win32"):  # there a waiting lock gives up after ten tries
+            if not (wait and sys.platform == "win32"):  # on Windows, a waiting lock gives up after ten attempts
                 return False
+
+
+def open_inside(folder: Path, name: str | Path) -> BinaryIO:
+    """Open a regular file inside a folder for reading. Links are followed as long as they stay inside the folder.
+
+    Raises:
+        OSError: it is missing, leads out of the folder, or is not a regular file.
+    """
+    path = folder / name
+    try:
+        if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
+            _refuse("leads out of the folder", path)
+        stream = open(path, "rb", opener=_open)  # noqa: SIM115 - the caller closes it
+    except ValueError:  # a null character
+        _refuse("not a file name", path)
+    if not S_ISREG(os.fstat(stream.fileno()).st_mode):
+        stream.close()
+        _refuse("not a regular file", path)
+    return stream
+
+
+def read_inside(folder: Path, name: str | Path) -> bytes:
+    """Read a regular file inside a folder. Raises ``OSError`` as ``open_inside`` does."""
+    with open_inside(folder, name) as stream:
+        return stream.read()
+
+
+def file_inside(folder: Path, name: str | Path) -> Path:
+    """Return the path of a regular file inside a folder. Raises ``OSError`` as ``open_inside`` does."""
+    open_inside(folder, name).close()
+    return folder / name
+
+
+def check_inside(folder: Path, part: str = "") -> None:
+    """Check that a folder, or its subfolder ``part``, holds only regular files and folders, at any depth, and no link
+    that leads out of the folder.
+
+    Raises:
+        OSError: it holds something else, which is named.
+    """
+    root = os.path.realpath(folder)
+    if not Path(os.path.realpath(folder / part)).is_relative_to(root):
+        _refuse("leads out of the folder", folder / part)
+    for parent, folders, names in os.walk(folder / part):
+        for path in (Path(parent, name) for name in (*folders, *names)):
+            try:
+                mode = path.lstat().st_mode
+                if S_ISLNK(mode):
+                    if not Path(os.path.realpath(path)).is_relative_to(root):
+                        _refuse("leads out of the folder", path)
+                    mode = path.stat().st_mode
+            except FileNotFoundError:  # removed by another process, or a dangling link
+                continue
+            if not (S_ISREG(mode) or S_ISDIR(mode)):
+                _refuse("not a regular file", path)
+
+
+@contextmanager
+def atomic_write(path: Path) -> Iterator[BinaryIO]:
+    """Yield a stream whose content replaces the file ``path`` in one step, if the block succeeds. If it fails, an
+    existing file stays as it was.
+
+    Raises:
+        DataError: the file cannot be written.
+    """
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as stream:
+            yield stream
+        os.replace(part, path)
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror or error}", path) from error
+    finally:
+        with suppress(OSError):
+            part.unlink()
+
+
+def path_text(path: Path) -> str:
+    """Return a path as valid text. The name of a file may be any bytes.
+
+    >>> path_text(Path("caf\\udce9")).endswith("caf\ufffd")
+    True
+    """
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
+def _open(path: str, flags: int) -> int:
+    return os.open(path, flags | _NO_WAIT)
+
+
+def _refuse(why: str, path: Path) -> NoReturn:
+    raise OSError(errno.EPERM, why, str(path))

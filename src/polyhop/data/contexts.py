@@ -129,7 +129,7 @@ def _grounded(question: Question, contexts: Sequence[Context]) -> Question:
 
 
 def _with_contexts(dataset: Dataset) -> Iterator[tuple[Question, list[Context]]]:
-    for number, row, question in dataset.good():
+    for number, row, question in dataset.valid_records():
         try:
             contexts = contexts_of(row or {})
         except ValueError as error:

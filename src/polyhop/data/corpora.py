@@ -13,13 +13,12 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from polyhop.common.files import locked
-from polyhop.common.folders import file_inside, path_text, read_inside
+from polyhop.common.files import file_inside, locked, path_text, read_inside
 from polyhop.common.text import printable
+from polyhop.data import path_or_demo
 from polyhop.data.converting.converter import SUFFIXES
 from polyhop.data.documents import document_files, read_documents, survey
 from polyhop.data.lines import id_of, json_type, mapping_of, part_of, peek, read_objects, require, strings_of, text_of
-from polyhop.data.shipped import or_shipped
 from polyhop.data.sources import read_csv
 from polyhop.data.wiki_database import MAGIC, open_database, read_database
 from polyhop.data.wiki_dump import dump_files, is_archive, read_archive, read_page
@@ -110,7 +109,7 @@ class Corpus:
         """What the latest iteration read and skipped, for an index of it to hold."""
         return {"documents": self.documents, "skipped": self.skipped, "faults": self.faults}
 
-    def recall(self, facts: Mapping[str, Any]) -> None:
+    def restore(self, facts: Mapping[str, Any]) -> None:
         """Take over what an index of this corpus holds of the iteration that it was built from."""
         numbers = (facts.get(name) for name in ("passages", "documents", "skipped"))
         self.passages, self.documents, self.skipped = (number if isinstance(number, int) else 0 for number in numbers)
@@ -228,7 +227,7 @@ def open_corpus(
 def _opened(source: str | Path | Iterable[Passage], skip_bad: bool) -> Corpus:
     if not isinstance(source, str | os.PathLike):
         return _from_passages(source, skip_bad)
-    path = or_shipped(Path(source), "passages")
+    path = path_or_demo(Path(source), "passages")
     if path.is_dir():
         return _from_folder(path, skip_bad)
     if path.suffix.lower() in SUFFIXES and path.is_file():

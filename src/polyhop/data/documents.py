@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from polyhop.common.folders import path_text
+from polyhop.common.files import path_text
 from polyhop.common.text import passage_spans, printable, unwrapped
 from polyhop.data.converting.blocks import TITLE, Block
 from polyhop.data.converting.converter import MAX_SECONDS_LOST, SUFFIXES, Converter, needs_extra

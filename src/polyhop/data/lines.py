@@ -6,17 +6,17 @@ import bz2
 import gzip
 import stat
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 import orjson
 
-from polyhop.common.folders import file_inside
+from polyhop.common.files import file_inside
 from polyhop.errors import DataError
 
-LONGEST_LINE = 64 * 2**20
+MAX_LINE_BYTES = 64 * 2**20
 """Bytes. A longer line is an error: a few compressed kilobytes can unfold into a line that fills the memory."""
 
 MAX_DEPTH = 100
@@ -119,7 +119,7 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | DataError]]
     """Each non-blank line as its number (from 1) and its JSON object, or the fault it has, to raise or to count.
 
     Raises:
-        DataError: the file is missing, a line exceeds ``LONGEST_LINE``, or the compressed stream is damaged: nothing
+        DataError: the file is missing, a line exceeds ``MAX_LINE_BYTES``, or the compressed stream is damaged: nothing
             after such a place can be read, so these are never skipped.
     """
     with open_bytes(path) as stream:
@@ -132,13 +132,13 @@ def objects_in(stream: BinaryIO, path: Path) -> Iterator[tuple[int, dict[str, An
     while True:
         number += 1
         try:
-            line = stream.readline(LONGEST_LINE + 1)
+            line = stream.readline(MAX_LINE_BYTES + 1)
         except DAMAGED as error:
             raise DataError(f"damaged or unreadable: {error}", path, number) from error
         if not line:
             return
-        if len(line) > LONGEST_LINE:
-            raise DataError(f"a line of more than {LONGEST_LINE >> 20} MB; expected JSON lines", path, number)
+        if len(line) > MAX_LINE_BYTES:
+            raise DataError(f"a line of more than {MAX_LINE_BYTES >> 20} MB; expected JSON lines", path, number)
         if number == 1:
             line = line.removeprefix(_BOM)
         if not line.isspace():
@@ -289,3 +289,11 @@ def mapping_of(row: Mapping[str, Any], name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"{name!r} is {json_type(value)}, expected an object")
     return value
+
+
+def write_objects(rows: Iterable[Mapping[str, Any]], to: BinaryIO) -> int:
+    """Write rows as JSON lines, and return their number."""
+    count = 0
+    for count, row in enumerate(rows, 1):  # noqa: B007
+        to.write(orjson.dumps(row) + b"\n")
+    return count

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from polyhop.data import hub
+from polyhop.data import hub, path_or_demo
 from polyhop.data.bamboogle import BAMBOOGLE
 from polyhop.data.beir import BEIR, is_beir, open_beir
 from polyhop.data.dpr import DPR
@@ -18,7 +18,6 @@ from polyhop.data.hotpotqa import HOTPOTQA
 from polyhop.data.kilt import KILT
 from polyhop.data.musique import MUSIQUE
 from polyhop.data.plain import CSV, FLASHRAG, PLAIN
-from polyhop.data.shipped import or_shipped
 from polyhop.data.slot_filling import TREX, ZSRE
 from polyhop.data.sources import Row, Source, open_source
 from polyhop.data.strategyqa import STRATEGYQA
@@ -77,11 +76,11 @@ class Dataset:
         Raises:
             DataError: a malformed row or an id seen before (the place is named) unless ``skip_bad``; or no question.
         """
-        for record in self.good():
+        for record in self.valid_records():
             if isinstance(record.question, Question):
                 yield record.question
 
-    def good(self) -> Iterator[Record]:
+    def valid_records(self) -> Iterator[Record]:
         """The records that hold a question; raises as iterating does."""
         self.skipped = count = 0
         for record in self.records():
@@ -124,7 +123,7 @@ def open_questions(source: str | Path, *, format: str | None = None, skip_bad: b
     """
     if format is not None and format not in FORMATS:
         raise UnknownName("format of questions", format, FORMATS)
-    path = or_shipped(source, "questions")
+    path = path_or_demo(source, "questions")
     opened = _source(path)
     if format is not None:
         return Dataset(opened, FORMATS[format], "as told", skip_bad=skip_bad)

@@ -39,7 +39,7 @@ def sample(dataset: Dataset, n: int, *, seed: int = 0, stratify: str | None = No
     if n > sum(sizes.values()):
         raise UsageError(f"a sample of {n} was asked for; the dataset has {sum(sizes.values())} questions")
     chosen = {number for name, count in shares(sizes, n).items() for _, number in sorted(strata[name])[:count]}
-    return [record for record in dataset.good() if record.number in chosen]
+    return [record for record in dataset.valid_records() if record.number in chosen]
 
 
 def shares(sizes: Mapping[str, int], n: int) -> dict[str, int]:
@@ -63,6 +63,6 @@ def _value(question: Question, field: str | None) -> object:
 
 
 def _questions(dataset: Dataset) -> Iterator[tuple[int, Question]]:
-    for record in dataset.good():
+    for record in dataset.valid_records():
         if isinstance(record.question, Question):
             yield record.number, record.question

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TextIO, TypeAlias
 
-from polyhop.data.lines import DAMAGED, LONGEST_LINE, json_object, open_bytes, peek, read_objects
+from polyhop.common.text import printable_lines
+from polyhop.data.lines import DAMAGED, MAX_LINE_BYTES, json_object, open_bytes, peek, read_objects
 from polyhop.errors import DataError
 
 Row: TypeAlias = dict[str, Any]
@@ -150,8 +151,10 @@ class _Window:
         if self._ended:
             return False
         held = len(self._text) - self._at
-        if held > LONGEST_LINE:
-            raise DataError(f"a record of more than {LONGEST_LINE >> 20} MB; expected an array of objects", self._path)
+        if held > MAX_LINE_BYTES:
+            raise DataError(
+                f"a record of more than {MAX_LINE_BYTES >> 20} MB; expected an array of objects", self._path
+            )
         more = self._stream.read(max(_CHUNK, held))
         self._text, self._at = self._text[self._at :] + more, 0
         self._ended = not more
@@ -201,9 +204,9 @@ def read_csv(path: Path, delimiter: str, head: frozenset[str] = _QUESTION_COLUMN
 
 def _short_lines(stream: TextIO, path: Path) -> Iterator[str]:
     """The lines of a text; one without end would fill the memory."""
-    while line := stream.readline(LONGEST_LINE + 1):
-        if len(line) > LONGEST_LINE:
-            raise DataError(f"a line of more than {LONGEST_LINE >> 20} MB; expected CSV", path)
+    while line := stream.readline(MAX_LINE_BYTES + 1):
+        if len(line) > MAX_LINE_BYTES:
+            raise DataError(f"a line of more than {MAX_LINE_BYTES >> 20} MB; expected CSV", path)
         yield line
 
 
@@ -217,3 +220,28 @@ def _text(path: Path) -> Iterator[TextIO]:
             raise DataError("not UTF-8 text: save it as UTF-8", path) from None
         except DAMAGED as error:
             raise DataError(f"damaged or unreadable: {error}", path) from error
+
+
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # a spreadsheet takes these, also full-width, for a formula
+
+
+def csv_cell(value: object) -> object:
+    """Return a value as a cell of CSV that no spreadsheet takes for a formula. Numbers stay numbers.
+
+    >>> csv_cell("=1+1"), csv_cell("-1.5"), csv_cell(-1.5), csv_cell("Oslo")
+    ("'=1+1", '-1.5', -1.5, 'Oslo')
+    """
+    if not isinstance(value, str):
+        return value
+    text = printable_lines(value)
+    start = text.lstrip()
+    is_formula = (start != text and text[0] in "\t\n") or start.startswith(_FORMULA)
+    return f"'{text}" if is_formula and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from polyhop.data.hyperlinks import page_titles, unlinked
-from polyhop.data.lines import LONGEST_LINE, id_of, json_type, require
+from polyhop.data.lines import MAX_LINE_BYTES, id_of, json_type, require
 from polyhop.errors import DataError
 from polyhop.types import Passage
 
@@ -31,7 +31,7 @@ _NUMBER = re.compile(r"_[0-9]+$")
 
 @contextmanager
 def open_database(path: Path) -> Iterator[sqlite3.Connection]:
-    """The database, open for reading alone and only if it has the table; no value in it may exceed ``LONGEST_LINE``.
+    """The database, open for reading alone and only if it has the table; no value in it may exceed ``MAX_LINE_BYTES``.
 
     Raises:
         DataError: it is not a database, damaged, or of other tables.
@@ -39,7 +39,7 @@ def open_database(path: Path) -> Iterator[sqlite3.Connection]:
     try:
         uri = f"{path.resolve().as_uri()}?mode=ro"
         with closing(sqlite3.connect(uri, uri=True, check_same_thread=False)) as database:
-            database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_LINE)
+            database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_LINE_BYTES)
             database.execute("PRAGMA trusted_schema = OFF")
             tables = sorted(name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'"))
             columns = {row[1] for row in database.execute("PRAGMA table_info(documents)")}

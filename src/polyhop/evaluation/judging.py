@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from polyhop.answer import Answer
-from polyhop.common.files import locked
-from polyhop.common.folders import read_inside
+from polyhop.common.files import locked, read_inside
 from polyhop.errors import DataError, PolyhopError, UsageError
 from polyhop.evaluation.predictions import Row
 from polyhop.evaluation.report import Report

@@ -16,7 +16,7 @@ from polyhop.evaluation.runner import Progress, after, evaluate
 from polyhop.evaluation.several import one_index
 from polyhop.evaluation.statistics import means
 from polyhop.evaluation.store import read_report
-from polyhop.metrics import Metrics, chosen
+from polyhop.metrics import Metrics, choose_profiles
 from polyhop.pipeline import LM, Source
 from polyhop.types import Question
 
@@ -113,7 +113,7 @@ def evaluate_repeated(
         raise SettingError(f"repeat={repeat}: must be 2 or more")
     asked = read_questions(dataset, skip_bad=skip_bad) if isinstance(dataset, (str, Path)) else list(dataset)
     named = title or (Path(dataset).name if isinstance(dataset, (str, Path)) else None)
-    profiles, questions, index = chosen(asked, metrics), asked[:limit], one_index(corpus, skip_bad)
+    profiles, questions, index = choose_profiles(asked, metrics), asked[:limit], one_index(corpus, skip_bad)
     reports = {}
     for number in range(repeat):
         drawn = (seed or 0) + number

@@ -16,7 +16,7 @@ from polyhop.errors import CutReply, PolyhopError, ServiceError, SettingError, U
 from polyhop.evaluation.predictions import Lines, Row, prediction, scored
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.store import RunFolder
-from polyhop.metrics import Metrics, chosen
+from polyhop.metrics import Metrics, choose_profiles
 from polyhop.metrics.profiles import DEFAULT
 from polyhop.pipeline import LM, LoopThread, Pipeline, Source
 from polyhop.retrieval.base import AskingRetriever, Reranked, beginning_of
@@ -74,7 +74,7 @@ def evaluate(
     questions = dataset if not isinstance(dataset, (str, Path)) else read_questions(dataset, skip_bad=skip_bad)
     if strange := next((type(q).__name__ for q in questions if not isinstance(q, Question)), None):
         raise UsageError(f"the questions of a dataset are polyhop.Question objects, not a list with a {strange}")
-    profiles = chosen(questions, metrics)
+    profiles = choose_profiles(questions, metrics)
     questions = list(questions)[:limit]
     name = title or (Path(dataset).name if isinstance(dataset, (str, Path)) else "questions")
     if len({question.id for question in questions}) < len(questions):

@@ -14,7 +14,7 @@ from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import Progress, after, evaluate
 from polyhop.evaluation.setups import settings_under
 from polyhop.methods.registry import method_named, methods
-from polyhop.metrics import Metrics, chosen
+from polyhop.metrics import Metrics, choose_profiles
 from polyhop.pipeline import LM, Pipeline, Source
 from polyhop.retrieval.index import Index, index_for
 from polyhop.types import Question
@@ -73,7 +73,7 @@ def evaluate_several(
         UsageError: not one of the methods could run.
     """
     asked = read_questions(dataset, skip_bad=skip_bad) if isinstance(dataset, (str, Path)) else dataset
-    profiles = chosen(asked, metrics)
+    profiles = choose_profiles(asked, metrics)
     questions = list(asked)[:limit]
     title = title or (Path(dataset).name if isinstance(dataset, (str, Path)) else None)
     index = one_index(corpus, skip_bad)

@@ -15,8 +15,7 @@ import orjson
 
 from polyhop._version import __version__
 from polyhop.answer import Answer
-from polyhop.common.files import locked
-from polyhop.common.folders import read_inside
+from polyhop.common.files import locked, read_inside
 from polyhop.data.questions import read_questions
 from polyhop.errors import DataError, UsageError
 from polyhop.evaluation.errors import error_of

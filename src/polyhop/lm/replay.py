@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from polyhop.common.folders import read_inside
+from polyhop.common.files import read_inside
 from polyhop.errors import DataError, LMError
 from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, TokenScores, TokenUsage
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import orjson
 
-from polyhop.common.folders import replacing
+from polyhop.common.files import atomic_write
 from polyhop.errors import DataError, UnknownName, UsageError
 from polyhop.methods.registry import method_named
 
 
 def write_settings(path: str | Path, content: Mapping[str, Any]) -> None:
     """Write a settings file: indented JSON of ``method``, ``settings`` and where they come from."""
-    with replacing(Path(path)) as stream:
+    with atomic_write(Path(path)) as stream:
         stream.write(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
 
 

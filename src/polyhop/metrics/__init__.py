@@ -1,15 +1,15 @@
-"""Answer and retrieval metrics, each for one question, 0 to 1; over several gold answers the best counts.
+"""Answer and retrieval metrics, each for one question and 0 to 1; of several gold answers the best counts.
 
-EM and F1 are HotpotQA's official ones (normalised as SQuAD's; F1 is 0 when one side is yes, no or noanswer and the
-other is not the same). Cover-EM is SearChain's: the normalised gold answer stands within the normalised prediction.
-ROUGE-L compares long answers. PromptRank's R@k is ``recall_all@k`` here, its AR@k ``ar@k``; Tree of Reviews' recall is
-``recall_mean@k``. ``profiles`` names the ways that others score, exactly as they do.
+EM and F1 are HotpotQA's official ones (SQuAD's normalisation; F1 is 0 if one side is yes, no or noanswer and the other
+differs). Cover-EM is SearChain's: the normalised prediction contains the normalised gold answer. ROUGE-L compares long
+answers. PromptRank's R@k is ``recall_all@k`` here, its AR@k ``ar@k``; Tree of Reviews' recall is ``recall_mean@k``.
+``profiles`` reproduces the scores of other toolkits exactly.
 """
 
 from __future__ import annotations
 
 from polyhop.metrics.answers import cover_em, cover_em_token, exact_match, f1, squad_f1
-from polyhop.metrics.choosing import Chosen, Metrics, chosen
+from polyhop.metrics.choice import Metrics, ProfileChoice, choose_profiles
 from polyhop.metrics.graphs import ge_graph_accuracy
 from polyhop.metrics.predictions import Prediction
 from polyhop.metrics.profiles import PROFILES, Profile, profiles_named, score, score_answer
@@ -19,13 +19,13 @@ from polyhop.metrics.rouge import best_rouge_l, rouge_l
 __all__ = [
     "PROFILES",
     "RECALL_AT",
-    "Chosen",
     "Metrics",
     "Prediction",
     "Profile",
+    "ProfileChoice",
     "answer_rank",
     "best_rouge_l",
-    "chosen",
+    "choose_profiles",
     "cover_em",
     "cover_em_token",
     "exact_match",

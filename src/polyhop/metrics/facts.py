@@ -1,7 +1,8 @@
-"""Supporting facts, evidence triples and joint scores, as HotpotQA's and 2WikiMultiHopQA's official scripts have them.
+"""Supporting facts, evidence triples and joint scores, as HotpotQA's and 2WikiMultiHopQA's official scripts compute
+them.
 
-A predicted set beside a gold one: exact match, F1, precision and recall. Joint scores multiply the parts' precisions
-and recalls (Yang et al., 2018, §4.4; Ho et al., 2020, §5).
+A predicted set is compared with a gold set by exact match, F1, precision and recall. Joint scores multiply the parts'
+precisions and recalls (Yang et al., 2018, §4.4; Ho et al., 2020, §5).
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ Triple: TypeAlias = tuple[str, str, str]
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-class Parts(NamedTuple):
-    """How a prediction's parts agree with gold's: all of them, and how many."""
+class SetScores(NamedTuple):
+    """Exact match, F1, precision and recall of a predicted set."""
 
     em: float
     f1: float
@@ -29,70 +30,74 @@ class Parts(NamedTuple):
     recall: float
 
     def named(self, prefix: str = "") -> dict[str, float]:
-        """The four by the names that the official scripts print.
+        """Return the four scores under the names that the official scripts print.
 
-        >>> Parts(1.0, 1.0, 1.0, 1.0).named("sp_")
+        >>> SetScores(1.0, 1.0, 1.0, 1.0).named("sp_")
         {'sp_em': 1.0, 'sp_f1': 1.0, 'sp_prec': 1.0, 'sp_recall': 1.0}
         """
         values = zip(("em", "f1", "prec", "recall"), self, strict=True)
         return {f"{prefix}{name}": float(value) for name, value in values}
 
 
-def set_scores(told: Sequence[Hashable], gold: Sequence[Hashable]) -> Parts:
-    """A predicted set beside a gold one; a repeated item counts once. Of two empty sets EM is 1, the others are 0.
+def set_scores(predicted: Sequence[Hashable], gold: Sequence[Hashable]) -> SetScores:
+    """Compare a predicted set with a gold set; a repeated item counts once. Two empty sets have EM 1, the rest 0.
 
     >>> set_scores([("Alien", 0), ("Jaws", 1)], [("Alien", 0)])
-    Parts(em=0.0, f1=0.6666666666666666, precision=0.5, recall=1.0)
+    SetScores(em=0.0, f1=0.6666666666666666, precision=0.5, recall=1.0)
     """
-    ours, theirs = set(told), set(gold)
-    same = len(ours & theirs)
-    return _parts(float(ours == theirs), same / len(ours) if ours else 0.0, same / len(theirs) if theirs else 0.0)
+    found, expected = set(predicted), set(gold)
+    common = len(found & expected)
+    precision, recall = common / len(found) if found else 0.0, common / len(expected) if expected else 0.0
+    return _with_f1(float(found == expected), precision, recall)
 
 
-def fact_scores(told: Sequence[Fact], gold: Sequence[Fact], *, any_case: bool = False) -> Parts:
-    """Supporting facts; ``any_case``: titles in lower case, as 2WikiMultiHopQA's script compares them."""
+def fact_scores(predicted: Sequence[Fact], gold: Sequence[Fact], *, any_case: bool = False) -> SetScores:
+    """Score supporting facts. With ``any_case``, titles are compared in lower case, as in 2WikiMultiHopQA's script."""
     if any_case:
-        told, gold = ([(title.lower(), sentence) for title, sentence in facts] for facts in (told, gold))
-    return set_scores(told, gold)
+        predicted, gold = ([(title.lower(), sentence) for title, sentence in facts] for facts in (predicted, gold))
+    return set_scores(predicted, gold)
 
 
 def triple_scores(
-    told: Sequence[Triple], gold: Sequence[Triple], aliases: Mapping[str, Sequence[str]] | None = None
-) -> Parts:
-    """Evidence triples, 2WikiMultiHopQA's way: in lower case, without punctuation, articles kept; a subject or object
-    may go by any of its ``aliases``.
+    predicted: Sequence[Triple], gold: Sequence[Triple], aliases: Mapping[str, Sequence[str]] | None = None
+) -> SetScores:
+    """Score evidence triples as 2WikiMultiHopQA does: in lower case and without punctuation, but with articles. A
+    subject or object matches by any of its ``aliases``.
 
     >>> triple_scores([("Alien", "director", "Ridley Scott.")], [("Alien", "director", "Ridley Scott")]).em
     1.0
     """
-    ours = {_bare(triple) for triple in told}
+    found = {_normalised(triple) for triple in predicted}
     names = {name: (name, *others) for name, others in (aliases or {}).items()}
-    theirs = [
-        {_bare((one, relation, other)) for one, other in product(names.get(head, (head,)), names.get(tail, (tail,)))}
+    variants = [
+        {
+            _normalised((subject, relation, object_))
+            for subject, object_ in product(names.get(head, (head,)), names.get(tail, (tail,)))
+        }
         for head, relation, tail in gold
     ]
-    same = sum(any(triple in ways for ways in theirs) for triple in ours)
-    exact = float(same == len(ours) == len(theirs))
-    return _parts(exact, same / len(ours) if ours else 0.0, same / len(theirs) if theirs else 0.0)
+    common = sum(any(triple in accepted for accepted in variants) for triple in found)
+    exact = float(common == len(found) == len(variants))
+    return _with_f1(exact, common / len(found) if found else 0.0, common / len(variants) if variants else 0.0)
 
 
-def _bare(triple: Triple) -> Triple:
+def _normalised(triple: Triple) -> Triple:
     head, relation, tail = (" ".join(part.lower().translate(_PUNCTUATION).split()) for part in triple)
     return head, relation, tail
 
 
-def joint(*parts: Parts) -> Parts:
-    """All parts at once: products of their exact matches, precisions and recalls; F1 of the latter two.
+def joint(*parts: SetScores) -> SetScores:
+    """Multiply the exact matches, precisions and recalls of the parts; F1 is that of the products.
 
-    >>> joint(Parts(1.0, 1.0, 1.0, 1.0), Parts(0.0, 0.5, 0.5, 0.5)).f1
+    >>> joint(SetScores(1.0, 1.0, 1.0, 1.0), SetScores(0.0, 0.5, 0.5, 0.5)).f1
     0.5
     """
     em = precision = recall = 1.0
     for part in parts:
         em, precision, recall = em * part.em, precision * part.precision, recall * part.recall
-    return _parts(em, precision, recall)
+    return _with_f1(em, precision, recall)
 
 
-def _parts(em: float, precision: float, recall: float) -> Parts:
+def _with_f1(em: float, precision: float, recall: float) -> SetScores:
     both = precision + recall
-    return Parts(em, 2 * precision * recall / both if both > 0 else 0.0, precision, recall)
+    return SetScores(em, 2 * precision * recall / both if both > 0 else 0.0, precision, recall)

@@ -1,4 +1,4 @@
-"""Whether a question's graph is the right one (GE-Reasoning, Table 5)."""
+"""The accuracy of question graphs (GE-Reasoning, Table 5)."""
 
 from __future__ import annotations
 
@@ -14,45 +14,47 @@ _Bindings = Mapping[str, str]
 def ge_graph_accuracy(
     triplets: Sequence[Mapping[str, str]], evidence: Sequence[Sequence[str]], *, strict: bool = False
 ) -> float:
-    """1 when some binding of a question graph's variables to gold entities makes its triplets cover every gold triple:
-    heads and tails in either direction, relations too if ``strict`` (GE-Reasoning, Table 5; ours, the paper defines
-    none). ``evidence``: (subject, relation, object), as 2WikiMultiHopQA has them; names without their parentheses.
+    """Return 1 if some binding of the graph's variables to gold entities makes its triplets cover every gold triple.
+
+    Heads and tails match in either direction; relations must match only if ``strict``. ``evidence`` holds (subject,
+    relation, object), as in 2WikiMultiHopQA; names are compared without their parentheses. For GE-Reasoning's Table 5;
+    the definition is ours, as the paper gives none.
 
     >>> graph = [{"head": "Alien", "relation": "director", "tail": "name: #1"}]
     >>> ge_graph_accuracy(graph, [("Alien", "directed by", "Ridley Scott")])
     1.0
     """
-    edges = [(_node(each["head"]), normalise(each["relation"]), _node(each["tail"])) for each in triplets]
-    golds = [(_node(one), normalise(relation), _node(other)) for one, relation, other in evidence]
+    edges = [(_node(triplet["head"]), normalise(triplet["relation"]), _node(triplet["tail"])) for triplet in triplets]
+    golds = [(_node(subject), normalise(relation), _node(object_)) for subject, relation, object_ in evidence]
 
-    def fitting(gold: tuple[str, str, str], bound: _Bindings) -> list[_Bindings]:
-        one, relation, other = gold
+    def matches(gold: tuple[str, str, str], bindings: _Bindings) -> list[_Bindings]:
+        subject, relation, object_ = gold
         related = [edge for edge in edges if not strict or edge[1] == relation]
         pairs = [pair for head, _, tail in related for pair in ((head, tail), (tail, head))]
-        ways = [_bound((*pair, one, other), bound) for pair in pairs]
-        return [way for way in ways if way is not None]
+        extended = [_bind(pair, (subject, object_), bindings) for pair in pairs]
+        return [binding for binding in extended if binding is not None]
 
-    def covered(open_: list[tuple[str, str, str]], bound: _Bindings) -> bool:
-        if not open_:
+    def all_covered(uncovered: list[tuple[str, str, str]], bindings: _Bindings) -> bool:
+        if not uncovered:
             return True
-        ways = [fitting(gold, bound) for gold in open_]
-        hardest = min(range(len(open_)), key=lambda at: len(ways[at]))  # none left to cover it: go back at once
-        rest = open_[:hardest] + open_[hardest + 1 :]
-        return any(covered(rest, way) for way in ways[hardest])
+        options = [matches(gold, bindings) for gold in uncovered]
+        hardest = min(range(len(uncovered)), key=lambda i: len(options[i]))  # with no option left, backtrack at once
+        rest = uncovered[:hardest] + uncovered[hardest + 1 :]
+        return any(all_covered(rest, option) for option in options[hardest])
 
-    return float(covered(golds, {}))
+    return float(all_covered(golds, {}))
 
 
 def _node(text: str) -> str:
-    """A variable by its number, "#1"; a name normalised, without the parenthesis that tells it from namesakes."""
+    """Return a variable as "#1"; a name normalised and without the parenthesis that disambiguates it."""
     variable = _VARIABLE.fullmatch(text.strip())
     return f"#{int(variable[1])}" if variable else normalise(bare_title(text))
 
 
-def _bound(ends: tuple[str, str, str, str], bound: _Bindings) -> _Bindings | None:
-    """The bindings under which a triplet's two ends are the two gold entities; None where there are none."""
-    held = dict(bound)
-    for end, gold in zip(ends[:2], ends[2:], strict=True):
-        if (held.setdefault(end, gold) if end.startswith("#") else end) != gold:
+def _bind(ends: tuple[str, str], golds: tuple[str, str], bindings: _Bindings) -> _Bindings | None:
+    """Extend the bindings so that a triplet's two ends are the two gold entities; None if that is impossible."""
+    extended = dict(bindings)
+    for end, gold in zip(ends, golds, strict=True):
+        if (extended.setdefault(end, gold) if end.startswith("#") else end) != gold:
             return None
-    return held
+    return extended

@@ -1,8 +1,8 @@
-"""The benchmarks' own scripts that score more than an answer: HotpotQA, 2WikiMultiHopQA, MuSiQue.
+"""The official scores of HotpotQA, 2WikiMultiHopQA and MuSiQue, which cover more than the answer.
 
-Gold facts, triples and answerability are the question's ``supporting`` and, of its ``metadata``, ``evidences`` (with
-``entity_aliases``) and ``answerable``; a question of MuSiQue's full set and its unanswerable twin share
-``metadata["pair"]``.
+Gold facts are the question's ``supporting``; gold triples and answerability are ``evidences`` (with
+``entity_aliases``) and ``answerable`` in its ``metadata``. A question of MuSiQue's full set and its unanswerable twin
+share ``metadata["pair"]``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from polyhop.metrics.answers import answerable, best_overlap, exact_match, squad_f1
-from polyhop.metrics.facts import Parts, Triple, fact_scores, joint, set_scores, triple_scores
+from polyhop.metrics.facts import SetScores, Triple, fact_scores, joint, set_scores, triple_scores
 from polyhop.metrics.predictions import Prediction
 from polyhop.types import Question
 
@@ -21,98 +21,104 @@ GROUPED = ("group_answer_sufficiency_f1", "group_support_sufficiency_f1")
 
 
 def hotpot(predictions: Sequence[Prediction]) -> list[Scores]:
-    """Answer, supporting facts, and both jointly; facts where any prediction of the run tells them, and then a
-    prediction without has an empty set of them, as in the script."""
-    told = any(each.facts is not None for each in predictions)
-    return [_hotpot(each, facts=told) for each in predictions]
+    """Score answer, supporting facts, and both jointly.
+
+    Facts are scored if any prediction of the run reports them; a prediction without facts then has an empty set, as in
+    the script.
+    """
+    facts = any(prediction.facts is not None for prediction in predictions)
+    return [_hotpot(prediction, facts=facts) for prediction in predictions]
 
 
-def _hotpot(each: Prediction, *, facts: bool) -> Scores:
-    if not each.is_scored:
+def _hotpot(prediction: Prediction, *, facts: bool) -> Scores:
+    if not prediction.is_scored:
         return {}
-    answer = _answer(each)
+    answer = _answer(prediction)
     scores = answer.named()
-    if facts and each.question.supporting:
-        support = fact_scores(each.facts or (), each.question.supporting)
+    if facts and prediction.question.supporting:
+        support = fact_scores(prediction.facts or (), prediction.question.supporting)
         scores |= support.named("sp_") | joint(answer, support).named("joint_")
     return scores
 
 
 def two_wiki(predictions: Sequence[Prediction]) -> list[Scores]:
-    """Answer, supporting facts, evidence triples, and all three jointly; facts and triples as in ``hotpot``."""
-    facts = any(each.facts is not None for each in predictions)
-    triples = any(each.triples is not None for each in predictions)
-    return [_two_wiki(each, facts=facts, triples=triples) for each in predictions]
+    """Score answer, supporting facts, evidence triples, and all three jointly; facts and triples as in ``hotpot``."""
+    facts = any(prediction.facts is not None for prediction in predictions)
+    triples = any(prediction.triples is not None for prediction in predictions)
+    return [_two_wiki(prediction, facts=facts, triples=triples) for prediction in predictions]
 
 
-def _two_wiki(each: Prediction, *, facts: bool, triples: bool) -> Scores:
-    if not each.is_scored:
+def _two_wiki(prediction: Prediction, *, facts: bool, triples: bool) -> Scores:
+    if not prediction.is_scored:
         return {}
-    question, parts = each.question, {"": _answer(each)}
+    question, parts = prediction.question, {"": _answer(prediction)}
     if facts and question.supporting:
-        parts["sp_"] = fact_scores(each.facts or (), question.supporting, any_case=True)
+        parts["sp_"] = fact_scores(prediction.facts or (), question.supporting, any_case=True)
     if triples and (gold := gold_triples(question)):
-        parts["evi_"] = triple_scores(each.triples or (), gold, question.metadata.get("entity_aliases"))
+        parts["evi_"] = triple_scores(prediction.triples or (), gold, question.metadata.get("entity_aliases"))
     if len(parts) == 3:
         parts["joint_"] = joint(*parts.values())
     return {name: value for prefix, part in parts.items() for name, value in part.named(prefix).items()}
 
 
-def _answer(each: Prediction) -> Parts:
-    golds = each.question.answers
-    overlap = best_overlap(each.text, golds)
-    return Parts(exact_match(each.text, golds), *overlap)
+def _answer(prediction: Prediction) -> SetScores:
+    golds = prediction.question.answers
+    overlap = best_overlap(prediction.text, golds)
+    return SetScores(exact_match(prediction.text, golds), *overlap)
 
 
 def gold_triples(question: Question) -> list[Triple]:
-    """The question's evidence triples (2WikiMultiHopQA's); [] where it has none."""
-    return [(str(one), str(relation), str(other)) for one, relation, other in question.metadata.get("evidences") or ()]
+    """Return the question's evidence triples (2WikiMultiHopQA); [] if it has none."""
+    evidences = question.metadata.get("evidences") or ()
+    return [(str(subject), str(relation), str(object_)) for subject, relation, object_ in evidences]
 
 
 def musique(predictions: Sequence[Prediction]) -> list[Scores]:
-    """Answer and support of the answerable questions. Where some are unanswerable (the full set), also whether that was
-    seen, and the group scores: an answerable question's, 0 unless it and its twin were both seen as what they are. A
-    pair's score stands with its answerable question."""
+    """Score answer and support of the answerable questions.
+
+    If some are unanswerable (the full set), also score answerability, and the groups: the score of an answerable
+    question, or 0 unless both it and its twin were judged correctly. A pair's score belongs to its answerable question.
+    """
     full = not all(map(_has_answer, predictions))
-    rows = [_musique(each, full=full) for each in predictions]
+    rows = [_musique(prediction, full=full) for prediction in predictions]
     for pair in _pairs(predictions):
-        right = all(rows[at].get("answerability") == 1.0 for at in pair)
-        at = next(at for at in pair if _has_answer(predictions[at]))
+        judged = all(rows[i].get("answerability") == 1.0 for i in pair)
+        row = next(rows[i] for i in pair if _has_answer(predictions[i]))
         for name, part in zip(GROUPED, ("answer_f1", "support_f1"), strict=True):
-            if part in rows[at]:
-                rows[at][name] = rows[at][part] if right else 0.0
+            if part in row:
+                row[name] = row[part] if judged else 0.0
     return rows
 
 
-def _musique(each: Prediction, *, full: bool) -> Scores:
-    if not each.answers:
+def _musique(prediction: Prediction, *, full: bool) -> Scores:
+    if not prediction.answers:
         return {}
     scores: Scores = {}
-    question, golds = each.question, each.question.answers
-    if _has_answer(each):
+    question, golds = prediction.question, prediction.question.answers
+    if _has_answer(prediction):
         if golds:
-            scores |= {"answer_em": exact_match(each.text, golds), "answer_f1": squad_f1(each.text, golds)}
+            scores |= {"answer_em": exact_match(prediction.text, golds), "answer_f1": squad_f1(prediction.text, golds)}
         if question.gold_ids or question.gold_titles:
-            scores["support_f1"] = _support(each).f1
+            scores["support_f1"] = _support(prediction).f1
     if full:
-        scores["answerability"] = float(answerable(each.text) == _has_answer(each))
+        scores["answerability"] = float(answerable(prediction.text) == _has_answer(prediction))
     return scores
 
 
-def _support(each: Prediction) -> Parts:
-    ids = each.question.gold_ids
-    cited = [passage.id if ids else passage.title for passage in each.cited]
-    return set_scores(cited, ids or each.question.gold_titles)
+def _support(prediction: Prediction) -> SetScores:
+    ids = prediction.question.gold_ids
+    cited = [passage.id if ids else passage.title for passage in prediction.cited]
+    return set_scores(cited, ids or prediction.question.gold_titles)
 
 
-def _has_answer(each: Prediction) -> bool:
-    return each.question.metadata.get("answerable") is not False
+def _has_answer(prediction: Prediction) -> bool:
+    return prediction.question.metadata.get("answerable") is not False
 
 
 def _pairs(predictions: Sequence[Prediction]) -> list[list[int]]:
-    """The places of each answerable question with its unanswerable twin."""
+    """Return the positions of prediction answerable question with its unanswerable twin."""
     groups: defaultdict[str, list[int]] = defaultdict(list)
-    for at, each in enumerate(predictions):
-        if (pair := each.question.metadata.get("pair")) is not None:
-            groups[str(pair)].append(at)
-    return [group for group in groups.values() if sorted(_has_answer(predictions[at]) for at in group) == [False, True]]
+    for i, prediction in enumerate(predictions):
+        if (pair := prediction.question.metadata.get("pair")) is not None:
+            groups[str(pair)].append(i)
+    return [group for group in groups.values() if sorted(_has_answer(predictions[i]) for i in group) == [False, True]]

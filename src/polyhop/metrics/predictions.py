@@ -1,4 +1,4 @@
-"""What a metric may look at: what was predicted for one question, beside its gold."""
+"""The input of a metric: the prediction for one question, and its gold."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from polyhop.metrics.facts import Fact, Triple
 from polyhop.types import Passage, Question
 
 SCORED_METADATA = ("type", "evidences", "entity_aliases", "answerable", "pair")
-"""What metrics look at of a question's ``metadata``."""
+"""The fields of a question's ``metadata`` that metrics read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A question's gold and what was predicted for it. No text of a passage is looked at.
+    """A question with its gold, and a prediction for it. Metrics read no text of a passage.
 
-    ``text``: the answer; ``answers`` is false where the method gives none, only a ranking. ``passages``: ranked, best
-    first. ``answer_rank``: the rank of the first that holds a gold answer (``rankings.span_rank``). ``cited``: the
-    passages the answer rests on; ``facts``: the sentences of them, ``triples``: what the answer was put together from;
-    None where the method or the corpus tells no such thing.
+    Attributes:
+        text: the answer; ``answers`` is false if the method gives none, only a ranking.
+        passages: ranked, best first.
+        answer_rank: the rank of the first passage that contains a gold answer (``rankings.span_rank``).
+        cited: the passages that support the answer.
+        facts: the supporting sentences; None if the method or the corpus reports none.
+        triples: the evidence of the answer; None if the method reports none.
     """
 
     question: Question
@@ -33,5 +36,5 @@ class Prediction:
 
     @property
     def is_scored(self) -> bool:
-        """Whether there is an answer to score and a gold one to score it by."""
+        """True if there are an answer and a gold answer to score it by."""
         return self.answers and bool(self.question.answers)

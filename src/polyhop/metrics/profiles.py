@@ -1,7 +1,7 @@
-"""Named profiles of metrics, each as one paper's or benchmark's own script computes them.
+"""Named profiles of metrics, each computed as one paper's or benchmark's own script does.
 
-Toolkits disagree on what F1 or recall is. A profile's metrics carry its name (``hotpot.f1``, ``squad.f1``); those of
-``default`` and ``recall``, which are ours, carry none. Scores are per question, 0 to 1, and never rounded.
+Toolkits disagree on the meaning of F1 and recall. A profile's metrics carry its name (``hotpot.f1``, ``squad.f1``);
+those of ``default`` and ``recall``, which are ours, have no prefix. Scores are per question, 0 to 1, and never rounded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from polyhop.metrics.answers import (
     squad_f1,
 )
 from polyhop.metrics.predictions import Prediction
-from polyhop.metrics.rankings import RECALL_AT, RECALLS, at, score_answer_rank, score_gold
+from polyhop.metrics.rankings import RECALL_AT, RECALLS, at_ranks, score_answer_rank, score_gold
 from polyhop.metrics.rouge import best_rouge_l, rouge_l
 from polyhop.types import Question
 
@@ -37,8 +37,13 @@ SPANS = "questions whose gold answer is a span"
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One way to score a run. ``score`` takes all its predictions, since some metrics pair questions, and gives each
-    its scores. ``needs``: for the metrics of one name (or of a name that begins so), what must be there for them.
+    """A way to score a run.
+
+    Attributes:
+        source: the script or paper that it follows; ``traps``, the details that other scripts do differently.
+        score: takes all predictions of a run, since some metrics pair questions, and returns the scores of prediction.
+        needs: the data that metrics require, by a prefix of their names; the longest prefix applies.
+        bare: metrics are reported without the profile's name.
     """
 
     name: str
@@ -49,35 +54,35 @@ class Profile:
     needs: Mapping[str, str] = field(default_factory=lambda: {"": GOLD_ANSWERS})
     bare: bool = False
 
-    def told(self, metric: str) -> str:
-        """A metric's name in a report."""
+    def full_name(self, metric: str) -> str:
+        """Return a metric's name in a report."""
         return metric if self.bare else f"{self.name}.{metric}"
 
-    def lacking(self, metric: str) -> str:
-        """What a metric that no question has would need."""
-        fitting = [start for start in self.needs if metric.startswith(start)]
-        return self.needs[max(fitting, key=len)]
+    def requirement(self, metric: str) -> str:
+        """Return the data that a metric requires."""
+        return self.needs[max((prefix for prefix in self.needs if metric.startswith(prefix)), key=len)]
 
 
 def _each(score: Callable[[Prediction], Scores]) -> Score:
-    return lambda predictions: [score(each) for each in predictions]
+    return lambda predictions: [score(prediction) for prediction in predictions]
 
 
 def _answers(*, kinds: Iterable[str] = (), **metrics: Callable[[str, Sequence[str]], float]) -> Score:
-    """Metrics of an answer beside the gold ones; of questions of these kinds alone, where some are given."""
+    """Return a score of the answer by the given metrics, for questions of the given kinds only (default: all)."""
     only = frozenset(kinds)
 
-    def score(each: Prediction) -> Scores:
-        if not each.is_scored or (only and each.question.kind not in only):
+    def score(prediction: Prediction) -> Scores:
+        question = prediction.question
+        if not prediction.is_scored or (only and question.kind not in only):
             return {}
-        return {name: metric(each.text, each.question.answers) for name, metric in metrics.items()}
+        return {name: metric(prediction.text, question.answers) for name, metric in metrics.items()}
 
     return _each(score)
 
 
 def score_answer(prediction: str, question: Question) -> Scores:
-    """``em``, ``f1`` and ``cover_em`` of a prediction, and ``rouge_l`` (F, best over the gold answers) where a long one
-    is asked for; nothing for a question without gold answers."""
+    """Compute ``em``, ``f1`` and ``cover_em`` of a prediction, and ``rouge_l`` (F, best over the gold answers) if the
+    question asks for a long answer; nothing for a question without gold answers."""
     if not question.answers:
         return {}
     golds = question.answers
@@ -91,24 +96,26 @@ def score_answer(prediction: str, question: Question) -> Scores:
     return scores
 
 
-def _default(each: Prediction) -> Scores:
-    scores = score_answer(each.text, each.question) if each.answers else {}
-    ranked = score_gold(each.passages, each.question) | score_answer_rank(each.answer_rank, each.question)
+def _default(prediction: Prediction) -> Scores:
+    scores = score_answer(prediction.text, prediction.question) if prediction.answers else {}
+    ranked = score_gold(prediction.passages, prediction.question) | score_answer_rank(
+        prediction.answer_rank, prediction.question
+    )
     return scores | ranked
 
 
-def _recall(each: Prediction) -> Scores:
-    return score_gold(each.passages, each.question)
+def _recall(prediction: Prediction) -> Scores:
+    return score_gold(prediction.passages, prediction.question)
 
 
-def _promptrank(each: Prediction) -> Scores:
-    gold = score_gold(each.passages, each.question, PROMPTRANK_AT)
-    found = score_answer_rank(each.answer_rank, each.question, PROMPTRANK_AT)
+def _promptrank(prediction: Prediction) -> Scores:
+    gold = score_gold(prediction.passages, prediction.question, PROMPTRANK_AT)
+    found = score_answer_rank(prediction.answer_rank, prediction.question, PROMPTRANK_AT)
     return {name.replace("recall_all", "r"): value for name, value in gold.items() if "_all@" in name} | found
 
 
-def _tor(each: Prediction) -> Scores:
-    scores = score_gold(each.passages, each.question, (15,))
+def _tor(prediction: Prediction) -> Scores:
+    scores = score_gold(prediction.passages, prediction.question, (15,))
     return {"recall@15": scores["recall_mean@15"]} if scores else {}
 
 
@@ -127,7 +134,14 @@ PROFILES: dict[str, Profile] = {
     for profile in (
         Profile(
             "default",
-            ("em", "f1", "cover_em", "rouge_l", *at(RECALLS, RECALL_AT), *at(("ar", "ar_comparison"), RECALL_AT)),
+            (
+                "em",
+                "f1",
+                "cover_em",
+                "rouge_l",
+                *at_ranks(RECALLS, RECALL_AT),
+                *at_ranks(("ar", "ar_comparison"), RECALL_AT),
+            ),
             "ours: HotpotQA's EM and F1, SearChain's cover-EM, recall of gold passages and of the answer",
             "rouge_l only for questions of kind long",
             _each(_default),
@@ -194,7 +208,7 @@ PROFILES: dict[str, Profile] = {
         ),
         Profile(
             "promptrank",
-            at(("r", "ar", "ar_comparison"), PROMPTRANK_AT),
+            at_ranks(("r", "ar", "ar_comparison"), PROMPTRANK_AT),
             "PromptRank (Khalifa et al., 2023)",
             "R@k wants all gold passages; AR@k leaves out yes, no and comparisons (ar_comparison keeps the latter)",
             _each(_promptrank),
@@ -202,7 +216,7 @@ PROFILES: dict[str, Profile] = {
         ),
         Profile(
             "recall",
-            at(RECALLS, RECALL_AT),
+            at_ranks(RECALLS, RECALL_AT),
             "ours",
             "by passage id where the question has ids, else by title; a gold passage named twice is one",
             _each(_recall),
@@ -248,7 +262,7 @@ DEFAULT = "default"
 
 
 def profiles_named(names: str | Iterable[str]) -> tuple[str, ...]:
-    """The profiles of ``"hotpot,recall"`` or of names; ``UnknownName`` lists them all.
+    """Return the profiles named by ``"hotpot,recall"`` or by a list; ``UnknownName`` lists all profiles.
 
     >>> profiles_named("hotpot, recall")
     ('hotpot', 'recall')
@@ -262,19 +276,19 @@ def profiles_named(names: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def score(predictions: Sequence[Prediction], names: Iterable[str] = (DEFAULT,)) -> tuple[list[Scores], dict[str, str]]:
-    """Every prediction's scores by the profiles, and why a metric of theirs is on no question, by the metric's name
-    (``default`` takes what there is).
+    """Return the scores of every prediction by the profiles, and, by metric, the reason that it is on no question.
 
-    A metric that some questions lack (no gold, another kind) is a mean over the others.
+    ``default`` reports only the metrics that apply. A metric that some questions lack (no gold, another kind) is
+    averaged over the others.
     """
     rows: list[Scores] = [{} for _ in predictions]
     missing: dict[str, str] = {}
     for profile in (PROFILES[name] for name in names):
         for row, scores in zip(rows, profile.score(predictions), strict=True):
-            row |= {profile.told(name): value for name, value in scores.items()}
+            row |= {profile.full_name(name): value for name, value in scores.items()}
         if profile.name == DEFAULT:
             continue
         found = set().union(*rows)
-        absent = [name for name in profile.metrics if profile.told(name) not in found]
-        missing |= {profile.told(name): f"needs {profile.lacking(name)}" for name in absent}
+        absent = [name for name in profile.metrics if profile.full_name(name) not in found]
+        missing |= {profile.full_name(name): f"needs {profile.requirement(name)}" for name in absent}
     return rows, missing

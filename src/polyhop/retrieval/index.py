@@ -194,7 +194,7 @@ def open_index(folder: str | Path, *, corpus: Corpus | None = None) -> Index:
         message = f"it was built from {index.name!r} in another state than {corpus.path or corpus.name}; build it again"
         raise IndexFolderError(message, index.folder)
     if corpus is not None and not corpus.is_index:
-        corpus.recall(index.facts)
+        corpus.restore(index.facts)
     return index
 
 

@@ -17,8 +17,7 @@ from typing import Any, cast
 import orjson
 
 from polyhop._version import __version__
-from polyhop.common.files import cache_folder, locked
-from polyhop.common.folders import check_inside, file_inside, read_inside
+from polyhop.common.files import cache_folder, check_inside, file_inside, locked, read_inside
 from polyhop.data.corpora import INDEX_MANIFEST, manifest_of, state_of
 from polyhop.errors import IndexFolderError
 

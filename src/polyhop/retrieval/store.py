@@ -20,7 +20,7 @@ from zlib import crc32
 
 import orjson
 
-from polyhop.common.folders import open_inside
+from polyhop.common.files import open_inside
 from polyhop.data.corpora import INDEX_PASSAGES, INDEX_REMOVED
 from polyhop.errors import DataError, IndexFolderError
 from polyhop.types import Passage

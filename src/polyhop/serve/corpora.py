@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from polyhop.data import demo_file
 from polyhop.data.corpora import open_corpus
 from polyhop.data.questions import read_questions
-from polyhop.data.shipped import shipped
 from polyhop.retrieval.index import Index
 
 TITLES = 6
@@ -59,6 +59,6 @@ def _titles(index: Index) -> tuple[str, ...]:
 
 
 def _questions(index: Index) -> tuple[str, ...]:
-    if index.fingerprint != open_corpus(shipped("passages")).fingerprint:
+    if index.fingerprint != open_corpus(demo_file("passages")).fingerprint:
         return ()
-    return tuple(question.text for question in read_questions(shipped("questions"), limit=QUESTIONS))
+    return tuple(question.text for question in read_questions(demo_file("questions"), limit=QUESTIONS))

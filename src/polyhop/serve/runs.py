@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from polyhop.common.folders import read_inside
+from polyhop.common.files import read_inside
 from polyhop.errors import DataError, UsageError
 from polyhop.evaluation.compare import compare
 from polyhop.evaluation.errors import MEANINGS

@@ -25,7 +25,7 @@ def start() -> None:
     or another package's. What is left is sent at the program's end. Raises ``MissingExtra``, ``UnknownName``, and
     ``SettingError`` for a value that cannot be.
     """
-    content_captured()
+    captures_content()
     trace, sdk = (load(f"opentelemetry.{name}", "otel", "telemetry") for name in ("trace", "sdk.trace"))
     if isinstance(trace.get_tracer_provider(), sdk.TracerProvider):
         return
@@ -36,7 +36,7 @@ def start() -> None:
     trace.set_tracer_provider(provider)
 
 
-def content_captured() -> bool:
+def captures_content() -> bool:
     """Whether the environment asks for texts on spans. Raises ``SettingError`` for a word that it does not know."""
     told = os.environ.get(CAPTURE, "").strip().lower()
     if told not in (*_ON_SPANS, *_NOT_ON_SPANS):

@@ -19,7 +19,7 @@ from polyhop.common.extras import load
 from polyhop.engine.run import Engine
 from polyhop.pipeline import Pipeline
 from polyhop.telemetry.attributes import answer_content, content_of, described, json_text, outcome
-from polyhop.telemetry.exporting import content_captured
+from polyhop.telemetry.exporting import captures_content
 from polyhop.trace import Note, Step, plain
 from polyhop.types import Kind
 
@@ -40,7 +40,7 @@ def traced(
         api=api,
         tracer=api.get_tracer("polyhop", __version__, tracer_provider=provider),
         corpus=corpus,
-        content=content_captured() if content is None else content,
+        content=captures_content() if content is None else content,
     )
     return pipeline
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from polyhop.data import DEMO
 from polyhop.data.questions import read_questions
-from polyhop.data.shipped import NAME as DEMO
 from polyhop.errors import DataError, UnknownName
 from polyhop.evaluation.reproduction.recipe import Sample
 from polyhop.evaluation.several import one_index

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from polyhop.common.folders import read_inside, replacing
-from polyhop.data.writing import csv_cell
+from polyhop.common.files import atomic_write, read_inside
+from polyhop.data.sources import csv_cell
 from polyhop.errors import DataError
 from polyhop.evaluation.statistics import Mean
 from polyhop.evaluation.store import read_trace
@@ -36,7 +36,7 @@ def write_sheet(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
         for mark in _marks(folder, row):
             line = [str(csv_cell(cell)) for cell in mark]
             sheet.writerow([*line, *before.get((line[0].strip(), line[1]), [""] * len(JUDGES))])
-    with replacing(path) as stream:  # people's work stands in it: it is never half written
+    with atomic_write(path) as stream:  # people's work stands in it: it is never half written
         stream.write(told.getvalue().encode())
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from polyhop.common.folders import replacing
+from polyhop.common.files import atomic_write
 from polyhop.errors import DataError, SettingError, UnknownName, UsageError, masked
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.reproduction.benchmarks import Benchmark, Benchmarks
@@ -243,14 +243,14 @@ def _keep(out: Path, table: Recipe, found: Reproduction, runs: _Runs) -> None:
     content = {**found.to_dict(), "runs": {job.folder(runs.given): job.method for job in done}}
     try:
         out.mkdir(parents=True, exist_ok=True)
-        with replacing(out / f"{name}.json") as stream:
+        with atomic_write(out / f"{name}.json") as stream:
             stream.write(orjson.dumps(content, option=orjson.OPT_INDENT_2))
         for job, report in done.items():
             if any(column.metric == AMP for column in table.cells):
                 write_sheet(out / job.folder(runs.given), report.rows)
             if job.sample.split == "test":
                 answers = {row["id"]: row["prediction"] for row in report.rows}
-                with replacing(out / f"{name}.submission.json") as stream:
+                with atomic_write(out / f"{name}.submission.json") as stream:
                     stream.write(orjson.dumps({"answer": answers, "sp": {}}))
     except OSError as error:
         raise DataError(f"the table cannot be written: {error.strerror}", out) from None

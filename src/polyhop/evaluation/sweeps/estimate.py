@@ -19,7 +19,7 @@ from polyhop.evaluation.sweeps.plan import Plan
 from polyhop.evaluation.sweeps.sweep import REPLIES, opened
 from polyhop.lm.base import Completion, Request, ScoreRequest, TokenScores
 from polyhop.lm.pocket import Pocket
-from polyhop.metrics import chosen
+from polyhop.metrics import choose_profiles
 from polyhop.trace import Usage
 from polyhop.types import Question
 
@@ -87,7 +87,7 @@ def estimate(
         PolyhopError: a question fails at a point; its place in the file is named.
     """
     every = plan.read_questions() if questions is None else list(questions)
-    profiles = chosen(every, plan.metrics)
+    profiles = choose_profiles(every, plan.metrics)
     every = every[: plan.limit]
     some = _spread(every, sample)
     prices = None if plan.price is None else Prices.of(plan.price)

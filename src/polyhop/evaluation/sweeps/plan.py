@@ -25,8 +25,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
+from polyhop.data import DEMO
 from polyhop.data.questions import read_questions
-from polyhop.data.shipped import NAME as DEMO
 from polyhop.errors import DataError, PolyhopError, SettingError, UnknownName, masked
 from polyhop.evaluation.grid import combinations, folder_name
 from polyhop.evaluation.runner import CONCURRENCY

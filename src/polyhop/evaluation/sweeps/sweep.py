@@ -25,7 +25,7 @@ from polyhop.lm.base import LanguageModel
 from polyhop.lm.cache import CachedLM, CompletionCache
 from polyhop.lm.names import open_lm
 from polyhop.methods.registry import method_named
-from polyhop.metrics import chosen
+from polyhop.metrics import choose_profiles
 from polyhop.pipeline import LoopThread, Pipeline, check_lm_options, is_served
 from polyhop.prompts.book import PromptBook
 from polyhop.readers import open_reader
@@ -96,7 +96,7 @@ def sweep(
     """
     plan = plan if isinstance(plan, Plan) else read_plan(plan)
     asked = plan.read_questions() if questions is None else list(questions)
-    profiles = chosen(asked, plan.metrics)
+    profiles = choose_profiles(asked, plan.metrics)
     asked = asked[: plan.limit]
     folder = Path(out)
     reports = {}

@@ -13,8 +13,7 @@ from typing import Any, Self
 
 import orjson
 
-from polyhop.common.files import locked
-from polyhop.common.folders import read_inside
+from polyhop.common.files import locked, read_inside
 from polyhop.errors import DataError, UsageError
 
 NAME = "measured.jsonl"

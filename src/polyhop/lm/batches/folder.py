@@ -13,8 +13,7 @@ from typing import BinaryIO
 
 import orjson
 
-from polyhop.common.files import locked
-from polyhop.common.folders import file_inside
+from polyhop.common.files import file_inside, locked
 from polyhop.errors import DataError, UsageError
 from polyhop.lm.batches.ledger import Call, Ledger, Part
 from polyhop.lm.batches.results import Result, Taken, custom_id, read_results

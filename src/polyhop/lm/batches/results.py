@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from polyhop.common.folders import open_inside
+from polyhop.common.files import open_inside
 from polyhop.errors import DataError
 from polyhop.lm.base import Request
 from polyhop.lm.wire import read_chat, read_completion

@@ -1,4 +1,4 @@
-"""Which profile a dataset is scored by, from what its questions hold."""
+"""The choice of profiles for a dataset, by the contents of its questions."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ _MUSIQUE_ID = re.compile(r"[2-4]hop\d?__\d")
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """The profiles of a run, and why these."""
+class ProfileChoice:
+    """The profiles of a run, and the reason for them."""
 
     names: tuple[str, ...]
     why: str
 
     def to_dict(self) -> dict[str, object]:
-        """As ``run.json`` holds it."""
+        """Return the choice as in ``run.json``."""
         return {"profiles": list(self.names), "why": self.why}
 
 
-Metrics: TypeAlias = str | Sequence[str] | Chosen | None
-"""How a caller names profiles: ``"hotpot,recall"``, a list, a choice made before; None lets the dataset decide."""
+Metrics: TypeAlias = str | Sequence[str] | ProfileChoice | None
+"""Profiles as a caller names them: ``"hotpot,recall"``, a list, or an earlier choice; None lets the dataset decide."""
 
 
-def chosen(questions: Sequence[Question], metrics: Metrics = None) -> Chosen:
-    """The profiles that ``metrics`` names, else ``default`` and the one of the benchmark that the questions come from.
+def choose_profiles(questions: Sequence[Question], metrics: Metrics = None) -> ProfileChoice:
+    """Return the profiles that ``metrics`` names, else ``default`` and that of the questions' benchmark.
 
-    >>> chosen([Question("q", "Is it so?", ("yes",), "boolean")])
-    Chosen(names=('default', 'strategyqa'), why='every question is of kind boolean')
+    >>> choose_profiles([Question("q", "Is it so?", ("yes",), "boolean")])
+    ProfileChoice(names=('default', 'strategyqa'), why='every question is of kind boolean')
     """
-    if isinstance(metrics, Chosen):
+    if isinstance(metrics, ProfileChoice):
         return metrics
     if metrics is not None:
-        return Chosen(profiles_named(metrics), "asked for")
+        return ProfileChoice(profiles_named(metrics), "asked for")
     name, why = _benchmark(questions)
-    return Chosen((DEFAULT, name) if name else (DEFAULT,), why)
+    return ProfileChoice((DEFAULT, name) if name else (DEFAULT,), why)
 
 
 def _benchmark(questions: Sequence[Question]) -> tuple[str | None, str]:
