@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, Protocol, TypeAlias
+from typing import Annotated, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from annotated_types import Ge, Gt
+
+T = TypeVar("T")
 
 Kind: TypeAlias = Literal["qa", "boolean", "slot", "fact", "long"]
 """The form of a task (not a benchmark's own question type, which is ``Question.metadata["type"]``)."""
@@ -125,6 +127,10 @@ class QuestionRun(Protocol):
 
     async def search(self, query: str, k: int) -> list[Passage]:
         """Search with the base retriever; return up to ``k`` passages, best first."""
+        ...
+
+    async def gather(self, *work: Coroutine[Any, Any, T], finish_all: bool = False) -> list[T]:
+        """Do things at once; return the results in order. ``finish_all``: an error cancels nothing else."""
         ...
 
     def truncate(self, text: str, tokens: int) -> str:

@@ -10,7 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from polyhop.common import aio as loops
-from polyhop.common.aio import LoopThread
+from polyhop.common.aio import LoopThread, gather
+from polyhop.errors import BudgetSpent, Waiting
+from tests.kit.clock import run_virtually
 
 
 def threads() -> int:
@@ -100,3 +102,71 @@ def test_what_the_work_raises_is_raised() -> None:
     with pytest.raises(ValueError, match="no"):
         loop.run(fails())
     loop.stop()
+
+
+# --- gather --------------------------------------------------------------------------------------------------------
+
+
+class Work:
+    """Coroutines that take some seconds to a result or an error; ``ended`` lists those that were not cancelled."""
+
+    def __init__(self) -> None:
+        self.ended: list[float] = []
+
+    async def __call__(self, seconds: float, error: Exception | None = None) -> float:
+        await asyncio.sleep(seconds)
+        self.ended.append(seconds)
+        if error:
+            raise error
+        return seconds
+
+
+def test_results_come_in_order_whoever_ends_first() -> None:
+    work = Work()
+    assert run_virtually(gather(work(2), work(1), work(3))) == [2, 1, 3]
+    assert work.ended == [1, 2, 3]
+    assert run_virtually(gather()) == []
+
+
+@pytest.mark.parametrize(("finish_all", "ended"), [(False, [1]), (True, [1, 2])])
+def test_an_error_cancels_the_rest_unless_all_shall_finish(finish_all: bool, ended: list[float]) -> None:
+    work = Work()
+    with pytest.raises(ValueError, match="no"):
+        run_virtually(gather(work(2), work(1, ValueError("no")), finish_all=finish_all))
+    assert work.ended == ended
+
+
+@pytest.mark.parametrize("finish_all", [False, True])
+def test_a_spent_budget_gives_way_to_an_error(finish_all: bool) -> None:
+    work = Work()
+    with pytest.raises(ValueError, match="no"):
+        run_virtually(gather(work(1, BudgetSpent("max_calls")), work(1, ValueError("no")), finish_all=finish_all))
+
+
+@pytest.mark.parametrize(
+    ("finish_all", "other", "raised"),
+    [
+        (False, None, Waiting),
+        (False, BudgetSpent("max_calls"), BudgetSpent),  # it would have cancelled the call that waits
+        (True, BudgetSpent("max_calls"), Waiting),  # what the call that waits comes to would have been kept
+    ],
+)
+def test_a_call_that_waits_for_a_batch_cancels_nothing(
+    finish_all: bool, other: Exception | None, raised: type[Exception]
+) -> None:
+    work = Work()
+    with pytest.raises(raised):
+        run_virtually(gather(work(1, Waiting("later")), work(2, other), finish_all=finish_all))
+    assert work.ended == [1, 2]
+
+
+def test_nothing_outlives_a_gather_that_is_cancelled() -> None:
+    work = Work()
+
+    async def main() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(gather(work(1), work(3), work(4)), 2)
+        assert len(asyncio.all_tasks()) == 1
+
+    run_virtually(main())
+    assert work.ended == [1]

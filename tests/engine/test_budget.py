@@ -109,9 +109,7 @@ async def test_max_calls_is_never_passed_and_one_is_kept_for_the_answer(method: 
 async def test_calls_made_together_keep_to_the_budget() -> None:
     async def method(run: Run) -> None:
         with run.gathering():
-            async with asyncio.TaskGroup() as group:
-                for number in range(9):
-                    group.create_task(run.ask("answer.cot", question=str(number)))
+            await run.gather(*(run.ask("answer.cot", question=str(number)) for number in range(9)))
         await run.ask("answer.cot", final=True, question="last")
 
     model = ScriptedLM({"answer.cot": RIGHT})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeAlias
 
 import pytest
@@ -57,50 +57,63 @@ def waited(answer: Answer) -> dict[str, str]:
     return {label[call.id]: " ".join(label[before] for before in call.after) for call in answer.trace.calls}
 
 
-# --- hand-made patterns ------------------------------------------------------------------------------------------
+# --- hand-made patterns, with each way to fork -------------------------------------------------------------------
+
+Fork: TypeAlias = Callable[..., Awaitable[Any]]
+Pattern: TypeAlias = Callable[[Run, Fork], Awaitable[None]]
 
 
-async def in_turn(run: Run) -> None:
+async def task_group(*work: Coroutine[Any, Any, None]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for coroutine in work:
+            group.create_task(coroutine)
+
+
+WAYS: dict[str, Callable[[Run], Fork]] = {
+    "run.gather": lambda run: run.gather,
+    "asyncio.gather": lambda run: asyncio.gather,
+    "TaskGroup": lambda run: task_group,
+}
+
+
+def forking(pattern: Pattern, way: str = "run.gather") -> Method:
+    return lambda run: pattern(run, WAYS[way](run))
+
+
+async def in_turn(run: Run, fork: Fork) -> None:
     for label in "abc":
         await ask(run, label)
 
 
-async def together(run: Run) -> None:
+async def together(run: Run, fork: Fork) -> None:
     await ask(run, "a")
-    async with asyncio.TaskGroup() as group:
-        for label in "bcd":
-            group.create_task(ask(run, label))
+    await fork(*(ask(run, label) for label in "bcd"))
     await ask(run, "e")
 
 
-async def two_groups_in_a_row(run: Run) -> None:
+async def two_groups_in_a_row(run: Run, fork: Fork) -> None:
     for pair in ("ab", "cd"):
-        await asyncio.gather(*(ask(run, label) for label in pair))
+        await fork(*(ask(run, label) for label in pair))
 
 
-async def nested(run: Run) -> None:
+async def nested(run: Run, fork: Fork) -> None:
     async def outer(name: str) -> None:
         await ask(run, f"{name}1")
-        async with asyncio.TaskGroup() as group:
-            group.create_task(ask(run, f"{name}2"))
-            group.create_task(ask(run, f"{name}3"))
+        await fork(ask(run, f"{name}2"), ask(run, f"{name}3"))
         await ask(run, f"{name}4")
 
-    async with asyncio.TaskGroup() as group:
-        group.create_task(outer("a"))
-        group.create_task(ask(run, "b"))
-        group.create_task(outer("c"))
+    await fork(outer("a"), ask(run, "b"), outer("c"))
     await ask(run, "d")
 
 
-async def nested_to_the_end(run: Run) -> None:
+async def nested_to_the_end(run: Run, fork: Fork) -> None:
     """The inner tasks end in a group of their own, with no step after it."""
 
     async def outer(name: str) -> None:
         await ask(run, f"{name}1")
-        await asyncio.gather(ask(run, f"{name}2"), ask(run, f"{name}3"))
+        await fork(ask(run, f"{name}2"), ask(run, f"{name}3"))
 
-    await asyncio.gather(outer("a"), outer("b"))
+    await fork(outer("a"), outer("b"))
     await ask(run, "c")
 
 
@@ -114,31 +127,31 @@ async def one_left_running(run: Run) -> None:
     await ask(run, "e")
 
 
-async def nested_under_branches(run: Run) -> None:
+async def nested_under_branches(run: Run, fork: Fork) -> None:
     async def outer(name: str) -> None:
         with run.branch("node", name):
-            await asyncio.gather(ask(run, f"{name}1"), ask(run, f"{name}2"))
+            await fork(ask(run, f"{name}1"), ask(run, f"{name}2"))
             await ask(run, f"{name}3")
 
-    await asyncio.gather(outer("a"), outer("b"))
+    await fork(outer("a"), outer("b"))
 
 
-def under_a_semaphore(places: int) -> Method:
-    async def method(run: Run) -> None:
-        semaphore = asyncio.Semaphore(places)
+def under_a_semaphore(slots: int) -> Pattern:
+    async def method(run: Run, fork: Fork) -> None:
+        semaphore = asyncio.Semaphore(slots)
 
-        async def one(label: str) -> None:
+        async def ask_in_turn(label: str) -> None:
             async with semaphore:
                 await ask(run, label)
 
-        await asyncio.gather(*(one(label) for label in "abcd"))
+        await fork(*(ask_in_turn(label) for label in "abcd"))
         await ask(run, "e")
 
     return method
 
 
 ABREAST = {"a": "", "b": "", "c": "", "d": "", "e": "a b c d"}
-PATTERNS: dict[str, tuple[Method, dict[str, str], int]] = {
+PATTERNS: dict[str, tuple[Pattern, dict[str, str], int]] = {
     "in turn": (in_turn, {"a": "", "b": "a", "c": "b"}, 3),
     "together": (together, {"a": "", "b": "a", "c": "a", "d": "a", "e": "a b c d"}, 3),
     "two groups in a row": (two_groups_in_a_row, {"a": "", "b": "", "c": "a b", "d": "a b"}, 2),
@@ -169,24 +182,28 @@ PATTERNS: dict[str, tuple[Method, dict[str, str], int]] = {
 }
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("seconds", [1.0, 0.0])
-def test_layers_and_who_waited_for_whom(pattern: str, seconds: float) -> None:
+def test_layers_and_who_waited_for_whom(pattern: str, way: str, seconds: float) -> None:
     """Also when every reply is there at once, as from a cache: what is recorded is the method's own order."""
     method, expected, layers = PATTERNS[pattern]
-    answer = play(method, seconds)
+    answer = play(forking(method, way), seconds)
     assert waited(answer) == expected
     assert list(waited(answer)) == list(expected)
     assert answer.trace.layers == answer.usage.layers == layers
     assert answer.usage.critical_seconds == pytest.approx(layers * seconds)
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_no_timing_changes_the_trace(pattern: str) -> None:
+def test_no_timing_changes_the_trace(pattern: str, way: str) -> None:
     method, expected, layers = PATTERNS[pattern]
     draw = random.Random(pattern)
     for _ in range(40):
-        answer = play(method, {label: draw.choice([0.0, 0.0, draw.random(), 1.0, 10.0]) for label in expected})
+        answer = play(
+            forking(method, way), {label: draw.choice([0.0, 0.0, draw.random(), 1.0, 10.0]) for label in expected}
+        )
         assert waited(answer) == expected
         assert list(waited(answer)) == list(expected)
         assert answer.trace.layers == layers
@@ -212,8 +229,11 @@ def test_tasks_one_after_another_are_no_fork_however_the_parent_waits() -> None:
     assert answer.trace.layers == 3
 
 
-def test_a_task_that_forks_first_opens_a_branch() -> None:
-    answer = play(nested_under_branches, {"a1": 5.0, "a2": 1.0, "a3": 1.0, "b1": 1.0, "b2": 2.0, "b3": 1.0})
+@pytest.mark.parametrize("way", WAYS)
+def test_a_task_that_forks_first_opens_a_branch(way: str) -> None:
+    answer = play(
+        forking(nested_under_branches, way), {"a1": 5.0, "a2": 1.0, "a3": 1.0, "b1": 1.0, "b2": 2.0, "b3": 1.0}
+    )
     steps = answer.trace.steps
     tree = [(step.parent, step.label if isinstance(step, Branch) else step.fields["question"]) for step in steps]  # type: ignore[attr-defined]
     assert tree == [(None, "a"), (0, "a1"), (0, "a2"), (0, "a3"), (None, "b"), (4, "b1"), (4, "b2"), (4, "b3")]
@@ -224,25 +244,51 @@ def test_a_task_that_forks_first_opens_a_branch() -> None:
     assert [step.id for step in answer.trace.children(4)] == [5, 6, 7]
 
 
+def test_a_task_of_a_gather_may_fork_before_any_step_of_its_own() -> None:
+    async def method(run: Run) -> None:
+        async def outer(name: str) -> None:
+            await run.gather(ask(run, f"{name}1"), ask(run, f"{name}2"))
+            await ask(run, f"{name}3")
+
+        await run.gather(outer("a"), outer("b"))
+
+    answer = play(method, {"a1": 5.0, "a2": 1.0, "a3": 1.0, "b1": 1.0, "b2": 2.0, "b3": 1.0})
+    assert list(waited(answer).items()) == [
+        ("a1", ""), ("a2", ""), ("a3", "a1 a2"), ("b1", ""), ("b2", ""), ("b3", "b1 b2")]  # fmt: skip
+
+
+def test_a_gather_is_recorded_in_its_own_order_whoever_comes_first() -> None:
+    async def method(run: Run) -> None:
+        async def late(label: str, seconds: float) -> None:
+            await asyncio.sleep(seconds)
+            await ask(run, label)
+
+        await run.gather(late("a", 2.0), run.gather(late("b", 1.0), late("c", 0.0)))
+        await run.gather()
+        await ask(run, "d")
+
+    assert list(waited(play(method)).items()) == [("a", ""), ("b", ""), ("c", ""), ("d", "a b c")]
+
+
 def test_the_critical_path_is_the_slowest_chain() -> None:
-    answer = play(together, {"a": 1.0, "b": 2.0, "c": 7.0, "d": 3.0, "e": 1.0})
+    answer = play(forking(together), {"a": 1.0, "b": 2.0, "c": 7.0, "d": 3.0, "e": 1.0})
     assert answer.usage.critical_seconds == pytest.approx(9.0)
     assert answer.usage.seconds == pytest.approx(9.0)
 
 
 def test_what_a_semaphore_costs_is_not_on_the_critical_path() -> None:
-    answer = play(under_a_semaphore(1))
+    answer = play(forking(under_a_semaphore(1)))
     assert answer.usage.seconds == pytest.approx(5.0)
     assert answer.usage.critical_seconds == pytest.approx(2.0)
 
 
 def test_a_search_takes_time_but_is_no_layer() -> None:
     async def method(run: Run) -> None:
-        async def one(label: str) -> None:
+        async def search_and_ask(label: str) -> None:
             await run.search(label, 3)
             await ask(run, label)
 
-        await asyncio.gather(one("a"), one("b"))
+        await run.gather(search_and_ask("a"), search_and_ask("b"))
 
     answer = play(method)
     assert [step.kind for step in answer.trace.steps] == ["search", "ask", "search", "ask"]
@@ -276,9 +322,7 @@ def test_steps_cut_short_are_looked_through() -> None:
 
     async def method(run: Run) -> None:
         await ask(run, "a")
-        async with asyncio.TaskGroup() as group:
-            group.create_task(ask(run, "b"))
-            group.create_task(ask(run, "c"))
+        await run.gather(ask(run, "b"), ask(run, "c"))
 
     answer = play(method, {"a": 1.0, "b": 9.0, "c": 1.0}, Budget(max_seconds=4.0))
     assert waited(answer) == {"a": "", "c": "a"}
@@ -294,7 +338,7 @@ def test_the_written_form_is_json_and_the_same_but_for_volatile() -> None:
     draw = random.Random(0)
     rows = []
     for _ in range(2):
-        answer = play(nested, {label: draw.random() for label in PATTERNS["nested"][1]})
+        answer = play(forking(nested), {label: draw.random() for label in PATTERNS["nested"][1]})
         rows.append(json.loads(json.dumps(answer.to_dict())))
     first, second = rows
     assert first != second
@@ -333,7 +377,7 @@ async def test_a_cached_reply_differs_in_volatile_alone() -> None:
 
 
 def test_usage_is_written_read_and_added() -> None:
-    one, two = play(together).usage, play(in_turn).usage
+    one, two = play(forking(together)).usage, play(forking(in_turn)).usage
     assert Usage.from_dict(json.loads(json.dumps(one.to_dict()))) == one
     both = add_usage([one, two])
     assert both.calls == one.calls + two.calls == 8

@@ -1,13 +1,13 @@
-"""Coroutines awaited from ordinary code, inside a running event loop too; and many of them to their ends."""
+"""Run coroutines from synchronous code, even inside a running event loop; run many at once."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from polyhop.errors import BudgetSpent
+from polyhop.errors import BudgetSpent, Waiting
 
 T = TypeVar("T")
 
@@ -65,22 +65,42 @@ def _waited(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
         raise
 
 
-async def all_ended(work: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Wait for all of it; only then raise what one of them raised: a budget that is spent leaves what was done."""
-    ended = await asyncio.gather(*work, return_exceptions=True)
-    errors = [error for error in ended if error is not None]
-    if errors:
-        raise min(errors, key=lambda error: isinstance(error, BudgetSpent))
+async def gather(
+    *work: Coroutine[Any, Any, T],
+    finish_all: bool = False,
+    start: Callable[[Coroutine[Any, Any, T]], asyncio.Task[T]] | None = None,
+) -> list[T]:
+    """Run coroutines at once; return their results in order.
 
+    The first error cancels the others and is raised. With ``finish_all`` the others run to their end before that, and
+    a spent budget is raised only if nothing else failed. A call that is ``Waiting`` cancels nothing: the calls beside
+    it belong to the same batch. ``start`` makes a coroutine a task.
 
-async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """All of it at once, the results in order; where some of it fails, the rest is given up."""
-    tasks = [asyncio.ensure_future(one) for one in work]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
+    >>> asyncio.run(gather(*(asyncio.sleep(0, result=n) for n in range(3))))
+    [0, 1, 2]
+    """
+    tasks = [(start or asyncio.get_running_loop().create_task)(coroutine) for coroutine in work]
+
+    def cancel_all(failed: asyncio.Task[T] | None = None) -> None:
+        error = None if failed is None or failed.cancelled() else failed.exception()
+        if failed is None or (error is not None and not isinstance(error, Waiting)):
+            for task in tasks:
+                task.cancel()
+
+    if not finish_all:
         for task in tasks:
-            task.cancel()
+            task.add_done_callback(cancel_all)
+    if tasks:
+        try:
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError:
+            cancel_all()
+            await asyncio.wait(tasks)
+            raise
+    if errors := [error for task in tasks if not task.cancelled() and (error := task.exception())]:
+        rank = {BudgetSpent: 1, Waiting: 0 if finish_all else 2}
+        raise min(errors, key=lambda error: rank.get(type(error), 0))
+    return [task.result() for task in tasks]
 
 
 async def _cancel_others() -> threading.Thread:

@@ -8,14 +8,15 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from random import Random
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from polyhop.answer import Answer, cite, confidence
+from polyhop.common.aio import gather
 from polyhop.common.text import estimate_tokens
 from polyhop.engine.budget import Budget, Meter, until_spent
 from polyhop.engine.call import (
@@ -41,6 +42,8 @@ from polyhop.retrieval.tfidf import similarities
 from polyhop.trace import Ask, Note, Readout, Score, Searched, Step, Usage
 from polyhop.trace.recorder import OpenStep, Recorder
 from polyhop.types import Kind, Passage, Read, Search, Span, SpanChoice
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,6 +291,14 @@ class Run:
     def note(self, name: str, **data: Any) -> None:
         """Put a remark into the trace."""
         self.recorder.open().close(Note, name=name, data=data)
+
+    async def gather(self, *work: Coroutine[Any, Any, T], finish_all: bool = False) -> list[T]:
+        """Do things at once; return the results in order. Steps inside are recorded in the order of ``work``.
+
+        The first error, such as a spent budget, cancels the rest. With ``finish_all`` the rest ends first, so that what
+        was done is kept when the budget is spent.
+        """
+        return await gather(*work, finish_all=finish_all, start=self.recorder.fork())
 
     def gathering(self) -> AbstractContextManager[None]:
         """Gather inside; when the budget is spent this is left, from any depth or task group, and marked."""

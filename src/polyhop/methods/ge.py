@@ -30,7 +30,6 @@ from polyhop.answer import Answer
 from polyhop.common.text import normalise
 from polyhop.methods.graph import QuestionGraph, Triplet, key, told
 from polyhop.methods.registry import method
-from polyhop.methods.together import together
 from polyhop.methods.voting import majority
 from polyhop.prompts.tasks.answers import Response
 from polyhop.prompts.tasks.ge import StepAnswer, SubQuestion, Triplets
@@ -161,10 +160,10 @@ async def ge_reasoning(
             return reply
 
         agreed = confidence == "agreement"
-        replies = await together(ask() for _ in range(samples)) if agreed else [await ask()]
+        replies = await run.gather(*(ask() for _ in range(samples))) if agreed else [await ask()]
         sure = None if agreed else _sureness(replies[0], confidence)
         if sure is None:  # agreement, or a model that gives no log-probabilities
-            replies += await together(ask() for _ in range(samples - len(replies)))
+            replies += await run.gather(*(ask() for _ in range(samples - len(replies))))
         vote = majority(replies)
         best = (vote.winners or replies)[0]
         return Step(sub_question, best.sentence, best.answer, vote.share if sure is None else sure, hits)
@@ -178,7 +177,7 @@ async def ge_reasoning(
             found: Triplets = await run.ask("ge.triplets", options=shown, passage=passage)
             return [triplet.model_dump() for triplet in found.triplets]
 
-        found = await together(map(extract, hits))
+        found = await run.gather(*map(extract, hits))
         extracted = list({key(triplet): triplet for triplets in found for triplet in triplets}.values())
         if not extracted:
             return raw
@@ -210,7 +209,7 @@ async def ge_reasoning(
             if len(round_) == 1:
                 conclude(round_[0], await draw(round_[0]))
                 continue
-            for triplet, step in zip(round_, await together(map(draw, round_)), strict=True):
+            for triplet, step in zip(round_, await run.gather(*map(draw, round_)), strict=True):
                 conclude(triplet, step)
 
     async def ask_freely() -> None:

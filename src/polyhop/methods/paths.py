@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from polyhop.common.aio import all_ended
 from polyhop.errors import SettingError
 from polyhop.methods.beam import Path
 from polyhop.types import Passage
@@ -113,7 +112,7 @@ class PathScores:
 
         places = range(len(self.frames))
         try:
-            await all_ended(one(path, at) for path in wanted for at in places)
+            await self.run.gather(*(one(path, at) for path in wanted for at in places), finish_all=True)
         finally:
             for path, rows in told.items():
                 if len(rows) == len(places):

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 from annotated_types import Ge, Gt, Le, MultipleOf
 
 from polyhop.answer import Answer
-from polyhop.common.aio import all_ended
 from polyhop.common.text import normalise as normal
 from polyhop.methods.beam import Path, follow, linked, paths_of, ranked
 from polyhop.methods.lengths import cut_to_fit
@@ -158,7 +157,7 @@ async def ask_reader(
     """Answer from each of the paths; the answer is that of the reading worth most (§3.2, Appendix C.1)."""
     read: dict[Path, Reading] = {}
     with run.gathering():
-        await all_ended(read_path(question, run, path, read) for path in paths)
+        await run.gather(*(read_path(question, run, path, read) for path in paths), finish_all=True)
     readings = [read[path] for path in paths if path in read]
     statistics = {**ranking.statistics, "paths read": len(paths), "paths answered": len(readings)}
     if not readings:

@@ -18,7 +18,6 @@ answered for itself; now it is enough, and the generator answers from both memor
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -112,9 +111,7 @@ async def retrieve_summarize_plan(
             await summarize(query, hits)
             await respond(query, hits)
         else:
-            async with asyncio.TaskGroup() as halves:  # §3.1: both at once
-                halves.create_task(summarize(query, hits))
-                halves.create_task(respond(query, hits))
+            await run.gather(summarize(query, hits), respond(query, hits))  # §3.1: both at once
 
     async def judge() -> bool:
         judged: Sufficiency = await run.ask("resp.judge", options=options, **shown("resp.judge", question=question))

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from polyhop.common.text import normalise
-from polyhop.methods.together import together
 
 if TYPE_CHECKING:
     from polyhop.engine.call import Options
@@ -90,5 +89,5 @@ async def sampled(
 
     asked: Options = {**options, "logprobs": True}
     with run.gathering():  # an error comes out as itself, not as a group
-        await together(map(draw, range(len(calls))))
+        await run.gather(*map(draw, range(len(calls))))
     return [drawn[number] for number in sorted(drawn)]

@@ -3,72 +3,88 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from itertools import count
+from typing import Any, TypeVar
 
 from polyhop.trace import Branch, Step, Trace
 from polyhop.types import Passage
 
+T = TypeVar("T")
+
 _Key = tuple[int, ...]
 
 
-class _Strand:
+class _TaskTimeline:
     """The steps of one asyncio task, in order.
 
-    A task inherits the strand that spawned it (context variables are copied to new tasks) and opens its own at its
-    first step. Tasks spawned together form a fork: their steps come after what the parent had done before it, and the
-    parent's next step, or its next fork, after theirs. A task that is late to its first step (it waited for a
-    semaphore) still belongs to the fork its parent waits at; one that forks before any step of its own is not seen, so
-    it opens a branch first. Keys sort in the order of a sequential run whatever the timing: a fork ``c`` stands at
-    ``(…, c)`` among the parent's steps, the steps of its i-th task at ``(…, c, i, …)``.
+    Tasks that start together form a fork. Their steps come after what their parent had done before the fork; the
+    parent's next step, or its next fork, comes after theirs. Keys sort in the order of a sequential run, whatever the
+    timing: a fork has the key ``(…, n)`` among its parent's steps, the steps of its i-th task ``(…, n, i, …)``.
+
+    ``Run.gather`` tells the recorder of its forks. A task that a method starts by other means inherits its parent's
+    timeline (context variables are copied to new tasks) and gets its own at its first step. Such tasks belong to one
+    fork if their parent still awaits the same object, or if some of them still run. A task of this sort that starts
+    others before any step of its own is not seen: it must open a branch first.
     """
 
-    __slots__ = ("children", "fork", "frontier", "path", "spawned", "step_count", "task", "waiting")
+    __slots__ = ("awaited", "children", "frontier", "path", "step_count", "task", "untold_count", "untold_fork")
 
     def __init__(self, task: asyncio.Task[Any] | None, path: _Key, frontier: tuple[_Key, ...]) -> None:
         self.task, self.path, self.frontier = task, path, frontier
-        self.step_count = self.spawned = 0
-        self.fork: int | None = None
-        self.waiting: object = None
-        self.children: list[_Strand] = []
+        self.children: list[_TaskTimeline] = []
+        self.step_count = self.untold_count = 0
+        self.untold_fork: _Key | None = None
+        self.awaited: object = None
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         return self.task is None or self.task.done()
 
-    def spawn(self, task: asyncio.Task[Any] | None) -> _Strand:
-        waiting = getattr(self.task, "_fut_waiter", None)  # what the parent awaits: one future for the whole fork
-        still = waiting is not None and waiting is self.waiting
-        if self.fork is None or (not still and all(child.over for child in self.children)):
-            self.join()
-            self.waiting = waiting
-            self.fork, self.spawned, self.step_count = self.step_count, 0, self.step_count + 1
-        assert self.fork is not None
-        child = _Strand(task, (*self.path, self.fork, self.spawned), self.frontier)
-        self.spawned += 1
-        self.children.append(child)
-        return child
-
-    def join(self) -> tuple[_Key, ...]:
-        """What a next step waits for: the last steps done here and in every spawned task that is over."""
-        if over := [child for child in self.children if child.over]:
-            self.children = [child for child in self.children if not child.over]
-            ends = (key for child in over for key in child.join())
-            self.frontier = tuple(dict.fromkeys((*self.frontier, *ends)))
-        return self.frontier
-
     def next_key(self) -> _Key:
-        self.fork = None
+        """The key of the next step or fork."""
+        self.untold_fork = None
         key = (*self.path, self.step_count)
         self.step_count += 1
         return key
 
+    def add_child(self, task: asyncio.Task[Any] | None, path: _Key) -> _TaskTimeline:
+        child = _TaskTimeline(task, path, self.frontier)
+        self.children.append(child)
+        return child
 
-_strand: ContextVar[_Strand] = ContextVar("polyhop_strand")
+    def untold_child(self, task: asyncio.Task[Any] | None) -> _TaskTimeline:
+        """The timeline of a task that was started without ``Run.gather``."""
+        awaited = _awaited_by(self.task)
+        same_fork = awaited is not None and awaited is self.awaited
+        if self.untold_fork is None or (not same_fork and all(child.is_over for child in self.children)):
+            self.join()
+            self.untold_fork, self.untold_count, self.awaited = self.next_key(), 0, awaited
+        self.untold_count += 1
+        return self.add_child(task, (*self.untold_fork, self.untold_count - 1))
+
+    def join(self) -> tuple[_Key, ...]:
+        """What the next step waits for: the last steps here and in every child task that is over."""
+        if over := [child for child in self.children if child.is_over]:
+            self.children = [child for child in self.children if not child.is_over]
+            ends = (key for child in over for key in child.join())
+            self.frontier = tuple(dict.fromkeys((*self.frontier, *ends)))
+        return self.frontier
+
+
+def _awaited_by(task: asyncio.Task[Any] | None) -> object:
+    """The innermost object that a task awaits; None if it awaits nothing."""
+    awaited: object = task and task.get_coro()
+    while (inner := getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)) is not None:
+        awaited = inner
+    return awaited
+
+
+_timeline: ContextVar[_TaskTimeline] = ContextVar("polyhop_timeline")
 _parent: ContextVar[_Key | None] = ContextVar("polyhop_parent", default=None)
 
 
@@ -112,28 +128,50 @@ class Recorder:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Steps opened inside belong to this recorder's first strand, or to tasks spawned from it."""
-        strand = _strand.set(_Strand(asyncio.current_task(), (), ()))
+        """Steps opened inside belong to this recorder, as do those of tasks started inside."""
+        timeline = _timeline.set(_TaskTimeline(asyncio.current_task(), (), ()))
         parent = _parent.set(None)
         try:
             yield
         finally:
-            _strand.reset(strand)
+            _timeline.reset(timeline)
             _parent.reset(parent)
 
     def open(self) -> OpenStep:
         """Begin a step here and now: under the enclosing branch, after all this task has waited for."""
         if self.silent:
             return OpenStep(self, (), None, (), self.clock())
-        task, strand = asyncio.current_task(), _strand.get()
-        if strand.task is not task:
-            strand = strand.spawn(task)
-            _strand.set(strand)
-        after = strand.join()
-        key = strand.next_key()
-        strand.frontier = (key,)
+        timeline = self._current_timeline()
+        after = timeline.join()
+        key = timeline.next_key()
+        timeline.frontier = (key,)
         step = self.opened[key] = OpenStep(self, key, _parent.get(), after, self.clock(), len(self.opened))
         return step
+
+    def fork(self) -> Callable[[Coroutine[Any, Any, T]], asyncio.Task[T]]:
+        """Begin a fork; return the function that starts its tasks, in their order."""
+        if self.silent:
+            return asyncio.get_running_loop().create_task
+        parent = self._current_timeline()
+        parent.join()
+        key, indexes = parent.next_key(), count()
+
+        def start(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+            child = parent.add_child(None, (*key, next(indexes)))
+            context = copy_context()
+            context.run(_timeline.set, child)
+            child.task = task = asyncio.get_running_loop().create_task(work, context=context)
+            return task
+
+        return start
+
+    @staticmethod
+    def _current_timeline() -> _TaskTimeline:
+        task, timeline = asyncio.current_task(), _timeline.get()
+        if timeline.task is not task:
+            timeline = timeline.untold_child(task)
+            _timeline.set(timeline)
+        return timeline
 
     def tell(self, opened: OpenStep, step: Callable[..., Step]) -> None:
         """Let whoever listens know of a step, numbered in the order of opening; its parent was opened before it."""

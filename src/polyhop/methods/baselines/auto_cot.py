@@ -25,7 +25,6 @@ from polyhop.answer import Answer
 from polyhop.common.text import normalise, sentences
 from polyhop.methods.baselines.question_clusters import clustered
 from polyhop.methods.registry import method
-from polyhop.methods.together import together
 from polyhop.prompts.tasks import Response
 from polyhop.types import FileName, NonNegative, Positive
 
@@ -66,7 +65,7 @@ async def automatic_chain_of_thought(
     built: dict[str, Mapping[str, Any]] = {}
     clusters = clustered(pool, shots)  # Algorithm 1
     with run.gathering():
-        await together(map(demonstrate, clusters))
+        await run.gather(*map(demonstrate, clusters))
 
     demonstrations = [built[cluster[0]] for cluster in clusters if cluster[0] in built]
     response: Response = await run.ask(

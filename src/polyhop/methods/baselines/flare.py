@@ -31,7 +31,6 @@ from annotated_types import Ge, Le
 from polyhop.answer import Answer
 from polyhop.methods.context import first_retrieved, next_sentence, reading, resting_on
 from polyhop.methods.registry import method
-from polyhop.methods.together import together
 from polyhop.prompts.tasks import Response, Sentence, SubQuestion
 from polyhop.types import NonNegative, Passage, Positive
 
@@ -97,7 +96,7 @@ async def active_retrieval(
         phrases = [phrase for phrase in phrases if any(map(str.isalnum, phrase))][:max_questions]
         asked: list[str | None] = []
         if query == "question":
-            asked = await together(ask_about(tried, phrase) for phrase in phrases)
+            asked = await run.gather(*(ask_about(tried, phrase) for phrase in phrases))
         return list(dict.fromkeys(filter(None, asked))) or [masked(tried.sentence, unsure) or question]
 
     async def search(wanted: Sequence[str]) -> None:

@@ -22,7 +22,6 @@ from polyhop.answer import Answer
 from polyhop.common.text import distinct
 from polyhop.methods.context import first_retrieved, fitting, resting_on
 from polyhop.methods.registry import method
-from polyhop.methods.together import together
 from polyhop.prompts.tasks import Decomposition, Response
 from polyhop.types import NonNegative, Passage, Positive
 
@@ -56,7 +55,7 @@ async def plan_search_solve(
     with run.gathering():
         planned: Decomposition = await run.ask("plan_solve_ir.plan", options=options, question=question)
         plan = distinct(planned.sub_questions) or plan
-        hits = await together(run.search(step, k) for step in plan[:max_searches])
+        hits = await run.gather(*(run.search(step, k) for step in plan[:max_searches]))
 
     fields = fitting(
         "plan_solve_ir.solve",

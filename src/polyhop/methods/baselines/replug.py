@@ -30,7 +30,6 @@ from polyhop.answer import Answer
 from polyhop.common.text import normalise
 from polyhop.methods.baselines.one_shot import direct
 from polyhop.methods.registry import method
-from polyhop.methods.together import together
 from polyhop.prompts.tasks import Response
 from polyhop.types import Evidence, NonNegative, Passage, Positive
 
@@ -85,7 +84,7 @@ async def passage_ensemble(
 
     with run.gathering():
         others = [answer_from(passage, last=False) for passage in draws[1:]]
-        await together([*others, answer_from(draws[0], last=True)])  # the best passage has the place that is kept
+        await run.gather(*others, answer_from(draws[0], last=True))  # the best passage has the place that is kept
 
     read = [passage for passage, told in replies.items() if told]
     wordings: dict[str, str] = {}  # the candidates, each as it was first worded
@@ -94,7 +93,7 @@ async def passage_ensemble(
     likelihoods = [own_answers(replies[passage], sampled=probability == "sampled") for passage in read]
     if probability == "scored" and wordings:
         with run.gathering():
-            likelihoods = await together(map(score, read))
+            likelihoods = await run.gather(*map(score, read))
 
     weights = softmax(run.similarity(question, [f"{passage.title}\n{passage.text}" for passage in read]))
     under = list(zip(weights, likelihoods, strict=True))

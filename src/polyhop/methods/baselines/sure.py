@@ -27,7 +27,6 @@ from polyhop.answer import Answer
 from polyhop.common.text import normalise
 from polyhop.methods.baselines.one_shot import answered_from
 from polyhop.methods.registry import method
-from polyhop.methods.together import together
 from polyhop.prompts.tasks import Summary
 from polyhop.prompts.tasks.summaries import Candidates, Preference, Validity
 from polyhop.types import Evidence, NonNegative, Passage, Positive
@@ -96,10 +95,10 @@ async def summarized_retrieval(
         read = hits[:k]
         found = await generate() if read else []  # §3.2
         if len(found) > 1:
-            summaries = await together(map(summarize, found))
+            summaries = await run.gather(*map(summarize, found))
             places = range(len(found)) if validity else ()
             pairs = list(permutations(range(len(found)), 2)) if ranking else []
-            judged = await together([*map(valid, places), *(preferred(*pair) for pair in pairs)])  # §3.3
+            judged = await run.gather(*map(valid, places), *(preferred(*pair) for pair in pairs))  # §3.3
             scores = [judged[place] if validity else 0.0 for place in range(len(found))]
             for (first, second), share in zip(pairs, judged[len(places) :], strict=True):
                 scores[first] += share / 2  # each pair is compared twice, in both orders

@@ -29,7 +29,6 @@ from polyhop.answer import Answer
 from polyhop.common.text import distinct
 from polyhop.methods.context import fitting
 from polyhop.methods.registry import method
-from polyhop.methods.together import together
 from polyhop.prompts.tasks import Decomposition, Response, Valuation
 from polyhop.types import Evidence, NonNegative, Passage, Positive
 
@@ -91,7 +90,7 @@ async def tree_of_thoughts(
             "tot_ir.propose", options=options, question=question, history=_history(state), count=breadth
         )
         queries = distinct(proposed.sub_questions, but=[thought.sub_question for thought in state])[:breadth]
-        hits = await together(run.search(query, k) for query in queries)
+        hits = await run.gather(*(run.search(query, k) for query in queries))
         return [(*state, Thought(query, tuple(of))) for query, of in zip(queries, hits, strict=True)]
 
     async def value(state: State) -> tuple[float, State]:
@@ -99,8 +98,8 @@ async def tree_of_thoughts(
         *before, last = state
         fields = fitted("tot_ir.value", last.passages, history=_history(before), sub_question=last.sub_question)
         drawing: Options = {**options, "temperature": temperature} if values > 1 else options
-        drawn: list[Valuation] = await together(
-            run.ask("tot_ir.value", options=drawing, **fields) for _ in range(values)
+        drawn: list[Valuation] = await run.gather(
+            *(run.ask("tot_ir.value", options=drawing, **fields) for _ in range(values))
         )
         answer = next((each.answer for each in drawn if each.answer), None)
         grown = (*before, Thought(last.sub_question, last.passages, answer))
@@ -109,9 +108,9 @@ async def tree_of_thoughts(
     with run.gathering():
         for step in range(1, steps + 1):
             with run.branch("step", f"step {step}") as branch:
-                grown = [state for states in await together(propose(state) for state in kept) for state in states]
+                grown = [state for states in await run.gather(*(propose(state) for state in kept)) for state in states]
                 found += [state[-1] for state in grown]
-                ranked = sorted(await together(value(state) for state in grown), key=lambda pair: -pair[0])
+                ranked = sorted(await run.gather(*(value(state) for state in grown)), key=lambda pair: -pair[0])
                 valued += len(ranked)
                 if not ranked:
                     branch.verdict = "no thought"

@@ -28,7 +28,6 @@ from annotated_types import Ge
 from polyhop.answer import Answer
 from polyhop.common.text import sentences
 from polyhop.methods.registry import method
-from polyhop.methods.together import together
 from polyhop.methods.voting import majority, sampled
 from polyhop.prompts.tasks import Response
 from polyhop.prompts.tasks.ge import SubQuestion
@@ -97,7 +96,7 @@ async def verify_and_edit(
 
     chain = sentences(likeliest(vote.winners).rationale or vote.answer) if vote.answer else []
     with run.gathering():
-        await together(map(verify, range(min(len(chain), max_turns))))
+        await run.gather(*map(verify, range(min(len(chain), max_turns))))
     response: Response = await run.ask(  # §3.5
         "verify_edit.answer", options=options, final=True, question=question, rationale=" ".join(chain)
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from polyhop.common.aio import LoopThread, together
+from polyhop.common.aio import LoopThread, gather
 from polyhop.errors import LMError, SettingError
 from polyhop.lm.openai import DEFAULT_URL, checked_key
 from polyhop.lm.wire import to_json
@@ -73,7 +73,7 @@ class ServedEncoder:
 
     async def _gathered(self, texts: Sequence[str]) -> Vectors:
         starts = range(0, len(texts), self._batch_size)
-        batches = await together(self._batch(texts[start : start + self._batch_size]) for start in starts)
+        batches = await gather(*(self._batch(texts[start : start + self._batch_size]) for start in starts))
         return np.concatenate(batches)
 
     async def _batch(self, texts: Sequence[str]) -> Vectors:

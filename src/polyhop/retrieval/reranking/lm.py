@@ -16,7 +16,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias, get_args
 
-from polyhop.common.aio import all_ended
 from polyhop.common.registry import path_and_options, with_options
 from polyhop.errors import SettingError, UnknownName
 from polyhop.prompts.tasks.reranking import Grade, Order
@@ -79,7 +78,7 @@ class LmReranker:
             grades[passage] = told.grade
 
         with run.gathering():
-            await all_ended(map(grade, passages))
+            await run.gather(*map(grade, passages), finish_all=True)
         return sorted(passages, key=lambda passage: -grades.get(passage, -1))
 
     def _cut(self, run: QuestionRun, passage: Passage) -> Passage:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from polyhop.common.aio import together
+from polyhop.common.aio import gather
 from polyhop.common.registry import path_and_options
 from polyhop.errors import RetrievalError, UnknownName
 from polyhop.lm.openai import checked_key
@@ -75,7 +75,7 @@ class ServedRetriever(Service, ScoringRetriever):
 
     async def _hits(self, queries: Sequence[str], k: int, scored: bool) -> list[list[Hit]]:
         starts = range(0, len(queries), BATCH)
-        parts = await together(self._batch(queries[at : at + BATCH], k, scored) for at in starts)
+        parts = await gather(*(self._batch(queries[at : at + BATCH], k, scored) for at in starts))
         return [hits for part in parts for hits in part]
 
     async def _batch(self, queries: Sequence[str], k: int, scored: bool) -> list[list[Hit]]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from polyhop.common.aio import together
+from polyhop.common.aio import gather
 from polyhop.common.files import cache_folder
 from polyhop.common.registry import path_and_options
 from polyhop.errors import SettingError, UnknownName
@@ -87,7 +87,7 @@ class WebSearch(Service):
             self._store.close()
 
     async def _asked(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
-        return await together(self._one(query, k) for query in queries)
+        return await gather(*(self._one(query, k) for query in queries))
 
     async def _one(self, query: str, k: int) -> list[Passage]:
         payload = self.api.payload(query, self.api.count(k), self._options)
