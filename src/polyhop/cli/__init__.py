@@ -7,9 +7,12 @@ import gc
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from contextlib import redirect_stderr
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
+    from typing import TextIO
+
     from polyhop.cli.progress import Watched
 
 _WIDTH = 80
@@ -25,6 +28,13 @@ def main() -> None:
         sys.stdout.write(told)
         sys.exit(0)
     gc.set_threshold(*COLLECT_AT)
+    from polyhop.redaction import RedactedStream
+
+    with redirect_stderr(cast("TextIO", RedactedStream(sys.stderr))):
+        _run()
+
+
+def _run() -> None:
     from polyhop.cli.app import app
     from polyhop.errors import PolyhopError
     from polyhop.watching import watching
@@ -38,6 +48,11 @@ def main() -> None:
     except KeyboardInterrupt:
         print("polyhop: stopped", file=sys.stderr)  # noqa: T201
         sys.exit(130)
+    except Exception:  # noqa: BLE001 - it is printed here, redacted
+        import traceback
+
+        traceback.print_exc()
+        sys.exit(1)
 
 
 def _written_help() -> str | None:

@@ -26,6 +26,7 @@ from polyhop.methods.registry import FAMILIES, Method, method_named, methods
 from polyhop.places import cache_folder
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.tasks import SCORED, TASKS
+from polyhop.redaction import redacted
 
 WIDE = 100
 """Columns of a terminal from which on the list of methods has room for their settings."""
@@ -156,7 +157,8 @@ def run_doctor(lm: str | None, as_json: bool) -> None:
         "cache folder": str(cache_folder()),
     }
     if lm is not None:
-        found[f"lm {lm}"] = asyncio.run(_try(lm))
+        answers = asyncio.run(_try(lm))
+        found[redacted(f"lm {lm}")] = answers
     if as_json:
         draw.print_json(found)
     else:

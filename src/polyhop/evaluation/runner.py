@@ -17,6 +17,7 @@ from polyhop.evaluation.store import RunFolder
 from polyhop.metrics import Metrics, chosen
 from polyhop.metrics.profiles import DEFAULT
 from polyhop.pipeline import LM, LoopThread, Pipeline, Source
+from polyhop.redaction import redacted
 from polyhop.retrieval.base import AskingRetriever, Reranked, beginning_of
 from polyhop.telemetry import traced
 from polyhop.types import Answer, Question
@@ -137,7 +138,7 @@ async def run_questions(
                 in_a_row = 0
                 waiting += 1
             except Exception as error:
-                failed[question.id] = str(error) if isinstance(error, PolyhopError) else repr(error)
+                failed[question.id] = redacted(str(error) if isinstance(error, PolyhopError) else repr(error))
                 in_a_row += 1
                 if in_a_row >= MOST_FAILURES_IN_A_ROW or (not finished and isinstance(error, ServiceError)):
                     if isinstance(error, PolyhopError):

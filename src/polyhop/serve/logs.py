@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 import orjson
 
+from polyhop.redaction import redacted
 from polyhop.serve.service import Answered
 
 LOG = logging.getLogger("polyhop.serve")
@@ -31,7 +32,8 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             row["error"] = self.formatException(record.exc_info)
-        return orjson.dumps(row, default=str).decode()
+        shown = {name: redacted(value) if isinstance(value, str) else value for name, value in row.items()}
+        return orjson.dumps(shown, default=str).decode()
 
 
 def log_to_stderr() -> None:
