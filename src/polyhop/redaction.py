@@ -34,7 +34,11 @@ _BEFORE_SERVER = re.compile(r"openai:[^:]+$|vectors:.")
 """What may stand before an @: the names of a model and of a file of vectors."""
 _USER_INFO = re.compile(r".*@(?!https?:/)", re.IGNORECASE)
 _HOST = re.compile(r"localhost|[\w-]+(?:\.[\w-]+)+")
+_HOST_AND_PORT = re.compile(r"[^:]*(?::\d*)?|\[.*")
+_SERVER = re.compile(r"localhost\b|[\w.-]+:\d")
 _PASSWORD = re.compile(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s'&]\S*)", re.IGNORECASE)
+_MARKS = ("@", "?", "//", ":/")
+"""One of these is in every text that has an address."""
 _PUNCTUATION = ".,:;!?…)]}"
 
 _registering = threading.Lock()
@@ -73,7 +77,8 @@ def register_url(url: str) -> None:
         register_secret(user, password)
     else:  # perhaps a password that holds a slash
         register_secret(rest.rpartition("@")[0].partition(":")[2])
-    for pair in rest.partition("?")[2].partition("#")[0].split("&"):
+    query = rest.partition("?")[2].partition("#")[0]
+    for pair in query.split("&") if "@" not in query else ():  # else the question mark may be a password's
         name, equals, value = pair.partition("=")
         value = value if equals else name
         register_secret(value, unquote_plus(value))
@@ -89,7 +94,7 @@ def redacted(text: str) -> str:
     """
     for form in _known:
         text = text.replace(form, HIDDEN)
-    if "@" in text or "?" in text:
+    if any(mark in text for mark in _MARKS):
         text = _WORD.sub(lambda word: _masked(word[0]), text)
     return _PASSWORD.sub(rf"\1{HIDDEN}", text)
 
@@ -146,6 +151,8 @@ def _masked(word: str) -> str:
     authority = re.split("[/?#]", rest, maxsplit=1)[0]
     if (found := _USER_INFO.match(rest)) and not _HOST.fullmatch(authority):
         rest = f"{HIDDEN}@{rest[found.end() :]}"
+    elif not _HOST_AND_PORT.fullmatch(authority.rstrip(_PUNCTUATION)):  # the beginning of USER:PASSWORD@HOST
+        rest = HIDDEN + rest[len(authority) :]
     return head + _without_parameters(rest)
 
 
@@ -154,7 +161,7 @@ def _without_user(word: str) -> str:
     *before, host = word.split("@")
     names = list(takewhile(_BEFORE_SERVER.search, before))
     user = before[len(names) :]
-    if not user or not (names or ":" in "@".join(user)):  # an e-mail address is none
+    if not user or not (names or ":" in "@".join(user) or _SERVER.match(host)):  # an e-mail address has none
         return word
     return "@".join([*names, HIDDEN, host])
 

@@ -178,10 +178,11 @@ def run_settings(pipeline: Pipeline, dataset: str) -> dict[str, Any]:
         "method": pipeline.method.name,
         "settings": {name: list(v) if isinstance(v, tuple) else v for name, v in pipeline.settings.items()},
         "lm": ", ".join(
-            model.name if name == "default" else f"{name}={model.name}" for name, model in sorted(models.items())
+            redacted(model.name if name == "default" else f"{name}={model.name}")
+            for name, model in sorted(models.items())
         )
         or "no model",
-        "retriever": getattr(pipeline.engine.retriever, "name", "of the caller's own"),
+        "retriever": redacted(str(getattr(pipeline.engine.retriever, "name", "of the caller's own"))),
         "retriever_settings": getattr(retriever, "chosen", None) or None,
         "reranker": pipeline.reranker.name if pipeline.reranker else None,
         "reranker_settings": getattr(pipeline.reranker, "chosen", None) or None,

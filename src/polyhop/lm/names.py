@@ -102,7 +102,7 @@ def model_and_url(prefix: str, rest: str) -> tuple[str, str | None]:
         return found["model"], found["url"]
     model, _, server = rest.partition("@")
     if "//" in rest or (model and server and (":" in model or re.search("[@:/?]|^localhost", server))):
-        host = found["host"] if (found := _AT_HOST.match(rest)) else "HOST:PORT"
+        host = found["host"] if (found := _AT_HOST.match(rest)) else "localhost:8000"
         raise SettingError(
             f"{prefix}:{rest}: a server's address begins with http:// or https://, as in MODEL@http://{host}/v1"
         )
