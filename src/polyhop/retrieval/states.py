@@ -95,7 +95,7 @@ def _state(manifest: Mapping[str, Any]) -> str:
 
 
 def _new(folder: Path) -> Path:
-    state = made(folder / f"{_PREFIX}{token_hex(8)}")
+    state = made(folder / f"{_PREFIX}{token_hex(8)}", within=folder)
     (state / INDEX_READERS).touch()
     return state
 

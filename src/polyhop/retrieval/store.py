@@ -156,8 +156,14 @@ class PassageStore:
     def _parse(self, line: bytes, ordinal: int) -> Passage:
         if ordinal >= self.rows or crc32(line) != self._checksums[ordinal]:
             raise IndexFolderError(f"passage {ordinal} is damaged; build the index again", self.folder)
-        row = orjson.loads(line)
-        return Passage(row["id"], row["title"], row["text"], tuple(row.get("links", ())), row.get("metadata") or {})
+        try:
+            row = orjson.loads(line)
+            texts = (row["id"], row["title"], row["text"], *(links := tuple(row.get("links", ()))))
+            if not all(isinstance(text, str) for text in texts):
+                raise TypeError(texts)
+            return Passage(row["id"], row["title"], row["text"], links, row.get("metadata") or {})
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise IndexFolderError(f"passage {ordinal} is no passage; build the index again", self.folder) from None
 
     def by_id(self, id: str) -> Passage | None:
         """The passage with this id, or None."""
