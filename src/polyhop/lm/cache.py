@@ -20,7 +20,7 @@ from polyhop.places import cache_folder
 from polyhop.types import Passage
 
 _FIELDS = {kind: tuple(field.name for field in fields(kind)) for kind in (Request, ScoreRequest)}
-_TYPES: Mapping[str, type] = {
+_TYPES: Mapping[str, Any] = {
     **dict.fromkeys(("text", "finish_reason", "reasoning"), str),
     **dict.fromkeys(("value", "usage"), dict),
     **dict.fromkeys(("tokens", "logprobs"), list),
