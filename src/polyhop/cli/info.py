@@ -26,6 +26,7 @@ from polyhop.pipeline import Pipeline
 from polyhop.places import cache_folder
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.tasks import SCORED, TASKS
+from polyhop.redaction import redacted
 from polyhop.text import printable
 
 WIDE = 100
@@ -157,7 +158,7 @@ def run_doctor(lm: str | None, arguments: Mapping[str, Any], as_json: bool) -> N
         "cache folder": str(cache_folder()),
     }
     if lm is not None:
-        found[f"lm {lm}"] = _try(lm, arguments)
+        found[redacted(f"lm {lm}")] = _try(lm, arguments)
     if as_json:
         draw.print_json(found)
     else:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from polyhop.errors import RetrievalError, UnknownName
-from polyhop.lm.http import Address, Server, without_user
+from polyhop.lm.http import Address, Server
 from polyhop.lm.limits import Rates
 from polyhop.lm.openai import checked_key
 from polyhop.lm.trouble import Meaning
@@ -108,7 +108,6 @@ def open_served(scheme: str, rest: str) -> ServedRetriever:
     Raises:
         UsageError: it is no URL, or has another option.
     """
-    shown = without_user(f"{scheme}:{rest}").removeprefix(f"{scheme}:")  # errors repeat it
-    _, options = path_and_options(scheme, shown, "protocol=flashrag")
+    url, options = path_and_options(scheme, rest, "protocol=flashrag")
     own, server = checked_options(f"{scheme}:", options, {"protocol": str})
-    return ServedRetriever(f"{scheme}:{rest.partition('?')[0]}", **own, **server)
+    return ServedRetriever(f"{scheme}:{url}", **own, **server)
