@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from polyhop import redaction
+
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("exploring", print_blob=True, deadline=None)
 settings.load_profile(os.environ.get("POLYHOP_HYPOTHESIS", "steady"))
@@ -35,6 +37,12 @@ def _own_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POLYHOP_CACHE", str(tmp_path / "cache"))
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _own_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Secrets registered by one test are not redacted in the others."""
+    monkeypatch.setattr(redaction, "_known", ())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

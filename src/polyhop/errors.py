@@ -6,29 +6,19 @@ The library raises; the command line prints the message and exits with ``exit_co
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
-_USER = re.compile(r"(?<=://)[^\s/?#@:]*+(?::[^\s/]*)?@")
-
-
-def masked(text: str) -> str:
-    """A text without the user and password of the URLs in it; a user alone may be a token.
-
-    >>> masked("elastic:http://ada:secret@localhost:9200/wiki")
-    'elastic:http://***@localhost:9200/wiki'
-    """
-    return _USER.sub("***@", text)
+from polyhop.redaction import redacted
 
 
 class PolyhopError(Exception):
-    """Base of every error polyhop raises on purpose. Its message is ``masked``."""
+    """Base of every error polyhop raises on purpose. Its message is ``redacted``."""
 
     exit_code = 1
 
     def __init__(self, message: str = "") -> None:
-        super().__init__(masked(message))
+        super().__init__(redacted(message))
 
 
 class UsageError(PolyhopError):
@@ -43,11 +33,11 @@ class UnknownName(UsageError):
     def __init__(self, what: str, name: str, valid: Iterable[str], note: str = "") -> None:
         names = sorted(valid)
         message = f"unknown {what} {name!r}"
-        near = nearest(name, names)
+        near = nearest(name, names) or nearest(name.partition(":")[0], names)
         message += f"; did you mean {near!r}?" if near else "."
         message += f" Valid: {', '.join(names)}." if names else f" There is no {what} to choose from."
         super().__init__(f"{message} {note}".rstrip())
-        self.name, self.valid = name, names
+        self.name, self.valid = redacted(name), names
 
 
 class SettingError(UsageError):

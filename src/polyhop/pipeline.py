@@ -102,9 +102,7 @@ class Pipeline:
         self.method: Method = method_named(method)
         self.settings = self.method.resolve(settings)
         if isinstance(retriever, str) and self.method.name == self.method.retriever != retriever:
-            from polyhop.net.client import without_user
-
-            raise UsageError(f"{method} is a retriever itself: leave out the retriever {without_user(retriever)}")
+            raise UsageError(f"{method} is a retriever itself: leave out the retriever {retriever}")
         self.answers = self.method.answers(self.settings)
         needs = frozenset(self.method.needs(self.settings))
         self.index, opened = _open_retriever(corpus, retriever or self.method.retriever, self.method.name, needs)

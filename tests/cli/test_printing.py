@@ -202,6 +202,6 @@ def test_a_reader_that_has_read_enough_is_no_error(command: Run, monkeypatch: py
     def refuse(*_: object, **__: object) -> None:
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
-    monkeypatch.setattr("polyhop.cli._run", refuse)
+    monkeypatch.setattr("polyhop.cli._command", refuse)
     code, _, err = command("methods")
     assert (code, err) == (1, "")

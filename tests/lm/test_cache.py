@@ -501,6 +501,58 @@ def test_a_file_broken_inside_is_named(tmp_path: Path) -> None:
     assert str(path) in str(caught.value)
 
 
+@pytest.mark.parametrize("reply", ["NULL", "'{}'", "42", "1000000000000", "0.5", "zeroblob(20000)"])
+def test_a_row_of_another_type_or_without_end_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reply: str
+) -> None:
+    monkeypatch.setattr(store, "_MAX_BYTES", 10_000)
+    path = tmp_path / "lm.sqlite"
+    CompletionCache(path).close()
+    _database(path, f"INSERT INTO replies VALUES (x'00', 'm', 't', 0.0, {reply})")
+    with pytest.raises(DataError, match=r"not a usable cache.*delete it"):
+        CompletionCache(path).completion(b"\0")
+
+
+def test_a_view_in_place_of_the_table_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "lm.sqlite"
+    CompletionCache(path).close()
+    _database(path, "DROP TABLE replies", "CREATE VIEW replies AS SELECT x'00' AS key, 42 AS reply")
+    with pytest.raises(DataError, match=r"a reply is int\): delete it"):
+        CompletionCache(path).completion(b"\0")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"[]",
+        b"7",
+        b"{}",
+        b"{",
+        b'{"text": 5}',
+        b'{"text": "x", "value": []}',
+        b'{"text": "x", "tokens": "ab"}',
+        b'{"text": "x", "tokens": [1]}',
+        b'{"text": "x", "logprobs": ["a"]}',
+        b'{"text": "x", "logprobs": 1}',
+        b'{"text": "x", "usage": {"prompt_tokens": "7"}}',
+        b'{"text": "x", "usage": {"more": 7}}',
+        b'{"text": "x", "finish_reason": null}',
+        b'{"text": "x", "more": 1}',
+        b'{"text": "x", "cached": true}',
+    ],
+)
+def test_a_reply_of_another_shape_is_named(tmp_path: Path, reply: bytes) -> None:
+    path = tmp_path / "lm.sqlite"
+    CompletionCache(path).close()
+    _database(path, f"INSERT INTO replies VALUES (x'00', 'm', 't', 0.0, x'{reply.hex()}')")
+    cache = CompletionCache(path)
+    with pytest.raises(DataError, match=r"not a usable cache.*delete it"):
+        cache.completion(b"\0")
+    with pytest.raises(DataError, match=r"not a usable cache.*delete it"):
+        cache.scores(b"\0")
+    cache.close()
+
+
 async def test_a_place_that_cannot_be_written_is_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("")
     cache = CompletionCache(tmp_path / "file" / "lm.sqlite")

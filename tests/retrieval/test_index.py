@@ -8,8 +8,10 @@ import shutil
 import subprocess
 import sys
 import tracemalloc
+from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from zlib import crc32
 
 import orjson
 import pytest
@@ -17,11 +19,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyhop.common.files import cache_folder, locked
-from polyhop.data.corpora import open_corpus
+from polyhop.data.corpora import INDEX_PASSAGES, open_corpus
 from polyhop.errors import DataError, IndexFolderError, UnknownName
 from polyhop.retrieval import Index, build_index, index_for, open_index, open_plain_retriever
 from polyhop.retrieval.analysis import Analysis
 from polyhop.retrieval.links import LinkMode
+from polyhop.retrieval.store import CHECKSUMS, OFFSETS, PassageStore, StoreWriter
 from polyhop.types import Passage
 
 ADA = Passage("a", "Ada Lovelace", "She wrote the first program in London.", metadata={"url": "x"})
@@ -369,3 +372,17 @@ def test_settings_are_checked_before_anything_is_read(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match="unknown kind of links 'title'; did you mean 'titles'"):
         index_for(corpus, links=wrong)
     assert not (tmp_path / "index").exists()
+
+
+@pytest.mark.parametrize(
+    "row", ["[]", "7", "{", "{}", '{"id": 1, "title": "", "text": ""}', '{"id": "1", "title": "T"}']
+)
+def test_a_row_that_is_no_passage_is_named(tmp_path: Path, row: str) -> None:
+    with StoreWriter(tmp_path) as writer:
+        writer.add(Passage("1", "T", "x"))
+    line = f"{row}\n".encode()
+    (tmp_path / INDEX_PASSAGES).write_bytes(line)
+    (tmp_path / OFFSETS).write_bytes(array("Q", [0, len(line)]).tobytes())
+    (tmp_path / CHECKSUMS).write_bytes(array("I", [crc32(line)]).tobytes())
+    with pytest.raises(IndexFolderError, match="passage 0 is not as it was written"):
+        PassageStore(tmp_path).get(0)

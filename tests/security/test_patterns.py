@@ -11,12 +11,12 @@ import pytest
 from polyhop.common.text import bare_title, citation_marks, passage_spans, unwrapped, without_citation_marks
 from polyhop.data.converting.pdf import _cut
 from polyhop.data.converting.plain import markdown_blocks, text_blocks
-from polyhop.errors import masked
 from polyhop.methods.graph import QuestionGraph
 from polyhop.prompts.parsing import _bare_judgement, after_label
 from polyhop.prompts.show import harmless
 from polyhop.prompts.tasks.react import _patterns
 from polyhop.prompts.tasks.resp import _verdict, read_judgement
+from polyhop.redaction import redacted
 from tests.kit.patterns import Found, explodes, patterns, pumped
 
 THOROUGH = os.environ.get("POLYHOP_HYPOTHESIS", "steady") != "steady"
@@ -52,7 +52,7 @@ def cut_at_headings(text: str) -> object:
     return list(_cut(text, 1, [("A b", 1), ("1 1", 1)]))
 
 
-READING = (harmless, masked, unwrapped, passage_spans, text_blocks, markdown_blocks, labelled, cut_at_headings)
+READING = (harmless, redacted, unwrapped, passage_spans, text_blocks, markdown_blocks, labelled, cut_at_headings)
 
 
 @pytest.mark.parametrize("read", READING)
@@ -103,7 +103,7 @@ def test_what_was_slow_once_reads_what_it_read() -> None:
         graph = QuestionGraph.of([{"head": node, "relation": "director", "tail": "Ran"}], typed=False)
         assert bool(graph.triplets) == told, node
     urls = "http://ada:a:b@one http://ada@two http://a/b:c@three ://x:y@z@four"
-    assert masked(urls) == "http://***@one http://***@two http://a/b:c@three ://***@four"
+    assert redacted(urls) == "http://***@one http://***@two http://***@three ://***@four"
 
 
 def test_a_heading_of_blanks_is_read_and_its_closing_marks_are_left_out() -> None:

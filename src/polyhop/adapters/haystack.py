@@ -24,9 +24,10 @@ from polyhop.adapters.base import (
     why_ended,
 )
 from polyhop.answer import Answer
-from polyhop.errors import MissingExtra, UsageError, masked
+from polyhop.errors import MissingExtra, UsageError
 from polyhop.lm.base import Request
 from polyhop.pipeline import Pipeline, Searcher, Source
+from polyhop.redaction import redacted
 from polyhop.types import Kind, Passage
 
 try:
@@ -86,7 +87,7 @@ class _Component:
             raise SerializationError(
                 f"{type(self).__name__} was made with an object: {error}. To be written, give it names and plain values"
             ) from None
-        if '"api_key":' in plain or masked(plain) != plain:
+        if '"api_key":' in plain or redacted(plain) != plain:
             raise SerializationError(
                 f"{type(self).__name__} was made with a key or password, which would be written for all to read; "
                 "set it in the environment, such as OPENAI_API_KEY"

@@ -8,9 +8,12 @@ import io
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from contextlib import redirect_stderr
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
+    from typing import TextIO
+
     from polyhop.cli.progress import Watched
 
 _WIDTH = 80
@@ -26,13 +29,22 @@ def main() -> None:
         sys.stdout.write(told)
         sys.exit(0)
     gc.set_threshold(*COLLECT_AT)
+    from polyhop.redaction import RedactedStream
+
+    with redirect_stderr(cast("TextIO", RedactedStream(sys.stderr))):
+        code = _run()
+    sys.exit(code)
+
+
+def _run() -> int | None:
+    """Run the command that was given and print what stops it; its exit code."""
     from polyhop.cli.printing import complain, warnings_shown
     from polyhop.common.progress import watching
     from polyhop.errors import PolyhopError
 
     try:
         with watching(_shown), warnings_shown():
-            code = _run()
+            code = _command()
         sys.stdout.flush()
     except PolyhopError as error:
         complain(str(error))
@@ -45,10 +57,15 @@ def main() -> None:
             complain(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
         code = 1
         _drop_output()
-    sys.exit(code)
+    except Exception:  # noqa: BLE001 - it is printed here, redacted
+        import traceback
+
+        traceback.print_exc()
+        code = 1
+    return code
 
 
-def _run() -> int | None:
+def _command() -> int | None:
     """Run the command that was given; its exit code."""
     from typer import Abort
 

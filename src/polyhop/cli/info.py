@@ -27,6 +27,7 @@ from polyhop.methods.registry import FAMILIES, Method, method_named, methods
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.tasks import SCORED, TASKS
+from polyhop.redaction import redacted
 
 WIDE = 100
 """Columns of a terminal from which on the list of methods has room for their settings."""
@@ -157,7 +158,7 @@ def run_doctor(lm: str | None, arguments: Mapping[str, Any], as_json: bool) -> N
         "cache folder": str(cache_folder()),
     }
     if lm is not None:
-        found[f"lm {lm}"] = _try(lm, arguments)
+        found[redacted(f"lm {lm}")] = _try(lm, arguments)
     if as_json:
         draw.print_json(found)
     else:

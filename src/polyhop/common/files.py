@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 from typing import BinaryIO, NoReturn
@@ -36,6 +37,31 @@ def cache_folder() -> Path:
     if own := os.environ.get("POLYHOP_CACHE"):
         return Path(own).expanduser()
     return user_cache(sys.platform, os.environ, Path.home()) / "polyhop"
+
+
+def is_shared() -> bool:
+    """Whether ``$POLYHOP_SHARED_CACHE`` asks for caches and indexes that other users may read, as the umask permits."""
+    return os.environ.get("POLYHOP_SHARED_CACHE", "0") not in ("", "0")
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder and those above it that are missing, for their owner alone unless ``is_shared``.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    missing = list(takewhile(lambda path: not path.is_dir(), (folder, *folder.parents)))
+    for path in reversed(missing):
+        path.mkdir(mode=0o777 if is_shared() else 0o700, exist_ok=True)
+
+
+def set_permissions(folder: Path, like: Path) -> None:
+    """Let a folder and all it holds be read and written by those who may read and write the folder ``like``."""
+    mode = like.stat().st_mode & 0o777
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            with suppress(PermissionError):  # somebody else's, linked from an earlier state
+                path.chmod(mode if path.is_dir() else mode & 0o666)
 
 
 def user_cache(platform: str, environment: Mapping[str, str], home: Path) -> Path:
@@ -63,11 +89,13 @@ def locked(path: Path, *, wait: bool = True, shared: bool = False) -> Iterator[b
     """Hold the lock file ``path``, and yield whether it is held. The system frees it however the process ends.
 
     With ``wait``, the block is entered once no other process holds the lock. A ``shared`` lock can be held by several
-    readers, requires an existing file, and is never held on Windows. A link is never accepted as a lock file.
+    readers, requires an existing file, and is never held on Windows. A link is never accepted as a lock file. Users who
+    may not read the folder may not read a new lock file in it.
     """
     try:
+        mode = 0o644 & (path.parent.stat().st_mode | 0o600)
         flags = os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT
-        descriptor = os.open(path, flags | _NO_WAIT | _NO_LINK, 0o644)
+        descriptor = os.open(path, flags | _NO_WAIT | _NO_LINK, mode)
     except OSError:
         yield False
         return

@@ -51,7 +51,8 @@ class Named(Generic[T]):
         for entry in entry_points(group=self.group, name=prefix + colon):
             made: T = entry.load()(*arguments)
             return made
-        raise UnknownName(self.what, name, self.names())
+        named = name if "@" in name else prefix + colon  # of an address the prefix may be a user's name
+        raise UnknownName(self.what, named, self.names())
 
 
 def path_and_options(prefix: str, rest: str, example: str = "dtype=bfloat16&device=cuda") -> tuple[str, dict[str, Any]]:
@@ -63,7 +64,8 @@ def path_and_options(prefix: str, rest: str, example: str = "dtype=bfloat16&devi
     path, _, query = rest.partition("?")
     pairs = [pair.partition("=") for pair in query.split("&")] if query else []
     if any(not (name and equals and value) for name, equals, value in pairs):
-        raise SettingError(f"{prefix}:{rest}: {query!r} names no options: write {prefix}:{path}?{example}")
+        named = path if "@" not in query else "…"  # else the question mark may be a password's
+        raise SettingError(f"{prefix}:{named}: what follows the ? names no options: write {prefix}:{named}?{example}")
     return path, {name: int(value) if value.isdecimal() else value for name, _, value in pairs}
 
 

@@ -13,6 +13,7 @@ from polyhop.lm.base import Completion, LanguageModel, Message, Request, seed_of
 from polyhop.prompts.book import Prompt, Rendering
 from polyhop.prompts.parsing import Malformed
 from polyhop.prompts.tasks import Output
+from polyhop.redaction import redacted
 from polyhop.types import Passage
 
 Asked = Mapping[str, Any]
@@ -137,7 +138,7 @@ class Call:
         usage = reply.usage
         return {
             "task": self.prompt.task.name,
-            "model": self.model.name,
+            "model": redacted(self.model.name),
             "fields": self.fields,
             "output": output.model_dump() if output else None,
             "text": reply.text,

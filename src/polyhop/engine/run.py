@@ -36,6 +36,7 @@ from polyhop.lm.base import Capabilities, Completion, LanguageModel, ScoreReques
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.tasks import SCORED, Output
 from polyhop.readers.base import AskingReader, Reader, reads_by_asking, spans_of, threshold_of
+from polyhop.redaction import redacted
 from polyhop.retrieval.analysis import ENGLISH, Analysis
 from polyhop.retrieval.base import AskingRetriever, Retriever, asks, encoder_of, links_of, passages_of, searched
 from polyhop.retrieval.tfidf import similarities
@@ -177,7 +178,7 @@ class Run:
         step.close(
             Score,
             task=task,
-            model=model.name,
+            model=redacted(model.name),
             targets=tuple(targets),
             logprobs=tuple(sum(score.logprobs) for score in scores),
             tokens=tuple(score.logprobs for score in scores),

@@ -25,10 +25,11 @@ from polyhop.answer import Answer
 from polyhop.common.extras import load
 from polyhop.common.ray import CPUS, environment, joined, settle, shares, wanted
 from polyhop.engine.prices import Prices
-from polyhop.errors import PolyhopError, ServiceError, SettingError, UsageError, masked
+from polyhop.errors import PolyhopError, ServiceError, SettingError, UsageError
 from polyhop.evaluation.runner import Ask, run_settings
 from polyhop.net.limits import MAX_CONCURRENCY, MINUTE
 from polyhop.pipeline import LM, LOCAL, Pipeline
+from polyhop.redaction import redacted
 from polyhop.telemetry import start, traced
 from polyhop.types import Question
 
@@ -131,7 +132,7 @@ class Failure:
     def of(cls, error: BaseException) -> Failure:
         """As much of an error as can always be sent."""
         ours = isinstance(error, PolyhopError)
-        return cls(type(error).__name__ if ours else "PolyhopError", masked(str(error) if ours else repr(error)))
+        return cls(type(error).__name__ if ours else "PolyhopError", redacted(str(error) if ours else repr(error)))
 
     def error(self, where: str = "") -> PolyhopError:
         """The error, made anew."""

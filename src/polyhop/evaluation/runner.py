@@ -19,6 +19,7 @@ from polyhop.evaluation.store import RunFolder
 from polyhop.metrics import Metrics, choose_profiles
 from polyhop.metrics.profiles import DEFAULT
 from polyhop.pipeline import LM, LoopThread, Pipeline, Source
+from polyhop.redaction import redacted
 from polyhop.retrieval.base import AskingRetriever, Reranked, beginning_of
 from polyhop.telemetry import traced
 from polyhop.types import Question
@@ -146,7 +147,7 @@ async def run_questions(
                 in_a_row = 0
                 waiting += 1
             except Exception as error:
-                failed[question.id] = str(error) if isinstance(error, PolyhopError) else repr(error)
+                failed[question.id] = redacted(str(error) if isinstance(error, PolyhopError) else repr(error))
                 in_a_row += 1
                 unreachable = isinstance(error, ServiceError) and not isinstance(error, CutReply)
                 if in_a_row >= MOST_FAILURES_IN_A_ROW or (not finished and unreachable):
@@ -187,10 +188,11 @@ def run_settings(pipeline: Pipeline, dataset: str) -> dict[str, Any]:
         "method": pipeline.method.name,
         "settings": {name: list(v) if isinstance(v, tuple) else v for name, v in pipeline.settings.items()},
         "lm": ", ".join(
-            model.name if name == "default" else f"{name}={model.name}" for name, model in sorted(models.items())
+            redacted(model.name if name == "default" else f"{name}={model.name}")
+            for name, model in sorted(models.items())
         )
         or "no model",
-        "retriever": getattr(pipeline.engine.retriever, "name", "of the caller's own"),
+        "retriever": redacted(str(getattr(pipeline.engine.retriever, "name", "of the caller's own"))),
         "retriever_settings": getattr(retriever, "chosen", None) or None,
         "reranker": pipeline.reranker.name if pipeline.reranker else None,
         "reranker_settings": getattr(pipeline.reranker, "chosen", None) or None,

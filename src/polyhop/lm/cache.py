@@ -20,6 +20,14 @@ from polyhop.net.single_flight import Joining
 from polyhop.types import Passage
 
 _FIELDS = {kind: tuple(field.name for field in fields(kind)) for kind in (Request, ScoreRequest)}
+_TYPES: Mapping[str, Any] = {
+    **dict.fromkeys(("text", "finish_reason", "reasoning"), str),
+    **dict.fromkeys(("value", "usage"), dict),
+    **dict.fromkeys(("tokens", "logprobs"), list),
+}
+"""The types of a kept reply's fields in JSON."""
+_INNER: Mapping[str, type | tuple[type, ...]] = {"tokens": str, "logprobs": (float, int), "usage": int}
+"""The types of what these fields hold."""
 _KEYED = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
 
 
@@ -71,6 +79,16 @@ def _spelt(value: Any) -> list[Any]:
     return [type(value).__name__, _spelt(_plain(value))]
 
 
+def _field(name: str, value: Any) -> Any:
+    """A field of a reply from its JSON; ``KeyError`` or ``TypeError`` if it is none."""
+    inner = _INNER.get(name)
+    if not isinstance(value, _TYPES[name]):
+        raise TypeError(name)
+    if inner and not all(isinstance(each, inner) for each in (value.values() if name == "usage" else value)):
+        raise TypeError(name)
+    return TokenUsage(**value) if name == "usage" else tuple(value) if inner else value
+
+
 class CompletionCache:
     """Replies by request in the SQLite file at ``path``, by default ``lm.sqlite`` in polyhop's cache folder.
 
@@ -98,23 +116,20 @@ class CompletionCache:
         """The completion kept under a key, marked ``cached``."""
         if (row := self._row(key)) is None:
             return None
-        usage, tokens, logprobs = row.pop("usage", None), row.pop("tokens", None), row.pop("logprobs", None)
         try:
-            return Completion(
-                **row,
-                tokens=None if tokens is None else tuple(tokens),
-                logprobs=None if logprobs is None else tuple(logprobs),
-                usage=None if usage is None else TokenUsage(**usage),
-                cached=True,
-            )
-        except TypeError:
+            return Completion(**{name: _field(name, value) for name, value in row.items()}, cached=True)
+        except (TypeError, KeyError):
             raise self._broken() from None
 
     def scores(self, key: bytes) -> TokenScores | None:
         """The scores kept under a key."""
         row = self._row(key)
         try:
-            return None if row is None else TokenScores(tuple(row["tokens"]), tuple(row["logprobs"]))
+            return (
+                None
+                if row is None
+                else TokenScores(_field("tokens", row["tokens"]), _field("logprobs", row["logprobs"]))
+            )
         except (TypeError, KeyError):
             raise self._broken() from None
 
@@ -155,7 +170,9 @@ class CompletionCache:
             row = orjson.loads(text)
         except orjson.JSONDecodeError:
             raise self._broken() from None
-        return row if isinstance(row, dict) else None
+        if not isinstance(row, dict):
+            raise self._broken()
+        return row
 
     def _broken(self) -> DataError:
         return DataError("not a usable cache (broken reply): delete it, and a new one is made", self.path)

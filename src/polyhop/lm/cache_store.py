@@ -7,15 +7,17 @@ milliseconds and ends when there is nothing to do: no event loop waits for a dis
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
 import threading
 import time
 import weakref
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from hashlib import blake2b
 from pathlib import Path
 
+from polyhop.common.files import is_shared, make_private
 from polyhop.errors import DataError
 
 logger = logging.getLogger("polyhop.lm")
@@ -26,8 +28,10 @@ _LOCKED_FOR = 10.0  # seconds to wait for another process's commit, which takes 
 _IDLE = 1.0  # seconds without work after which the writing thread ends
 _LAST_WORDS = 10.0  # seconds the interpreter waits at its end for what is still to be written
 _APPLICATION, _VERSION = 0x706F6C79, 1  # "poly"
-_BROKEN = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_BROKEN = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG})
+_MAX_BYTES = 256 << 20  # of a reply as it is kept; no server's is as large
 _SEALED = 17  # bytes of a seal
+_DELETE = "delete it, and a new one is made"
 _TABLE = "CREATE TABLE replies (key BLOB PRIMARY KEY, model TEXT, task TEXT, created REAL, reply BLOB)"
 
 Row = tuple[bytes, str, str, float, bytes]
@@ -65,7 +69,11 @@ class Store:
         except sqlite3.Error as error:
             self._fail(error)
             return None
-        return None if found is None else self._unsealed(key, bytes(found[0]))
+        if found is None:
+            return None
+        if not isinstance(found[0], bytes):  # SQLite holds any type in any column
+            raise DataError(f"not a usable cache (a reply is {type(found[0]).__name__}): {_DELETE}", self.path)
+        return self._unsealed(key, found[0])
 
     def put(self, key: bytes, reply: bytes, *, model: str, task: str) -> None:
         """Keep a reply; it is found at once and on disk within milliseconds. ``model`` and ``task`` are for people."""
@@ -141,13 +149,13 @@ class Store:
         if not seal.startswith(b"\n"):
             return kept
         if seal != _seal(key, reply):
-            raise DataError("not a usable cache (a changed reply): delete it, and a new one is made", self.path)
+            raise DataError(f"not a usable cache (a changed reply): {_DELETE}", self.path)
         return reply
 
     def _fail(self, error: Exception) -> None:
         """Say what a failure means: a broken file is the user's to delete, anything else turns the store off."""
         if isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _BROKEN:
-            raise DataError(f"not a usable cache ({error}): delete it, and a new one is made", self.path) from error
+            raise DataError(f"not a usable cache ({error}): {_DELETE}", self.path) from error
         self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
@@ -171,10 +179,14 @@ def _sealed(batch: Iterable[Row]) -> Iterator[Row]:
 
 def _open(path: Path) -> sqlite3.Connection:
     """A connection to the file, which gets its table if it is new; sqlite3's errors for one that is broken."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private(path.parent)
+    if not is_shared():
+        with suppress(FileExistsError):  # SQLite would make it for all to read, and its log as it finds the file
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     started = time.monotonic()
     while True:
         connection = sqlite3.connect(path, timeout=_LOCKED_FOR, isolation_level=None, check_same_thread=False)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_BYTES)
         try:
             return _prepare(connection, path)
         except sqlite3.OperationalError as error:
@@ -200,7 +212,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
             elif mark[0] != _APPLICATION:
                 raise DataError("another program's database, not a cache of polyhop: name another file", path)
             elif mark[1] != _VERSION:
-                raise DataError("a cache of another version of polyhop: delete it, and a new one is made", path)
+                raise DataError(f"a cache of another version of polyhop: {_DELETE}", path)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")  # a commit is on disk when the process dies, not when power fails
     return connection

@@ -65,7 +65,7 @@ def open_lm(spec: str | LanguageModel, **options: Any) -> LanguageModel:
             raise SettingError(f"options ({', '.join(options)}) go with a model's name, not with a model object")
         return spec
     prefix, _, rest = spec.partition(":")
-    opener = _opener(prefix)
+    opener = _opener(spec)
     return opener(rest, **_checked_options(prefix, opener, options))
 
 
@@ -102,9 +102,11 @@ def model_and_url(prefix: str, rest: str) -> tuple[str, str | None]:
     """
     if found := _AT_URL.match(rest):
         return found["model"], found["url"]
-    if found := _AT_HOST.match(rest):
+    model, _, server = rest.partition("@")
+    if "//" in rest or (model and server and (":" in model or re.search("[@:/?]|^localhost", server))):
+        host = found["host"] if (found := _AT_HOST.match(rest)) else "localhost:8000"
         raise SettingError(
-            f"{prefix}:{rest}: a server's address begins with http:// or https://, as in @http://{found['host']}/v1"
+            f"{prefix}:{rest}: a server's address begins with http:// or https://, as in MODEL@http://{host}/v1"
         )
     return rest, None
 
@@ -135,14 +137,16 @@ def _replay(rest: str) -> LanguageModel:
     return ReplayLM(rest)
 
 
-def _opener(prefix: str) -> Opener:
+def _opener(spec: str) -> Opener:
+    prefix = spec.partition(":")[0]
     if prefix in _openers:
         return _openers[prefix]
     points = _entry_points()
     if prefix in points.names:
         opener: Opener = points[prefix].load()
         return opener
-    raise UnknownName("language model", prefix, lm_names(), "A served model is openai:MODEL or openai:MODEL@URL.")
+    named = spec if "@" in spec else prefix  # of an address the prefix may be a user's name
+    raise UnknownName("language model", named, lm_names(), "A served model is openai:MODEL or openai:MODEL@URL.")
 
 
 def _checked_options(name: str, maker: Callable[..., object], options: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from polyhop.lm.wire import FILTERED, flatten, read_chat, read_completion, respo
 from polyhop.net.client import Address, Server
 from polyhop.net.failures import Failed, Trouble, explain
 from polyhop.net.limits import MAX_CONCURRENCY, Rates
+from polyhop.redaction import register_secret
 
 DEFAULT_URL = "https://api.openai.com/v1"
 _MOST_STOPS = 4  # OpenAI takes no more; replies are cut at the others here
@@ -240,8 +241,12 @@ def _estimate(payload: Mapping[str, Any]) -> int:
 
 
 def checked_key(key: str | None) -> str | None:
-    """An API key without the space around it; None for none. ``SettingError`` for what no header can hold."""
+    """An API key without the space around it, registered as a secret; None for none.
+
+    Raises ``SettingError`` for what no header can hold.
+    """
     key = (key or "").strip()
+    register_secret(key)
     if not (key.isascii() and key.isprintable()):
         raise SettingError("the API key has characters that no HTTP header can hold; is it pasted whole and alone?")
     return key or None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import logging
 import sys
 import time
@@ -12,7 +11,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
@@ -22,6 +21,7 @@ from polyhop.errors import SettingError
 from polyhop.net import failures as troubles
 from polyhop.net.failures import BadReply, Failed, Trouble
 from polyhop.net.limits import Limiter, Rates
+from polyhop.redaction import register_credentials, register_secret, register_url
 
 if TYPE_CHECKING:
     from aiohttp.client_reqrep import ConnectionKey
@@ -32,33 +32,37 @@ logger = logging.getLogger("polyhop.lm")
 T = TypeVar("T")
 LARGEST = 64 << 20
 """Bytes of the largest reply that is read."""
+_QUOTE = "; in a user or password write @ as %40, / as %2F, ? as %3F and # as %23"
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Address:
-    """A base URL taken apart: ``shown`` has no user, password, query or trailing slash; the secrets stay inside.
+    """A base URL taken apart: ``shown`` has no user, password, query or trailing slash. The secrets are registered.
 
     ``endings`` are those of the server's calls, for one who gives the URL of a call.
     """
 
     def __init__(self, url: str, endings: Sequence[str] = ("/chat/completions", "/completions")) -> None:
+        register_url(url)
         try:
             parts = urlsplit(url.strip())
             host, _ = parts.hostname, parts.port
         except ValueError:
-            raise SettingError(f"{without_user(url)!r} is not a URL") from None
+            raise SettingError(f"{url!r} is not a URL{_QUOTE if '@' in url else ''}") from None
         if parts.scheme not in ("http", "https") or not host:
-            raise SettingError(f"{without_user(url)!r} is not a server's URL: it must begin with http:// or https://")
+            raise SettingError(f"{url!r} is not a server's URL: it must begin with http:// or https://")
+        if "@" in parts.path + parts.query + parts.fragment:  # or else a part of a password is taken for a host's name
+            raise SettingError(f"the URL of a server has an @ behind its name{_QUOTE}")
         path = parts.path.rstrip("/")
         for ending in endings:
             path = path.removesuffix(ending)
         place = parts.netloc.rpartition("@")[2]
         self.host = host
         self.shown = f"{parts.scheme}://{place}{path}"
-        self.user = _basic(parts)
-        self.secrets = [
-            word for word in (unquote(parts.password or ""), *dict(parse_qsl(parts.query)).values()) if word
-        ]
+        self.user = (
+            register_credentials(unquote(parts.username), unquote(parts.password or "")) if parts.username else None
+        )
+        """The value of the header that says who asks."""
         self._query = f"?{parts.query}" if parts.query else ""
 
     def path(self, ending: str) -> str:
@@ -97,7 +101,7 @@ class Server:
         self.address, self.largest = address, largest
         self.max_concurrency, self.rates, self.timeout, self.retries = max_concurrency, rates, timeout, retries
         Limiter(max_concurrency)  # a wrong number is an error now, not at the first call
-        self.secrets = [*([key] if key else []), *(headers or {}).values(), *address.secrets]
+        register_secret(key, *(headers or {}).values())
         self._headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "polyhop"}
         if authorization := f"Bearer {key}" if key else address.user:
             self._headers["Authorization"] = authorization
@@ -168,7 +172,7 @@ class Server:
         self._reached = True
         status = response.status
         if status != 200:
-            return troubles.from_response(status, response.headers, raw, self.secrets)
+            return troubles.from_response(status, response.headers, raw)
         try:
             data = orjson.loads(raw)
             return read(data), _total_tokens(data)
@@ -178,7 +182,7 @@ class Server:
             if isinstance(data, dict) and data.get("error"):  # gateways answer 200 and put the error inside
                 code = data["error"].get("code") if isinstance(data["error"], dict) else None
                 status = code if isinstance(code, int) and 400 <= code < 600 else status
-                return troubles.from_response(status, response.headers, raw, self.secrets)
+                return troubles.from_response(status, response.headers, raw)
             return Trouble(problem.meaning, str(problem))
         except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as problem:
             return Trouble("passing", f"the reply is not in the API's shape ({type(problem).__name__})")
@@ -276,24 +280,10 @@ def proxy_for(address: Address) -> str | None:
     """The proxy the environment names for this server; looked up once, for aiohttp would do it at every call."""
     if address.host in _LOOPBACK or proxy_bypass(address.host):
         return None
-    return getproxies().get(urlsplit(address.shown).scheme)
-
-
-def _basic(parts: SplitResult) -> str | None:
-    if not parts.username:
-        return None
-    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-    return "Basic " + base64.b64encode(pair.encode()).decode()
-
-
-def without_user(url: str) -> str:
-    """A URL that can be shown.
-
-    >>> without_user("https://ada:secret@example.org/search")
-    'https://example.org/search'
-    """
-    scheme, mark, rest = url.rpartition("://")
-    return scheme + mark + rest.rpartition("@")[2]
+    proxy = getproxies().get(urlsplit(address.shown).scheme)
+    if proxy:
+        register_url(proxy)
+    return proxy
 
 
 def _drop_all(links: dict[asyncio.AbstractEventLoop, _Link]) -> None:

@@ -17,6 +17,7 @@ import aiohttp
 import orjson
 
 from polyhop.errors import nearest
+from polyhop.redaction import summary
 
 Meaning = Literal["passing", "final", "context", "filter", "quota", "key", "missing", "redirect", "unreachable"]
 
@@ -25,7 +26,6 @@ LONGEST_WAIT = 60.0
 _FIRST_WAIT, _LONGEST_BACKOFF = 0.5, 30.0
 _PASSING = frozenset({408, 409, 425, 429})
 _QUOTA = frozenset({402, 432, 433})  # the last two are Tavily's
-_LONGEST_MESSAGE = 300
 
 _CONTEXT = re.compile(
     r"context_length|context[- _](?:length|size|window)|maximum context|too many tokens|prompt is too long"
@@ -34,6 +34,7 @@ _CONTEXT = re.compile(
     re.IGNORECASE,
 )
 _FILTER = re.compile(r"content_filter|content_policy|ResponsibleAIPolicy|content management policy", re.IGNORECASE)
+_QUOTED = re.compile(r"[:\n]|b?['\"]")
 _SPENT = re.compile(r"insufficient_quota|QUOTA_LIMITED|^Request too large|not enough credits", re.IGNORECASE)
 _ADVICE: Mapping[Meaning, str] = {
     "passing": "Try again later, or with a lower max_concurrency or a longer timeout.",
@@ -70,13 +71,19 @@ class Failed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """One failed attempt: what it means, in which words, and how long the server asks to wait."""
+    """One failed attempt: what it means, a ``summary`` of the words for it, and how long the server asks to wait.
+
+    The words are often the server's, which may repeat the key that it refuses or the request that it cannot read.
+    """
 
     meaning: Meaning
     message: str
     status: int | None = None
     parameter: str | None = None
     retry_after: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", summary(self.message))
 
     @property
     def what(self) -> str:
@@ -87,14 +94,12 @@ class Trouble:
         return f"{name}: {self.message}" if self.message else name
 
 
-def from_response(status: int, headers: Mapping[str, str], body: bytes, secrets: Sequence[str] = ()) -> Trouble:
-    """The trouble an HTTP error (or a body with nothing but an ``error`` in it) stands for.
-
-    ``secrets`` are blotted out of the server's words, which may repeat the key they refuse.
-    """
+def from_response(status: int, headers: Mapping[str, str], body: bytes) -> Trouble:
+    """The trouble an HTTP error (or a body with nothing but an ``error`` in it) stands for."""
     if 300 <= status < 400:
-        return Trouble("redirect", _short(headers.get("Location", ""), secrets), status)
-    message, code, parameter = _error_fields(body, secrets)
+        return Trouble("redirect", headers.get("Location", ""), status)
+    message, code, parameter = _error_fields(body)
+    message = summary(message)  # a few words, not pages, decide what is meant
     return Trouble(_meaning(status, message, code), message, status, parameter, retry_after(headers, time.time()))
 
 
@@ -112,8 +117,8 @@ def from_exception(error: Exception, timeout: float) -> Trouble:
         return Trouble("unreachable", f"no connection to {error.host}:{error.port} ({reason})")
     if isinstance(error, aiohttp.InvalidURL):
         return Trouble("final", "not a valid URL")
-    if isinstance(error, aiohttp.ClientResponseError):  # its own words hold the request's headers
-        return Trouble("passing", f"not an HTTP response ({error.message})")
+    if isinstance(error, aiohttp.ClientResponseError):  # its words quote headers, and what came, perhaps cut in half
+        return Trouble("passing", f"not an HTTP response ({_QUOTED.split(error.message, maxsplit=1)[0]})")
     return Trouble("passing", f"the connection broke ({str(error) or type(error).__name__})")
 
 
@@ -193,36 +198,29 @@ def _meaning(status: int, message: str, code: str) -> Meaning:
     return {401: "key", 403: "key", 404: "missing"}.get(status, "final")  # type: ignore[return-value]
 
 
-def _error_fields(body: bytes, secrets: Sequence[str]) -> tuple[str, str, str | None]:
+def _error_fields(body: bytes) -> tuple[str, str, str | None]:
     """Message, code and parameter of an error body in any of the shapes servers use."""
     try:
         data: Any = orjson.loads(body)
     except orjson.JSONDecodeError:
-        return _short(re.sub(r"<[^>]*>", " ", body.decode(errors="replace")), secrets), "", None
+        return re.sub(r"<[^>]*>", " ", body.decode(errors="replace")), "", None
     if isinstance(data, list) and len(data) == 1:  # Gemini wraps its errors so
         data = data[0]
     error = data.get("error", data) if isinstance(data, dict) else data
     if isinstance(error, dict) and isinstance(listed := error.get("errors"), list) and listed:  # Brave, as documented
         error = listed[0]
     if not isinstance(error, dict):
-        return _short(error if isinstance(error, str) else orjson.dumps(error).decode(), secrets), "", None
+        return error if isinstance(error, str) else orjson.dumps(error).decode(), "", None
     message = error.get("message") or error.get("detail") or error
     if isinstance(message, dict) and isinstance(message.get("error"), str):  # Tavily
         message = message["error"]
     text = message if isinstance(message, str) else orjson.dumps(message).decode()
     parameter = error.get("param")
     return (
-        _short(text, secrets),
+        text,
         f"{error.get('code') or ''} {error.get('type') or ''}",
         parameter if isinstance(parameter, str) else None,
     )
-
-
-def _short(text: str, secrets: Sequence[str]) -> str:
-    for secret in secrets:  # before the cut, which could leave half a key
-        text = text.replace(secret, "***")
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_MESSAGE else line[: _LONGEST_MESSAGE - 1] + "…"
 
 
 def _phrase(status: int) -> str:

@@ -113,7 +113,7 @@ def dense_index(
     if not _stands(folder, kind):
         with locked(folder.with_suffix(".lock")):
             if not _stands(folder, kind):
-                with new_folder(folder, kind=KIND, overwrite=True) as making:
+                with new_folder(folder, kind=KIND, overwrite=True, within=folder.parent) as making:
                     facts = {} if kind == EXACT else fill(making, kind, vectors)
                     about = {"index": kind, "why": why, "encoder": encoder[0], "passages": len(vectors)}
                     write_manifest(making, kind=KIND, version=VERSION, facts={**about, **facts})

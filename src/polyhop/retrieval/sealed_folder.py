@@ -17,7 +17,15 @@ from typing import Any, cast
 import orjson
 
 from polyhop._version import __version__
-from polyhop.common.files import cache_folder, check_inside, file_inside, locked, read_inside
+from polyhop.common.files import (
+    cache_folder,
+    check_inside,
+    file_inside,
+    locked,
+    make_private,
+    read_inside,
+    set_permissions,
+)
 from polyhop.data.corpora import INDEX_MANIFEST, manifest_of, state_of
 from polyhop.errors import IndexFolderError
 
@@ -28,21 +36,23 @@ _SAMPLES, _SAMPLE_BYTES = 64, 64 * 1024
 
 
 @contextmanager
-def new_folder(folder: Path, *, kind: str, overwrite: bool = False) -> Iterator[Path]:
+def new_folder(folder: Path, *, kind: str, overwrite: bool = False, within: Path | None = None) -> Iterator[Path]:
     """A temporary folder beside ``folder`` to build in, renamed to it when the block ends well, else removed.
 
     What a killed build left behind is removed by the next build of the same folder. With ``overwrite`` an earlier
     folder of the same kind is replaced; anything else that stands there is never touched.
+    The folder is for its owner alone (``places.make_private``), or for those who may read the folder ``within``.
 
     Raises:
         IndexFolderError: the folder exists already, is something else than a ``kind``, or cannot be written.
     """
     check_free(folder, kind, overwrite)
-    ensure_dir(folder.parent)
+    with _translate_errors(folder.parent, "name another folder"):
+        folder.parent.mkdir(parents=True, exist_ok=True)  # not of the index: as the umask has it
     clear_left(folder)
     building = folder.with_name(f".{folder.name}{_LOCK}-{token_hex(8)}")
     unnamed = folder.with_name(f".polyhop-{token_hex(8)}")
-    ensure_dir(unnamed)
+    ensure_dir(unnamed, within=within)
     try:
         with writing(folder), locked(unnamed / _LOCK):
             unnamed.rename(building)  # named once locked: another build never takes it for left behind
@@ -73,13 +83,26 @@ def clear_left(folder: Path) -> None:
                 remove(left)
 
 
-def ensure_dir(folder: Path, instead: str = "name another folder") -> Path:
-    """The folder, made now if it is not there. ``IndexFolderError`` says what to do ``instead`` where that fails."""
+def ensure_dir(folder: Path, instead: str = "name another folder", *, within: Path | None = None) -> Path:
+    """The folder, made now if it is not there: for its owner alone (``files.make_private``), or as the folder
+    ``within`` that it stands.
+
+    ``IndexFolderError`` says what to do ``instead`` if it cannot be made.
+    """
+    with _translate_errors(folder, instead):
+        if within is None:
+            make_private(folder)
+        else:
+            folder.mkdir(within.stat().st_mode & 0o777, exist_ok=True)
+    return folder
+
+
+@contextmanager
+def _translate_errors(folder: Path, instead: str) -> Iterator[None]:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        yield
     except OSError as error:
         raise IndexFolderError(f"the folder cannot be made: {error.strerror}; {instead}", folder) from None
-    return folder
 
 
 def sidecar_dir(index: Path, name: str, key: str) -> Path:
@@ -119,6 +142,7 @@ def write_manifest(folder: Path, *, kind: str, version: int, facts: Mapping[str,
     data = orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
     written = base / _WRITTEN
     written.write_bytes(data)
+    set_permissions(base, folder)
     for path in (written, base):
         _on_disk(path)
     written.replace(folder / INDEX_MANIFEST)

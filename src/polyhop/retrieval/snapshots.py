@@ -96,7 +96,7 @@ def read_state(folder: Path, *, kind: str, version: int) -> tuple[Path, dict[str
 
 
 def _new(folder: Path) -> Path:
-    state = ensure_dir(folder / f"{STATE_PREFIX}{token_hex(8)}")
+    state = ensure_dir(folder / f"{STATE_PREFIX}{token_hex(8)}", within=folder)
     (state / INDEX_READERS).touch()
     return state
 

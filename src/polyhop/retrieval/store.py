@@ -163,7 +163,10 @@ class PassageStore:
             raise IndexFolderError(f"passage {ordinal} is damaged; build the index again", self.folder)
         try:
             row = orjson.loads(line)
-            return Passage(row["id"], row["title"], row["text"], tuple(row.get("links", ())), row.get("metadata") or {})
+            texts = (row["id"], row["title"], row["text"], *(links := tuple(row.get("links", ()))))
+            if not all(isinstance(text, str) for text in texts):
+                raise TypeError(texts)
+            return Passage(row["id"], row["title"], row["text"], links, row.get("metadata") or {})
         except (ValueError, KeyError, TypeError, AttributeError):
             message = f"passage {ordinal} is not as it was written; build the index again"
             raise IndexFolderError(message, self.folder) from None

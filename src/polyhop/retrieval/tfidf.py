@@ -155,7 +155,7 @@ def _folder_for(index: Index, progress: Callable[[int], object] | None) -> Path:
     if not folder.is_dir():
         with locked(folder.with_suffix(".lock")):
             if not folder.is_dir():
-                with new_folder(folder, kind=KIND) as building:
+                with new_folder(folder, kind=KIND, within=folder.parent) as building:
                     _build(index, building, progress)
                     write_manifest(building, kind=KIND, version=VERSION, facts={"fingerprint": index.fingerprint})
     facts = check(folder, kind=KIND, version=VERSION)

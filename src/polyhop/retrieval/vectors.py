@@ -21,7 +21,7 @@ from polyhop.common.files import locked
 from polyhop.common.progress import watched
 from polyhop.data.corpora import manifest_of
 from polyhop.errors import IndexFolderError, UsageError
-from polyhop.retrieval.sealed_folder import check, sidecar_dir, write_manifest, writing
+from polyhop.retrieval.sealed_folder import check, ensure_dir, sidecar_dir, write_manifest, writing
 from polyhop.retrieval.sharding import MapShards, in_shards
 from polyhop.types import Passage
 
@@ -85,7 +85,7 @@ def encoded_folder(index: Index, name: str, key: str, write: Callable[[Path], Ma
         with writing(folder), locked(folder.with_suffix(".lock")):
             if not folder.is_dir():
                 making = folder.with_name(f".{folder.name}")
-                making.mkdir(exist_ok=True)
+                ensure_dir(making, within=making.parent)
                 write_manifest(making, kind=KIND, version=VERSION, facts=write(making))
                 making.rename(folder)
     check(folder, kind=KIND, version=VERSION)
@@ -106,7 +106,7 @@ def carry_vectors(old: Path, new: Path, kept: NDArray[np.intp] | None) -> None:
         vectors = np.memmap(folder / _FILE, np.float16, "r", shape=(rows, facts["size"]))
         taken = np.arange(rows) if kept is None else kept[kept < rows]
         making = new / f".{folder.name.removeprefix('.')}"
-        making.mkdir()
+        ensure_dir(making, within=new)
         with (making / _FILE).open("wb") as stream:
             for start in range(0, len(taken), _SHARD):
                 vectors[taken[start : start + _SHARD]].tofile(stream)

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 import orjson
 
 from polyhop.common.text import printable_json
+from polyhop.redaction import redacted
 from polyhop.serve.service import Answered
 
 LOG = logging.getLogger("polyhop.serve")
@@ -32,7 +33,8 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             row["error"] = self.formatException(record.exc_info)
-        return printable_json(orjson.dumps(row, default=str).decode())
+        shown = {name: redacted(value) if isinstance(value, str) else value for name, value in row.items()}
+        return printable_json(orjson.dumps(shown, default=str).decode())
 
 
 def log_to_stderr() -> None:

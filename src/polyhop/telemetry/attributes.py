@@ -13,6 +13,7 @@ from polyhop.engine.rerender import messages_of
 from polyhop.engine.run import Engine
 from polyhop.lm.base import seed_of
 from polyhop.lm.names import lm_names, model_and_url
+from polyhop.redaction import redacted
 from polyhop.trace import Ask, Branch, Readout, Score, Searched, Step, plain
 
 _PORTS = {"http": 80, "https": 443}
@@ -49,7 +50,7 @@ def described(step: Step, engine: Engine, corpus: str | None) -> Described:
                 "gen_ai.operation.name": "retrieval",
                 "gen_ai.data_source.id": corpus,
                 "gen_ai.request.top_k": float(step.k),
-                "polyhop.retriever": getattr(engine.retriever, "name", None),
+                "polyhop.retriever": redacted(str(getattr(engine.retriever, "name", "the caller's own"))),
                 "polyhop.passages": len(step.passages),
             }
             return Described(f"retrieval {corpus}" if corpus else "retrieval", known(told), outside=True)
@@ -181,7 +182,7 @@ def _asked_by_chat(name: str, engine: Engine) -> bool:
 
 
 def _model(name: str, engine: Engine) -> Any:
-    return next((model for model in engine.models.by_name.values() if model.name == name), None)
+    return next((model for model in engine.models.by_name.values() if redacted(model.name) == name), None)
 
 
 def _prompt(step: Ask, steps: Sequence[Step], engine: Engine) -> str:

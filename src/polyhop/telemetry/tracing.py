@@ -18,6 +18,7 @@ from polyhop.answer import Answer
 from polyhop.common.extras import load
 from polyhop.engine.run import Engine
 from polyhop.pipeline import Pipeline
+from polyhop.redaction import redacted
 from polyhop.telemetry.attributes import answer_content, content_of, described, json_text, outcome
 from polyhop.telemetry.exporting import captures_content
 from polyhop.trace import Note, Step, plain
@@ -107,7 +108,7 @@ class _Spans:
         """Tell why there is no answer, and the steps that were begun."""
         if self.root.is_recording():
             self.root.set_attribute("error.type", type(error).__qualname__)
-            why = str(error) if self.engine.content else None  # a server's own words may quote the prompt
+            why = redacted(str(error)) if self.engine.content else None  # a server's own words may quote the prompt
             self.root.set_status(self.engine.api.StatusCode.ERROR, why)
             self._write(steps)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +192,40 @@ def test_a_folder_that_cannot_be_one_is_named(tmp_path: Path) -> None:
     (tmp_path / "batch.sqlite").write_text("no database, but long enough to be looked at for one" * 40)
     with pytest.raises(DataError, match="not a usable batch"):
         BatchFolder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE calls SET reply = NULL",
+        "UPDATE calls SET reply = 'text'",
+        "UPDATE calls SET reply = 1000000000000",
+        "UPDATE calls SET attempts = 'often'",
+        "UPDATE calls SET state = 'unheard of'",
+        "UPDATE calls SET state = 'answered', reply = x'00'",
+        "UPDATE calls SET state = 'answered', reply = x'7b7d'",
+        "UPDATE parts SET url = x'07'",
+        "UPDATE parts SET requests = 'many'",
+        "INSERT INTO refused VALUES ('openai:tiny', x'07')",
+    ],
+)
+def test_a_row_of_another_type_is_named(tmp_path: Path, change: str) -> None:
+    model = OpenAICompatible("tiny", "http://localhost:1/v1", "key")
+    key = request_key(model.identity, request("A?"))
+    assert key is not None
+    with closing(BatchFolder(tmp_path)) as folder:
+        folder.ask(key, "openai:tiny", model.path, b"{}")
+        folder.seal()
+    with closing(sqlite3.connect(tmp_path / "batch.sqlite")) as database, database:
+        database.execute(change)
+
+    def use() -> None:
+        with closing(BatchFolder(tmp_path)) as folder:
+            folder.left_out("openai:tiny")
+            asyncio.run(BatchedLM(model, CompletionCache(tmp_path / "lm.sqlite"), folder).complete(request("A?")))
+
+    with pytest.raises(DataError, match="not a usable batch"):
+        use()
 
 
 # --- results ---------------------------------------------------------------------------------------------------------

@@ -250,7 +250,7 @@ def test_a_place_that_cannot_be_read_shows_the_form(rest: str) -> None:
     for kind in KINDS:
         with pytest.raises(SettingError, match=f"write {kind}:http|is not a server's URL"):
             parse_address(f"{kind}:{rest}")
-    with pytest.raises(UnknownName, match="unknown engine 'elastik:x'; did you mean 'elastic:'"):
+    with pytest.raises(UnknownName, match="unknown engine 'elastik:'; did you mean 'elastic:'"):
         parse_address("elastik:x")
 
 

@@ -12,6 +12,7 @@ from polyhop import evaluate
 from polyhop.common.extras import load as extra
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import RetrievalError, SettingError, UsageError
+from polyhop.redaction import register_secret
 from polyhop.retrieval import Index, build_index
 from polyhop.retrieval.engines import open_store, parse_address
 from polyhop.types import Passage, Question
@@ -189,7 +190,8 @@ def test_errors_are_told_by_their_kind() -> None:
     from polyhop.retrieval.engines.postgres import PostgresStore
 
     store = object.__new__(PostgresStore)
-    store.address, store._psycopg, store._secrets = parse_address("postgres://h/db#wiki"), psycopg, ["key"]
+    store.address, store._psycopg = parse_address("postgres://h/db#wiki"), psycopg
+    register_secret("s3cret")
     for kind, message in (
         ("InsufficientPrivilege", r"at postgres://h/db#wiki does not permit it: no \*\*\*"),
         ("InvalidPassword", "does not permit it"),
@@ -197,7 +199,7 @@ def test_errors_are_told_by_their_kind() -> None:
         ("ProgramLimitExceeded", "refuses"),
         ("TooManyConnections", "is busy"),
     ):
-        found = store._explained(getattr(psycopg.errors, kind)("no key"), broken=False)
+        found = store._explained(getattr(psycopg.errors, kind)("no s3cret"), broken=False)
         assert isinstance(found, RetrievalError)
         with pytest.raises(RetrievalError, match=message):
             raise found

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from polyhop.common.files import atomic_write
-from polyhop.errors import DataError, SettingError, UnknownName, UsageError, masked
+from polyhop.errors import DataError, SettingError, UnknownName, UsageError
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.reproduction.benchmarks import Benchmark, Benchmarks
 from polyhop.evaluation.reproduction.jobs import CannotRun, Given, Job, beside, jobs, told_lm
@@ -29,6 +29,7 @@ from polyhop.evaluation.setups import demonstrations
 from polyhop.evaluation.tuning.instructions import read_instructions
 from polyhop.pipeline import LM, Searcher
 from polyhop.prompts.book import PromptBook
+from polyhop.redaction import redacted
 
 
 def reproduce(
@@ -85,7 +86,7 @@ def reproduce(
         table,
         told_lm(given.model([("default", "")]))
         + "".join(f"; {name}: {told_lm(each)}" for name, each in given.lms.items()),
-        masked(str(getattr(retriever, "name", retriever) or "each method's own, mostly bm25")),
+        redacted(str(getattr(retriever, "name", retriever) or "each method's own, mostly bm25")),
         columns,
         cells,
         {name: runs.used(table, name) for name in table.datasets} if table.is_result else {},

@@ -27,11 +27,12 @@ from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from polyhop.data import DEMO
 from polyhop.data.questions import read_questions
-from polyhop.errors import DataError, PolyhopError, SettingError, UnknownName, masked
+from polyhop.errors import DataError, PolyhopError, SettingError, UnknownName
 from polyhop.evaluation.grid import combinations, folder_name
 from polyhop.evaluation.runner import CONCURRENCY
 from polyhop.methods.registry import Method, method_named, methods
 from polyhop.methods.settings import read_settings
+from polyhop.redaction import redacted
 from polyhop.types import Positive, Question
 
 
@@ -259,7 +260,7 @@ def _point(base: _Base, place: str, change: Mapping[str, Any]) -> Point:
     before = {**usual, **method.resolve({**file, **base.settings(method)})}
     differ = {name: {**options, **settings}[name] for name in change}
     changed = {name: value for name, value in differ.items() if name not in before or before[name] != value}
-    changes = {name: masked(value) if isinstance(value, str) else value for name, value in changed.items()}
+    changes = {name: redacted(value) if isinstance(value, str) else value for name, value in changed.items()}
     return Point(folder_name(changes), place, changes, options, settings)
 
 

@@ -6,11 +6,11 @@ Nothing is on disk before ``commit``: what a process wrote that is killed before
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from polyhop.errors import DataError
 
@@ -73,6 +73,8 @@ class Ledger:
     def call(self, key: bytes) -> Call | None:
         """What is known of a call; None for one that was never asked."""
         found = self._file.execute("SELECT part, attempts, state, reply FROM calls WHERE key = ?", (key,)).fetchone()
+        if found is not None and (not _are(found, int, int, str, bytes) or found[2] not in get_args(State)):
+            raise self._broken("a call")
         return None if found is None else Call(*found)
 
     def asked(self, key: bytes, part: int) -> None:
@@ -103,7 +105,10 @@ class Ledger:
         rows = self._file.execute(
             "SELECT number, model, url, requests FROM parts WHERE returned <= ? ORDER BY number", (not waiting,)
         )
-        return [Part(*row) for row in rows]
+        found = rows.fetchall()
+        if not all(_are(row, int, str, str, int) for row in found):
+            raise self._broken("a file of requests")
+        return [Part(*row) for row in found]
 
     def came(self, parts: Iterable[int]) -> int:
         """Results of these files came: what is still missing of them failed. How much that is."""
@@ -127,7 +132,10 @@ class Ledger:
 
     def left_out(self, model: str) -> list[str]:
         """The parameters that a model's server turned out not to take."""
-        return [name for (name,) in self._file.execute("SELECT parameter FROM refused WHERE model = ?", (model,))]
+        found = self._file.execute("SELECT parameter FROM refused WHERE model = ?", (model,)).fetchall()
+        if not all(_are(row, str) for row in found):
+            raise self._broken("a parameter")
+        return [name for (name,) in found]
 
     def leave_out(self, model: str, parameters: Iterable[str]) -> None:
         """A model's server does not take these."""
@@ -147,3 +155,11 @@ class Ledger:
     def close(self) -> None:
         """Let the file go."""
         self._file.close()
+
+    def _broken(self, what: str) -> DataError:
+        return DataError(f"not a usable batch ({what} is of another type): name another folder", self.path)
+
+
+def _are(row: Sequence[object], *kinds: type) -> bool:
+    """Whether the values of a row are of these types: SQLite holds any type in any column."""
+    return all(isinstance(value, kind) for value, kind in zip(row, kinds, strict=True))

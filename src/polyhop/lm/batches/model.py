@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import orjson
 
-from polyhop.errors import PolyhopError, Waiting
+from polyhop.errors import DataError, PolyhopError, Waiting
 from polyhop.lm.base import Completion, Request
 from polyhop.lm.batches.folder import BatchFolder
 from polyhop.lm.cache import CompletionCache, request_key
 from polyhop.lm.openai import OpenAICompatible
 from polyhop.lm.wire import FILTERED
+from polyhop.net.failures import BadReply
 
 
 class BatchedLM:
@@ -41,11 +42,16 @@ class BatchedLM:
         if call is None or call.state == "failed":
             self._folder.ask(key, self.name, self._model.path, self._model.written(request))
         elif call.state == "refused":
-            raise PolyhopError(call.reply.decode())
+            raise PolyhopError(call.reply.decode(errors="replace"))
         elif call.state == "filtered":
             return FILTERED
         elif call.state == "answered":
-            completion = self._model.reply(orjson.loads(call.reply), request)
+            try:
+                completion = self._model.reply(orjson.loads(call.reply), request)
+            except (BadReply, LookupError, TypeError, AttributeError, ValueError):
+                raise DataError(
+                    "not a usable batch (a broken reply): name another folder", self._folder.folder
+                ) from None
             self._cache.keep(key, completion, model=self.name, task=request.task)
             return completion
         raise Waiting(f"{self.name}: a reply that comes with a batch")

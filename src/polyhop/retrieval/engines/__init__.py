@@ -55,5 +55,5 @@ def parse_address(spec: str) -> EngineAddress:
     """The address of an engine's whole name, such as ``qdrant:FOLDER``; ``UnknownName`` for any other."""
     kind, colon, rest = spec.partition(":")
     if not colon or kind not in ENGINES:
-        raise UnknownName("engine", spec, [f"{name}:" for name in ENGINES])
+        raise UnknownName("engine", spec if "@" in spec else kind + colon, [f"{name}:" for name in ENGINES])
     return address_of(kind, rest)

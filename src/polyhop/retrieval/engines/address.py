@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, cast, get_args
 from urllib.parse import unquote
 
@@ -17,6 +17,7 @@ _FORMS = {
     "qdrant": "qdrant:http://localhost:6333/COLLECTION or qdrant:FOLDER",
     "postgres": "postgres://localhost/DATABASE#TABLE",
 }
+_EXAMPLE = "dense=intfloat/e5-base-v2"
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class EngineAddress:
     """
 
     kind: str
-    server: str
+    server: str = field(repr=False)
     collection: str
     shown: str
     dense: str | None = None
@@ -58,13 +59,13 @@ def address_of(kind: str, rest: str) -> EngineAddress:
     """
     if kind == "postgres":
         server, mark, tail = rest.rpartition("#")
-        collection, given = path_and_options(kind, tail if mark else "")
+        collection, given = path_and_options(kind, tail if mark else "", _EXAMPLE)
         shown = f"postgres:{_shown_dsn(server)}#{collection}"
     elif kind == "qdrant" and "://" not in rest:
-        server, given = path_and_options(kind, rest)
+        server, given = path_and_options(kind, rest, _EXAMPLE)
         collection, shown = "polyhop" if server else "", f"qdrant:{server}"
     else:
-        path, given = path_and_options(kind, rest)
+        path, given = path_and_options(kind, rest, _EXAMPLE)
         server, _, collection = path.rpartition("/")
         shown = f"{kind}:{Address(server).shown}/{collection}" if collection and "://" in server else kind
         collection = collection if "://" in server else ""

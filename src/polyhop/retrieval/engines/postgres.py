@@ -11,6 +11,7 @@ Values are always bound, names always quoted. The manifest is the table's commen
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ import orjson
 
 from polyhop.common.extras import load
 from polyhop.errors import RetrievalError, SettingError, UsageError
+from polyhop.redaction import register_secret, summary
 from polyhop.retrieval.analysis import Analysis
 from polyhop.retrieval.engines.address import EngineAddress
 from polyhop.retrieval.engines.base import Busy, Hits, Manifest, Row, Store, Unfit, patiently
@@ -59,7 +61,6 @@ class PostgresStore(Store):
         self._sql = load("psycopg.sql", "pgvector", "the retriever postgres:")
         self._name = self._sql.Identifier(*parts).as_string()
         self._idle: LifoQueue[Any] = LifoQueue()
-        self._secrets: list[str] = []
         version = self._one("SELECT current_setting('server_version_num')::int")[0]
         if version < _OLDEST:
             raise UsageError(f"{address.shown}: PostgreSQL {version // 10000} is too old: 12 or newer is needed")
@@ -253,16 +254,14 @@ class PostgresStore(Store):
             raise SettingError(
                 f"{self.address.kind}: the connection string cannot be read: write postgres://HOST/DATABASE#TABLE"
             ) from None
-        self._secrets = [str(given[name]) for name in ("password", "sslpassword") if given.get(name)]
+        register_secret(os.environ.get("PGPASSWORD"), *map(given.get, ("user", "password", "sslpassword")))
         given = {"connect_timeout": 15, "application_name": "polyhop", **given}
         # nothing is prepared: a pooler between may hand on each transaction to another session
         return self._psycopg.connect(**given, autocommit=True, prepare_threshold=None)
 
     def _explained(self, error: Exception, *, broken: bool) -> Exception:
         state = getattr(error, "sqlstate", None)
-        said = " ".join(str(error).split())
-        for secret in self._secrets:
-            said = said.replace(secret, "***")
+        said = summary(str(error))
         shown = self.address.shown
         if broken:  # a connection that was idle, as after a restart: another is made
             return Busy(f"the connection to PostgreSQL at {shown} broke: {said}")

@@ -23,6 +23,7 @@ from polyhop.common.progress import watched
 from polyhop.errors import RetrievalError, SettingError, UsageError
 from polyhop.net.client import Address
 from polyhop.net.failures import retry_after
+from polyhop.redaction import register_secret, summary
 from polyhop.retrieval.engines.address import EngineAddress
 from polyhop.retrieval.engines.base import Busy, Hits, Manifest, Row, Store, Unfit, by_id, patiently
 from polyhop.types import Passage
@@ -189,7 +190,7 @@ class QdrantStore(Store):
         make = self._library.QdrantClient
         if not self._local:
             address, key = Address(self.address.server), os.environ.get("QDRANT_API_KEY")
-            self._secrets = [*address.secrets, *([key] if key else [])]
+            register_secret(key)
             headers = {"authorization": address.user} if address.user else {}
             port = None if re.search(r":\d+(/|$)", address.shown.partition("://")[2]) else 6333
             with warnings.catch_warnings():  # of a key sent without TLS: the user's own server
@@ -202,7 +203,6 @@ class QdrantStore(Store):
                     headers=headers,
                     check_compatibility=False,
                 )
-        self._secrets = []
         try:
             return make(path=self.address.server, force_disable_check_same_thread=True)
         except (RuntimeError, OSError, ValueError) as error:
@@ -225,15 +225,11 @@ class QdrantStore(Store):
         status = getattr(error, "status_code", None)
         if status is None:
             wait = getattr(error, "retry_after_s", None)
-            said = " ".join(str(getattr(error, "source", error)).split())
-            for secret in self._secrets:
-                said = said.replace(secret, "***")
+            said = summary(str(getattr(error, "source", error)))
             if wait is not None:
                 return Busy(f"Qdrant at {shown} is busy: {said}", float(wait))
             return RetrievalError(f"Qdrant cannot be reached at {shown}: {said}")
-        said = " ".join(error.content.decode(errors="replace").split())[:300]
-        for secret in self._secrets:
-            said = said.replace(secret, "***")
+        said = summary(error.content.decode(errors="replace"))
         if status in (429, 502, 503, 504):
             return Busy(f"Qdrant at {shown} is busy ({status}: {said})", retry_after(error.headers or {}, 0.0))
         if status in (401, 403):

@@ -14,6 +14,7 @@ from polyhop.common.extras import load
 from polyhop.errors import RetrievalError, UsageError
 from polyhop.net.client import Address
 from polyhop.net.failures import retry_after
+from polyhop.redaction import register_credentials, register_secret, summary
 from polyhop.retrieval.engines.address import EngineAddress
 from polyhop.retrieval.engines.base import Busy, patiently
 
@@ -27,7 +28,6 @@ VARIABLES = {
 _LOGGERS = {"elastic": "elastic_transport", "opensearch": "opensearch"}
 _BUSY = frozenset({429, 502, 503, 504})
 _SECONDS = 120
-_LONGEST = 300  # characters of a server's words
 
 
 class Refused(RetrievalError):
@@ -44,7 +44,7 @@ class Wire:
     def __init__(self, address: EngineAddress) -> None:
         self.kind, self.product = address.kind, PRODUCT[address.kind]
         server = Address(address.server)
-        self.shown, self._secrets = server.shown, list(server.secrets)
+        self.shown = server.shown
         headers = self._authorisation(server)
         logging.getLogger(_LOGGERS[self.kind]).addHandler(logging.NullHandler())  # else it writes failures to stderr
         more = {"ca_certs": address.ca} if address.ca else {}
@@ -100,13 +100,11 @@ class Wire:
         """The header that says who asks: from the environment, else from the URL."""
         prefix = "ELASTIC" if self.kind == "elastic" else "OPENSEARCH"
         key, user, password = (os.environ.get(f"{prefix}_{name}") for name in ("API_KEY", "USERNAME", "PASSWORD"))
-        self._secrets += [secret for secret in (key, password) if secret]
+        register_secret(key, password)
         if key and self.kind == "elastic":
             return {"authorization": f"ApiKey {key}"}
         if user and password:
-            import base64
-
-            return {"authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
+            return {"authorization": register_credentials(user, password)}
         return {"authorization": address.user} if address.user else {}
 
     def _once(self, method: str, path: str, body: bytes | None, headers: dict[str, str], params: dict[str, str]) -> Any:
@@ -123,10 +121,10 @@ class Wire:
             return UsageError(f"the server at {self.shown} is not Elasticsearch; an OpenSearch is named opensearch:…")
         status = getattr(error, "status_code", None)
         if not isinstance(status, int):
-            said = self._short(str(getattr(error, "message", None) or error))
+            said = summary(str(getattr(error, "message", None) or error))
             return RetrievalError(f"{self.product} at {self.shown} cannot be reached: {said}")
         kind, reason = _words(error.info)
-        reason = self._short(reason)
+        reason = summary(reason)
         if kind == "media_type_header_exception":
             version = self._library.__version__[0]
             return UsageError(
@@ -141,12 +139,6 @@ class Wire:
         if status in (401, 403):
             said += f"; who asks is told by {VARIABLES[self.kind]}, or by the URL"
         return Refused(said, status, kind, reason)
-
-    def _short(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        line = " ".join(text.split())
-        return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
 
 
 def _words(info: object) -> tuple[str, str]:

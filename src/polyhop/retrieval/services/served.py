@@ -11,7 +11,7 @@ from polyhop.common.registry import path_and_options
 from polyhop.errors import RetrievalError, UnknownName
 from polyhop.lm.openai import checked_key
 from polyhop.lm.wire import to_json
-from polyhop.net.client import Address, Server, without_user
+from polyhop.net.client import Address, Server
 from polyhop.net.failures import Meaning
 from polyhop.net.limits import Rates
 from polyhop.retrieval.base import ScoringRetriever
@@ -108,7 +108,6 @@ def open_served(scheme: str, rest: str) -> ServedRetriever:
     Raises:
         UsageError: it is no URL, or has another option.
     """
-    shown = without_user(f"{scheme}:{rest}").removeprefix(f"{scheme}:")  # errors repeat it
-    _, options = path_and_options(scheme, shown, "protocol=flashrag")
+    url, options = path_and_options(scheme, rest, "protocol=flashrag")
     own, server = checked_options(f"{scheme}:", options, {"protocol": str})
-    return ServedRetriever(f"{scheme}:{rest.partition('?')[0]}", **own, **server)
+    return ServedRetriever(f"{scheme}:{url}", **own, **server)

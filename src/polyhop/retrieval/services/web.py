@@ -113,7 +113,7 @@ class WebSearch(Service):
             return None
         try:
             return list(self.api.passages(orjson.loads(kept)))
-        except (BadReply, orjson.JSONDecodeError):
+        except (BadReply, LookupError, TypeError, AttributeError, ValueError):
             return None
 
     def _name_of(self, payload: Payload) -> bytes:
