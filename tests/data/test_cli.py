@@ -83,7 +83,7 @@ def test_validate_names_every_fault_and_exits_1(polyhop: Polyhop, tmp_path: Path
     (tmp_path / "bad.jsonl").write_text("{\n7\n")
     told = polyhop("data", "validate", tmp_path / "bad.jsonl")
     assert (told.code, len(told.out.splitlines())) == (1, 3)
-    assert "not one of its first 2 rows can be read" in told.err
+    assert "none of its first 2 rows can be read" in told.err
     cut = array(tmp_path / "cut.json", FEVER, FEVER)
     cut.write_bytes(cut.read_bytes()[:-9])
     told = polyhop("data", "validate", cut)
@@ -170,7 +170,7 @@ def test_run_takes_any_format_and_a_forced_one(polyhop: Polyhop, tmp_path: Path)
     report = orjson.loads(told.out)
     assert (report["dataset"], report["metrics"]["recall_any@5"]["value"]) == ("s.json", 1.0)
     told = polyhop("run", "--dataset", path, "--corpus", corpus, "--method", "one-r,direct", "--format", "jsonl")
-    assert "s.json is read as jsonl: as told" in told.err
+    assert "s.json is read as jsonl: as specified" in told.err
     assert told.code == 0
     assert "gold passages" not in told.err
 

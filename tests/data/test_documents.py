@@ -216,7 +216,7 @@ def test_a_corpus_that_is_a_link_out_of_its_folder_is_refused(tmp_path: Path, na
     secret = make(tmp_path / "outside", {"secret.jsonl": '{"id": "1", "text": "Secret."}'}) / "secret.jsonl"
     folder = make(tmp_path / "docs", {"a.txt": "A."})
     (folder / name).symlink_to(secret)
-    with pytest.raises(DataError, match=rf"{name}: leads out of the folder; name that file itself"):
+    with pytest.raises(DataError, match=rf"{name}: leads out of the folder; pass the path of that file itself"):
         open_corpus(folder)
     said = cli("search", folder, "secret")
     assert (said.code, "Secret." in said.out + said.err) == (2, False)
@@ -233,5 +233,5 @@ def test_questions_that_are_a_link_out_of_their_folder_are_refused(tmp_path: Pat
     assert len(list(open_questions(folder))) == 1
     (folder / linked).rename(tmp_path / "moved")
     (folder / linked).symlink_to(tmp_path / "moved")
-    with pytest.raises(DataError, match=r"leads out of the folder; name that file itself"):
+    with pytest.raises(DataError, match=r"leads out of the folder; pass the path of that file itself"):
         open_questions(folder)

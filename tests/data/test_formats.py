@@ -148,7 +148,7 @@ def test_a_format_can_be_forced_and_a_wrong_name_lists_them(tmp_path: Path) -> N
     dataset = open_questions(path, format="jsonl")
     assert (dataset.format.name, dataset.reason, next(iter(dataset)).text) == (
         "jsonl",
-        "as told",
+        "as specified",
         HOTPOTQA["question"][:-1],
     )
     with pytest.raises(UnknownName, match="unknown format of questions 'hotpot'; did you mean 'hotpotqa'"):

@@ -54,7 +54,7 @@ def test_marks_line_ends_and_compression_are_no_matter(tmp_path: Path, content: 
         (b"[" + ROW + b" " + ROW + b"]", "found '{' where ',' was expected"),
         (b"[" + ROW + b"] x", "more text after the end of the array of 1 records"),
         (b"[" + ROW + b',{"a":' + b"[" * 200_000, "record 2: nested too deeply"),
-        (b"[" + ROW + b',{"a":' + b"7" * 5000 + b"}]", "record 2: a number of thousands of digits"),
+        (b"[" + ROW + b',{"a":' + b"7" * 5000 + b"}]", "record 2: a number with thousands of digits"),
         (b"[" + ROW + b', {"question": "\xff"}]', "not UTF-8 text: save it as UTF-8"),
         (gzip.compress(b"[" + ROW + b"]" + b" " * 9999, mtime=0)[:-20], "damaged or unreadable"),
     ],
@@ -114,7 +114,7 @@ def test_a_folder_and_a_binary_file_are_no_dataset(tmp_path: Path) -> None:
     [
         (b"question,answer,id\nWho?,Ann\nWho?,Ann,b,c\n", "row 3", "has 4 cells; there are 3 columns"),
         (b'question,answer,id\nWho?,Ann\nWho?,"Ann\n', "row 3", "not valid CSV: unexpected end of data"),
-        (b"question,answer,id\nWho?,Ann\nWho?,[3\n", "row 3", "the cell 'answer' opens as JSON but is none"),
+        (b"question,answer,id\nWho?,Ann\nWho?,[3\n", "row 3", "the cell 'answer' starts like JSON but is not"),
         (b"question,answer,id\nWho?,Ann\n,Ann\n", "row 3", "missing field 'question'"),
         (b"question,answer,id\nWho?,Ann,7\nWho?,Ann,7\n", "row 3", "duplicate id '7'; first in row 2"),
         (b"Who?,Ann\nWho?,\n", "row 2", "no answer beside the question"),

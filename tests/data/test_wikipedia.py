@@ -18,8 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyhop.data.corpora import open_corpus
-from polyhop.data.hyperlinks import linked_titles, page_titles, unlinked
-from polyhop.data.wiki_database import open_database
+from polyhop.data.wikipedia import linked_titles, open_database, page_titles, strip_links
 from polyhop.errors import DataError
 from polyhop.retrieval import build_index, open_plain_retriever
 from polyhop.types import Passage
@@ -33,7 +32,7 @@ def page(id: str, title: str, *sentences: str) -> dict[str, object]:
         "id": id,
         "url": f"https://en.wikipedia.org/wiki?curid={id}",
         "title": title,
-        "text": [unlinked(sentence)[0] for sentence in sentences],
+        "text": [strip_links(sentence)[0] for sentence in sentences],
         "charoffset": [[[0, 1]] for _ in sentences],
         "text_with_links": list(sentences),
         "charoffset_with_links": [[[0, 1]] for _ in sentences],
@@ -304,7 +303,7 @@ def test_the_headers_of_an_archive_are_not_held_in_memory(tmp_path: Path) -> Non
     ],
 )
 def test_anchors_by_hand(markup: str, text: str, titles: tuple[str, ...]) -> None:
-    assert unlinked(markup) == (text, titles)
+    assert strip_links(markup) == (text, titles)
 
 
 PLAIN = st.text(st.characters(exclude_characters="<>", exclude_categories=["Cs"]), max_size=12)
@@ -316,14 +315,14 @@ def test_what_was_linked_is_found_again(pieces: list[tuple[str, str, str, bool]]
     markup = "".join(
         f'{before}<a href="{quote(title)}">{label}{"</a>" if closed else ""}' for before, title, label, closed in pieces
     )
-    text, titles = unlinked(markup)
+    text, titles = strip_links(markup)
     assert text == "".join(before + label for before, _, label, _ in pieces)
     assert titles == page_titles(title for _, title, _, _ in pieces)
 
 
 @given(st.lists(st.sampled_from(['<a href="', '">', "</a>", "<a ", ">", "'", "%", "%C3", "é", "x", "_", "#", " "])))
 def test_no_markup_raises_and_titles_are_clean(pieces: list[str]) -> None:
-    text, titles = unlinked("".join(pieces))
+    text, titles = strip_links("".join(pieces))
     assert titles == linked_titles("".join(pieces)) == page_titles(titles)
     assert all(title and title == " ".join(title.split()) for title in titles)
     assert len(text) <= len("".join(pieces))
@@ -331,7 +330,7 @@ def test_no_markup_raises_and_titles_are_clean(pieces: list[str]) -> None:
 
 def test_hostile_markup_is_read_in_linear_time() -> None:
     for markup in ("<a " * 200_000, '<a href="' * 100_000, "<a " + "href" * 200_000, "</a" * 200_000):
-        unlinked(markup)  # quadratic, each would take minutes
+        strip_links(markup)  # quadratic, each would take minutes
 
 
 @given(st.lists(st.text(string.ascii_letters + "_# ", max_size=6)))

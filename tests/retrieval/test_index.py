@@ -19,7 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyhop.common.files import cache_folder, locked
-from polyhop.data.corpora import INDEX_PASSAGES, open_corpus
+from polyhop.data.corpora import open_corpus
+from polyhop.data.index_folder import INDEX_PASSAGES
 from polyhop.errors import DataError, IndexFolderError, UnknownName
 from polyhop.retrieval import Index, build_index, index_for, open_index, open_plain_retriever
 from polyhop.retrieval.analysis import Analysis

@@ -12,7 +12,8 @@ import pytest
 
 import polyhop
 from polyhop import Passage, Question, ScriptedLM
-from polyhop.data.corpora import INDEX_MANIFEST, INDEX_PASSAGES, INDEX_REMOVED, open_corpus
+from polyhop.data.corpora import open_corpus
+from polyhop.data.index_folder import INDEX_MANIFEST, INDEX_PASSAGES, INDEX_REMOVED
 from polyhop.errors import DataError, IndexFolderError, UsageError
 from polyhop.evaluation.pages.page import page
 from polyhop.evaluation.store import PREDICTIONS, read_report, trace_file

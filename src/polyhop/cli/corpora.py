@@ -14,7 +14,8 @@ from polyhop.cli import show as draw
 from polyhop.cli.ask import say_left_out
 from polyhop.cli.printing import say
 from polyhop.cli.progress import Watched
-from polyhop.data.corpora import INDEX_MANIFEST, Corpus
+from polyhop.data.corpora import Corpus
+from polyhop.data.index_folder import INDEX_MANIFEST
 from polyhop.errors import UnknownName, UsageError
 from polyhop.evaluation.ray import Ray
 from polyhop.pipeline import Pipeline

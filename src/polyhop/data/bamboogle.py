@@ -1,9 +1,9 @@
-"""Bamboogle (Press et al., 2023), as its authors' sheet is exported: CSV without a head.
+"""Bamboogle (Press et al., 2023), as its authors' sheet is exported: CSV without a header.
 
     Who is the mother of the father of George Washington?,,,,Mildred Warner,Mildred Gale,
 
-The first column is the question; every other cell that is not empty is an answer. With a head of ``Question,Answer``
-it is a table as any (``csv``).
+The first column is the question; every other non-empty cell is an answer. With the header ``Question,Answer``, it is
+an ordinary table (``csv``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from polyhop.types import Question
 
 
 def read_bamboogle(row: Mapping[str, Any], number: int) -> Question:
-    """One row: the question and its answers.
+    """Read one row: the question and its answers.
 
     >>> read_bamboogle({"1": "Who?", "5": "Ann", "6": "Anne"}, 4).answers
     ('Ann', 'Anne')
@@ -32,7 +32,7 @@ def read_bamboogle(row: Mapping[str, Any], number: int) -> Question:
 
 def _recognise(row: Mapping[str, Any], source: Source) -> str | None:
     asks = source.layout == "CSV" and str(row.get("1")).rstrip("\"'”").endswith("?")
-    return "a table without a head, a question in its first column" if asks else None
+    return "a table without a header, a question in its first column" if asks else None
 
 
 BAMBOOGLE = Format("bamboogle", "Bamboogle's CSV", _recognise, lambda _: read_bamboogle)

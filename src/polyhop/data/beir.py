@@ -1,10 +1,10 @@
-"""A BEIR folder (Thakur et al., 2021) as a dataset: its queries, with the passages judged relevant as their gold.
+"""A BEIR folder (Thakur et al., 2021) as a dataset: its queries, with the passages judged relevant as gold.
 
     FOLDER/queries.jsonl      {"_id": "q1", "text": "Who wrote Emma?", "metadata": {}}
     FOLDER/qrels/test.tsv     query-id <tab> corpus-id <tab> score
 
-The folder stands for its ``test`` split, else for its only one; a file under ``qrels`` names the split. Only queries
-that have judgements there are read. TREC's four columns (``qid 0 docid relevance``) are taken too.
+The folder means its ``test`` split, else its only one; a file under ``qrels`` names a split. Only queries that have
+judgements in it are read. TREC's four columns (``qid 0 docid relevance``) are also accepted.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from polyhop.types import Question
 
 QUERIES, QRELS, _TEST = "queries.jsonl", "qrels", "test.tsv"
 _JUDGED = "judged relevant"
-"""The field that a query's row is given, beside its own."""
+"""The field that is added to a query's row."""
 
 
 def is_beir(path: Path) -> bool:
-    """Whether a path is a BEIR folder or a file of its judgements."""
+    """Return True if a path is a BEIR folder or a file of its judgements."""
     return (path / QUERIES).is_file() or (path.parent.name == QRELS and (path.parent.parent / QUERIES).is_file())
 
 
 def open_beir(path: Path) -> Source:
-    """The judged queries of a folder's split.
+    """Open the judged queries of a folder's split.
 
     Raises:
         UsageError: the folder has several splits, and none is ``test``.
-        DataError: a judgement is malformed, or there are none; or a file is a link that leads out of the folder.
+        DataError: a judgement is malformed, there are no judgements, or a file is a link that leads out of the folder.
     """
     judgements = part_of(path, _split(path).relative_to(path)) if path.is_dir() else path
     queries = part_of(judgements.parent.parent, QUERIES)
@@ -52,10 +52,10 @@ def open_beir(path: Path) -> Source:
 
 
 def read_qrels(path: Path) -> dict[str, list[str]]:
-    """The ids of the relevant passages (score above 0) of each query, best first.
+    """Return the ids of the relevant passages (score above 0) of each query, best first.
 
     Raises:
-        DataError: a line is none of ``query-id corpus-id score`` and ``qid 0 docid relevance``.
+        DataError: a line is neither ``query-id corpus-id score`` nor ``qid 0 docid relevance``.
     """
     found: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
     with open_bytes(path) as stream:
@@ -72,7 +72,7 @@ def read_qrels(path: Path) -> dict[str, list[str]]:
         except DAMAGED as error:
             raise DataError(f"damaged or unreadable: {error}", path) from error
     return {
-        query: [id for score, id in sorted(judged, key=lambda each: each[0]) if score < 0]
+        query: [id for score, id in sorted(judged, key=lambda judgement: judgement[0]) if score < 0]
         for query, judged in found.items()
     }
 
@@ -85,7 +85,7 @@ def _split(folder: Path) -> Path:
         return splits[0]
     if (folder / QRELS / _TEST) in splits:
         return folder / QRELS / _TEST
-    raise UsageError(f"{folder} has several splits: name one of {', '.join(str(each) for each in splits)}")
+    raise UsageError(f"{folder} has several splits: name one of {', '.join(map(str, splits))}")
 
 
 def _read(row: Mapping[str, Any], number: int) -> Question:

@@ -1,6 +1,6 @@
-"""The passages that HotpotQA's, 2WikiMultiHopQA's and MuSiQue's records bring along: together they are a corpus.
+"""The contexts in the records of HotpotQA, 2WikiMultiHopQA and MuSiQue, which together form a corpus.
 
-A passage's id is made from its title and text, so that the same passage has the same id whichever file it came from.
+A passage's id is made from its title and text, so that the same passage has the same id in every file.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from polyhop.types import Passage, Question
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A passage of a record: its number there, its sentences as given (``in_sentences``) or its text as one, and
-    whether it is marked as gold (MuSiQue)."""
+    """A passage of a record: its number in the record, its sentences (or, without ``in_sentences``, its text as one),
+    and ``gold`` if it is marked as such (MuSiQue)."""
 
     number: int
     title: str
@@ -35,32 +35,32 @@ class Context:
 
     @property
     def starts(self) -> list[int]:
-        """Where each sentence begins in the text: what supporting facts are numbered by. An empty one begins where the
-        next does.
+        """The position of each sentence in the text, in the order that supporting facts count. An empty sentence has
+        the position of the next.
 
         >>> Context(0, "Emma", ("Emma is a novel.", " ", " It is by Jane Austen.")).starts
         [0, 17, 17]
         """
-        starts, place = [], 0
+        starts, position = [], 0
         for sentence in self.sentences:
-            starts.append(min(place, len(self.text)))
-            place += len(plain) + 1 if (plain := " ".join(sentence.split())) else 0
+            starts.append(min(position, len(self.text)))
+            position += len(plain) + 1 if (plain := " ".join(sentence.split())) else 0
         return starts
 
     @property
     def id(self) -> str:
-        """What the passage is called in a corpus from contexts."""
+        """The passage's id in a corpus made from contexts."""
         return passage_id(self.title, self.text)
 
     @property
     def passage(self) -> Passage:
-        """The context as a passage of a corpus; its metadata tell where sentences begin, where the record does."""
+        """The context as a passage of a corpus, with the positions of sentences if the record has them."""
         metadata = {"sentences": self.starts} if self.in_sentences else {}
         return Passage(self.id, self.title, self.text, metadata=metadata)
 
 
 def passage_id(title: str, text: str) -> str:
-    """20 hex digits of a title and text, whatever the spaces between words.
+    """Return 20 hex digits of a title and text, independent of the spaces between words.
 
     >>> passage_id("Emma", "Emma is  a novel.") == passage_id("Emma", "Emma is a novel. ")
     True
@@ -70,7 +70,7 @@ def passage_id(title: str, text: str) -> str:
 
 
 def contexts_of(row: Mapping[str, Any]) -> list[Context]:
-    """A record's passages that have text; [] for a record of a format that has none.
+    """Return a record's passages that have text; [] for a format without contexts.
 
     >>> contexts_of({"context": [["Emma", ["Emma is a novel.", " It is by Jane Austen."]]]})[0].text
     'Emma is a novel. It is by Jane Austen.'
@@ -78,34 +78,34 @@ def contexts_of(row: Mapping[str, Any]) -> list[Context]:
     Raises:
         ValueError: they are malformed.
     """
-    row = row if row.keys() & {"context", "paragraphs"} else mapping_of(row, "metadata")  # FlashRAG has them there
+    row = row if row.keys() & {"context", "paragraphs"} else mapping_of(row, "metadata")  # FlashRAG's place for them
     found = _paragraphs(row) if row.get("paragraphs") is not None else _pairs(row.get("context"))
     return [context for context in found if context.text]
 
 
 def unique_passages(datasets: Iterable[Dataset]) -> Iterator[Passage]:
-    """The passages of all records, each once, in order of appearance.
+    """Yield the passages of all records, each once, in order of appearance.
 
     Raises:
-        DataError: a record is malformed, or none of a dataset has a context.
+        DataError: a record is malformed, or no record of a dataset has a context.
     """
     seen: set[str] = set()
     for dataset in datasets:
-        some = False
+        has_contexts = False
         for _, contexts in _with_contexts(dataset):
-            some = some or bool(contexts)
+            has_contexts = has_contexts or bool(contexts)
             for context in contexts:
                 if (id := context.id) not in seen:
                     seen.add(id)
                     yield context.passage
-        if not some:
-            wanted = "the 'context' of HotpotQA and 2Wiki or the 'paragraphs' of MuSiQue"
-            raise DataError(f"its records have no contexts; looked for {wanted}", dataset.source.path)
+        if not has_contexts:
+            expected = "the 'context' of HotpotQA and 2Wiki or the 'paragraphs' of MuSiQue"
+            raise DataError(f"its records have no contexts; looked for {expected}", dataset.source.path)
 
 
 def grounded_questions(dataset: Dataset) -> Iterator[Question]:
-    """The questions with ids of gold passages, of their steps' and of their contexts, as a corpus from contexts has
-    them. A question whose gold is not wholly among its contexts (as in fullwiki) keeps titles alone."""
+    """Yield the questions with the ids that a corpus made from contexts gives to their gold passages, steps and
+    contexts. A question whose contexts lack a gold passage (as in fullwiki) keeps only titles."""
     for question, contexts in _with_contexts(dataset):
         yield _grounded(question, contexts)
 
@@ -114,15 +114,15 @@ def _grounded(question: Question, contexts: Sequence[Context]) -> Question:
     marked = [context for context in contexts if context.gold]
     gold = marked or [context for context in contexts if context.title in question.gold_titles]
     by_number = {context.number: context.id for context in contexts}
-    places = [(step, step.get("paragraph_support_idx")) for step in question.steps]
+    numbered = [(step, step.get("paragraph_support_idx")) for step in question.steps]
     steps = tuple(
-        {**step, "pid": by_number[place]} if isinstance(place, int) and place in by_number else step
-        for step, place in places
+        {**step, "pid": by_number[number]} if isinstance(number, int) and number in by_number else step
+        for step, number in numbered
     )
-    whole = set(question.gold_titles) <= {context.title for context in gold} and question.gold_titles
+    complete = set(question.gold_titles) <= {context.title for context in gold} and question.gold_titles
     return replace(
         question,
-        gold_ids=tuple(dict.fromkeys(context.id for context in gold)) if whole else question.gold_ids,
+        gold_ids=tuple(dict.fromkeys(context.id for context in gold)) if complete else question.gold_ids,
         steps=steps,
         metadata={**question.metadata, "context_pids": list(dict.fromkeys(by_number.values()))},
     )
@@ -155,7 +155,7 @@ def _pairs(value: Any) -> list[Context]:
     found = []
     for number, pair in enumerate(value):
         match pair:
-            case [str() as title, list() as sentences] if all(isinstance(each, str) for each in sentences):
+            case [str() as title, list() as sentences] if all(isinstance(sentence, str) for sentence in sentences):
                 found.append(Context(number, title, tuple(sentences)))
             case _:
                 raise ValueError(f"'context' holds {str(pair)[:80]}, expected [title, sentences] pairs")
@@ -164,9 +164,9 @@ def _pairs(value: Any) -> list[Context]:
 
 def _paragraphs(row: Mapping[str, Any]) -> list[Context]:
     found = []
-    for place, each in enumerate(objects_of(row, "paragraphs")):
-        number = each["idx"] if isinstance(each.get("idx"), int) else place
-        text = text_of(each, require(each, ("paragraph_text",)))
-        title = text_of(each, require(each, ("title",)))
-        found.append(Context(number, title, (text,), each.get("is_supporting") is True, in_sentences=False))
+    for i, paragraph in enumerate(objects_of(row, "paragraphs")):
+        number = paragraph["idx"] if isinstance(paragraph.get("idx"), int) else i
+        text = text_of(paragraph, require(paragraph, ("paragraph_text",)))
+        title = text_of(paragraph, require(paragraph, ("title",)))
+        found.append(Context(number, title, (text,), paragraph.get("is_supporting") is True, in_sentences=False))
     return found

@@ -1,10 +1,9 @@
-"""Corpora: every format one reader, each a re-iterable stream of passages in constant memory."""
+"""Corpora: a reader per format, each a re-iterable stream of passages in constant memory."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
@@ -13,28 +12,28 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from polyhop.common.files import file_inside, locked, path_text, read_inside
+from polyhop.common.files import path_text
 from polyhop.common.text import printable
 from polyhop.data import path_or_demo
 from polyhop.data.converting.converter import SUFFIXES
 from polyhop.data.documents import document_files, read_documents, survey
+from polyhop.data.index_folder import is_broken_index, is_index, manifest_of, read_index
 from polyhop.data.lines import id_of, json_type, mapping_of, part_of, peek, read_objects, require, strings_of, text_of
 from polyhop.data.sources import read_csv
-from polyhop.data.wiki_database import MAGIC, open_database, read_database
-from polyhop.data.wiki_dump import dump_files, is_archive, read_archive, read_page
+from polyhop.data.wikipedia import (
+    SQLITE_MAGIC,
+    dump_files,
+    is_tar,
+    open_database,
+    read_database,
+    read_dump_archive,
+    read_page,
+)
 from polyhop.errors import DataError
 from polyhop.types import Passage
 
 ID_FIELDS = ("id", "_id", "pid", "passage_id")
 TEXT_FIELDS = ("text", "contents")
-
-INDEX_MANIFEST, INDEX_READERS = "manifest.json", "readers.lock"
-INDEX_PASSAGES, INDEX_REMOVED = "passages.jsonl", "passages.removed"
-"""What makes an index folder a corpus too (written by ``polyhop.retrieval``): the manifest names the folder inside it
-that holds the passages, a byte for each where some were removed, and what readers lock."""
-
-STATE_PREFIX = "state-"
-_STATE = re.compile(rf"{STATE_PREFIX}[0-9a-f]{{16}}")
 
 FORMATS = (
     "JSON lines (.gz and .bz2 too) of id|_id|pid|passage_id, title and text, or of id and contents with the title on "
@@ -44,31 +43,32 @@ FORMATS = (
     "Passage"
 )
 
-_DPR_HEAD, _HEAD = b"id\ttext\ttitle", frozenset({"text"})
+_DPR_HEADER, _COLUMNS = b"id\ttext\ttitle", frozenset({"text"})
 
-Place: TypeAlias = tuple[Path | None, int | None]
-"""Where a passage stands: its file and 1-based line or row, as far as there are such."""
+Location: TypeAlias = tuple[Path | None, int | None]
+"""The file of a passage and its line or row, from 1, as far as they exist."""
 
-Kinds: TypeAlias = Counter[tuple[str, str]]
-"""The number of files of a folder that are not read, by their kind and the reason."""
+Unread: TypeAlias = Counter[tuple[str, str]]
+"""The number of files of a folder that are not read, by kind and reason."""
 
-_Items: TypeAlias = Iterator[tuple[Passage | DataError, Place]]
+_Items: TypeAlias = Iterator[tuple[Passage | DataError, Location]]
 _Reader: TypeAlias = Callable[[], _Items]
 
-_MAX_NAMED = 8  # kinds of files, and bad documents
+_MAX_NAMED = 8  # kinds of files, and bad documents, that a summary names
 _SAMPLES, _SAMPLE_BYTES = 64, 16 * 1024
 
 
 class Corpus:
-    """A named stream of passages. Iterating reads it anew; nothing is held.
+    """A named stream of passages. Each iteration reads it again; nothing is held.
 
     Attributes:
-        name: of its file or folder, for people.
+        name: the name of its file or folder, for people.
         path: its file or folder; None for passages handed in.
-        passages, documents: the number that the latest iteration read; ``documents`` is 0 for other corpora.
-        skipped: the bad lines or documents it left out, with ``skip_bad``; the first of such documents are named, with
-            the reason, in ``faults``.
-        language: of its texts, for search; None for English or, of an index folder, the one it was built in.
+        passages, documents: the numbers that the latest iteration read; ``documents`` is 0 unless they are documents.
+        skipped: the number of bad lines or documents left out with ``skip_bad``; ``faults`` names the first of such
+            documents, with the reason.
+        language: the language of its texts, for search; None for English or, for an index folder, the language it was
+            built in.
     """
 
     language: str | None = None
@@ -81,13 +81,13 @@ class Corpus:
         *,
         path: Path | None,
         skip_bad: bool,
-        unread: Callable[[], Kinds] | None = None,
+        unread: Callable[[], Unread] | None = None,
     ) -> None:
         self.name, self.path, self.skip_bad = name, path, skip_bad
         self._read, self._fingerprint, self._unread = read, fingerprint, unread
-        self._forget()
+        self._reset()
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self.passages = self.documents = self.skipped = 0
         self.faults: list[str] = []
 
@@ -96,21 +96,21 @@ class Corpus:
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits that change with the passages; of files, from their size, time and sampled content: cheap."""
+        """32 hex digits that change with the passages. For files, a cheap digest of size, time and sampled content."""
         return self._fingerprint()
 
     @property
     def is_index(self) -> bool:
-        """Whether this is an index folder's own corpus."""
-        return self.path is not None and _is_index(self.path)
+        """True if this is the corpus inside an index folder."""
+        return self.path is not None and is_index(self.path)
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the latest iteration read and skipped, for an index of it to hold."""
+        """The counts of the latest iteration, which an index of this corpus stores."""
         return {"documents": self.documents, "skipped": self.skipped, "faults": self.faults}
 
     def restore(self, facts: Mapping[str, Any]) -> None:
-        """Take over what an index of this corpus holds of the iteration that it was built from."""
+        """Restore ``facts`` from an index of this corpus, as they were when it was built."""
         numbers = (facts.get(name) for name in ("passages", "documents", "skipped"))
         self.passages, self.documents, self.skipped = (number if isinstance(number, int) else 0 for number in numbers)
         faults = facts.get("faults")
@@ -118,87 +118,91 @@ class Corpus:
 
     @property
     def left_out(self) -> list[str]:
-        """What is not read: kinds of files with their numbers, links out of the folder, and, by the latest iteration,
-        bad documents by name and bad lines by number. Looks through a folder again."""
-        kinds = (self._unread() if self._unread else Kinds()).most_common()
-        shown = [f"{_counted(number, kind)} ({reason})" for (kind, reason), number in kinds[:_MAX_NAMED]]
+        """Everything that is not read: files by kind, links out of the folder, and the bad documents (by name) and bad
+        lines (by number) of the latest iteration. Scans a folder again."""
+        kinds = (self._unread() if self._unread else Unread()).most_common()
+        shown = [f"{_count_text(number, kind)} ({reason})" for (kind, reason), number in kinds[:_MAX_NAMED]]
         if more := sum(number for _, number in kinds[_MAX_NAMED:]):
-            shown.append(f"{_counted(more, 'file')} of other kinds")
+            shown.append(f"{_count_text(more, 'file')} of other kinds")
         shown += self.faults
         if more := self.skipped - len(self.faults):
             kind = "malformed line" if self._unread is None else "more document" if self.faults else "document"
-            shown.append(_counted(more, kind))
+            shown.append(_count_text(more, kind))
         return shown
 
     @property
     def summary(self) -> str:
-        """What was read and left out, in words."""
-        files = [_counted(self.documents, "file")] if self.documents else []
-        read = ", ".join([*files, _counted(self.passages, "passage")])
+        """The numbers read and left out, in words."""
+        files = [_count_text(self.documents, "file")] if self.documents else []
+        read = ", ".join([*files, _count_text(self.passages, "passage")])
         return "; left out: ".join([read, ", ".join(left_out)]) if (left_out := self.left_out) else read
 
     def __iter__(self) -> Iterator[Passage]:
-        """The passages in order.
+        """Yield the passages in order.
 
         Raises:
-            DataError: a malformed line or row (file and number are named) unless ``skip_bad``; or no passage at all.
+            DataError: a line or row is malformed (the message gives file and number), unless ``skip_bad``; or there is
+                no passage.
         """
-        return (passage for passage, _ in self._good())
+        return (passage for passage, _ in self._valid())
 
     def unique(self) -> Iterator[Passage]:
-        """The passages in order, each id once: what an index is built from. Holds the ids.
+        """Yield the passages in order, each id once, to build an index from. Holds the ids.
 
         Raises:
-            DataError: as iterating does, and for an id seen before, unless ``skip_bad``.
+            DataError: as iterating does, and for a repeated id, unless ``skip_bad``.
         """
         seen: set[str] = set()
-        for passage, place in self._good():
+        for passage, location in self._valid():
             if passage.id not in seen:
                 seen.add(passage.id)
                 yield passage
             elif self.skip_bad:
                 self.passages, self.skipped = self.passages - 1, self.skipped + 1
             else:
-                raise DataError(f"duplicate id {passage.id!r}{self._first_place(passage.id, place[0])}", *place)
+                raise DataError(
+                    f"duplicate id {passage.id!r}{self._first_location(passage.id, location[0])}", *location
+                )
 
-    def _good(self) -> Iterator[tuple[Passage, Place]]:
-        self._forget()
+    def _valid(self) -> Iterator[tuple[Passage, Location]]:
+        self._reset()
         latest = None
-        for item, place in self._read():
+        for item, location in self._read():
             if isinstance(item, Passage):
                 self.passages += 1
-                self.documents += self._unread is not None and place[0] != latest
-                latest = place[0]
-                yield item, place
+                self.documents += self._unread is not None and location[0] != latest
+                latest = location[0]
+                yield item, location
             elif self.skip_bad:
-                self._skip(item, place)
+                self._skip(item, location)
             else:
                 raise item
         if not self.passages:
-            left_out = f"; left out: {', '.join(told)}" if (told := self.left_out) else ""
-            raise DataError(f"no passages in it{left_out}", self.path or self.name)
+            excuse = f"; left out: {', '.join(left_out)}" if (left_out := self.left_out) else ""
+            raise DataError(f"no passages in it{excuse}", self.path or self.name)
 
-    def _skip(self, fault: DataError, place: Place) -> None:
+    def _skip(self, fault: DataError, location: Location) -> None:
         self.skipped += 1
-        path = place[0]
+        path = location[0]
         if self._unread and path and len(self.faults) < _MAX_NAMED:
             name = path.relative_to(self.path) if self.path and self.path != path else path.name
             reason = str(fault).removeprefix(f"{path}: ")
             self.faults.append(printable(f"{name} ({reason})"))
 
-    def _first_place(self, id: str, here: Path | None) -> str:
-        """Read again up to the first use of ``id``, to name it in an error."""
+    def _first_location(self, id: str, here: Path | None) -> str:
+        """Describe the first use of ``id`` in an error message; reads again up to it."""
         for item, (path, line) in self._read():
             if isinstance(item, Passage) and item.id == id:
-                at = f" on line {line}" if line else ""
-                where = f" in {path}" if path != here or not line else ""
-                return f"; first{at}{where}" if path else ""
+                on_line = f" on line {line}" if line else ""
+                in_file = f" in {path}" if path != here or not line else ""
+                return f"; first{on_line}{in_file}" if path else ""
         return ""
 
 
-def _counted(number: int, kind: str) -> str:
-    """
-    >>> _counted(1, "file"), _counted(2, "file without a suffix"), _counted(2, ".pptx")
+def _count_text(number: int, kind: str) -> str:
+    """Return a number with its noun.
+
+    >>> _count_text(1, "file"), _count_text(2, "file without a suffix"), _count_text(2, ".pptx")
     ('1 file', '2 files without a suffix', '2 .pptx')
     """
     noun, gap, rest = kind.partition(" without")
@@ -208,14 +212,14 @@ def _counted(number: int, kind: str) -> str:
 def open_corpus(
     source: str | Path | Iterable[Passage] | Corpus, *, skip_bad: bool = False, language: str | None = None
 ) -> Corpus:
-    """Open a corpus, whatever its format (see ``FORMATS``), or the one that ships inside, ``demo``. Cheap: nothing is
-    read but the first line.
+    """Open a corpus of any format (see ``FORMATS``), or the one that ships with the package, ``demo``. Cheap: only the
+    first line is read.
 
     A one-shot iterator is held as a list, since a corpus is read more than once; anything re-iterable is not.
-    ``language``, such as ``german``, is what an index of it stems and drops stop words by.
+    ``language``, such as ``german``, selects the stemmer and stop words of an index.
 
     Raises:
-        DataError: it is missing or of an unknown format (the message names what was seen and what is accepted).
+        DataError: it is missing or of an unknown format (the message names the content and the accepted formats).
     """
     if isinstance(source, Corpus):
         return source
@@ -236,7 +240,7 @@ def _opened(source: str | Path | Iterable[Passage], skip_bad: bool) -> Corpus:
 
 
 def read_passage(row: dict[str, Any]) -> Passage:
-    """One corpus line as a passage.
+    """Read one corpus line as a passage.
 
     >>> read_passage({"id": 7, "contents": '"Ada Lovelace"\\nShe wrote the first program.'})
     Passage(id='7', title='Ada Lovelace', text='She wrote the first program.', links=(), metadata={})
@@ -258,7 +262,7 @@ def read_passage(row: dict[str, Any]) -> Passage:
 
 
 def _unquoted(title: str) -> str:
-    """A title without the quotation marks some corpora wrap it in.
+    """Return a title without the quotation marks that some corpora put around it.
 
     >>> _unquoted(' "Anarchism" '), _unquoted('"Heroes" (song)')
     ('Anarchism', '"Heroes" (song)')
@@ -274,13 +278,15 @@ def _from_lines(path: Path, skip_bad: bool) -> Corpus:
         raise DataError("no passages in it: the file is empty", path)
     if start.startswith(b"{"):
         return _of_file(path, lambda: _in_lines([path]), skip_bad)
-    if is_archive(start):
-        return _of_file(path, lambda: _in_objects(read_archive(path)), skip_bad)
-    if start.startswith(MAGIC):
-        with open_database(path):  # whatever is wrong with it is told now
-            return _of_file(path, lambda: _in_rows(path), skip_bad)
-    if start.lower().startswith(_DPR_HEAD):
-        return _of_file(path, lambda: _in_objects((path, n, row) for n, row in read_csv(path, "\t", _HEAD)), skip_bad)
+    if is_tar(start):
+        return _of_file(path, lambda: _in_objects(read_dump_archive(path)), skip_bad)
+    if start.startswith(SQLITE_MAGIC):
+        with open_database(path):  # report its faults now
+            return _of_file(path, lambda: _in_database(path), skip_bad)
+    if start.lower().startswith(_DPR_HEADER):
+        return _of_file(
+            path, lambda: _in_objects((path, n, row) for n, row in read_csv(path, "\t", _COLUMNS)), skip_bad
+        )
     raise DataError(f"unknown corpus format: begins with {start[:40]!r}. Accepted: {FORMATS}.", path)
 
 
@@ -294,27 +300,33 @@ def _in_lines(paths: Iterable[Path]) -> _Items:
 
 def _in_objects(objects: Iterable[tuple[Path, int, dict[str, Any] | DataError]]) -> _Items:
     for path, number, row in objects:
-        place = (path, number)
+        location = (path, number)
         if isinstance(row, DataError):
-            yield row, place
+            yield row, location
             continue
         try:
             for passage in read_page(row) if isinstance(row.get("text"), list) else [read_passage(row)]:
-                yield passage, place
+                yield passage, location
         except ValueError as error:
-            yield DataError(str(error), *place), place
+            yield DataError(str(error), *location), location
 
 
-def _in_rows(path: Path) -> _Items:
+def _in_database(path: Path) -> _Items:
     for number, found in read_database(path):
         for item in [found] if isinstance(found, DataError) else found:
             yield item, (path, number)
 
 
 def _from_folder(folder: Path, skip_bad: bool) -> Corpus:
-    if _is_index(folder):
+    if is_index(folder):
         fingerprint = str(manifest_of(folder).get("fingerprint", ""))
-        return Corpus(_name(folder), lambda: _in_index(folder), lambda: fingerprint, path=folder, skip_bad=skip_bad)
+        return Corpus(
+            _name(folder),
+            lambda: _in_objects(read_index(folder)),
+            lambda: fingerprint,
+            path=folder,
+            skip_bad=skip_bad,
+        )
     for name in ("corpus.jsonl", "corpus.jsonl.gz"):
         if (folder / name).is_file():
             return _from_lines(part_of(folder, name), skip_bad)
@@ -329,7 +341,7 @@ def _from_folder(folder: Path, skip_bad: bool) -> Corpus:
         )
     if next(document_files(folder), None):
         return _from_documents(folder, folder, skip_bad)
-    if manifest_of(folder).get("kind") == "index" or next(folder.glob(f"{STATE_PREFIX}*"), None):
+    if is_broken_index(folder):
         raise DataError("an index, but a partial or damaged one; build the index again", folder)
     seen = ", ".join(sorted(entry.name for entry in folder.iterdir())[:8]) or "nothing"
     raise DataError(f"no corpus in this folder; it holds {seen}. Accepted: {FORMATS}.", folder)
@@ -339,8 +351,8 @@ def _from_documents(path: Path, root: Path, skip_bad: bool) -> Corpus:
     def files() -> list[Path]:
         return survey(path)[0] if path.is_dir() else [path]
 
-    def unread() -> Kinds:
-        return survey(path)[1] if path.is_dir() else Kinds()
+    def unread() -> Unread:
+        return survey(path)[1] if path.is_dir() else Unread()
 
     def read() -> _Items:
         for item, file in read_documents(files(), root):
@@ -372,52 +384,8 @@ def _from_passages(source: Iterable[Passage], skip_bad: bool) -> Corpus:
     return Corpus("passages", read, fingerprint, path=None, skip_bad=skip_bad)
 
 
-def _in_index(folder: Path) -> _Items:
-    state = folder / state_of(manifest_of(folder))
-    with locked(state / INDEX_READERS, wait=False, shared=True):
-        if state.name != state_of(manifest_of(folder)):  # a writer was quicker
-            yield from _in_index(folder)
-            return
-        try:
-            removed = read_inside(state, INDEX_REMOVED)
-        except FileNotFoundError:
-            removed = b""
-        except OSError as error:
-            raise DataError(f"cannot be read: {error.strerror}", state / INDEX_REMOVED) from None
-        for item, (path, line) in _in_lines([state / INDEX_PASSAGES]):
-            if not (line and removed[line - 1 : line] == b"\1"):
-                yield item, (path, line)
-
-
-def _is_index(path: Path) -> bool:
-    state = state_of(manifest_of(path))
-    try:
-        return bool(state) and file_inside(path, Path(state, INDEX_PASSAGES)).is_file()
-    except OSError:
-        return False
-
-
-def state_of(manifest: Mapping[str, Any]) -> str:
-    """The name of the state that a manifest, whole or not, says counts: a folder inside the index. "" if it says none.
-
-    >>> state_of({"state": "state-0123456789abcdef"}), state_of({"state": "../secret"})
-    ('state-0123456789abcdef', '')
-    """
-    name = manifest.get("state")
-    return name if isinstance(name, str) and _STATE.fullmatch(name) else ""
-
-
-def manifest_of(folder: Path) -> dict[str, Any]:
-    """The manifest of a folder as it stands, whatever state the rest is in; {} without one that can be read."""
-    try:
-        found = orjson.loads(read_inside(folder, INDEX_MANIFEST))
-    except (OSError, orjson.JSONDecodeError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def _name(path: Path) -> str:
-    """A name for people: the folder's for a plain ``corpus.jsonl``, else the file's own without its suffixes.
+    """Return a name for people: the folder's for a plain ``corpus.jsonl``, else the file's own without its suffixes.
 
     >>> _name(Path("data/hotpotqa/corpus.jsonl.gz")), _name(Path("wiki18.jsonl"))
     ('hotpotqa', 'wiki18')
@@ -428,7 +396,7 @@ def _name(path: Path) -> str:
 
 
 def _of_files(paths: Iterable[Path], root: Path) -> str:
-    """A digest of each file's place under ``root``, size, time of change and evenly spread samples of its bytes."""
+    """Return a digest of the files: each path under ``root``, size, time of change, and evenly spread samples."""
     digest = hashlib.sha256()
     for path in paths:
         status = path.stat()

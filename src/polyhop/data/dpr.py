@@ -1,4 +1,4 @@
-"""DPR's question files (Karpukhin et al., 2020): tab-separated, a question and its answers as a written list.
+"""DPR's question files (Karpukhin et al., 2020): tab-separated, a question and its answers as a Python list.
 
 who wrote emma <tab> ['Jane Austen', "Miss Austen"]
 """
@@ -16,14 +16,14 @@ from polyhop.types import Question
 
 
 def read_dpr(row: Mapping[str, Any], number: int) -> Question:
-    """One row.
+    """Read one row.
 
     >>> read_dpr({"1": "who wrote emma", "2": "['Jane Austen', \\"Miss Austen\\"]"}, 1).answers
     ('Jane Austen', 'Miss Austen')
     """
     text = text_of(row, require(row, ("2",)))
     try:
-        answers = ast.literal_eval(text)  # reads literals alone: nothing is run
+        answers = ast.literal_eval(text)  # parses only literals and runs nothing
     except (ValueError, SyntaxError, MemoryError):
         raise ValueError(f"the answers are {text[:80]!r}, expected a list such as ['a', 'b']") from None
     return Question(
@@ -33,7 +33,7 @@ def read_dpr(row: Mapping[str, Any], number: int) -> Question:
 
 def _recognise(row: Mapping[str, Any], source: Source) -> str | None:
     listed = source.layout == "CSV" and row.keys() == {"1", "2"} and row["2"].startswith("[")
-    return "a table without a head, its second column a list of answers" if listed else None
+    return "a table without a header, its second column a list of answers" if listed else None
 
 
 DPR = Format("dpr", "DPR's tab-separated questions", _recognise, lambda _: read_dpr)

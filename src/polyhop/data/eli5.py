@@ -3,7 +3,7 @@
     {"id": "1oy5tc", "input": "in football …?", "output": [{"answer": "a paragraph …"}, …]}              (KILT)
     {"q_id": "5lchat", "title": "Why …?", "selftext": "", "answers": {"a_id": ["…"], "text": ["…"], "score": [9]}}
 
-KILT gives no sign of its task in a row: its ELI5 is known by the file's name or by answers of more than 40 words.
+A row of KILT does not name its task: ELI5 is recognised by the file's name or by answers of more than 40 words.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from polyhop.data.lines import id_of, mapping_of, require, strings_of
 from polyhop.data.sources import Source
 from polyhop.types import Question
 
-_LONG = 40  # words; a phrase that answers a question has fewer, nearly every ELI5 answer more
+_LONG = 40  # words; a phrase has fewer, nearly every ELI5 answer has more
 
 
 def read_eli5(row: Mapping[str, Any], number: int) -> Question:
-    """One record of either form."""
+    """Read one record of either form."""
     if "input" in row:
         return read_kilt(row, number, kind="long")
     return Question(
@@ -39,7 +39,7 @@ def _recognise(row: Mapping[str, Any], source: Source) -> str | None:
         return None
     if "eli5" in source.path.name.lower():
         return "its rows have 'input' and 'output', and its name says ELI5"
-    answers = [str(each.get("answer") or "") for each in objects_of(row, "output")]
+    answers = [str(output.get("answer") or "") for output in objects_of(row, "output")]
     return (
         f"its rows have 'input' and 'output', with answers of more than {_LONG} words"
         if any(len(answer.split()) > _LONG for answer in answers)

@@ -3,8 +3,8 @@
     {"id": 54168, "label": "REFUTES", "claim": "…", "verifiable": "VERIFIABLE",
      "evidence": [[[70477, 81355, "Murda_Beatz", 0]]]}
 
-Each entry of ``evidence`` is a set of sentences that suffices by itself: the gold titles and supporting facts are those
-of the first; the titles of all stand in ``metadata["evidence_sets"]``. The answer is the label.
+Each entry of ``evidence`` is a sufficient set of sentences. The gold titles and supporting facts are those of the first
+set; ``metadata["evidence_sets"]`` holds the titles of all. The answer is the label.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ESCAPE = re.compile("|".join(_ESCAPES))
 
 
 def read_fever(row: Mapping[str, Any], number: int) -> Question:
-    """One claim."""
+    """Read one claim."""
     sets = [facts for facts in map(_facts, _evidence(row)) if facts]
     return Question(
         id=question_id(row, number),
@@ -41,7 +41,7 @@ def read_fever(row: Mapping[str, Any], number: int) -> Question:
 
 
 def wikipedia_title(page: str) -> str:
-    """A page's title as Wikipedia writes it.
+    """Return a page's title as Wikipedia writes it.
 
     >>> wikipedia_title("Annie_-LRB-2014_film-RRB-")
     'Annie (2014 film)'
@@ -66,7 +66,7 @@ def _evidence(row: Mapping[str, Any]) -> list[Any]:
 
 
 def _facts(evidence: Any) -> list[tuple[str, int]]:
-    """(title, sentence) of one set; none for a claim that nothing bears on."""
+    """Return the (title, sentence) pairs of one set; none for a claim without evidence."""
     if not isinstance(evidence, list):
         raise ValueError(f"'evidence' holds {json_type(evidence)}, expected sets of sentences")
     facts = []

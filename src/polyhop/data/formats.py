@@ -1,4 +1,4 @@
-"""What a format of questions is, and the fields that several of them share."""
+"""A format of questions, and the fields that several formats share."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from polyhop.types import Question
 ID_FIELDS = ("_id", "id", "qid")
 
 Read: TypeAlias = Callable[[Mapping[str, Any], int], Question]
-"""``(row, number) -> Question``; raises ``ValueError`` or ``UnknownName`` that says what is wrong with the row."""
+"""``(row, number) -> Question``; raises ``ValueError`` or ``UnknownName`` if the row is malformed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
     """A format of questions.
 
-    ``recognise(row, source)`` says by what a row is known as of this format, or None. ``open(source)`` gives what reads
-    its rows; it may look beside the file.
+    ``recognise(row, source)`` returns the sign that a row has this format, or None. ``open(source)`` returns the reader
+    of its rows, which may use other files of the folder.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Format:
 
 
 def question_id(row: Mapping[str, Any], number: int) -> str:
-    """A row's own id, else one from its number.
+    """Return a row's own id, else one made from its number.
 
     >>> question_id({"_id": "5a8b"}, 3), question_id({}, 3)
     ('5a8b', 'q3')
@@ -41,16 +41,16 @@ def question_id(row: Mapping[str, Any], number: int) -> str:
 
 
 def question_text(row: Mapping[str, Any], *names: str) -> str:
-    """The question itself, in the first field of ``names`` that the row has.
+    """Return the text of the question: the first field of ``names`` that the row has.
 
     Raises:
-        ValueError: there is none, or it is not text.
+        ValueError: it has none of them, or it is not text.
     """
     return text_of(row, require(row, names)).strip()
 
 
 def unique(strings: Iterable[str]) -> tuple[str, ...]:
-    """Each string once, none of them blank, in order.
+    """Return each string once, in order, without blank ones.
 
     >>> unique(["Oslo", "", "Oslo", "Kristiania"])
     ('Oslo', 'Kristiania')
@@ -58,8 +58,8 @@ def unique(strings: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(string for string in strings if string.strip()))
 
 
-def answers_of(row: Mapping[str, Any], name: str, *more: str) -> tuple[str, ...]:
-    """The gold answers of one field, then those of the fields of aliases; () for a question without gold.
+def answers_of(row: Mapping[str, Any], name: str, *alias_fields: str) -> tuple[str, ...]:
+    """Return the gold answers of a field, then those of the alias fields; () for a question without gold.
 
     >>> answers_of({"answer": True}, "answer"), answers_of({"answer": 35, "alias": ["thirty-five"]}, "answer", "alias")
     (('yes',), ('35', 'thirty-five'))
@@ -71,12 +71,12 @@ def answers_of(row: Mapping[str, Any], name: str, *more: str) -> tuple[str, ...]
         first = (str(value),)
     else:
         first = strings_of(row, name)
-    aliases = [alias for each in more for alias in strings_of(row, each)]
+    aliases = [alias for field in alias_fields for alias in strings_of(row, field)]
     return unique((*first, *aliases)) if aliases else first
 
 
 def supporting_of(value: Any) -> tuple[tuple[str, int], ...]:
-    """(title, sentence number) pairs, from a list of pairs or from parallel lists.
+    """Return (title, sentence number) pairs, from a list of pairs or from parallel lists.
 
     >>> supporting_of([["Emma", 0]]) == supporting_of({"title": ["Emma"], "sent_id": [0]})
     True
@@ -98,12 +98,12 @@ def supporting_of(value: Any) -> tuple[tuple[str, int], ...]:
 
 
 def titles_of(supporting: Iterable[tuple[str, int]]) -> tuple[str, ...]:
-    """The titles of supporting facts, each once."""
+    """Return the titles of supporting facts, each once."""
     return tuple(dict.fromkeys(title for title, _ in supporting))
 
 
 def triples_of(value: Any) -> list[list[str]]:
-    """Evidence as [subject, relation, object] triples, from a list of them or from parallel lists.
+    """Return evidence as [subject, relation, object] triples, from a list of them or from parallel lists.
 
     >>> triples_of({"fact": ["Emma"], "relation": ["author"], "entity": ["Jane Austen"]})
     [['Emma', 'author', 'Jane Austen']]
@@ -124,7 +124,7 @@ def triples_of(value: Any) -> list[list[str]]:
 
 
 def objects_of(row: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
-    """A field that may hold an array of objects; () where it is absent or null.
+    """Return a field that may hold an array of objects; () if it is absent or null.
 
     Raises:
         ValueError: it holds anything else.
@@ -134,14 +134,14 @@ def objects_of(row: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]
         return ()
     if not isinstance(value, list):
         raise ValueError(f"{name!r} is {json_type(value)}, expected an array of objects")
-    for each in value:
-        if not isinstance(each, dict):
-            raise ValueError(f"{name!r} holds {json_type(each)}, expected objects")
+    for item in value:
+        if not isinstance(item, dict):
+            raise ValueError(f"{name!r} holds {json_type(item)}, expected objects")
     return value
 
 
 def known(**metadata: Any) -> dict[str, Any]:
-    """Metadata without what is not known.
+    """Return the metadata that is not None.
 
     >>> known(type="bridge", level=None)
     {'type': 'bridge'}
@@ -151,5 +151,7 @@ def known(**metadata: Any) -> dict[str, Any]:
 
 def _parallel(name: str, *columns: Any) -> Iterable[tuple[Any, ...]]:
     if len({len(column) for column in columns}) > 1:
-        raise ValueError(f"{name!r} holds arrays of different lengths: {', '.join(str(len(each)) for each in columns)}")
+        raise ValueError(
+            f"{name!r} holds arrays of different lengths: {', '.join(str(len(column)) for column in columns)}"
+        )
     return zip(*columns, strict=True)

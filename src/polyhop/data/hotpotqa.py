@@ -1,9 +1,9 @@
-"""HotpotQA's official files (Yang et al., 2018), distractor and fullwiki alike: they differ in their contexts alone.
+"""HotpotQA's official files (Yang et al., 2018), distractor and fullwiki, which differ only in their contexts.
 
     {"_id": "5a8b…", "question": "…", "answer": "…", "type": "bridge", "level": "hard",
      "supporting_facts": [["Title", 0]], "context": [["Title", ["A sentence.", " Another."]]]}
 
-The Hub's parallel lists (``supporting_facts.title``, ``.sent_id``) are read too. The test files have no gold.
+The Hub's parallel lists (``supporting_facts.title``, ``.sent_id``) are also read. The test files have no gold.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from polyhop.types import Question
 
 
 def read_hotpotqa(row: Mapping[str, Any], number: int) -> Question:
-    """One record: its gold passages are known by title, its facts by title and sentence."""
+    """Read one record. Its gold passages are given by title, its facts by title and sentence."""
     supporting = supporting_of(row.get("supporting_facts"))
     return Question(
         id=question_id(row, number),

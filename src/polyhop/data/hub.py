@@ -1,7 +1,7 @@
 """Datasets of the Hugging Face Hub by name: ``hf:DATASET``, ``hf:DATASET:SPLIT`` or ``hf:DATASET:CONFIG:SPLIT``.
 
-Needs ``polyhop[datasets]`` and, unless the dataset is in its cache, the network. Rows are streamed, so no more than is
-read is downloaded.
+Requires ``polyhop[datasets]`` and, unless the dataset is in its cache, the network. Rows are streamed, so that only the
+rows that are read are downloaded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _COLON = re.compile(r":(?![^\[]*\])")  # not those of a slice, as in train[:100]
 
 
 def parse_hub_name(name: str) -> tuple[str, str | None, str]:
-    """The dataset, its configuration and its split.
+    """Return the dataset, its configuration and its split.
 
     >>> parse_hub_name("hf:hotpotqa/hotpot_qa:distractor:validation")
     ('hotpotqa/hotpot_qa', 'distractor', 'validation')
@@ -29,7 +29,7 @@ def parse_hub_name(name: str) -> tuple[str, str | None, str]:
     (('owner/name', None, 'train[:100]'), ('owner/name', None, 'validation'))
 
     Raises:
-        UsageError: it has too many parts, or an empty one.
+        UsageError: it has too many parts, or an empty part.
     """
     parts = _COLON.split(name.removeprefix(PREFIX))
     if len(parts) > 3 or not all(parts):
@@ -38,11 +38,11 @@ def parse_hub_name(name: str) -> tuple[str, str | None, str]:
 
 
 def open_hub(name: str) -> Source:
-    """A Hub dataset's rows.
+    """Open the rows of a Hub dataset.
 
     Raises:
         MissingExtra: the ``datasets`` package is not installed.
-        DataError: there is no such dataset, configuration or split, or it cannot be reached.
+        DataError: the dataset, configuration or split does not exist or cannot be reached.
     """
     dataset, config, split = parse_hub_name(name)
     datasets = load("datasets", "datasets", "a dataset of the Hub")

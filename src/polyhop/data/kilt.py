@@ -4,9 +4,9 @@
      "meta": {"template_questions": ["…"]}}
 
 Answers are those of all outputs. The kind follows the row: labels are ``fact``, ``head [SEP] relation`` is ``slot``
-(its text becomes ``head: relation``), else ``qa``. Every output with provenance suffices by itself: the gold is that of
-the first, by title, which any corpus of Wikipedia has, or by id where titles are not given. All of them stand in
-``metadata["evidence_sets"]``, the page ids in ``metadata["wikipedia_ids"]``.
+(its text becomes ``head: relation``), else ``qa``. Each output's provenance is sufficient evidence: the gold is that of
+the first, by title, which any corpus of Wikipedia has, or by id if there are no titles. ``metadata["evidence_sets"]``
+holds all of them, ``metadata["wikipedia_ids"]`` the page ids.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ SEPARATOR = "[SEP]"
 
 
 def read_kilt(row: Mapping[str, Any], number: int, *, kind: Kind | None = None) -> Question:
-    """One record, of ``kind`` where the file's task is known."""
+    """Read one record, of ``kind`` if the file's task is known."""
     text = question_text(row, "input")
     outputs = objects_of(row, "output")
-    answers = unique(id_of(each, "answer") for each in outputs if each.get("answer") not in (None, ""))
-    sets = [pages for pages in (objects_of(each, "provenance") for each in outputs) if pages]
-    titles = [_all(pages, "title", "wikipedia_title") for pages in sets]
-    ids = [_all(pages, "wikipedia_id") for pages in sets]
+    answers = unique(id_of(output, "answer") for output in outputs if output.get("answer") not in (None, ""))
+    sets = [pages for pages in (objects_of(output, "provenance") for output in outputs) if pages]
+    titles = [_field_of_all(pages, "title", "wikipedia_title") for pages in sets]
+    ids = [_field_of_all(pages, "wikipedia_id") for pages in sets]
     titled = bool(titles and titles[0])
     return Question(
         id=question_id(row, number),
@@ -44,14 +44,14 @@ def read_kilt(row: Mapping[str, Any], number: int, *, kind: Kind | None = None) 
             **known(
                 template_questions=list(strings_of(mapping_of(row, "meta"), "template_questions")) or None,
                 wikipedia_ids=list(ids[0]) if ids and ids[0] else None,
-                evidence_sets=[list(each) for each in titles if each] or None,
+                evidence_sets=[list(pages) for pages in titles if pages] or None,
             ),
         },
     )
 
 
 def slot_text(text: str) -> str:
-    """An input as a question: head and relation of a slot, anything else as it is.
+    """Return an input as a question: head and relation of a slot, anything else as it is.
 
     >>> slot_text("Cirith Ungol [SEP] genre")
     'Cirith Ungol: genre'
@@ -61,18 +61,18 @@ def slot_text(text: str) -> str:
 
 
 def slot_metadata(text: str) -> dict[str, str]:
-    """``head`` and ``relation`` of a slot; {} of anything else."""
+    """Return ``head`` and ``relation`` of a slot; {} for anything else."""
     head, separator, relation = (part.strip() for part in text.partition(SEPARATOR))
     return {"head": head, "relation": relation} if separator and head and relation else {}
 
 
 def is_kilt(row: Mapping[str, Any]) -> bool:
-    """Whether a row has KILT's form; its test files have no output."""
+    """Return True if a row has KILT's form; its test files have no output."""
     return "input" in row and (isinstance(row.get("output"), list) or {"id", "meta"} <= row.keys())
 
 
-def _all(pages: Sequence[Mapping[str, Any]], *names: str) -> tuple[str, ...]:
-    """A field of every page, each value once; () where a page lacks it."""
+def _field_of_all(pages: Sequence[Mapping[str, Any]], *names: str) -> tuple[str, ...]:
+    """Return a field of every page, each value once; () if any page lacks it."""
     values = [next((id_of(page, name) for name in names if page.get(name) not in (None, "")), None) for page in pages]
     return unique(value for value in values if value) if all(values) else ()
 

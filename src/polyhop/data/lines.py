@@ -1,4 +1,4 @@
-"""JSON lines, plain or compressed by gzip or bzip2, read as a stream that names the place of every fault."""
+"""JSON lines, plain or compressed with gzip or bzip2, as a stream that locates every fault; and the fields of a row."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from polyhop.common.files import file_inside
 from polyhop.errors import DataError
 
 MAX_LINE_BYTES = 64 * 2**20
-"""Bytes. A longer line is an error: a few compressed kilobytes can unfold into a line that fills the memory."""
+"""A longer line is an error: a few compressed kilobytes can expand to a line that fills the memory."""
 
 MAX_DEPTH = 100
-"""Levels of a row's JSON. Deeper values can be read but not written again."""
+"""Maximum depth of a row's JSON. Deeper values can be read but not written."""
 
 MAX_UNPACKED, MAX_RATIO = 256 * 2**20, 200
-"""Bytes that a compressed file may always unpack to, and how many times its size a larger result may be. Text reaches a
-ratio of about 20; gzip can reach 1,000 and bzip2 far more."""
+"""A compressed file may unpack to so many bytes, or to so many times its size if that is more. Text reaches a ratio of
+about 20; gzip can reach 1,000 and bzip2 far more."""
 
 DAMAGED = (EOFError, zlib.error, OSError)
-"""What reading a compressed stream raises when it is cut short or damaged."""
+"""The errors of reading a compressed stream that is truncated or damaged."""
 
 _BOM = b"\xef\xbb\xbf"
 _CHUNK = 128 * 1024
 
 
 def open_bytes(path: Path) -> BinaryIO:
-    """Open a file for reading, unpacking it when its first bytes say gzip or bzip2, whatever its name.
+    """Open a file for reading, and unpack it if its first bytes are those of gzip or bzip2, whatever its name.
 
     Raises:
-        DataError: the file is missing, cannot be read, or is a pipe or a device, which could wait for ever.
+        DataError: the file is missing, cannot be read, or is a pipe or a device, which may block for ever.
     """
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
-            raise DataError("not a regular file; write what it gives into a file first", path)
-        return unpacked(path.open("rb"), status.st_size, path)
+            raise DataError("not a regular file; save its content to a file first", path)
+        return unpack(path.open("rb"), status.st_size, path)
     except FileNotFoundError:
         raise DataError("no such file", path) from None
     except OSError as error:
@@ -51,7 +51,7 @@ def open_bytes(path: Path) -> BinaryIO:
 
 
 def part_of(folder: Path, name: str | Path) -> Path:
-    """The path of a file that a folder of data holds.
+    """Return the path of a file in a folder of data.
 
     Raises:
         DataError: it is a link that leads out of the folder, or not a regular file.
@@ -59,13 +59,15 @@ def part_of(folder: Path, name: str | Path) -> Path:
     try:
         return file_inside(folder, name)
     except OSError as error:
-        raise DataError(f"{error.strerror}; name that file itself, or copy it into the folder", folder / name) from None
+        raise DataError(
+            f"{error.strerror}; pass the path of that file itself, or copy it into the folder", folder / name
+        ) from None
 
 
-def unpacked(stream: IO[bytes], size: int, path: Path) -> BinaryIO:
-    """A stream of ``size`` bytes, unpacked when the first of them say gzip or bzip2; ``path`` is its name in errors.
+def unpack(stream: IO[bytes], size: int, path: Path) -> BinaryIO:
+    """Return a stream of ``size`` bytes, unpacked if it is gzip or bzip2; ``path`` is its name in errors.
 
-    Reading it raises a ``DataError`` once it has given more than such a size can hold of text.
+    Reading raises a ``DataError`` once the stream has yielded more bytes than a text of this size can.
     """
     start = cast(BufferedReader, stream).peek(3)[:3]
     if start.startswith(b"\x1f\x8b"):
@@ -80,7 +82,7 @@ def unpacked(stream: IO[bytes], size: int, path: Path) -> BinaryIO:
 
 
 class _Unpacking(RawIOBase):
-    """What a compressed stream unpacks to, up to a limit."""
+    """The unpacked content of a compressed stream, up to a limit."""
 
     def __init__(self, unpacking: gzip.GzipFile | bz2.BZ2File, packed: IO[bytes], limit: int, path: Path) -> None:
         self._unpacking, self._packed, self._left, self._limit, self._path = unpacking, packed, limit, limit, path
@@ -103,10 +105,10 @@ class _Unpacking(RawIOBase):
 
 
 def peek(path: Path) -> bytes:
-    """The first bytes of a file that are not blank, to tell its format; b"" for a blank file.
+    """Return the first bytes of a file after leading blanks, to recognise its format; b"" for a blank file.
 
     Raises:
-        DataError: the file is missing, cannot be read, or is damaged by its compression.
+        DataError: the file is missing, cannot be read, or its compression is damaged.
     """
     with open_bytes(path) as stream:
         try:
@@ -116,18 +118,18 @@ def peek(path: Path) -> bytes:
 
 
 def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
-    """Each non-blank line as its number (from 1) and its JSON object, or the fault it has, to raise or to count.
+    """Yield the number (from 1) of each non-blank line, and its JSON object or its fault, to be raised or counted.
 
     Raises:
-        DataError: the file is missing, a line exceeds ``MAX_LINE_BYTES``, or the compressed stream is damaged: nothing
-            after such a place can be read, so these are never skipped.
+        DataError: the file is missing, a line exceeds ``MAX_LINE_BYTES``, or the compressed stream is damaged. Such
+            faults are never skipped, since nothing after them can be read.
     """
     with open_bytes(path) as stream:
         yield from objects_in(stream, path)
 
 
 def objects_in(stream: BinaryIO, path: Path) -> Iterator[tuple[int, dict[str, Any] | DataError]]:
-    """``read_objects`` of an opened stream; ``path`` is its name in errors."""
+    """Read an open stream as ``read_objects`` does; ``path`` is its name in errors."""
     number = 0
     while True:
         number += 1
@@ -153,10 +155,10 @@ def _parse(line: bytes, path: Path, number: int) -> dict[str, Any] | DataError:
 
 
 def json_object(text: bytes | str) -> dict[str, Any]:
-    """A row's JSON object.
+    """Parse a row's JSON object.
 
     Raises:
-        ValueError: it is no JSON, no object, or nested more than ``MAX_DEPTH`` deep; the message says which.
+        ValueError: it is not JSON, not an object, or nested more than ``MAX_DEPTH`` deep; the message says which.
     """
     value = json_value(text)
     if not isinstance(value, dict):
@@ -165,14 +167,14 @@ def json_object(text: bytes | str) -> dict[str, Any]:
 
 
 def json_value(text: bytes | str) -> Any:
-    """A JSON value.
+    """Parse a JSON value.
 
     >>> json_value("[" * 101 + "]" * 101)
     Traceback (most recent call last):
     ValueError: nested more than 100 deep
 
     Raises:
-        ValueError: it is no JSON, or nested more than ``MAX_DEPTH`` deep; the message says which.
+        ValueError: it is not JSON, or nested more than ``MAX_DEPTH`` deep; the message says which.
     """
     try:
         value = orjson.loads(text)
@@ -182,20 +184,20 @@ def json_value(text: bytes | str) -> Any:
     if data.count(b"[") + data.count(b"{") > MAX_DEPTH:
         level = [value]
         for _ in range(MAX_DEPTH):
-            level = [each for held in level for each in _held(held)]
+            level = [child for container in level for child in _containers(container)]
         if level:
             raise ValueError(f"nested more than {MAX_DEPTH} deep")
     return value
 
 
-def _held(value: Any) -> list[Any]:
-    """The arrays and objects directly in an array or object."""
+def _containers(value: Any) -> list[Any]:
+    """Return the arrays and objects directly in an array or object."""
     values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [each for each in values if isinstance(each, dict | list)]
+    return [child for child in values if isinstance(child, dict | list)]
 
 
 def json_type(value: object) -> str:
-    """What JSON calls a value.
+    """Return the JSON name of a value's type.
 
     >>> json_type([1]), json_type(None), json_type(True)
     ('an array', 'null', 'a boolean')
@@ -208,7 +210,7 @@ def json_type(value: object) -> str:
 
 
 def first_of(row: Mapping[str, Any], names: Sequence[str]) -> str | None:
-    """The first of ``names`` that the row has with a value.
+    """Return the first of ``names`` for which the row has a value.
 
     >>> first_of({"pid": 7, "_id": None}, ("id", "_id", "pid"))
     'pid'
@@ -217,10 +219,10 @@ def first_of(row: Mapping[str, Any], names: Sequence[str]) -> str | None:
 
 
 def require(row: Mapping[str, Any], names: Sequence[str]) -> str:
-    """The first of ``names`` that the row has.
+    """Return the first of ``names`` that the row has.
 
     Raises:
-        ValueError: it has none of them; the message lists what was looked for and what is there.
+        ValueError: it has none of them; the message lists the expected and the present fields.
     """
     if name := first_of(row, names):
         return name
@@ -229,10 +231,10 @@ def require(row: Mapping[str, Any], names: Sequence[str]) -> str:
 
 
 def text_of(row: Mapping[str, Any], name: str) -> str:
-    """A field that must hold a non-empty string.
+    """Return a field that must hold a non-blank string.
 
     Raises:
-        ValueError: it is of another type, or blank.
+        ValueError: it has another type, or is blank.
     """
     value = row[name]
     if not isinstance(value, str):
@@ -243,13 +245,13 @@ def text_of(row: Mapping[str, Any], name: str) -> str:
 
 
 def id_of(row: Mapping[str, Any], name: str) -> str:
-    """An id: a non-empty string as it is, a number as its digits.
+    """Return an id: a non-blank string as it is, a number as its digits.
 
     >>> id_of({"id": 12}, "id")
     '12'
 
     Raises:
-        ValueError: it is of another type, or blank.
+        ValueError: it has another type, or is blank.
     """
     value = row[name]
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -258,7 +260,7 @@ def id_of(row: Mapping[str, Any], name: str) -> str:
 
 
 def strings_of(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """A field that may hold a list of strings; () where it is absent or null. Numbers in it become strings.
+    """Return a field that may hold a list of strings; () if it is absent or null. Numbers in it become strings.
 
     >>> strings_of({"links": ["Paris", 7]}, "links")
     ('Paris', '7')
@@ -278,10 +280,10 @@ def strings_of(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def mapping_of(row: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """A field that may hold an object; {} where it is absent or null.
+    """Return a field that may hold an object; {} if it is absent or null.
 
     Raises:
-        ValueError: it is of another type.
+        ValueError: it has another type.
     """
     value = row.get(name)
     if value is None:

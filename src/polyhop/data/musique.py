@@ -4,9 +4,9 @@
      "paragraphs": [{"idx": 0, "title": "…", "paragraph_text": "…", "is_supporting": true}],
      "question_decomposition": [{"id": 1, "question": "…", "answer": "…", "paragraph_support_idx": 0}]}
 
-The full set has each question a second time with a paragraph taken away, under the same id. Such a question has no
-gold: it is read without answers, so that no answer to it is scored, with ``~unanswerable`` after its id and
-``answerable`` false in its metadata; ``pair`` there is the id that the twins share.
+The full set repeats each question under the same id, with a paragraph taken away. Such a question has no gold: it is
+read without answers, so that no answer to it is scored, with ``~unanswerable`` after its id and ``answerable`` false in
+its metadata, where ``pair`` is the id that the twins share.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from polyhop.data.sources import Source
 from polyhop.types import Question
 
 UNANSWERABLE = "~unanswerable"
-"""What the id of a question without an answer ends with; the official files give it its twin's id."""
+"""The suffix of an unanswerable question's id; in the official files it has its twin's id."""
 
 
 def read_musique(row: Mapping[str, Any], number: int) -> Question:
-    """One record. Gold titles are in the order of the hops; a step names its paragraph's title."""
+    """Read one record. Gold titles are in the order of the hops; a step names its paragraph's title."""
     id = question_id(row, number)
     kind = id.partition("__")[0]
     answerable = _answerable(row)
@@ -35,7 +35,8 @@ def read_musique(row: Mapping[str, Any], number: int) -> Question:
         return Question(id=id + UNANSWERABLE, text=text, metadata=metadata)
     titles = paragraph_titles(row)
     steps = tuple(_step(step, titles) for step in objects_of(row, "question_decomposition"))
-    marked = [titles[_index(each)] for each in objects_of(row, "paragraphs") if each.get("is_supporting") is True]
+    paragraphs = objects_of(row, "paragraphs")
+    marked = [titles[_index(paragraph)] for paragraph in paragraphs if paragraph.get("is_supporting") is True]
     return Question(
         id=id,
         text=text,
@@ -47,15 +48,15 @@ def read_musique(row: Mapping[str, Any], number: int) -> Question:
 
 
 def paragraph_titles(row: Mapping[str, Any]) -> dict[int, str]:
-    """The titles of a record's paragraphs by their ``idx``.
+    """Return the titles of a record's paragraphs by their ``idx``.
 
     Raises:
-        ValueError: a paragraph lacks a field or holds one of another type.
+        ValueError: a paragraph lacks a field, or a field has another type.
     """
     found = {}
-    for each in objects_of(row, "paragraphs"):
-        text_of(each, require(each, ("paragraph_text",)))
-        found[_index(each)] = text_of(each, require(each, ("title",)))
+    for paragraph in objects_of(row, "paragraphs"):
+        text_of(paragraph, require(paragraph, ("paragraph_text",)))
+        found[_index(paragraph)] = text_of(paragraph, require(paragraph, ("title",)))
     return found
 
 
@@ -70,12 +71,12 @@ def _step(step: Mapping[str, Any], titles: Mapping[int, str]) -> dict[str, Any]:
     found: dict[str, Any] = {"question": text_of(step, require(step, ("question",))).strip()}
     if step.get("answer") is not None:
         found["answer"] = id_of(step, "answer")
-    place = step.get("paragraph_support_idx")
-    if place is None or not titles:
+    index = step.get("paragraph_support_idx")
+    if index is None or not titles:
         return found
-    if not isinstance(place, int) or place not in titles:
-        raise ValueError(f"a step's 'paragraph_support_idx' is {place!r}; the paragraphs have {sorted(titles)}")
-    return {**found, "paragraph_support_idx": place, "title": titles[place]}
+    if not isinstance(index, int) or index not in titles:
+        raise ValueError(f"a step's 'paragraph_support_idx' is {index!r}; the paragraphs have {sorted(titles)}")
+    return {**found, "paragraph_support_idx": index, "title": titles[index]}
 
 
 def _answerable(row: Mapping[str, Any]) -> bool | None:
@@ -90,15 +91,9 @@ def _recognise(row: Mapping[str, Any], _: Source) -> str | None:
         return None
     if "paragraphs" in row and "question" in row:
         return "its records have 'question' and 'paragraphs'"
-    return (
-        "its records have 'question_decomposition' and 'answerable'"
-        if {
-            "question_decomposition",
-            "answerable",
-        }
-        <= row.keys()
-        else None
-    )
+    if {"question_decomposition", "answerable"} <= row.keys():
+        return "its records have 'question_decomposition' and 'answerable'"
+    return None
 
 
 MUSIQUE = Format("musique", "MuSiQue's JSON lines, answerable or full", _recognise, lambda _: read_musique)

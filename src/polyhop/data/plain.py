@@ -1,7 +1,7 @@
-"""Questions as plain fields: our own JSON lines, FlashRAG's, and CSV with a head; written as the first two.
+"""Questions as plain fields: our own JSON lines, FlashRAG's, and CSV with a header; the first two are also written.
 
-FlashRAG (Jin et al., 2024): ``id, question, golden_answers, metadata``; what a dataset has beside these stands in
-``metadata``. Ours has the same names one floor up:
+FlashRAG (Jin et al., 2024): ``id, question, golden_answers, metadata``; a dataset's other fields are in ``metadata``.
+Ours has the same names at the top level:
 
     {"id": "7", "question": "Where was the author of Emma born?", "answers": ["Steventon"], "type": "bridge",
      "gold_titles": ["Emma", "Jane Austen"]}
@@ -32,23 +32,23 @@ GOLD_ID_FIELDS = ("gold_pids", "gold_ids")
 STEP_FIELDS = ("decomposition", "question_decomposition")
 LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
 
-_KEPT = ("type", "level", "split", "context_pids", "evidences")
-"""Fields that pass into ``Question.metadata`` as they are."""
+_METADATA = ("type", "level", "split", "context_pids", "evidences")
+"""Fields that are copied to ``Question.metadata`` as they are."""
 
 _FIELDS = ("kind", "supporting_facts", "gold_titles", *GOLD_ID_FIELDS, *STEP_FIELDS)
-_ELSEWHERE = frozenset({*_FIELDS, "context", "paragraphs"})
-"""What of FlashRAG's metadata has a field of its own, or is no part of a question: its contexts are a corpus."""
+_NOT_METADATA = frozenset({*_FIELDS, "context", "paragraphs"})
+"""Fields of FlashRAG's metadata that a question holds elsewhere, or not at all: contexts belong to a corpus."""
 
 
 def read_question(row: Mapping[str, Any], number: int = 1) -> Question:
-    """One row as a question.
+    """Read a row as a question.
 
     >>> question = read_question({"question": "Who wrote Emma?", "answer": "Jane Austen"}, number=3)
     >>> question.id, question.text, question.answers, question.kind
     ('q3', 'Who wrote Emma?', ('Jane Austen',), 'qa')
 
     Raises:
-        ValueError: a field is missing or of another type.
+        ValueError: a field is missing or has another type.
         UnknownName: ``kind`` is none of ``types.Kind``.
     """
     given = mapping_of(row, "metadata")
@@ -59,7 +59,7 @@ def read_question(row: Mapping[str, Any], number: int = 1) -> Question:
     answers = answers_of(row, first_of(row, ANSWER_FIELDS) or "answers")
     supporting = supporting_of(both.get("supporting_facts"))
     titles = strings_of(both, "gold_titles") if both.get("gold_titles") is not None else titles_of(supporting)
-    metadata = {**given, **{name: row[name] for name in _KEPT if row.get(name) is not None}}
+    metadata = {**given, **{name: row[name] for name in _METADATA if row.get(name) is not None}}
     if metadata.get("evidences") is not None:
         metadata["evidences"] = triples_of(metadata["evidences"])
     return Question(
@@ -71,18 +71,18 @@ def read_question(row: Mapping[str, Any], number: int = 1) -> Question:
         gold_titles=titles,
         supporting=supporting,
         steps=_steps(both.get(first_of(both, STEP_FIELDS) or "decomposition")),
-        metadata={name: value for name, value in metadata.items() if name not in _ELSEWHERE},
+        metadata={name: value for name, value in metadata.items() if name not in _NOT_METADATA},
     )
 
 
 def plain_row(question: Question) -> dict[str, Any]:
-    """A question as one of our own lines; ``read_question`` gives it back."""
-    return {"id": question.id, "question": question.text, "answers": list(question.answers)} | _others(question)
+    """Return a question as one of our own lines, the inverse of ``read_question``."""
+    return {"id": question.id, "question": question.text, "answers": list(question.answers)} | _other_fields(question)
 
 
 def flashrag_row(question: Question) -> dict[str, Any]:
-    """A question as a FlashRAG line; ``read_question`` gives it back."""
-    fields = _others(question)
+    """Return a question as a FlashRAG line, the inverse of ``read_question``."""
+    fields = _other_fields(question)
     metadata = {**fields.pop("metadata", {}), **fields}
     if question.supporting:
         titles, numbers = map(list, zip(*question.supporting, strict=True))
@@ -95,12 +95,12 @@ def flashrag_row(question: Question) -> dict[str, Any]:
     }
 
 
-def _others(question: Question) -> dict[str, Any]:
-    """What a question has beyond its id, text and answers, by field name."""
+def _other_fields(question: Question) -> dict[str, Any]:
+    """Return a question's fields other than id, text and answers."""
     fields: dict[str, Any] = {"kind": question.kind}
     if question.gold_ids:
         fields["gold_pids"] = list(question.gold_ids)
-    if question.gold_titles or question.supporting:  # told even where empty: they would be read off the facts
+    if question.gold_titles or question.supporting:  # written even if empty: else they would be derived from the facts
         fields["gold_titles"] = list(question.gold_titles)
     if question.supporting:
         fields["supporting_facts"] = [list(fact) for fact in question.supporting]
@@ -125,24 +125,24 @@ def _steps(value: Any) -> tuple[Mapping[str, Any], ...]:
     if isinstance(value, list) and value and all(isinstance(step, str) for step in value):
         return tuple({"question": step} for step in value)
     if not isinstance(value, list) or not all(isinstance(step, dict) for step in value):
-        raise ValueError("the decomposition is not an array of objects, one a step")
+        raise ValueError("the decomposition is not an array of objects, one per step")
     return tuple(value)
 
 
-def _of_cells(row: Mapping[str, Any], number: int) -> Question:
-    """A CSV row: a cell that opens with "[" or "{" holds JSON, such as the answer with its aliases."""
+def _read_csv_row(row: Mapping[str, Any], number: int) -> Question:
+    """Read a CSV row. A cell that starts with "[" or "{" holds JSON, such as an answer with its aliases."""
     return read_question({name: _cell(name, text) for name, text in row.items()}, number)
 
 
 def _cell(name: str, text: Any) -> Any:
-    if not isinstance(text, str):  # a row that is no table's, read as one's all the same
+    if not isinstance(text, str):  # not a table, although read as one
         return text
     if name in ("question", "id") or not text.startswith(("[", "{")):
         return [text] if name in ("answers", "golden_answers", "gold_titles", *GOLD_ID_FIELDS) else text
     try:
         return json_value(text)
     except ValueError as error:
-        raise ValueError(f"the cell {name!r} opens as JSON but is none: {error}") from None
+        raise ValueError(f"the cell {name!r} starts like JSON but is not: {error}") from None
 
 
 def _is_flashrag(row: Mapping[str, Any], _: Source) -> str | None:
@@ -150,7 +150,7 @@ def _is_flashrag(row: Mapping[str, Any], _: Source) -> str | None:
 
 
 def _is_csv(row: Mapping[str, Any], source: Source) -> str | None:
-    return "a table whose head has 'question'" if source.layout == "CSV" and "question" in row else None
+    return "a table whose header has 'question'" if source.layout == "CSV" and "question" in row else None
 
 
 def _is_plain(row: Mapping[str, Any], _: Source) -> str | None:
@@ -158,7 +158,9 @@ def _is_plain(row: Mapping[str, Any], _: Source) -> str | None:
 
 
 FLASHRAG = Format("flashrag", "FlashRAG's JSON lines", _is_flashrag, lambda _: read_question)
-CSV = Format("csv", "a table with a head: question, answer or answers, id, type, kind …", _is_csv, lambda _: _of_cells)
+CSV = Format(
+    "csv", "a table with a header: question, answer or answers, id, type, kind …", _is_csv, lambda _: _read_csv_row
+)
 PLAIN = Format(
-    "jsonl", "one object a question: question, answers or answer, id, gold_pids …", _is_plain, lambda _: read_question
+    "jsonl", "one object per question: question, answers or answer, id, gold_pids …", _is_plain, lambda _: read_question
 )

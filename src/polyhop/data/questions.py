@@ -1,4 +1,4 @@
-"""Datasets of questions with their gold, in every format of ``FORMATS``: told by the first rows, or named."""
+"""Datasets of questions with their gold, in any of ``FORMATS``, recognised by the first rows or given by name."""
 
 from __future__ import annotations
 
@@ -43,14 +43,13 @@ _IN_ORDER = (
     PLAIN,
 )
 FORMATS = {format.name: format for format in _IN_ORDER}
-"""By name, in the order in which they are tried: the first that knows a row has it."""
+"""Formats by name, in the order in which they are tried: the first that recognises a row wins."""
 
-_LOOKED_AT = 20
-"""Rows that are looked at to tell the format, where the first are malformed."""
+_MAX_ROWS_TRIED = 20  # to recognise the format, if the first rows are malformed
 
 
 class Record(NamedTuple):
-    """A row of a dataset, and the question in it or what is wrong with it; ``row`` is None where it is no object."""
+    """A row of a dataset, and its question or its fault; ``row`` is None if it is not an object."""
 
     number: int
     row: Row | None
@@ -58,12 +57,12 @@ class Record(NamedTuple):
 
 
 class Dataset:
-    """A dataset of questions. Iterating reads it anew, in constant memory but for the ids.
+    """A dataset of questions. Each iteration reads it again, in constant memory except for the ids.
 
     Attributes:
-        name: its file's, or the Hub name.
-        format: what its rows are read as; ``reason`` says why.
-        skipped: the bad rows left out by the latest iteration, with ``skip_bad``.
+        name: the name of its file, or its Hub name.
+        format: the format of its rows; ``reason`` says why it was chosen.
+        skipped: the number of bad rows that the latest iteration left out, with ``skip_bad``.
     """
 
     def __init__(self, source: Source, format: Format, reason: str, *, skip_bad: bool) -> None:
@@ -71,17 +70,18 @@ class Dataset:
         self.name, self.skipped = source.path.name, 0
 
     def __iter__(self) -> Iterator[Question]:
-        """The questions in order.
+        """Yield the questions in order.
 
         Raises:
-            DataError: a malformed row or an id seen before (the place is named) unless ``skip_bad``; or no question.
+            DataError: a row is malformed or repeats an id (the message locates it), unless ``skip_bad``; or there is no
+                question.
         """
         for record in self.valid_records():
             if isinstance(record.question, Question):
                 yield record.question
 
     def valid_records(self) -> Iterator[Record]:
-        """The records that hold a question; raises as iterating does."""
+        """Yield the records that hold a question; raises as iterating does."""
         self.skipped = count = 0
         for record in self.records():
             if isinstance(record.question, Question):
@@ -95,7 +95,7 @@ class Dataset:
             raise DataError(f"no questions in it ({self.skipped} bad rows skipped)", self.source.path)
 
     def records(self) -> Iterator[Record]:
-        """Every row with its question or its fault."""
+        """Yield every row with its question or its fault."""
         read = self.format.open(self.source)
         seen: dict[str, int] = {}
         for number, row in self.source.rows():
@@ -107,18 +107,18 @@ class Dataset:
             except (ValueError, UnknownName, RecursionError) as error:
                 found = self.source.fault(number, str(error))
             if isinstance(found, Question) and (first := seen.setdefault(found.id, number)) != number:
-                at = self.source.place(first)
-                on = "on" if at.startswith("line") else "in"
-                found = self.source.fault(number, f"duplicate id {found.id!r}; first {on} {at}")
+                first_use = self.source.location(first)
+                preposition = "on" if first_use.startswith("line") else "in"
+                found = self.source.fault(number, f"duplicate id {found.id!r}; first {preposition} {first_use}")
             yield Record(number, row, found)
 
 
 def open_questions(source: str | Path, *, format: str | None = None, skip_bad: bool = False) -> Dataset:
-    """Open a dataset: a file or folder of any of ``FORMATS``, ``demo`` (the set that ships inside) or
+    """Open a dataset: a file or folder in any of ``FORMATS``, ``demo`` (the set that ships with the package) or
     ``hf:DATASET[:SPLIT]``. Only its first rows are read.
 
     Raises:
-        DataError: it is missing, empty or of no known format; the message says what was seen and what is accepted.
+        DataError: it is missing, empty or of no known format; the message names the content and the known formats.
         UnknownName: ``format`` is none of ``FORMATS``.
     """
     if format is not None and format not in FORMATS:
@@ -126,7 +126,7 @@ def open_questions(source: str | Path, *, format: str | None = None, skip_bad: b
     path = path_or_demo(source, "questions")
     opened = _source(path)
     if format is not None:
-        return Dataset(opened, FORMATS[format], "as told", skip_bad=skip_bad)
+        return Dataset(opened, FORMATS[format], "as specified", skip_bad=skip_bad)
     found, reason = _detect(opened, skip_bad)
     return Dataset(opened, found, reason, skip_bad=skip_bad)
 
@@ -134,13 +134,13 @@ def open_questions(source: str | Path, *, format: str | None = None, skip_bad: b
 def read_questions(
     path: str | Path, *, limit: int | None = None, skip_bad: bool = False, format: str | None = None
 ) -> list[Question]:
-    """The questions of a dataset in order, the first ``limit`` of them.
+    """Read the first ``limit`` questions of a dataset, in order; all if it is None.
 
-    A row without an id is given one from its number (``q17``). With ``skip_bad`` a malformed row is left out.
+    A row without an id gets one from its number (``q17``). With ``skip_bad``, malformed rows are left out.
 
     Raises:
-        DataError: the dataset is missing, empty or of no known format; a row is malformed or repeats an id (the message
-            names file and line, or record of a JSON array, or row of a table).
+        DataError: the dataset is missing, empty or of no known format; or a row is malformed or repeats an id (the
+            message names the file, and the line, record of a JSON array or row of a table).
         SettingError: ``limit`` is negative.
         UnknownName: ``format`` is none of ``FORMATS``.
     """
@@ -156,15 +156,17 @@ def _source(path: Path) -> Source:
     if is_beir(path):
         return open_beir(path)
     if path.is_dir():
-        raise DataError("a folder, and no BEIR dataset (queries.jsonl, qrels/): name the file of the questions", path)
+        raise DataError(
+            "a folder, but not a BEIR dataset (queries.jsonl, qrels/): name the file of the questions", path
+        )
     return open_source(path)
 
 
 def _detect(source: Source, skip_bad: bool) -> tuple[Format, str]:
-    """The format of the first row that has one, and why."""
-    strange: tuple[int, Row] | None = None
+    """Return the format of the first row that has one, and the reason."""
+    unknown: tuple[int, Row] | None = None
     number = 0
-    for number, row in islice(source.rows(), _LOOKED_AT):
+    for number, row in islice(source.rows(), _MAX_ROWS_TRIED):
         if isinstance(row, DataError):
             if not skip_bad:
                 raise row
@@ -172,19 +174,19 @@ def _detect(source: Source, skip_bad: bool) -> tuple[Format, str]:
         for format in _IN_ORDER:
             if reason := _recognised(format, row, source):
                 return format, f"{source.layout}; {reason}"
-        strange = strange or (number, row)
-    if strange is None and number:
-        return PLAIN, f"{source.layout}; not one of its first {number} rows can be read"
-    if strange is None:
+        unknown = unknown or (number, row)
+    if unknown is None and number:
+        return PLAIN, f"{source.layout}; none of its first {number} rows can be read"
+    if unknown is None:
         raise DataError("no questions in it", source.path)
-    fields = ", ".join(map(repr, strange[1])) or "none"
+    fields = ", ".join(map(repr, unknown[1])) or "none"
     raise source.fault(
-        strange[0], f"unknown format of questions: its fields are {fields}. Known: {', '.join(FORMATS)} (--format)"
+        unknown[0], f"unknown format of questions: its fields are {fields}. Known: {', '.join(FORMATS)} (--format)"
     )
 
 
 def _recognised(format: Format, row: Row, source: Source) -> str | None:
     try:
         return format.recognise(row, source)
-    except ValueError:  # what it goes by is there but malformed
+    except ValueError:  # the field that identifies it is malformed
         return None

@@ -1,4 +1,4 @@
-"""A seeded sample of a dataset: the same questions on every machine, whatever their order in the file."""
+"""Seeded samples of a dataset: the same questions on every machine, in whatever order the file has them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from polyhop.data.statistics import hops
 from polyhop.errors import SettingError, UnknownName, UsageError
 from polyhop.types import Question
 
-_OWN = ("kind", "hops")
+_FIELDS = ("kind", "hops")
 
 
 def sample(dataset: Dataset, n: int, *, seed: int = 0, stratify: str | None = None) -> list[Record]:
-    """``n`` records of a dataset in its order; ``stratify`` (``type``, ``kind``, ``hops`` or a field of the metadata)
-    keeps the share of each of its values.
+    """Draw ``n`` records of a dataset, in its order; ``stratify`` (``type``, ``kind``, ``hops`` or a field of the
+    metadata) preserves the share of each of its values.
 
-    A question is drawn by a hash of the seed and its id, so others that come or go change few draws.
+    Questions are drawn by a hash of the seed and their ids, so adding or removing others changes few draws.
 
     Raises:
         SettingError: ``n`` is below 1.
@@ -28,10 +28,10 @@ def sample(dataset: Dataset, n: int, *, seed: int = 0, stratify: str | None = No
     if n < 1:
         raise SettingError(f"n is {n}; it is a number of questions, at least 1")
     strata: defaultdict[str, list[tuple[bytes, int]]] = defaultdict(list)
-    fields: set[str] = set(_OWN)
+    fields: set[str] = set(_FIELDS)
     for number, question in _questions(dataset):
         draw = hashlib.blake2b(f"{seed}\0{question.id}".encode(), digest_size=16).digest()
-        strata[str(_value(question, stratify))].append((draw, number))
+        strata[str(_field_value(question, stratify))].append((draw, number))
         fields |= {name for name, value in question.metadata.items() if isinstance(value, Hashable)}
     if stratify is not None and stratify not in fields:
         raise UnknownName("field to stratify by", stratify, fields)
@@ -43,7 +43,7 @@ def sample(dataset: Dataset, n: int, *, seed: int = 0, stratify: str | None = No
 
 
 def shares(sizes: Mapping[str, int], n: int) -> dict[str, int]:
-    """``n`` divided in proportion to sizes, by the largest remainders; equal ones go by name.
+    """Divide ``n`` in proportion to sizes, by the largest remainders; ties are broken by name.
 
     >>> shares({"bridge": 80, "comparison": 20}, 9)
     {'bridge': 7, 'comparison': 2}
@@ -56,7 +56,7 @@ def shares(sizes: Mapping[str, int], n: int) -> dict[str, int]:
     return found
 
 
-def _value(question: Question, field: str | None) -> object:
+def _field_value(question: Question, field: str | None) -> object:
     if field is None:
         return ""
     return {"kind": question.kind, "hops": hops(question)}.get(field, question.metadata.get(field))

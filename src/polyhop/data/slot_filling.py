@@ -1,11 +1,11 @@
-"""zsRE (Levy et al., 2017) and T-REx (Elsahar et al., 2018), flattened: a head, a relation, and what fills the slot.
+"""zsRE (Levy et al., 2017) and T-REx (Elsahar et al., 2018), flattened: a head, a relation, and the slot's value.
 
     {"input": "Mapo Bridge [SEP] crosses", "answer": "Han River", "alias": ["Han River"], "relation": "crosses",
      "template_questions": ["…?"]}                                                            (zsRE)
     {"input": "Public Speaking [SEP] genre", "answer": "documentary film", "alias": ["documentary film"],
      "wikipedia_title": "Public Speaking (film)"}                                             (T-REx)
 
-Their KILT files are read too, by these names or by ``kilt``.
+Their KILT files are also read, as these formats or as ``kilt``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from polyhop.types import Question
 
 
 def read_slot(row: Mapping[str, Any], number: int) -> Question:
-    """One record of either; the question's text is ``head: relation``."""
+    """Read one record of either; the question's text is ``head: relation``."""
     if "output" in row:
         return read_kilt(row, number, kind="slot")
     text = question_text(row, "input")

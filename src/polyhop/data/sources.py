@@ -1,7 +1,6 @@
-"""Where a dataset's rows come from: JSON lines, a JSON array, CSV or a Hub dataset; streams that name every fault.
+"""Sources of a dataset's rows: JSON lines, a JSON array, CSV or a Hub dataset, as streams that locate every fault.
 
-Held at any time is one row of a file, or of an array about a megabyte, so a dataset of any size is read in constant
-memory.
+A dataset of any size is read in constant memory: one row is held at a time, or about a megabyte of a JSON array.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from polyhop.errors import DataError
 
 Row: TypeAlias = dict[str, Any]
 Rows: TypeAlias = Iterator[tuple[int, Row | DataError]]
-"""Each row with its number from 1, or the fault it has, to raise or to count."""
+"""The number of each row, from 1, and the row or its fault, to be raised or counted."""
 
 Layout: TypeAlias = Literal["JSON lines", "JSON array", "CSV", "Hub dataset"]
 
@@ -32,33 +31,33 @@ _UNITS: dict[Layout, str] = {"JSON lines": "line", "JSON array": "record", "CSV"
 _CHUNK = 2**20
 _SPACE = re.compile(r"[ \t\r\n]*")
 _QUESTION_COLUMNS = frozenset({"question", "claim", "input"})
-"""A CSV file's first row is its head when it has one of these; otherwise its columns are named ``1``, ``2`` …"""
+"""The first row of a CSV file is its header if it has one of these; otherwise the columns are named ``1``, ``2`` …"""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A dataset's rows, read anew by each call of ``rows``; ``path`` is its file, or the Hub name it was asked by."""
+    """The rows of a dataset, read again by each call of ``rows``; ``path`` is its file or its Hub name."""
 
     path: Path
     layout: Layout
     rows: Callable[[], Rows]
 
     def fault(self, number: int, message: str) -> DataError:
-        """What is wrong with a row, with its place."""
+        """Return an error that locates a row."""
         if self.layout == "JSON lines":
             return DataError(message, self.path, number)
-        return DataError(f"{self.place(number)}: {message}", self.path)
+        return DataError(f"{self.location(number)}: {message}", self.path)
 
-    def place(self, number: int) -> str:
-        """A row's place in words: ``line 3``, ``record 3`` or ``row 3``."""
+    def location(self, number: int) -> str:
+        """Describe the location of a row: ``line 3``, ``record 3`` or ``row 3``."""
         return f"{_UNITS[self.layout]} {number}"
 
 
 def open_source(path: Path) -> Source:
-    """Tell how a file is laid out from its first bytes.
+    """Recognise the layout of a file from its first bytes.
 
     Raises:
-        DataError: it is missing, empty, or neither JSON nor CSV; the message says what was seen and what is accepted.
+        DataError: it is missing, empty, or neither JSON nor CSV; the message names the content and accepted layouts.
     """
     start = peek(path)
     if not start:
@@ -74,10 +73,10 @@ def open_source(path: Path) -> Source:
 
 
 def read_array(path: Path) -> Rows:
-    """The objects of a JSON array one by one, without holding the array.
+    """Yield the objects of a JSON array one by one, without holding the array.
 
     Raises:
-        DataError: the text is not JSON from some place on (the record is named): nothing after it can be read.
+        DataError: the text stops being JSON (the message names the record): nothing after it can be read.
     """
     with _text(path) as stream:
         window = _Window(stream, path)
@@ -91,57 +90,56 @@ def read_array(path: Path) -> Rows:
 
 
 class _Window:
-    """The part of an array's text at hand, from ``at`` on."""
+    """The part of an array's text that is in memory, from ``_start`` on."""
 
     def __init__(self, stream: TextIO, path: Path) -> None:
         self._stream, self._path = stream, path
-        self._text, self._at, self._ended = "", 0, False
+        self._text, self._start, self._ended = "", 0, False
         self._decoder = json.JSONDecoder()
 
     def next(self) -> str:
-        """The next character that is not blank; "" at the end."""
+        """Return the next character that is not blank; "" at the end."""
         while True:
-            space = _SPACE.match(self._text, self._at)
-            self._at = space.end() if space else self._at
-            if self._at < len(self._text):
-                return self._text[self._at]
+            space = _SPACE.match(self._text, self._start)
+            self._start = space.end() if space else self._start
+            if self._start < len(self._text):
+                return self._text[self._start]
             if not self._more():
                 return ""
 
     def take(self, sign: str) -> None:
-        """Step over a sign that must come next."""
+        """Consume a sign that must come next."""
         if (found := self.next()) != sign:
-            raise DataError(
-                f"{'cut short' if not found else f'found {found!r}'} where {sign!r} was expected", self._path
-            )
-        self._at += 1
+            problem = f"found {found!r}" if found else "cut short"
+            raise DataError(f"{problem} where {sign!r} was expected", self._path)
+        self._start += 1
 
     def closes(self, *, first: bool) -> bool:
-        """Whether the array ends here; before any but the ``first`` value, the comma is stepped over."""
+        """Return True if the array ends here. Otherwise consume the comma, except before the ``first`` value."""
         if self.next() == "]":
-            self._at += 1
+            self._start += 1
             return True
         if not first:
             self.take(",")
         return False
 
     def value(self, number: int) -> str:
-        """The text of the next value."""
+        """Consume the next value and return its text."""
         self.next()
         while True:
             try:
-                _, end = self._decoder.raw_decode(self._text, self._at)
+                _, end = self._decoder.raw_decode(self._text, self._start)
             except RecursionError:
                 raise self._broken(number, "nested too deeply") from None
             except json.JSONDecodeError as error:
-                cut = "Unterminated" in error.msg or error.pos > len(self._text) - 8  # of a longer word: fals, \u00
+                cut = "Unterminated" in error.msg or error.pos > len(self._text) - 8  # as in fals or \u00
                 if not cut or not self._more():
                     raise self._broken(number, f"not valid JSON: {error.msg}") from None
-            except ValueError:  # Python's bound on the digits of a number
-                raise self._broken(number, "a number of thousands of digits") from None
+            except ValueError:  # Python's limit on the digits of a number
+                raise self._broken(number, "a number with thousands of digits") from None
             else:
                 if end < len(self._text) or not self._more():
-                    found, self._at = self._text[self._at : end], end
+                    found, self._start = self._text[self._start : end], end
                     return found
 
     def _broken(self, number: int, what: str) -> DataError:
@@ -150,13 +148,13 @@ class _Window:
     def _more(self) -> bool:
         if self._ended:
             return False
-        held = len(self._text) - self._at
+        held = len(self._text) - self._start
         if held > MAX_LINE_BYTES:
             raise DataError(
                 f"a record of more than {MAX_LINE_BYTES >> 20} MB; expected an array of objects", self._path
             )
         more = self._stream.read(max(_CHUNK, held))
-        self._text, self._at = self._text[self._at :] + more, 0
+        self._text, self._start = self._text[self._start :] + more, 0
         self._ended = not more
         return bool(more)
 
@@ -164,16 +162,16 @@ class _Window:
 def _object(text: str, path: Path, number: int) -> Row | DataError:
     try:
         return json_object(text)
-    except ValueError as error:  # NaN and half a surrogate pair too, which the scanner lets pass
+    except ValueError as error:  # also NaN and an unpaired surrogate, which the scanner accepts
         return DataError(f"record {number}: {error}", path)
 
 
-def read_csv(path: Path, delimiter: str, head: frozenset[str] = _QUESTION_COLUMNS) -> Rows:
-    """The rows of a CSV file by column name (lower case); empty cells are left out. The first row is the head where it
-    has a name of ``head``.
+def read_csv(path: Path, delimiter: str, columns: frozenset[str] = _QUESTION_COLUMNS) -> Rows:
+    """Yield the rows of a CSV file by column name (lower case), without empty cells. The first row is the header if it
+    has one of the ``columns``.
 
     Raises:
-        DataError: the file is not UTF-8 or is damaged by its compression.
+        DataError: the file is not UTF-8, or its compression is damaged.
     """
     with _text(path) as stream:
         reader = csv.reader(_short_lines(stream, path), delimiter=delimiter, strict=True)
@@ -191,10 +189,10 @@ def read_csv(path: Path, delimiter: str, head: frozenset[str] = _QUESTION_COLUMN
             if not any(cell.strip() for cell in cells):
                 continue
             titles = [cell.strip().lower() for cell in cells]
-            if not names and head & set(titles):
+            if not names and columns & set(titles):
                 names = titles
                 continue
-            names = names or [str(place) for place in range(1, len(cells) + 1)]
+            names = names or [str(i) for i in range(1, len(cells) + 1)]
             if len(cells) > len(names):
                 yield number, DataError(f"row {number}: has {len(cells)} cells; there are {len(names)} columns", path)
             else:
@@ -203,7 +201,7 @@ def read_csv(path: Path, delimiter: str, head: frozenset[str] = _QUESTION_COLUMN
 
 
 def _short_lines(stream: TextIO, path: Path) -> Iterator[str]:
-    """The lines of a text; one without end would fill the memory."""
+    """Yield the lines of a text. An endless one would fill the memory."""
     while line := stream.readline(MAX_LINE_BYTES + 1):
         if len(line) > MAX_LINE_BYTES:
             raise DataError(f"a line of more than {MAX_LINE_BYTES >> 20} MB; expected CSV", path)
@@ -212,7 +210,7 @@ def _short_lines(stream: TextIO, path: Path) -> Iterator[str]:
 
 @contextmanager
 def _text(path: Path) -> Iterator[TextIO]:
-    """A file's text as a stream; faults of encoding and compression become errors."""
+    """Open a file's text as a stream; faults of encoding and compression become errors."""
     with io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="") as stream:
         try:
             yield stream

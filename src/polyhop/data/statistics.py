@@ -1,4 +1,4 @@
-"""What a dataset holds, in numbers."""
+"""Statistics of a dataset."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LEVELS = ("type", "level", "answerable")
 
 @dataclass(slots=True)
 class DatasetStatistics:
-    """Counts of questions by kind, hops and what their metadata tells; lengths in words; what gold there is."""
+    """Counts of questions by kind, hops and metadata; lengths in words; counts of gold annotations."""
 
     questions: int = 0
     by: dict[str, Counter[str]] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class DatasetStatistics:
     gold: GoldInCorpus | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values; shares of questions are 0 to 1."""
+        """Return JSON-ready values; shares of questions are 0 to 1."""
         n = max(1, self.questions)
         answered = max(1, self.questions - self.unanswered)
         return {
@@ -52,7 +52,8 @@ class DatasetStatistics:
 
 @dataclass(frozen=True, slots=True)
 class GoldInCorpus:
-    """Of ``passages`` different gold passages, how many a corpus has; and of how many ``questions`` it has them all."""
+    """The gold that a corpus contains: ``found`` of ``passages`` distinct gold passages, and ``whole`` of ``questions``
+    questions with all of theirs."""
 
     passages: int
     found: int
@@ -60,7 +61,7 @@ class GoldInCorpus:
     whole: int
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values; shares are 0 to 1."""
+        """Return JSON-ready values; shares are 0 to 1."""
         return {
             "passages": self.passages,
             "share_of_passages": self.found / max(1, self.passages),
@@ -70,7 +71,7 @@ class GoldInCorpus:
 
 
 def dataset_statistics(questions: Sequence[Question], corpus: Iterable[Passage] | None = None) -> DatasetStatistics:
-    """The numbers of a dataset, beside those of its gold in a corpus if one is given."""
+    """Compute the statistics of a dataset, with those of its gold in a corpus if one is given."""
     found = DatasetStatistics(by={"kind": Counter(), "hops": Counter()})
     for question in questions:
         _count(question, found)
@@ -79,16 +80,16 @@ def dataset_statistics(questions: Sequence[Question], corpus: Iterable[Passage] 
 
 
 def gold_in_corpus(questions: Iterable[Question], corpus: Iterable[Passage]) -> GoldInCorpus:
-    """The share of gold passages that a corpus has, by id where a question names ids, else by title."""
+    """Count the gold passages that a corpus contains, by id if a question has gold ids, else by title."""
     golds = [_gold(question) for question in questions]
-    wanted = {each for gold in golds for each in gold}
-    there = {each for passage in corpus for each in (("id", passage.id), ("title", passage.title)) if each in wanted}
-    asked = [gold for gold in golds if gold]
-    return GoldInCorpus(len(wanted), len(there), len(asked), sum(gold <= there for gold in asked))
+    wanted = {key for gold in golds for key in gold}
+    present = {key for passage in corpus for key in (("id", passage.id), ("title", passage.title)) if key in wanted}
+    with_gold = [gold for gold in golds if gold]
+    return GoldInCorpus(len(wanted), len(present), len(with_gold), sum(gold <= present for gold in with_gold))
 
 
 def hops(question: Question) -> int | None:
-    """How many steps a question takes: those written, else its gold passages; None where neither is known."""
+    """Return the number of a question's steps, or of its gold passages if it has none; None if neither is known."""
     return len(question.steps) or len(set(question.gold_ids or question.gold_titles)) or None
 
 
@@ -118,7 +119,7 @@ def _count(question: Question, found: DatasetStatistics) -> None:
 
 
 def _spread(lengths: Sequence[int]) -> dict[str, float] | None:
-    """Mean, median and most, in words.
+    """Return mean, median and maximum lengths in words.
 
     >>> _spread([1, 2, 6])
     {'mean': 3.0, 'median': 2, 'most': 6}

@@ -1,11 +1,11 @@
-"""StrategyQA's official files (Geva et al., 2021): questions of yes or no whose steps are implicit.
+"""StrategyQA's official files (Geva et al., 2021): yes/no questions whose steps are implicit.
 
     {"qid": "…", "term": "Mount Fuji", "question": "…?", "answer": true, "facts": ["…"],
      "decomposition": ["How tall is Mount Fuji?", "Is #1 greater than …?"],
      "evidence": [[[["Mount Fuji-18"]], ["operation"]]]}
 
-Three people each gave evidence, a paragraph ``Title-number`` where a step has any. The gold titles are those of the
-first who gave some; all of them stand in ``metadata["evidence_sets"]``. Steps have no answers of their own.
+Three annotators each gave evidence, as paragraphs ``Title-number`` per step. The gold titles are those of the first who
+gave any; ``metadata["evidence_sets"]`` holds all of them. Steps have no answers of their own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NO_PARAGRAPH = frozenset({"operation", "no_evidence"})
 
 
 def read_strategyqa(row: Mapping[str, Any], number: int) -> Question:
-    """One record."""
+    """Read one record."""
     answer = row.get("answer")
     if answer is not None and not isinstance(answer, bool):
         raise ValueError(f"'answer' is {json_type(answer)}, expected true or false")
@@ -46,12 +46,12 @@ def read_strategyqa(row: Mapping[str, Any], number: int) -> Question:
 def _annotators(row: Mapping[str, Any]) -> list[Any]:
     value = row.get("evidence")
     if value is not None and not isinstance(value, list):
-        raise ValueError(f"'evidence' is {json_type(value)}, expected an array, one entry a person")
+        raise ValueError(f"'evidence' is {json_type(value)}, expected an array, one entry per annotator")
     return value or []
 
 
 def _titles(evidence: Any) -> list[str]:
-    """The titles of the paragraphs one person named, each once.
+    """Return the titles of the paragraphs that one annotator named, each once.
 
     >>> _titles([[["Yeah! (Usher song)-1", "Lil Jon-2"]], ["operation"], [["Lil Jon-7"]]])
     ['Yeah! (Usher song)', 'Lil Jon']
@@ -61,8 +61,8 @@ def _titles(evidence: Any) -> list[str]:
 
 def _leaves(value: Any) -> Iterator[str]:
     if isinstance(value, list):
-        for each in value:
-            yield from _leaves(each)
+        for item in value:
+            yield from _leaves(item)
     elif isinstance(value, str) and value not in _NO_PARAGRAPH:
         yield value
     elif not isinstance(value, str):

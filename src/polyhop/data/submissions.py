@@ -1,4 +1,4 @@
-"""A run's predictions in the forms that the benchmarks' own scorers take, and TREC's, read off a run's lines.
+"""A run's predictions in the forms that the benchmarks' own scorers read, and in TREC's.
 
 HotpotQA: ``{"answer": {id: text}, "sp": {id: [[title, sentence]]}}``; 2WikiMultiHopQA adds ``"evidence": {id:
 [[subject, relation, object]]}``. MuSiQue and KILT: JSON lines. TREC: a run (``qid Q0 docid rank score tag``) and qrels
@@ -21,7 +21,7 @@ Row: TypeAlias = Mapping[str, Any]
 
 
 def hotpotqa_submission(rows: Sequence[Row]) -> dict[str, Any]:
-    """HotpotQA's form. A line that tells no facts has none: its corpus does not say where sentences begin."""
+    """Return HotpotQA's form. A line without facts gets none: its corpus does not mark where sentences begin."""
     return {
         "answer": {row["id"]: row["prediction"] for row in rows},
         "sp": {row["id"]: row.get("facts") or [] for row in rows},
@@ -29,13 +29,13 @@ def hotpotqa_submission(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def two_wiki_submission(rows: Sequence[Row]) -> dict[str, Any]:
-    """2WikiMultiHopQA's form; evidence is the triples of a method that puts its answer together from such."""
+    """Return 2WikiMultiHopQA's form; evidence is the triples of a method that reports such."""
     return {**hotpotqa_submission(rows), "evidence": {row["id"]: row.get("triples") or [] for row in rows}}
 
 
 def musique_submission(rows: Iterable[Row], contexts: Mapping[str, Sequence[Context]]) -> Iterator[dict[str, Any]]:
-    """MuSiQue's lines: cited passages by their number among the question's paragraphs, known by id or by a title that
-    only one of them has. A question that the method abstained from counts as unanswerable."""
+    """Yield MuSiQue's lines: cited passages by their number among the question's paragraphs, matched by id or by a
+    title that only one of them has. A question that the method abstained from counts as unanswerable."""
     for row in rows:
         own = contexts.get(row["id"], ())
         titles = Counter(context.title for context in own)
@@ -51,7 +51,7 @@ def musique_submission(rows: Iterable[Row], contexts: Mapping[str, Sequence[Cont
 
 
 def kilt_submission(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
-    """KILT's lines: the ranked passages' pages, each once. A page's id is its passage's up to "#"."""
+    """Yield KILT's lines: the pages of the ranked passages, each once. A page's id is its passage's up to "#"."""
     for row in rows:
         pages: dict[str, str] = {}
         for id, title in zip(row["passages"], row.get("titles") or [""] * len(row["passages"]), strict=True):
@@ -61,7 +61,7 @@ def kilt_submission(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
 
 
 def trec_run(rows: Iterable[Row], tag: str) -> Iterator[str]:
-    """The ranked passages as lines of a TREC run; the score falls by one from rank to rank."""
+    """Yield the ranked passages as lines of a TREC run; the score decreases by one per rank."""
     for row in rows:
         ranked = row["passages"]
         for rank, id in enumerate(ranked, 1):
@@ -69,7 +69,7 @@ def trec_run(rows: Iterable[Row], tag: str) -> Iterator[str]:
 
 
 def trec_qrels(questions: Iterable[Question], ids_of_title: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """The gold passages as lines of TREC qrels; ``ids_of_title`` gives those of questions that name titles alone."""
+    """Yield the gold passages as lines of TREC qrels; ``ids_of_title`` resolves gold that has only titles."""
     for question in questions:
         by_title = [id for title in question.gold_titles for id in ids_of_title.get(title, ())]
         for id in dict.fromkeys(question.gold_ids or by_title):
@@ -80,8 +80,8 @@ _PRINTED = "".join(chr(code) for code in range(33, 127) if chr(code) != "%")
 
 
 def _word(name: str) -> str:
-    """A name as one word of a TREC line: one with blanks or control characters is written as in a URL, alike in runs
-    and qrels.
+    """Return a name as one word of a TREC line: with blanks or control characters, it is percent-encoded, in runs and
+    qrels alike.
 
     >>> _word("notes/my day.md#1"), _word("12#1")
     ('notes/my%20day.md#1', '12#1')

@@ -1,10 +1,10 @@
-"""2WikiMultiHopQA's official files (Ho et al., 2020): HotpotQA's form and evidence triples.
+"""2WikiMultiHopQA's official files (Ho et al., 2020): HotpotQA's fields and evidence triples.
 
     {"_id": "…", "type": "compositional", "question": "…", "answer": "…", "answer_id": "Q36450",
      "supporting_facts": [["Title", 0]], "evidences": [["Film", "director", "Person"]], "context": [...]}
 
-Aliases of the answer stand in the release's ``id_aliases.json`` (JSON lines: ``Q_id``, ``aliases``, ``demonyms``);
-where that file lies beside the questions they are gold answers too, as in the official scorer 1.1.
+The release's ``id_aliases.json`` (JSON lines: ``Q_id``, ``aliases``, ``demonyms``) holds aliases of the answers. If it
+lies beside the questions, they are gold answers too, as in the official scorer 1.1.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ Aliases: TypeAlias = Mapping[str, tuple[str, ...]]
 
 
 def read_two_wiki(row: Mapping[str, Any], number: int, *, aliases: Aliases | None = None) -> Question:
-    """One record; ``aliases`` are those of an entity by its id. Those of the evidence's entities, by name, stand in
-    ``metadata["entity_aliases"]``."""
+    """Read one record; ``aliases`` maps entity ids to names. ``metadata["entity_aliases"]`` receives those of the
+    evidence's entities, by name."""
     question = read_hotpotqa(row, number)
     evidences = triples_of(row.get("evidences"))
     aliases = aliases or {}
@@ -49,7 +49,7 @@ def read_two_wiki(row: Mapping[str, Any], number: int, *, aliases: Aliases | Non
 
 
 def _entity_aliases(names: list[list[str]], ids: list[list[str]], aliases: Aliases) -> dict[str, list[str]]:
-    """The aliases of the entities of triples by their names there; ``ids`` are the same triples' entity ids, or []."""
+    """Return the aliases of the entities in triples, by name; ``ids`` are the same triples' entity ids, or []."""
     pairs = zip(names, ids, strict=False)
     entities = {
         name: id for named, known_as in pairs for name, id in ((named[0], known_as[0]), (named[2], known_as[2]))
@@ -58,7 +58,7 @@ def _entity_aliases(names: list[list[str]], ids: list[list[str]], aliases: Alias
 
 
 def read_aliases(path: Path) -> Aliases:
-    """The release's aliases by entity id.
+    """Read the release's aliases by entity id.
 
     Raises:
         DataError: a line is malformed.

@@ -14,7 +14,8 @@ from types import NoneType
 from typing import Any
 
 from polyhop.common.files import cache_folder, locked
-from polyhop.data.corpora import INDEX_MANIFEST, Corpus
+from polyhop.data.corpora import Corpus
+from polyhop.data.index_folder import INDEX_MANIFEST
 from polyhop.errors import IndexFolderError, UnknownName
 from polyhop.retrieval.analysis import Analysis
 from polyhop.retrieval.inverted_index import BM25_FOLDER, BM25Writer

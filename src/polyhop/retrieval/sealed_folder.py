@@ -26,7 +26,7 @@ from polyhop.common.files import (
     read_inside,
     set_permissions,
 )
-from polyhop.data.corpora import INDEX_MANIFEST, manifest_of, state_of
+from polyhop.data.index_folder import INDEX_MANIFEST, manifest_of, state_of
 from polyhop.errors import IndexFolderError
 
 _LOCK, _WRITTEN = ".building", f".{INDEX_MANIFEST}"

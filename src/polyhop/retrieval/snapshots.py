@@ -15,7 +15,7 @@ from secrets import token_hex
 from typing import Any
 
 from polyhop.common.files import locked
-from polyhop.data.corpora import INDEX_MANIFEST, INDEX_READERS, STATE_PREFIX, manifest_of, state_of
+from polyhop.data.index_folder import INDEX_MANIFEST, INDEX_READERS, STATE_PREFIX, manifest_of, state_of
 from polyhop.errors import IndexFolderError
 from polyhop.retrieval.sealed_folder import (
     check,

@@ -21,7 +21,7 @@ from zlib import crc32
 import orjson
 
 from polyhop.common.files import open_inside
-from polyhop.data.corpora import INDEX_PASSAGES, INDEX_REMOVED
+from polyhop.data.index_folder import INDEX_PASSAGES, INDEX_REMOVED
 from polyhop.errors import DataError, IndexFolderError
 from polyhop.types import Passage
 

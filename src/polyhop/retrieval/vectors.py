@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from polyhop.common.files import locked
 from polyhop.common.progress import watched
-from polyhop.data.corpora import manifest_of
+from polyhop.data.index_folder import manifest_of
 from polyhop.errors import IndexFolderError, UsageError
 from polyhop.retrieval.sealed_folder import check, ensure_dir, sidecar_dir, write_manifest, writing
 from polyhop.retrieval.sharding import MapShards, in_shards
