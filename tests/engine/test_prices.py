@@ -165,8 +165,8 @@ async def test_scored_text_is_paid_for_as_prompt_once_a_target() -> None:
 
 async def test_no_call_is_made_ahead_under_a_budget_of_money() -> None:
     async def method(run: Run) -> Any:
-        async with run.looking_ahead(8) as scouts:
-            return scouts.ahead
+        async with run.speculating(8) as speculative:
+            return speculative.speculator
 
     limited = Budget(max_cost=1.0, prices=Prices.of("1:1"))
     assert (await using(method, Counting(), budget=limited))[0] is None

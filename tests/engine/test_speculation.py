@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from polyhop import Answer, ScriptedLM
-from polyhop.engine.speculation import Ahead
+from polyhop.engine.speculation import Speculator
 from polyhop.pipeline import Pipeline
 from tests.kit.clock import run_virtually
 from tests.kit.world import BOOK, World
@@ -103,16 +103,16 @@ def test_no_more_calls_ahead_than_allowed() -> None:
         return 1
 
     async def main() -> None:
-        ahead = Ahead(3)
+        speculator = Speculator(3)
 
         async def scout(number: int) -> None:
-            await ahead.foresee(number, call)
+            await speculator.prefetch(number, call)
 
         for number in range(20):
-            ahead.send((number,), lambda number=number: scout(number), sure=False)  # type: ignore[misc]
+            speculator.explore((number,), lambda number=number: scout(number), sure=False)  # type: ignore[misc]
         await asyncio.sleep(2.5)
-        await ahead.close()
-        assert ahead.wasted == 9
+        await speculator.close()
+        assert speculator.wasted == 9
 
     run_virtually(main())
     assert most == 3
@@ -123,16 +123,16 @@ def test_a_scouts_error_is_the_methods_only_if_it_comes_there() -> None:
         raise ValueError("no")
 
     async def main() -> None:
-        ahead = Ahead(2)
+        speculator = Speculator(2)
 
         async def scout() -> None:
-            await ahead.foresee("a", fail)
+            await speculator.prefetch("a", fail)
 
-        ahead.send(("a",), scout, sure=True)
+        speculator.explore(("a",), scout, sure=True)
         await asyncio.sleep(1)
         with pytest.raises(ValueError, match="no"):
-            await ahead.take("a", fail)
-        await ahead.close()
+            await speculator.claim("a", fail)
+        await speculator.close()
 
     run_virtually(main())
 
@@ -148,9 +148,9 @@ def test_a_call_ends_with_the_method_that_waits_for_it() -> None:
             raise
 
     async def main() -> None:
-        ahead = Ahead(1)
-        await ahead.close()
-        method = asyncio.ensure_future(ahead.take("a", call))
+        speculator = Speculator(1)
+        await speculator.close()
+        method = asyncio.ensure_future(speculator.claim("a", call))
         await asyncio.sleep(1)
         method.cancel()
         await asyncio.gather(method, return_exceptions=True)

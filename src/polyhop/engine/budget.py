@@ -1,30 +1,28 @@
-"""Limits on one question, and what is left of them."""
+"""Limits on the calls, tokens, seconds and cost of one question."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from polyhop.engine.prices import Prices
-from polyhop.errors import BudgetSpent, SettingError, Waiting
+from polyhop.errors import BudgetSpent, SettingError
 
-T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
 
 LIMITS = ("max_calls", "max_tokens", "max_seconds", "max_cost")
 
-_STILL, _A_WHILE = 20, 0.002
-"""Turns of the loop in which nothing happens before a question is taken to wait; seconds between two looks while
-something is under way."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """Limits on one question, None for none. One call of ``max_calls`` is kept for the method's final one; the others
-    stop the gathering, and the final call may go past them. ``max_cost`` is in the currency of ``prices``."""
+    """Limits on one question; None is no limit.
+
+    One call of ``max_calls`` is reserved for the method's final call. The other limits end the gathering, and the final
+    call may exceed them. ``max_cost`` is in the currency of ``prices``.
+    """
 
     max_calls: int | None = None
     max_tokens: int | None = None
@@ -41,36 +39,28 @@ class Budget:
             raise SettingError(f"max_cost={self.max_cost}: give the prices of tokens too (prices=, --price)")
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values: the limits, and the prices where they decide."""
+        """Return the limits as JSON-ready values, and the prices if cost is limited."""
         limits: dict[str, Any] = {name: getattr(self, name) for name in LIMITS}
         return limits if self.max_cost is None or self.prices is None else {**limits, "prices": self.prices.to_dict()}
 
 
 class Meter:
-    """What one question has used of its budget. ``clock()`` tells its seconds."""
+    """Counts what one question has used of its budget. ``clock()`` returns the seconds since it started."""
 
     def __init__(self, budget: Budget, clock: Callable[[], float]) -> None:
         self.budget, self.clock = budget, clock
         self.calls = self.tokens = 0
         self.cost = 0.0
-        self._begun = self._ended = self._waiting = 0
 
-    def pay(self, model: str, prompt_tokens: int, completion_tokens: int) -> None:
-        """Count a call's tokens and, where there is a limit on it, its cost."""
-        self.tokens += prompt_tokens + completion_tokens
-        if self.budget.max_cost is not None and self.budget.prices is not None:
-            self.cost += self.budget.prices.cost(model, prompt_tokens, completion_tokens)
-
-    def room(self, reserve: int) -> bool:
-        """Whether another call is left besides ``reserve`` ones."""
-        most = self.budget.max_calls
-        return most is None or self.calls < most - reserve
+    def has_calls_left(self, reserve: int) -> bool:
+        """True if the budget allows another call besides ``reserve`` ones."""
+        return self.budget.max_calls is None or self.calls < self.budget.max_calls - reserve
 
     def check(self, *, call: bool) -> None:
-        """Raise ``BudgetSpent`` when nothing more may be gathered; ``call``: by a language model call, which a search
-        or a reading is not."""
+        """Raise ``BudgetSpent`` if nothing more may be gathered; ``call``: by a language model call, as opposed to a
+        search or a reading."""
         budget = self.budget
-        if call and not self.room(reserve=1):
+        if call and not self.has_calls_left(reserve=1):
             raise BudgetSpent("max_calls")
         if budget.max_tokens is not None and self.tokens >= budget.max_tokens:
             raise BudgetSpent("max_tokens")
@@ -79,46 +69,26 @@ class Meter:
         if budget.max_seconds is not None and self.clock() >= budget.max_seconds:
             raise BudgetSpent("max_seconds")
 
-    async def within(self, work: Awaitable[T], *, final: bool = False) -> T:
-        """Wait for ``work``, no longer than the budget's seconds unless it is the final call.
+    def charge(self, model: str, prompt_tokens: int, completion_tokens: int) -> None:
+        """Count the tokens of a call and, if cost is limited, its cost."""
+        self.tokens += prompt_tokens + completion_tokens
+        if self.budget.max_cost is not None and self.budget.prices is not None:
+            self.cost += self.budget.prices.cost(model, prompt_tokens, completion_tokens)
 
-        ``Waiting`` is raised when all else that the question does at the same time waits too: what raises ends the
-        others, whose calls shall be in the same batch.
-        """
-        self._begun += 1
+    @asynccontextmanager
+    async def deadline(self, *, final: bool = False) -> AsyncIterator[None]:
+        """Cut the block short when the budget's seconds are used up, unless it is the final call."""
+        max_seconds = self.budget.max_seconds
+        if max_seconds is None or final:
+            yield
+            return
         try:
-            return await self._timed(work, final)
-        except Waiting:
-            await self._rest()
-            raise
-        finally:
-            self._ended += 1
-
-    async def _timed(self, work: Awaitable[T], final: bool) -> T:
-        most = self.budget.max_seconds
-        if most is None or final:
-            return await work
-        try:
-            async with asyncio.timeout(max(0.0, most - self.clock())) as limit:
-                return await work
+            async with asyncio.timeout(max(0.0, max_seconds - self.clock())) as limit:
+                yield
         except TimeoutError:
             if limit.expired():
                 raise BudgetSpent("max_seconds") from None
             raise
-
-    async def _rest(self) -> None:
-        """Until nothing is under way but what waits, and nothing new has begun for some turns of the loop. To go too
-        early would cost a batch more, and change nothing else."""
-        self._waiting += 1
-        still, seen = 0, (0, 0)
-        try:
-            while still < _STILL:
-                busy = self._begun - self._ended > self._waiting
-                await asyncio.sleep(_A_WHILE if busy else 0)
-                now = (self._begun, self._ended)
-                still, seen = (still + 1, now) if now == seen and not busy else (0, now)
-        finally:
-            self._waiting -= 1
 
 
 @contextmanager

@@ -30,8 +30,8 @@ from polyhop.engine.call import (
     frozen,
     settings_of,
 )
-from polyhop.engine.speculation import Ahead, Scouts
-from polyhop.errors import BudgetSpent, CapabilityError, LMError
+from polyhop.engine.speculation import SpeculativeRun, Speculator
+from polyhop.errors import BudgetSpent, CapabilityError, LMError, Waiting
 from polyhop.lm.base import Capabilities, Completion, LanguageModel, ScoreRequest, TokenScores
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.tasks import SCORED, Output
@@ -102,17 +102,17 @@ class Run:
         method: str,
         kind: Kind,
         *,
-        scouts_for: Ahead | None = None,
+        explores_for: Speculator | None = None,
         listen: Callable[[Step], object] | None = None,
     ) -> None:
         self.kind = kind
-        self.recorder = Recorder(question, method, silent=scouts_for is not None, listen=listen)
+        self.recorder = Recorder(question, method, silent=explores_for is not None, listen=listen)
         self.wasted = 0
         self.final: Completion | None = None
         self._engine = engine
         self._retriever = engine.retriever
-        self._ahead = scouts_for
-        self._scouting = scouts_for is not None
+        self._speculator = explores_for
+        self._explores = explores_for is not None
         self._samples: Counter[Hashable] = Counter()
         self._meter = Meter(engine.budget, self.recorder.clock)
 
@@ -134,8 +134,8 @@ class Run:
         """
         call = self._call(task, fields, options, final)
         output, complaint, reply, sample = await self._attempt(call)
-        again = self._again(call, complaint, reply, sample) if output is None else None
-        if again and self._meter.room(reserve=0 if final else 1):
+        again = self._retry(call, complaint, reply, sample) if output is None else None
+        if again and self._meter.has_calls_left(reserve=0 if final else 1):
             try:
                 output, _, reply, _ = await self._attempt(again)
             except LMError as error:
@@ -159,7 +159,7 @@ class Run:
         **fields: Any,
     ) -> list[TokenScores]:
         """Token log-probabilities of each target after the task's rendered prompt, in the order of ``targets``."""
-        model, text = self._written(task, fields, options)
+        model, text = self._render(task, fields, options)
         scorer = getattr(model, "score", None)
         if not model.capabilities.score or scorer is None:
             raise CapabilityError(
@@ -172,9 +172,10 @@ class Run:
             ScoreRequest(task=task, prompt=text, target=target, fields=fields, temperature=temperature)
             for target in targets
         ]
-        scores: list[TokenScores] = await self._meter.within(self._made(same, partial(scorer, requests)))
+        async with self._meter.deadline():
+            scores: list[TokenScores] = await self._execute(same, partial(scorer, requests))
         tokens = sum(estimate_tokens(text) + len(score.logprobs) for score in scores)
-        self._meter.pay(model.name, tokens, 0)
+        self._meter.charge(model.name, tokens, 0)
         step.close(
             Score,
             task=task,
@@ -199,7 +200,7 @@ class Run:
         """
         step = await self._begin(call=False)
         with self.recorder.beneath(step):
-            found = passages_of(await self._found(query, k))
+            found = passages_of(await self._retrieve(query, k))
         passages = list(dict.fromkeys(found))[:k]
         step.close(Searched, query=query, k=k, passages=tuple(passages))
         return passages
@@ -209,12 +210,12 @@ class Run:
         ``span``: how to pick them, for a reader that can be told."""
         step = await self._begin(call=False)
         with self.recorder.beneath(step):
-            spans = await self._spans(question, passages, span)
+            spans = await self._read_spans(question, passages, span)
         step.close(Readout, question=question, passages=tuple(passages), spans=tuple(spans))
         return spans
 
     @property
-    def sure_above(self) -> float:
+    def reader_threshold(self) -> float:
         """The confidence above which the reader's answers can be trusted, on the reader's own scale."""
         return threshold_of(self._engine.reader)
 
@@ -276,7 +277,7 @@ class Run:
     def prompt_tokens(self, task: str, *, options: Options | None = None, **fields: Any) -> int:
         """Tokens of the whole prompt that ``ask`` or ``score`` would send: instruction, demonstrations and input."""
         if task in SCORED:
-            return count_tokens(*self._written(task, fields, options))
+            return count_tokens(*self._render(task, fields, options))
         return self._call(task, fields, options).prompt_tokens
 
     def demonstrations(self, task: str) -> Sequence[Mapping[str, Any]]:
@@ -306,21 +307,26 @@ class Run:
         return until_spent(self._mark)
 
     @asynccontextmanager
-    async def looking_ahead(self, calls: int) -> AsyncIterator[Scouts]:
-        """Let scouts make up to ``calls`` calls at once ahead of the method, which takes the replies it comes to need.
-        No scout is sent when ``calls`` is 0, nor under a budget of calls, tokens or cost, which must hold exactly."""
+    async def speculating(self, max_calls: int) -> AsyncIterator[SpeculativeRun]:
+        """Let explorers make up to ``max_calls`` calls at once before the method needs them; it claims their replies.
+
+        Nothing is explored if ``max_calls`` is 0, or under a budget of calls, tokens or cost, which must hold exactly.
+        """
         budget = self._engine.budget
-        if calls == 0 or any(most is not None for most in (budget.max_calls, budget.max_tokens, budget.max_cost)):
-            yield Scouts(None, self)
+        if not max_calls or any(limit is not None for limit in (budget.max_calls, budget.max_tokens, budget.max_cost)):
+            yield SpeculativeRun(self)
             return
-        self._ahead = Ahead(calls)
+        speculator = self._speculator = Speculator(max_calls)
+        recorder = self.recorder
+        run = Run(self._engine, recorder.question, recorder.method, self.kind, explores_for=speculator)
         try:
-            told = self.recorder
-            run = Run(self._engine, told.question, told.method, self.kind, scouts_for=self._ahead)
-            yield Scouts(self._ahead, run)
+            yield SpeculativeRun(run, speculator)
+        except Waiting:
+            await speculator.finish()  # so that the calls of the explorers are in the same batch
+            raise
         finally:
-            self.wasted = self._ahead.wasted
-            await self._ahead.close()
+            self.wasted = speculator.wasted
+            await speculator.close()
 
     # --- inside --------------------------------------------------------------------------------------------------
 
@@ -333,7 +339,7 @@ class Run:
         model = self._engine.models(task, settings["role"])
         return Call(prompt, fields, settings, model, rendering, turns, final=final)
 
-    def _written(self, task: str, fields: Asked, options: Options | None) -> tuple[LanguageModel, str]:
+    def _render(self, task: str, fields: Asked, options: Options | None) -> tuple[LanguageModel, str]:
         """The model that a task is scored by, and the whole prompt as one text."""
         if task not in SCORED:
             call = self._call(task, fields, options)
@@ -351,15 +357,15 @@ class Run:
             sample = self._samples[same]
             self._samples[same] += 1
         request = call.request(sample=sample, seed=self._engine.seed)
-        made = self._made((*same, request.sample), partial(call.model.complete, request))
-        reply: Completion = await self._meter.within(made, final=call.final)
+        async with self._meter.deadline(final=call.final):
+            reply: Completion = await self._execute((*same, request.sample), partial(call.model.complete, request))
         output, complaint = call.read(reply)
         record = call.record(request, reply, output, complaint)
-        self._meter.pay(record["model"], record["prompt_tokens"], record["completion_tokens"])
-        step.close(Ask, **record, depth=self._ahead.depth() if self._ahead else None)
+        self._meter.charge(record["model"], record["prompt_tokens"], record["completion_tokens"])
+        step.close(Ask, **record, depth=self._speculator.depth() if self._speculator else None)
         return output, complaint, reply, sample
 
-    def _again(self, call: Call, complaint: str, reply: Completion, sample: int) -> Call | None:
+    def _retry(self, call: Call, complaint: str, reply: Completion, sample: int) -> Call | None:
         """The second attempt at a call whose reply could not be read; None if it spent a cap that must not grow."""
         if not reply.ran_out:
             return call.corrected(reply.text, complaint)
@@ -374,34 +380,36 @@ class Run:
         await asyncio.sleep(0)
         return step
 
-    async def _found(self, query: str, k: int) -> Any:
+    async def _retrieve(self, query: str, k: int) -> Any:
         """What the retriever finds. One that asks is run here, and each of its calls made or taken by itself."""
         if asks(self._retriever):
-            return await self._retriever.search_by(self._beneath(self._retriever.start), query, k)
+            return await self._retriever.search_by(self._with_retriever(self._retriever.start), query, k)
         start = partial(searched, self._retriever, query, k)
-        return await self._meter.within(self._made(("search", id(self._retriever), query, k), start, costs=False))
+        async with self._meter.deadline():
+            return await self._execute(("search", id(self._retriever), query, k), start, costs=False)
 
-    async def _spans(self, question: str, passages: Sequence[Passage], span: SpanChoice | None) -> list[Span]:
-        """What the reader finds; one that asks is run here, as in ``_found``."""
+    async def _read_spans(self, question: str, passages: Sequence[Passage], span: SpanChoice | None) -> list[Span]:
+        """What the reader finds; one that asks is run here, as in ``_retrieve``."""
         start = partial(spans_of, self._engine.reader, question, passages, span=span, ask=Asking(self))
         if reads_by_asking(self._engine.reader):
             return await start()
         same = ("read", question, frozen(passages), span)
-        spans: list[Span] = await self._meter.within(self._made(same, start, costs=False))
+        async with self._meter.deadline():
+            spans: list[Span] = await self._execute(same, start, costs=False)
         return spans
 
-    def _beneath(self, start: Retriever | AskingRetriever | Search) -> Run:
+    def _with_retriever(self, start: Retriever | AskingRetriever | Search) -> Run:
         """This run for a retriever's own work: all is shared, but searches and links go to the one it starts from."""
         run = copy.copy(self)
         run._retriever = start
         return run
 
-    async def _made(self, key: Hashable, start: Callable[[], Awaitable[Any]], *, costs: bool = True) -> Any:
-        """Make a call, or take one that was made ahead."""
-        if self._ahead is None:
+    async def _execute(self, key: Hashable, start: Callable[[], Awaitable[Any]], *, costs: bool = True) -> Any:
+        """Make a call, or claim one that was prefetched."""
+        if self._speculator is None:
             return await start()
-        made = self._ahead.foresee if self._scouting else self._ahead.take
-        return await made(key, start, costs=costs)
+        execute = self._speculator.prefetch if self._explores else self._speculator.claim
+        return await execute(key, start, costs=costs)
 
     def _mark(self, spent: BudgetSpent) -> None:
         self.recorder.budget = spent.limit

@@ -1,7 +1,8 @@
-"""Work done ahead of its turn. A method's own order decides what counts; what it asks for may already be under way.
+"""Speculative execution: calls that a method will probably make, made before it gets there.
 
-Scouts explore where the method will probably go and make calls there, at most ``limit`` at once, the surest first. When
-the method itself comes to the same call it takes that reply. What it never takes is wasted, and counted.
+Explorers go where the method will probably go and prefetch the calls there, at most ``max_calls`` at once, the most
+likely first. The method's own order decides what counts: when it comes to a call that was prefetched, it claims the
+reply. Calls that it never claims are wasted, and counted.
 """
 
 from __future__ import annotations
@@ -14,25 +15,26 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
-Order: TypeAlias = tuple[Any, ...]
+Key: TypeAlias = tuple[Hashable, ...]
+Priority: TypeAlias = tuple[Any, ...]
 Start: TypeAlias = Callable[[], Awaitable[Any]]
 
-_order: ContextVar[Order] = ContextVar("polyhop_order", default=())
+_priority: ContextVar[Priority] = ContextVar("polyhop_priority", default=())
 _depth: ContextVar[int] = ContextVar("polyhop_depth", default=0)
 
 
 @dataclass(slots=True, eq=False)
-class _Work:
-    """One call: waiting for its turn, running, or done."""
+class _Call:
+    """A call that waits for its turn, runs, or is done."""
 
     start: Start
     depth: int
-    """How many calls in a row end with this one."""
+    """Length of the chain of calls that ends with this one."""
     costs: bool
     done: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     task: asyncio.Task[None] | None = None
-    taken: bool = False
-    holds_turn: bool = False
+    claimed: bool = False
+    holds_slot: bool = False
 
     def run(self) -> asyncio.Task[None]:
         self.task = asyncio.get_running_loop().create_task(self._settle())
@@ -44,125 +46,123 @@ class _Work:
         except asyncio.CancelledError:
             self.done.cancel()
             raise
-        except Exception as error:  # noqa: BLE001 - it is raised where the call is taken
+        except Exception as error:  # noqa: BLE001 - it is raised where the call is claimed
             if not self.done.cancelled():
                 self.done.set_exception(error)
-                self.done.exception()  # a scout's error that nobody takes is no news
+                self.done.exception()  # asyncio shall not log an error that nobody claims
         else:
             if not self.done.cancelled():
                 self.done.set_result(reply)
 
 
-class Ahead:
-    """The calls of one question that may run ahead, and the scouts that make them."""
+class Speculator:
+    """The prefetched calls of one question, and the explorers that make them."""
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self._work: dict[Hashable, _Work] = {}
-        self._queue: list[tuple[Order, int, _Work]] = []
+    def __init__(self, max_calls: int) -> None:
+        self.max_calls = max_calls
+        self._calls: dict[Hashable, _Call] = {}
+        self._queue: list[tuple[Priority, int, _Call]] = []
         self._running = 0
-        self._scouts: set[asyncio.Task[None]] = set()
-        self._scouted: set[Hashable] = set()
+        self._explorers: set[asyncio.Task[None]] = set()
         self._ranks: dict[Hashable, tuple[int, ...]] = {}
 
     @property
     def wasted(self) -> int:
-        """Calls that were begun ahead and never taken."""
-        return sum(work.costs and work.task is not None and not work.taken for work in self._work.values())
+        """The number of calls that were started and never claimed."""
+        return sum(call.costs and call.task is not None and not call.claimed for call in self._calls.values())
 
-    def send(self, place: tuple[Hashable, ...], scout: Callable[[], Coroutine[Any, Any, None]], *, sure: bool) -> None:
-        """Start a scout for ``place``, once. Calls at ``sure`` places come first, then the depth-first order."""
-        if place in self._scouted:
+    def explore(self, key: Key, explorer: Callable[[], Coroutine[Any, Any, None]], *, sure: bool) -> None:
+        """Start an explorer, once per key. Calls of ``sure`` explorers come first, then depth-first order counts."""
+        if key in self._ranks:
             return
-        self._scouted.add(place)
-        rank = self._ranks[place] = (*self._ranks.get(place[:-1], ()), len(self._ranks))
-        token = _order.set((not sure, rank))
-        task = asyncio.get_running_loop().create_task(self._explore(scout))
-        _order.reset(token)
-        self._scouts.add(task)
-        task.add_done_callback(self._scouts.discard)
+        rank = self._ranks[key] = (*self._ranks.get(key[:-1], ()), len(self._ranks))
+        token = _priority.set((not sure, rank))
+        task = asyncio.get_running_loop().create_task(self._explore(explorer))
+        _priority.reset(token)
+        self._explorers.add(task)
+        task.add_done_callback(self._explorers.discard)
 
-    async def foresee(self, key: Hashable, start: Start, *, costs: bool = True) -> Any:
-        """A scout's call: the reply of ``start()``, made when its turn comes; ``costs=False`` waits for no turn."""
-        work = self._work.get(key)
-        if work is None:
-            work = self._work[key] = _Work(start, _depth.get() + costs, costs)
+    async def prefetch(self, key: Hashable, start: Start, *, costs: bool = True) -> Any:
+        """Make an explorer's call when its turn comes; return its reply. With ``costs=False`` it waits for no turn."""
+        call = self._calls.get(key)
+        if call is None:
+            call = self._calls[key] = _Call(start, _depth.get() + costs, costs)
             if costs:
-                heapq.heappush(self._queue, (_order.get(), len(self._work), work))
-                self._pump()
+                heapq.heappush(self._queue, (_priority.get(), len(self._calls), call))
+                self._start_next()
             else:
-                work.run()
-        reply = await asyncio.shield(work.done)
-        _depth.set(max(_depth.get(), work.depth))
+                call.run()
+        reply = await asyncio.shield(call.done)
+        _depth.set(max(_depth.get(), call.depth))
         return reply
 
-    async def take(self, key: Hashable, start: Start, *, costs: bool = True) -> Any:
-        """The method's own call: a reply foreseen or under way, else ``start()`` now."""
-        work = self._work.get(key)
-        if work is None or (work.task is not None and work.done.cancelled()):
-            work = self._work[key] = _Work(start, _depth.get() + costs, costs)
-        work.taken = True
-        work.task = work.task or work.run()
-        self._release(work)  # what the method waits for is no longer ahead of it
+    async def claim(self, key: Hashable, start: Start, *, costs: bool = True) -> Any:
+        """Return the reply to the method's own call: prefetched, under way, or made now."""
+        call = self._calls.get(key)
+        if call is None or (call.task is not None and call.done.cancelled()):
+            call = self._calls[key] = _Call(start, _depth.get() + costs, costs)
+        call.claimed = True
+        call.task = call.task or call.run()
+        self._release(call)  # the method waits for it, so it is not speculative any more
         try:
-            reply = await asyncio.shield(work.done)
+            reply = await asyncio.shield(call.done)
         except asyncio.CancelledError:
-            work.task.cancel()  # no call outlives a method that was ended, not even one after ``close``
+            call.task.cancel()  # no call outlives a method that was cancelled, not even one after ``close``
             raise
-        _depth.set(max(_depth.get(), work.depth))
+        _depth.set(max(_depth.get(), call.depth))
         return reply
 
     @staticmethod
     def depth() -> int:
-        """How many calls in a row lead to here."""
+        """Return the length of the chain of calls that leads to the current task."""
         return _depth.get()
 
+    async def finish(self) -> None:
+        """Wait until every explorer is at its end."""
+        while self._explorers:
+            await asyncio.wait(set(self._explorers))
+
     async def close(self) -> None:
-        """Stop all scouts and what they began."""
+        """Cancel all explorers and their calls."""
         self._queue.clear()
-        self.limit = 0
-        for task in self._scouts:
-            task.cancel()
-        running = [work.task for work in self._work.values() if work.task is not None and not work.task.done()]
+        self.max_calls = 0
+        for explorer in self._explorers:
+            explorer.cancel()
+        running = [call.task for call in self._calls.values() if call.task is not None and not call.task.done()]
         for task in running:
             task.cancel()
-        await asyncio.gather(*self._scouts, *running, return_exceptions=True)
+        await asyncio.gather(*self._explorers, *running, return_exceptions=True)
 
-    async def _explore(self, scout: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _explore(self, explorer: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            await scout()
+            await explorer()
         except Exception:  # noqa: BLE001 - the method meets the same error itself if it comes here
             return
 
-    def _pump(self) -> None:
-        while self._queue and self._running < self.limit:
-            _, _, work = heapq.heappop(self._queue)
-            if work.task is None:
+    def _start_next(self) -> None:
+        while self._queue and self._running < self.max_calls:
+            _, _, call = heapq.heappop(self._queue)
+            if call.task is None:
                 self._running += 1
-                work.holds_turn = True
-                work.run().add_done_callback(partial(self._ended, work))
+                call.holds_slot = True
+                call.run().add_done_callback(lambda _, call=call: self._release(call))  # type: ignore[misc]
 
-    def _ended(self, work: _Work, task: asyncio.Task[None]) -> None:
-        self._release(work)
-
-    def _release(self, work: _Work) -> None:
-        if work.holds_turn:
-            work.holds_turn = False
+    def _release(self, call: _Call) -> None:
+        if call.holds_slot:
+            call.holds_slot = False
             self._running -= 1
-            self._pump()
+            self._start_next()
 
 
 @dataclass(frozen=True, slots=True)
-class Scouts:
-    """Sends scouts ahead of a method. ``run`` is the ``Run`` they use: it records nothing."""
+class SpeculativeRun:
+    """The explorers of a method. ``run`` is the ``Run`` they use: it records nothing."""
 
-    ahead: Ahead | None
     run: Any
+    speculator: Speculator | None = None
 
-    def send(
-        self, place: tuple[Hashable, ...], scout: Callable[[Any], Coroutine[Any, Any, None]], *, sure: bool
-    ) -> None:
-        """Start ``scout(place)``, once a place. Calls at places the method is ``sure`` to visit come first, then those
-        met first in depth-first order."""
-        if self.ahead is not None:
-            self.ahead.send(place, sure=sure, scout=partial(scout, place))
+    def explore(self, key: Key, explorer: Callable[[Any], Coroutine[Any, Any, None]], *, sure: bool) -> None:
+        """Start ``explorer(key)``, once per key. ``sure``: the method will certainly visit ``key``; such calls come
+        first, then depth-first order counts."""
+        if self.speculator is not None:
+            self.speculator.explore(key, partial(explorer, key), sure=sure)

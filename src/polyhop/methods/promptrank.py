@@ -168,7 +168,7 @@ async def ask_reader(
         text=best.answer,
         evidence=(Evidence(best.path, best.answer),),
         supported=True,
-        confidence=probability(best.confidence, run.sure_above),
+        confidence=probability(best.confidence, run.reader_threshold),
         statistics=statistics,
     )
 

@@ -76,7 +76,7 @@ async def search_in_the_chain(
     speculate: NonNegative = 0,  # so many nodes are looked up ahead of the walk; the result is the same
 ) -> Answer:
     """Generate a chain of queries, verify and complete its nodes, regenerate from the node fed back (Algorithm 1)."""
-    theta = run.sure_above if confidence is None else confidence
+    theta = run.reader_threshold if confidence is None else confidence
     is_long = (form or ("long" if run.kind == "long" else "short")) == "long"
     processed: set[str] = set()  # M
     path: list[Recorded] = []  # R
@@ -106,7 +106,7 @@ async def search_in_the_chain(
             if not is_due(node):
                 continue
             for later in islice(filter(is_due, nodes[at + 1 :]), speculate):
-                ahead.send((later.query, reads(later)), scout, sure=False)
+                ahead.explore((later.query, reads(later)), scout, sure=False)
             with ExitStack() as leaf:
                 place = leaf.enter_context(run.branch("node", node.query))
                 told = await interact(node)
@@ -172,7 +172,7 @@ async def search_in_the_chain(
             read = _found([read.passage], await run.read(node.query, [read.passage], span=span))
         return is_sure(read) and (node.answer == read.answer or consistent(node.answer, read))
 
-    async with run.looking_ahead(speculate) as ahead:
+    async with run.speculating(speculate) as ahead:
         with run.gathering(), ExitStack() as tree:
             while len(chains) < (max_rounds if open_book else 1):
                 nodes = await generate()

@@ -163,9 +163,9 @@ async def tree_of_reviews(
 
     def send_scouts(paths: list[Path], *, sure: bool) -> None:
         for path in paths:
-            ahead.send(path, scout, sure=sure)
+            ahead.explore(path, scout, sure=sure)
 
-    async with run.looking_ahead(speculate) as ahead:
+    async with run.speculating(speculate) as ahead:
         with run.gathering():
             await expand((), question)  # §3.1: the root is the question
 

@@ -38,6 +38,11 @@ def read(question: str, passages: Sequence[Passage]) -> list[Span]:
     return [Span(passages[0].id, f"word {len(question) % 7}", 0, 4, 1.0)] if passages else []
 
 
+def slow_search(query: str, k: int) -> list[Passage]:
+    time.sleep(0.02)
+    return find(query, k)
+
+
 def given(method: str, **more: Any) -> dict[str, Any]:
     how = {"retriever": find, "reader": read, "rendering": "json", "prompts": BOOK, "concurrency": 3}
     return {**how, "method": method, **more}
@@ -82,16 +87,22 @@ def test_it_is_the_run_whose_calls_are_sent(tmp_path: Path, method: str) -> None
 def test_what_else_a_question_does_at_once_gets_as_far_in_the_same_layer(tmp_path: Path) -> None:
     """A search of one branch takes its time in a thread while the other branch's call waits already."""
 
-    def slowly(query: str, k: int) -> list[Passage]:
-        time.sleep(0.02)
-        return find(query, k)
-
     with in_thread(FakeServer(kit.say)) as server:
-        most = longest(sent(tmp_path, f"openai:tiny@{server.url}", "flare", retriever=slowly))
+        most = longest(sent(tmp_path, f"openai:tiny@{server.url}", "flare", retriever=slow_search))
     layers = 0
-    while layer(tmp_path, "flare", retriever=slowly).waiting:
+    while layer(tmp_path, "flare", retriever=slow_search).waiting:
         layers += bool(kit.serve(tmp_path / "batch"))
     assert layers == most
+
+
+def test_calls_made_ahead_go_with_the_same_batch(tmp_path: Path) -> None:
+    def layers(folder: Path, **more: Any) -> int:
+        count = 0
+        while layer(folder, "tor", retriever=slow_search, **more).waiting:
+            count += bool(kit.serve(folder / "batch"))
+        return count
+
+    assert layers(tmp_path / "ahead", speculate=16) < layers(tmp_path / "in turn")
 
 
 def test_what_a_reranker_asks_goes_with_the_batch(tmp_path: Path) -> None:
