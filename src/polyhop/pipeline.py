@@ -9,11 +9,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from polyhop.budget import Budget
+from polyhop.budget import Budget, check_limit
 from polyhop.calls import Models
 from polyhop.data.corpora import Corpus, open_corpus
 from polyhop.engine import Engine
-from polyhop.errors import CapabilityError, SettingError, UnknownName, UsageError
+from polyhop.errors import CapabilityError, SettingError, UnknownName, UsageError, brief
 from polyhop.lm.base import LanguageModel
 from polyhop.lm.cache import CachedLM, CompletionCache
 from polyhop.lm.names import open_lm
@@ -30,7 +30,7 @@ from polyhop.retrieval.base import AskingRetriever, Reranked, Reranker, Retrieve
 from polyhop.retrieval.index import Index, index_for
 from polyhop.text import check_asked
 from polyhop.trace import Step
-from polyhop.types import Answer, Kind, Passage, Question, Read, Search
+from polyhop.types import MAX_INTEGER, Answer, Kind, Passage, Question, Read, Search
 
 T = TypeVar("T")
 Source = str | Path | Corpus | Index | Iterable[Passage]
@@ -87,6 +87,8 @@ class Pipeline:
             from polyhop.lm.http import without_user
 
             raise UsageError(f"{method} is a retriever itself: leave out the retriever {without_user(retriever)}")
+        if seed is not None and not abs(seed) <= MAX_INTEGER:
+            raise SettingError(f"seed={brief(seed)}: must be from -{MAX_INTEGER} to {MAX_INTEGER}")
         self.answers = self.method.answers(self.settings)
         needs = frozenset(self.method.needs(self.settings))
         self.index, opened = _open_retriever(corpus, retriever or self.method.retriever, self.method.name, needs)
@@ -111,8 +113,8 @@ class Pipeline:
         _check_roles(self.engine)
         _check_needs(self.method.name, needs, self.settings, self.engine)
         _check_prices(self.engine)
-        if abstain_below is not None and not 0 < abstain_below <= 1:
-            raise SettingError(f"abstain_below={abstain_below}: must be above 0 and at most 1")
+        if abstain_below is not None:
+            check_limit("abstain_below", abstain_below, 1)
         self.abstain_below = abstain_below
         self._loop = LoopThread()
         self._closed = False
