@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 from annotated_types import Ge, Gt, Le, MultipleOf
 
 from polyhop.loops import all_ended
-from polyhop.methods.following import Path, follow, linked, paths_of, ranked
+from polyhop.methods.following import Path, follow, follows_links, linked, paths_of, ranked
 from polyhop.methods.lengths import cut_to_fit
 from polyhop.methods.paths import Ensemble, Likelihood, PathScores, Position
 from polyhop.methods.registry import method
@@ -66,7 +66,7 @@ def likelihood(settings: Mapping[str, Any]) -> Likelihood:
 
 def _needs(settings: Mapping[str, Any]) -> tuple[str, ...]:
     reader = ("reader",) if settings["answer_by"] == "reader" else ()
-    return ("retriever", *reader, *likelihood(settings).needs)
+    return ("retriever", *follows_links(settings), *reader, *likelihood(settings).needs)
 
 
 @method(
