@@ -294,7 +294,7 @@ def test_the_command_line_adds_and_removes(folder: Path, tmp_path: Path, capsys:
     assert told("add", str(folder), str(tmp_path / "more.jsonl")).endswith("1 there already; 3 passages\n")
     (tmp_path / "bad.jsonl").write_bytes(orjson.dumps(PARIS.to_dict()) + b'\n{"id":\n')
     said = told("add", str(folder), str(tmp_path / "bad.jsonl"), "--skip-bad")
-    assert said.endswith("1 there already; 3 passages\n1 malformed lines or documents were skipped\n")
+    assert said.endswith("1 there already; 3 passages\nskipped 1 malformed line or document\n")
     assert "no passage has the id 'x'" in told("remove", str(folder), "x")
     assert "which passages?" in told("remove", str(folder))
     assert told("remove", str(folder), "x", "--missing-ok") == "nothing to do; 3 passages\n"

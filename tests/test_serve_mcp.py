@@ -96,7 +96,7 @@ async def test_the_tools_are_described_typed_and_read_only(mode: str) -> None:
     for tool in tools.values():
         assert tool.annotations.read_only_hint is True
         assert tool.title
-        assert tool.description
+        assert tool.description == " ".join(tool.description.split())  # no line break, no indentation
         assert tool.output_schema["type"] == "object"
         assert all(field["description"] for field in tool.input_schema["properties"].values())
     given = tools["answer_question"].input_schema

@@ -132,7 +132,7 @@ def test_what_was_skipped_is_told(
     monkeypatch.setenv("POLYHOP_CACHE", str(tmp_path / "cache"))
     (tmp_path / "bad.jsonl").write_text('{"id": "1", "text": "Elstow is a village."}\n{"id":\n')
     asked = [part.format(tmp_path / "bad.jsonl") for part in asked]
-    assert "1 malformed lines or documents were skipped" in told(capsys, monkeypatch, *asked, "--skip-bad")[1]
+    assert "skipped 1 malformed line or document" in told(capsys, monkeypatch, *asked, "--skip-bad")[1]
 
 
 def test_a_database_without_a_table_names_no_place_to_search() -> None:

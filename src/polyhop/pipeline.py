@@ -313,8 +313,8 @@ def _check_needs(method: str, needs: frozenset[str], settings: Mapping[str, Any]
         )
     if "span_choice" in needs:
         span_reader(engine.reader, settings["span"])
-    _check_links(method, needs, engine.retriever, engine, ", or set links=0" if "links" in settings else "")
     _check_models(method, needs, engine)
+    _check_links(method, needs, engine.retriever, engine, ", or set links=0" if "links" in settings else "")
     if "reader" in needs:
         _check_models(f"the reader {getattr(engine.reader, 'name', '')}", getattr(engine.reader, "needs", ()), engine)
     for part in layers_of(engine.retriever):

@@ -14,6 +14,7 @@ from polyhop.data.corpora import Corpus
 from polyhop.errors import UnknownName, UsageError
 from polyhop.pipeline import Pipeline
 from polyhop.telemetry import start, traced
+from polyhop.text import counted
 from polyhop.types import Answer, Kind, Question
 
 KINDS = get_args(Kind)
@@ -66,7 +67,7 @@ async def _answered(
 def say_skipped(corpus: Corpus | None) -> None:
     """Say how many bad lines or documents ``--skip-bad`` left out, where any."""
     if corpus is not None and corpus.skipped:
-        say(f"{corpus.skipped} malformed lines or documents were skipped")
+        say(f"skipped {counted(corpus.skipped, 'malformed lines or documents')}")
 
 
 def say(message: str) -> None:

@@ -26,6 +26,7 @@ from polyhop.evaluation.setups import settings_under
 from polyhop.evaluation.several import Several, evaluate_several, named
 from polyhop.prices import Prices
 from polyhop.telemetry import start
+from polyhop.text import counted
 
 
 def run_run(
@@ -128,5 +129,6 @@ def finish(report: Report, out: Path | None, as_json: bool, prices: str | None =
     if report.failed:
         name, why = next(iter(report.failed.items()))
         again = "; the same command tries them again" if out else ""
-        say(f"{len(report.failed)} questions failed{again}. The first, {draw.clean(name)}: {draw.clean(why)}")
+        failed = counted(len(report.failed), "questions")
+        say(f"{failed} failed{again}. The first, {draw.clean(name)}: {draw.clean(why)}")
         raise typer.Exit(1)

@@ -19,6 +19,7 @@ from polyhop.data.wiki_database import MAGIC, open_database, read_database
 from polyhop.data.wiki_dump import dump_files, is_archive, read_archive, read_page
 from polyhop.errors import DataError
 from polyhop.places import locked
+from polyhop.text import counted
 from polyhop.types import Passage
 
 ID_FIELDS = ("id", "_id", "pid", "passage_id")
@@ -114,7 +115,7 @@ class Corpus:
             else:
                 raise item
         if not count:
-            skipped = f" ({self.skipped} bad lines skipped)" if self.skipped else ""
+            skipped = f" ({counted(self.skipped, 'bad lines')} skipped)" if self.skipped else ""
             raise DataError(f"no passages in it{skipped}", self.path or self.name)
 
     def _first_place(self, id: str, here: Path | None) -> str:

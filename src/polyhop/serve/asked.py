@@ -13,7 +13,7 @@ import orjson
 from polyhop.budget import check_limit
 from polyhop.errors import SettingError, UnknownName, UsageError, brief
 from polyhop.methods.registry import Method, method_named
-from polyhop.text import check_asked
+from polyhop.text import check_asked, counted
 from polyhop.trace import plain
 from polyhop.types import MAX_INTEGER, Answer, Kind
 
@@ -97,7 +97,7 @@ class Terms:
         with naming(what):
             check_asked(what, text)
             if len(text) > self.longest:
-                raise UsageError(f"the {what} has {len(text)} characters; at most {self.longest} are taken")
+                raise UsageError(f"the {what} has {counted(len(text), 'characters')}; at most {self.longest} are taken")
 
 
 @contextmanager

@@ -31,6 +31,7 @@ from polyhop.serve.kept import Kept
 from polyhop.serve.limits import CLIENT
 from polyhop.serve.metrics import Metrics
 from polyhop.serve.refusals import Busy, OutOfTime, Stopping, UnknownTrace
+from polyhop.text import counted
 from polyhop.trace import Ask, Step
 from polyhop.types import Passage
 
@@ -160,7 +161,9 @@ class Service:
         """An answer given before, with its trace; ``UnknownTrace`` where it is not kept."""
         found = self._kept.get(trace_id, CLIENT.get())
         if found is None:
-            raise UnknownTrace(f"no trace {brief(trace_id)}: at most the latest {self._kept.most} answers are kept")
+            raise UnknownTrace(
+                f"no trace {brief(trace_id)}: only the latest answers are kept, at most {self._kept.most}"
+            )
         return found
 
     def traces(self) -> list[Answered]:
@@ -268,7 +271,9 @@ class Service:
         except TimeoutError:
             if not limit.expired():
                 raise
-            raise OutOfTime(f"no answer within {self._timeout:g} seconds, which this service allows") from None
+            raise OutOfTime(
+                f"no answer within {counted(self._timeout, 'seconds')}, which this service allows"
+            ) from None
 
     def _tell(self, answered: Answered) -> None:
         for tell in self.on_answer:

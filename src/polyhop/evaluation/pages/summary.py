@@ -13,6 +13,7 @@ from polyhop.evaluation.plots import Bar, Dot, bars, scatter
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.statistics import Mean
 from polyhop.prices import Prices
+from polyhop.text import counted
 
 Reports = Mapping[str, Report]
 
@@ -25,7 +26,8 @@ NOTHING = "–"
 def summary(reports: Reports, parts: Mapping[str, Reports], prices: Prices | None = None) -> str:
     """Tables and plots of the runs, and of the same runs on each of ``parts`` of the questions, by its name."""
     folded = [
-        f"<details><summary>{escape(name)}: {max(len(report.rows) for report in runs.values())} questions</summary>"
+        f"<details><summary>{escape(name)}: "
+        f"{counted(max(len(report.rows) for report in runs.values()), 'questions')}</summary>"
         f"{tables(runs, prices)}</details>"
         for name, runs in parts.items()
     ]

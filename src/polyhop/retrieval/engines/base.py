@@ -20,6 +20,7 @@ from polyhop.retrieval.analysis import Analysis
 from polyhop.retrieval.base import ScoringRetriever
 from polyhop.retrieval.engines.place import Place
 from polyhop.retrieval.hybrid import Fusion, fused
+from polyhop.text import counted
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
@@ -111,10 +112,10 @@ class Manifest:
     @property
     def vectors(self) -> str:
         """Whose vectors it has, in words."""
-        return f"vectors of {self.size} numbers by {self.encoder}" if self.encoder else "no vectors"
+        return f"vectors of {counted(self.size, 'numbers')} by {self.encoder}" if self.encoder else "no vectors"
 
     def __str__(self) -> str:
-        told = f"{self.passages} passages, {self.fingerprint[:8]}; {self.analysis}; {self.vectors}"
+        told = f"{counted(self.passages, 'passages')}, {self.fingerprint[:8]}; {self.analysis}; {self.vectors}"
         return f"{self.corpus!r} ({told})"
 
 
@@ -236,8 +237,8 @@ class Remote(ScoringRetriever):
             raise UsageError(f"the load of {manifest} into {shown} was stopped; the same load goes on where it was")
         if encoder is not None and (manifest.encoder_key, manifest.size) != (short_key(encoder), encoder.size):
             raise UsageError(
-                f"{shown} has {manifest.vectors}, not {encoder.size} numbers by {encoder.name}; load it with these: "
-                "polyhop index load … --dense … --overwrite"
+                f"{shown} has {manifest.vectors}, not {counted(encoder.size, 'numbers')} by {encoder.name}; "
+                "load it with these: polyhop index load … --dense … --overwrite"
             )
         self.fingerprint, self.analysis = manifest.fingerprint, manifest.analysis
 

@@ -24,6 +24,7 @@ from polyhop.lm.http import Address
 from polyhop.lm.trouble import retry_after
 from polyhop.retrieval.engines.base import Busy, Hits, Manifest, Row, Store, Unfit, by_id, patiently
 from polyhop.retrieval.engines.place import Place
+from polyhop.text import counted
 from polyhop.types import Passage
 from polyhop.watching import watched
 
@@ -91,7 +92,7 @@ class QdrantStore(Store):
         size = vectors[_VECTOR].size if isinstance(vectors, Mapping) and _VECTOR in vectors else 0
         if size != self.manifest.size or _TERMS not in (described.sparse_vectors or {}):
             raise Unfit(
-                f"the collection of {self.place.shown} was changed: its vectors have {size} numbers, not "
+                f"the collection of {self.place.shown} was changed: its vectors have {counted(size, 'numbers')}, not "
                 f"{self.manifest.size}; load it again with --overwrite"
             )
         return self.manifest
