@@ -11,7 +11,7 @@ from polyhop.cli.show import print_rows
 from polyhop.evaluation.agreement import Together
 from polyhop.evaluation.compare import Comparison
 from polyhop.evaluation.errors import errors_in
-from polyhop.evaluation.figures import costs, is_shown, label, money
+from polyhop.evaluation.figures import cost_label, costs, is_shown, label, money
 from polyhop.evaluation.frontier import Point
 from polyhop.evaluation.repeats import Repeated, Spread
 from polyhop.evaluation.report import Report
@@ -36,7 +36,7 @@ def print_report(report: Report, to: Console, prices: Prices | None = None) -> N
     rows = [["per question", "mean", "95 %"]]
     for name, mean in report.statistics.items():
         rows.append([label(name), f"{mean.value:.2f}", _interval(mean, 1, 2)])
-    rows += [[name, value, ""] for name, value in costs(report, prices).items()]
+    rows += [[cost_label(name, [report]), value, ""] for name, value in costs(report, prices).items()]
     print_rows(rows, to, names=1)
     if errors := errors_in(report.rows):
         n = len(report.rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -25,6 +26,10 @@ from polyhop.trace import Usage, add_usage
 from polyhop.types import Answer, Passage, Question
 
 PREDICTIONS = "predictions.jsonl"
+
+
+VOLATILE = "volatile"
+"""What of ``run.json`` may change when a run goes on: the ``concurrency``, of which the largest is kept."""
 
 
 class RunFolder:
@@ -102,12 +107,15 @@ class RunFolder:
             there = orjson.loads(path.read_bytes())
         except ValueError:
             raise DataError("not a run's settings; choose another --out or remove the folder", path) from None
-        if differ := sorted(name for name in wanted.keys() | there.keys() if wanted.get(name) != there.get(name)):
+        names = (wanted.keys() | there.keys()) - {VOLATILE}
+        if differ := sorted(name for name in names if wanted.get(name) != there.get(name)):
             name = differ[0]
             raise UsageError(
                 f"{self.folder} holds a run with other settings: {', '.join(differ)} "
                 f"({name} there: {there.get(name)!r}; now: {wanted.get(name)!r}). Choose another --out."
             )
+        if _concurrency(wanted, 0) > _concurrency(there, math.inf):
+            _write(path, orjson.dumps(wanted, option=orjson.OPT_INDENT_2))
 
     def _read_finished(self) -> set[str]:
         """The questions already answered; a last line cut short by a kill is dropped, its question asked again."""
@@ -189,7 +197,14 @@ def read_report(
         told, unscored = scored(rows, profiles_named(metrics or own.get("profiles", DEFAULT)))
         rows = list(told)
     named = {name: settings[name] for name in ("method", "lm", "dataset")}
-    return Report.of(rows, {}, **named, unscored=unscored)
+    return Report.of(rows, {}, **named, unscored=unscored, concurrency=_concurrency(settings, None))
+
+
+def _concurrency(settings: Mapping[str, Any], unknown: Any) -> Any:
+    """The concurrency that ``run.json`` tells; ``unknown`` if it is an older polyhop's."""
+    volatile = settings.get(VOLATILE)
+    known = volatile.get("concurrency") if isinstance(volatile, Mapping) else None
+    return known if isinstance(known, int) else unknown
 
 
 def _with_gold(rows: Sequence[Row], questions: Iterable[Question], folder: Path) -> list[dict[str, Any]]:

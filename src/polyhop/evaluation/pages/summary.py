@@ -7,7 +7,7 @@ from html import escape
 
 from polyhop.errors import UsageError
 from polyhop.evaluation.errors import MEANINGS, errors_in
-from polyhop.evaluation.figures import costs, is_shown, label
+from polyhop.evaluation.figures import cost_label, costs, is_shown, label
 from polyhop.evaluation.frontier import frontier
 from polyhop.evaluation.plots import Bar, Dot, bars, scatter
 from polyhop.evaluation.report import Report
@@ -50,7 +50,7 @@ def tables(reports: Reports, prices: Prices | None = None) -> str:
             if any(name in each for each in errors):
                 parts.append(_row(name, [str(each.get(name, 0)) for each in errors], meaning))
     parts.append(_group("cost per question", runs))
-    parts += [_row(name, [escape(each[name]) for each in paid]) for name in paid[0]]
+    parts += [_row(cost_label(name, runs), [escape(each[name]) for each in paid]) for name in paid[0]]
     parts.append(_row("replies parsed at first try", [_percent(report.parsed_at_first_try) for report in runs]))
     return _table(reports, parts) + _own(reports)
 
