@@ -24,6 +24,7 @@ from polyhop.extras import load
 from polyhop.retrieval.analysis import Analysis
 from polyhop.retrieval.engines.base import Busy, Hits, Manifest, Row, Store, Unfit, patiently
 from polyhop.retrieval.engines.place import Place
+from polyhop.text import printable
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
@@ -260,7 +261,7 @@ class PostgresStore(Store):
 
     def _explained(self, error: Exception, *, broken: bool) -> Exception:
         state = getattr(error, "sqlstate", None)
-        said = " ".join(str(error).split())
+        said = printable(str(error))
         for secret in self._secrets:
             said = said.replace(secret, "***")
         shown = self.place.shown

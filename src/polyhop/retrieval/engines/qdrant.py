@@ -24,7 +24,7 @@ from polyhop.lm.http import Address
 from polyhop.lm.trouble import retry_after
 from polyhop.retrieval.engines.base import Busy, Hits, Manifest, Row, Store, Unfit, by_id, patiently
 from polyhop.retrieval.engines.place import Place
-from polyhop.text import counted
+from polyhop.text import counted, printable
 from polyhop.types import Passage
 from polyhop.watching import watched
 
@@ -67,8 +67,8 @@ class QdrantStore(Store):
         self._client = self._opened()
         if not self._local:
             version = str(self._call(lambda: self._client.info()).version)
-            if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < _OLDEST:
-                raise UsageError(f"{place.shown}: Qdrant {version} is too old: 1.10 or newer is needed")
+            if tuple(int(part) for part in re.findall(r"\d{1,9}", version)[:2]) < _OLDEST:
+                raise UsageError(f"{place.shown}: Qdrant {printable(version)[:40]} is too old: 1.10 or newer is needed")
 
     def facts(self, index: Index) -> dict[str, Any]:
         """The mean number of terms of a passage, which BM25 needs."""
@@ -216,6 +216,8 @@ class QdrantStore(Store):
                 return work()
             except self._failures as error:
                 raise self._explained(error) from None
+            except (ValueError, RecursionError):  # the client's own, of a body that is no JSON it can read
+                raise RetrievalError(f"Qdrant at {self.place.shown} answers what cannot be read") from None
 
         return patiently(once)
 
@@ -224,20 +226,21 @@ class QdrantStore(Store):
         status = getattr(error, "status_code", None)
         if status is None:
             wait = getattr(error, "retry_after_s", None)
-            said = " ".join(str(getattr(error, "source", error)).split())
-            for secret in self._secrets:
-                said = said.replace(secret, "***")
+            said = self._short(str(getattr(error, "source", error)))
             if wait is not None:
                 return Busy(f"Qdrant at {shown} is busy: {said}", float(wait))
             return RetrievalError(f"Qdrant cannot be reached at {shown}: {said}")
-        said = " ".join(error.content.decode(errors="replace").split())[:300]
-        for secret in self._secrets:
-            said = said.replace(secret, "***")
+        said = self._short(error.content.decode(errors="replace"))
         if status in (429, 502, 503, 504):
             return Busy(f"Qdrant at {shown} is busy ({status}: {said})", retry_after(error.headers or {}, 0.0))
         if status in (401, 403):
             return RetrievalError(f"Qdrant at {shown} does not permit it ({status}): the key is told by QDRANT_API_KEY")
         return RetrievalError(f"Qdrant at {shown} refuses ({status}): {said}")
+
+    def _short(self, text: str) -> str:
+        for secret in self._secrets:  # before the cut, which could leave half a key
+            text = text.replace(secret, "***")
+        return printable(text)[:300]
 
 
 def _body(passage: Passage) -> str:
