@@ -87,7 +87,8 @@ def test_without_a_corpus_it_is_an_error_that_names_the_retriever(method: str) -
     told = rf"{method} follows links: .*give the corpus .* beside only_the_film, which knows none, or set links=0"
     with pytest.raises(UsageError, match=told):
         Pipeline(method=method, lm=lm, retriever=only_the_film)
-    for none in ({"links": 0}, {"hops": 1}):
+    unlinked: list[dict[str, Any]] = [{"links": 0}, {"hops": 1}]
+    for none in unlinked:
         Pipeline(method=method, lm=lm, retriever=only_the_film, **none).close()
     with pytest.raises(UsageError, match="beside http://localhost:1, which knows none"):
         Pipeline(method=method, lm=lm, retriever="http://localhost:1")
@@ -100,6 +101,8 @@ def test_an_index_without_links_is_told_too(tmp_path: Path) -> None:
     assert not knows_links(BM25(bare))
     assert not knows_links(Hybrid(bare, [(BM25(bare), 1.0)] * 2))
     assert not knows_links(Hybrid(None, [(BM25(bare), 1.0)] * 2))
+    with pytest.raises(UsageError, match="tfidf-bm25 follows links, and the index was built without"):
+        Pipeline(bare, "one-r", retriever="tfidf-bm25")
     for retriever in ("bm25", only_the_film):
         with pytest.raises(UsageError, match="hops follows links: use a retriever over an index with links"):
             Pipeline(bare, "hops", retriever=retriever)

@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import orjson
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from polyhop.errors import PolyhopError
 from polyhop.extras import installed
 from polyhop.lm.trouble import BadReply
-from polyhop.retrieval.engines import base, open_engine
+from polyhop.retrieval.engines import open_engine
 from polyhop.retrieval.services.apis import APIS
 from polyhop.retrieval.services.protocols import PROTOCOLS
 from polyhop.retrieval.services.served import ServedRetriever
@@ -24,14 +25,18 @@ from polyhop.retrieval.services.web import WebSearch
 from polyhop.types import Passage
 
 KEY = "key-0123456789abcdef"
+
+
+def _web(api: str, url: str) -> WebSearch:
+    return WebSearch(api, url=url, key=KEY, cache=False, retries=0)
+
+
 SERVICES: dict[str, Callable[[str], Any]] = {
     **{
-        f"served {name}": lambda url, name=name: ServedRetriever(url, protocol=name, key=KEY, retries=0)
+        f"served {name}": partial(ServedRetriever, protocol=name, key=KEY, retries=0)  # called with the URL
         for name in PROTOCOLS
     },
-    **{
-        f"web {name}": lambda url, name=name: WebSearch(name, url=url, key=KEY, cache=False, retries=0) for name in APIS
-    },
+    **{f"web {name}": partial(_web, name) for name in APIS},
 }
 ENGINES = [
     pytest.param(kind, marks=[pytest.mark.extra, pytest.mark.skipif(not installed(extra), reason=f"needs {extra}")])
@@ -133,7 +138,7 @@ async def test_whatever_a_service_answers_is_an_error_in_a_line(service: str, re
 def test_whatever_an_engine_answers_is_an_error_in_a_line(
     kind: str, reply: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr("polyhop.retrieval.engines.base.time.sleep", lambda seconds: None)
     monkeypatch.setenv("ELASTIC_API_KEY", KEY)
     monkeypatch.setenv("QDRANT_API_KEY", KEY)
     with answering(reply) as url, pytest.raises(PolyhopError) as caught:
@@ -147,7 +152,7 @@ def test_whatever_an_engine_answers_is_an_error_in_a_line(
 @pytest.mark.parametrize("status", ["301 Moved", "302 Found", "307 Temporary", "308 Permanent"])
 @pytest.mark.filterwarnings("ignore")
 def test_no_engine_follows_a_redirect(kind: str, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr("polyhop.retrieval.engines.base.time.sleep", lambda seconds: None)
     elsewhere: list[bytes] = []
     with answering(http("200 OK", b"{}"), elsewhere) as other:
         redirect = http(status, b"", f"Location: {other}/wiki?k={KEY}")
@@ -172,9 +177,9 @@ async def test_no_service_follows_a_redirect(service: str) -> None:
 
 
 _names = st.sampled_from(
-    ["results", "result", "id", "text", "title", "contents", "document", "score", "links", "metadata", "organic", "link",
-     "snippet", "answerBox", "knowledgeGraph", "attributes", "url", "content", "web", "infobox", "type"]
-)  # fmt: skip
+    """results result id text title contents document score links metadata organic link snippet answerBox knowledgeGraph
+    attributes url content web infobox type description""".split()
+)
 _values = st.recursive(
     st.one_of(
         st.none(), st.booleans(), st.integers(-(2**63), 2**63), st.floats(), st.text(max_size=9), st.just("search")
