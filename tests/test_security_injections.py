@@ -65,6 +65,8 @@ async def played(method: str, world: World, script: Any = None, **options: Any) 
     given: dict[str, Any] = {"reader": world.read, "prompts": BOOK, **options}
     if "shots" in methods()[method].settings:
         given["shots"] = 0
+    if "links" in methods()[method].settings:
+        given["links"] = 0  # a callable knows none
     async with Pipeline(method=method, lm=model, retriever=world._searched, **given) as pipeline:
         return await pipeline.aask(world.question), model
 

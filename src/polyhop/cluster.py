@@ -20,6 +20,7 @@ from typing import Any
 
 from polyhop.errors import ServiceError, UsageError
 from polyhop.extras import load
+from polyhop.text import counted
 
 CPUS = 0.5
 """Of each worker, as Ray counts them: two fit on one core, for a worker mostly waits."""
@@ -91,7 +92,9 @@ def wanted(ray: Any, workers: int | None) -> int:
     if workers is None:
         return max(1, round(places * CPUS))
     if workers > places:
-        raise UsageError(f"{workers} workers: the cluster has room for {places}, {1 / CPUS:.0f} on each core")
+        raise UsageError(
+            f"{counted(workers, 'workers')}: the cluster has room for {places}, {1 / CPUS:.0f} on each core"
+        )
     return workers
 
 

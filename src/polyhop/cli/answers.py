@@ -8,9 +8,9 @@ from rich.text import Text
 from polyhop.citing import is_whole, marked, references
 from polyhop.cli.passages import entries
 from polyhop.cli.show import Entry, clean, print_prose
-from polyhop.cli.telling import counted
 from polyhop.cli.traces import critical_line, trace_tree
 from polyhop.prompts.tasks.searchain import marks as marks_in
+from polyhop.text import counted
 from polyhop.trace import Usage
 from polyhop.types import Answer
 
@@ -69,8 +69,8 @@ def _with_marks(text: str, style: str = "") -> Text:
 def _cost(answer: Answer) -> Text:
     usage = answer.usage
     return Text(
-        f"{counted('model calls', usage.calls)} ({usage.layers} in a row), {counted('searches', usage.searches)}, "
-        f"{usage.prompt_tokens + usage.completion_tokens:,} tokens, {usage.seconds:.2f} s",
+        f"{counted(usage.calls, 'model calls')} ({usage.layers} in a row), {counted(usage.searches, 'searches')}, "
+        f"{counted(usage.prompt_tokens + usage.completion_tokens, 'tokens')}, {usage.seconds:.2f} s",
         style="dim",
     )
 

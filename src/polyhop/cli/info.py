@@ -27,7 +27,7 @@ from polyhop.places import cache_folder
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.tasks import SCORED, TASKS
 from polyhop.redaction import redacted
-from polyhop.text import printable
+from polyhop.text import counted, printable
 
 WIDE = 100
 """Columns of a terminal from which on the list of methods has room for their settings."""
@@ -85,7 +85,8 @@ def _tell_method(row: Mapping[str, Any], as_json: bool) -> None:
         return
     to = draw.console()
     needs = _needs(row)
-    head = f"  {row['paper']}; {row['family']}{needs and f', needs {needs}'}, at most {row['layers']} calls in a row"
+    longest = f"at most {counted(row['layers'], 'calls')} in a row"
+    head = f"  {row['paper']}; {row['family']}{needs and f', needs {needs}'}, {longest}"
     to.print(Text.assemble((row["name"], "bold"), (head, "dim")))
     to.print(Padding(Text(row["summary"]), (0, 0, 0, 2)))
     for name, setting in method_named(row["name"]).settings.items():

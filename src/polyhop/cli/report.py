@@ -25,6 +25,7 @@ from polyhop.evaluation.store import read_report
 from polyhop.evaluation.subsets import where
 from polyhop.files import path_text
 from polyhop.prices import Prices
+from polyhop.text import counted
 
 
 def run_report(
@@ -221,6 +222,7 @@ def _judged(report: Report, run: str, judge: Mapping[str, Any]) -> Report:
     told = report.judge
     say(
         f"judged by {told['lm']}, prompt {told['task']} {told['prompt']} ({told['rendering']}): "
-        f"{told['verdicts']} verdicts, {told['asked_now']} asked for now; {told['unread']} replies could not be read"
+        f"{counted(told['verdicts'], 'verdicts')}, {told['asked_now']} asked for now; "
+        f"{counted(told['unread'], 'replies')} could not be read"
     )
     return report

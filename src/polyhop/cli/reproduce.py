@@ -25,6 +25,7 @@ from polyhop.evaluation.reproduction.recipe import ALL, Row, keys, recipe
 from polyhop.evaluation.reproduction.reproduce import reproduce
 from polyhop.evaluation.reproduction.table import Reproduction
 from polyhop.evaluation.setups import SETUPS
+from polyhop.text import counted
 
 LIST = "list"
 ABSENT = "–"
@@ -87,7 +88,7 @@ def run_reproduce(
     if out:
         say(f"runs and table kept in {out}")
     if found.failed:
-        say(f"{found.failed} questions failed" + ("; the same command tries them again" if out else ""))
+        say(f"{counted(found.failed, 'questions')} failed" + ("; the same command tries them again" if out else ""))
         raise typer.Exit(1)
 
 

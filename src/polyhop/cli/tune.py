@@ -22,6 +22,7 @@ from polyhop.evaluation.tuning.readers import ReaderFit, fit_reader
 from polyhop.evaluation.tuning.stages import Staged
 from polyhop.methods.settings import write_settings
 from polyhop.retrieval.index import index_for
+from polyhop.text import counted
 
 Found = TypeVar("Found", ReaderFit, Tuned, Staged)
 
@@ -93,9 +94,8 @@ def end(
 
 def _print_fit(fit: ReaderFit) -> None:
     to = draw.console()
-    told = (
-        f"{fit.reader} · {fit.questions} questions ({fit.left_out} left out) · {fit.cases} passages, {fit.right} answer"
-    )
+    questions, passages = counted(fit.questions, "questions"), counted(fit.cases, "passages")
+    told = f"{fit.reader} · {questions} ({fit.left_out} left out) · {passages}, {fit.right} answer"
     to.print(Text(told, style="bold"))
     rows = [["", "θ", "F1", "precision", "recall"]]
     for name, found in (("fitted", fit.fitted), ("default", fit.default)):
@@ -108,7 +108,11 @@ def _print_fit(fit: ReaderFit) -> None:
 def _print_tuned(tuned: Tuned) -> None:
     to = draw.console()
     report = tuned.best.report
-    to.print(Text(f"{tuned.method} · {report.lm} · {report.dataset} · {len(report.rows)} questions", style="bold"))
+    to.print(
+        Text(
+            f"{tuned.method} · {report.lm} · {report.dataset} · {counted(len(report.rows), 'questions')}", style="bold"
+        )
+    )
     names = list(tuned.best.settings)
     rows = [[*names, *tuned.best.to_dict()["scores"], "calls", "searches", "failed", ""]]
     rows += [_row(point, best=point is tuned.best) for point in tuned.points]

@@ -14,6 +14,7 @@ from polyhop.cli.progress import Watched
 from polyhop.data.corpora import Corpus
 from polyhop.errors import DataError, UsageError
 from polyhop.retrieval.updating import Updated, add_passages, remove_passages
+from polyhop.text import counted
 
 
 def run_add(index: Path, corpus: Corpus, replace: bool, as_json: bool) -> None:
@@ -48,5 +49,5 @@ def _say(done: Updated, as_json: bool) -> None:
         draw.print_json({**counts, "passages": passages, "fingerprint": done.index.fingerprint})
         return
     told = {"added": "added", "replaced": "replaced", "standing": "there already", "removed": "removed"}
-    counted = [f"{count} {told[name]}" for name, count in counts.items() if count]
-    draw.console().print(Text(f"{', '.join(counted) or 'nothing to do'}; {passages} passages"))
+    parts = [f"{count} {told[name]}" for name, count in counts.items() if count]
+    draw.console().print(Text(f"{', '.join(parts) or 'nothing to do'}; {counted(passages, 'passages')}"))

@@ -24,6 +24,7 @@ from polyhop.data.sources import Row, Source, open_source
 from polyhop.data.strategyqa import STRATEGYQA
 from polyhop.data.two_wiki import TWO_WIKI
 from polyhop.errors import DataError, SettingError, UnknownName
+from polyhop.text import counted
 from polyhop.types import Question
 
 _IN_ORDER = (
@@ -93,7 +94,7 @@ class Dataset:
             else:
                 raise record.question
         if not count:
-            raise DataError(f"no questions in it ({self.skipped} bad rows skipped)", self.source.path)
+            raise DataError(f"no questions in it ({counted(self.skipped, 'bad rows')} skipped)", self.source.path)
 
     def records(self) -> Iterator[Record]:
         """Every row with its question or its fault."""

@@ -19,6 +19,7 @@ from polyhop.evaluation.errors import MEANINGS
 from polyhop.evaluation.pages import embedded, summary
 from polyhop.evaluation.report import Report
 from polyhop.prices import Prices
+from polyhop.text import counted
 
 TRACES = 100
 """Questions whose traces a page holds, unless told otherwise."""
@@ -88,9 +89,9 @@ def _about(named: Mapping[str, Report]) -> str:
 
 def _told(held: int, total: int) -> str:
     if held == total:
-        return f"All {total:,} questions, with their traces."
+        return f"{counted(total, 'questions')} in all, with traces."
     return (
-        f"All {total:,} questions; the traces of {held:,} are inside, those with a wrong answer first. "
+        f"{counted(total, 'questions')} in all; the traces of {held:,} are inside, those with a wrong answer first. "
         "polyhop report --traces N takes more."
     )
 

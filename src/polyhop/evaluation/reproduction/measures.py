@@ -18,6 +18,7 @@ from polyhop.evaluation.reproduction.recipe import Row
 from polyhop.evaluation.statistics import Mean
 from polyhop.metrics.profiles import GOLD_ANSWERS, GOLD_PASSAGES, SPANS
 from polyhop.metrics.rankings import RECALL_AT
+from polyhop.text import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,11 @@ def _steps(hops: int) -> Measure:
             return None
         return _named("steps", seen, part) if part else None
 
-    return Measure(f"steps, {hops} hops", of, f"questions of {hops} hops, and a method that counts its steps")
+    return Measure(
+        f"steps, {counted(hops, 'hops')}",
+        of,
+        f"questions of {counted(hops, 'hops')}, and a method that counts its steps",
+    )
 
 
 def _share_of_nodes(name: str) -> Measure:

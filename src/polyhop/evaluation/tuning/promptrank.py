@@ -32,6 +32,7 @@ from polyhop.pipeline import LM, LoopThread, Pipeline, Source
 from polyhop.readers import AskingReader, Reader
 from polyhop.retrieval import retrievers
 from polyhop.retrieval.base import Retriever
+from polyhop.text import counted
 from polyhop.types import Question, Read
 
 METHOD = "promptrank"
@@ -188,7 +189,9 @@ class _Bench:
         )
         if failed:
             name, why = next(iter(failed.items()))
-            raise PolyhopError(f"{len(failed)} questions failed: nothing can be compared. The first, {name}: {why}")
+            raise PolyhopError(
+                f"{counted(len(failed), 'questions')} failed: nothing can be compared. The first, {name}: {why}"
+            )
         return {row["id"]: {name: row["metrics"][name] for name in KEPT if name in row["metrics"]} for row in rows}
 
 
@@ -257,8 +260,8 @@ def _check_gold(questions: Sequence[Question], *, answers: bool) -> None:
         raise UsageError("tuning needs questions: there is none")
     if lacking:
         raise UsageError(
-            f"tuning promptrank needs gold passages (gold_pids or gold_titles): {len(lacking)} of {len(questions)} "
-            f"questions have none, {lacking[0]} for one"
+            f"tuning promptrank needs gold passages (gold_pids or gold_titles): none for {len(lacking)} of "
+            f"{counted(len(questions), 'questions')}, such as {lacking[0]}"
         )
     if answers and (without := next((question.id for question in questions if not question.answers), None)):
         raise UsageError(f"tuning λ needs gold answers: the question {without} has none")

@@ -15,7 +15,7 @@ from polyhop.pipeline import LoopThread
 from polyhop.readers import AskingReader, Reader, open_reader, spans_of, threshold_of
 from polyhop.retrieval import open_plain_retriever
 from polyhop.retrieval.index import Index
-from polyhop.text import normalise
+from polyhop.text import counted, normalise
 from polyhop.types import Passage, Question, Read
 
 _REFERENCE = re.compile(r"#([1-9][0-9]?)(?![0-9])")
@@ -73,7 +73,10 @@ def fit_reader(
     right = [holds(passage, question.answers) for question, passage in pairs]
     if (fitted := best_threshold(confidence, right)) is None:
         why = "the reader saw no answer" if any(right) else "no gold answer stands"
-        raise UsageError(f"nothing to fit on: {why} in any of {len(pairs)} passages of {len(judged)} questions")
+        raise UsageError(
+            f"nothing to fit on: {why} in any of {counted(len(pairs), 'passages')} "
+            f"of {counted(len(judged), 'questions')}"
+        )
     return ReaderFit(
         reader=getattr(opened, "name", "of the caller's own"),
         fitted=fitted,

@@ -16,6 +16,7 @@ from polyhop.extras import installed, load
 from polyhop.lm.hf.packing import pack
 from polyhop.lm.hf.t5 import quicken
 from polyhop.lm.hf.tokens import Tokens
+from polyhop.text import counted
 
 Dtype: TypeAlias = Literal["float32", "float16", "bfloat16"]
 
@@ -68,7 +69,8 @@ class Checkpoint:
         )
         if lacking := sorted(told["missing_keys"]):
             raise UsageError(
-                f"{self.name} lacks {len(lacking)} weights, {lacking[0]} one: it was not trained as a language model"
+                f"{self.name} lacks {counted(len(lacking), 'weights')}, such as {lacking[0]}: "
+                "it was not trained as a language model"
             )
         model.to(self.device).eval()
         pack(model)

@@ -17,7 +17,7 @@ from polyhop.lm.pocket.solving import NOTHING_KNOWN, Solution
 from polyhop.lm.pocket.stepping import ASIDE
 from polyhop.lm.pocket.study import Study, study
 from polyhop.metrics import cover_em_token
-from polyhop.text import normalise
+from polyhop.text import counted, normalise
 from polyhop.types import Passage
 
 RELEVANT_ABOVE = 0.1
@@ -94,7 +94,10 @@ def _fuse(fields: Fields) -> Value:
     if not votes:
         return {"rationale": None, "answer": NOTHING_KNOWN}
     answer = max(votes.values(), key=lambda vote: vote[0])[1]
-    return {"rationale": f"{len(evidence)} pieces of evidence; most weight is on {answer}.", "answer": answer}
+    return {
+        "rationale": f"{counted(len(evidence), 'pieces of evidence')}; most weight is on {answer}.",
+        "answer": answer,
+    }
 
 
 def _votes(question: str, evidence: Sequence[Fields]) -> dict[str, tuple[float, str]]:

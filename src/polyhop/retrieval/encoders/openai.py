@@ -16,6 +16,7 @@ from polyhop.lm.wire import to_json
 from polyhop.loops import LoopThread, together
 from polyhop.retrieval.encoders.base import Vectors, shown
 from polyhop.retrieval.encoders.families import Recipe, family
+from polyhop.text import counted
 from polyhop.types import Passage
 
 
@@ -87,7 +88,7 @@ class ServedEncoder:
     def _read(self, data: Any, texts: int) -> Vectors:
         rows = sorted(data["data"], key=lambda row: row["index"])
         if [row["index"] for row in rows] != list(range(texts)):
-            raise BadReply(f"the reply has {len(rows)} vectors that do not fit {texts} texts")
+            raise BadReply(f"the reply has {counted(len(rows), 'vectors')} for {counted(texts, 'texts')}")
         vectors = np.array([row["embedding"] for row in rows], np.float32)
         if vectors.ndim != 2 or not vectors.size or vectors.shape[1] != (self.size or vectors.shape[1]):
             raise BadReply(f"the reply's vectors are of shape {vectors.shape}; {self.size or 'some'} numbers each fit")

@@ -26,6 +26,7 @@ from polyhop.redaction import register_secret, summary
 from polyhop.retrieval.analysis import Analysis
 from polyhop.retrieval.engines.base import Busy, Hits, Manifest, Row, Store, Unfit, patiently
 from polyhop.retrieval.engines.place import Place
+from polyhop.text import printable
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
@@ -261,7 +262,7 @@ class PostgresStore(Store):
 
     def _explained(self, error: Exception, *, broken: bool) -> Exception:
         state = getattr(error, "sqlstate", None)
-        said = summary(str(error))
+        said = printable(summary(str(error)))
         shown = self.place.shown
         if broken:  # a connection that was idle, as after a restart: another is made
             return Busy(f"the connection to PostgreSQL at {shown} broke: {said}")

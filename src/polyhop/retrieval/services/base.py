@@ -11,6 +11,7 @@ from polyhop.errors import RetrievalError, SettingError, UnknownName, UsageError
 from polyhop.lm.http import Server
 from polyhop.lm.trouble import Failed, Meaning, WrongShape, told
 from polyhop.loops import LoopThread
+from polyhop.text import counted
 from polyhop.types import Passage
 
 T = TypeVar("T")
@@ -132,7 +133,7 @@ def listed(value: Any, place: str, count: int | None = None) -> list[Any]:
     if not isinstance(value, list):
         raise WrongShape(f"the reply has another shape: {place} is {json_type(value)}, expected an array")
     if count is not None and len(value) != count:
-        raise WrongShape(f"the reply has another shape: {place} has {len(value)} entries for {count}")
+        raise WrongShape(f"the reply has another shape: {place} has {counted(len(value), 'entries')} for {count}")
     return value
 
 
