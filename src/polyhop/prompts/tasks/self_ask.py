@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import Field
 
 from polyhop.prompts.answers import bare_answer, says_nothing, something, told_answer
-from polyhop.prompts.parsing import Malformed, marked
+from polyhop.prompts.parsing import Malformed, marked, quotable
 from polyhop.prompts.show import one_line
 from polyhop.prompts.tasks.base import Fields, Output, Task
 from polyhop.text import normalise
@@ -56,6 +56,8 @@ _LABEL = re.compile(
     r"[ \t]?(?:\d{1,2})?[ \t*]{0,3}:[ \t*]{0,3}",
     re.IGNORECASE | re.M,
 )
+_NEEDED = re.compile(r"^[^\w\n]{0,6}are follow[ -]?up questions needed", re.IGNORECASE | re.M)
+_INTERMEDIATE = re.compile(r"^[^\w\n]{0,6}intermediate answer[ \t]?(?:\d{1,2})?[ \t*]{0,3}:", re.IGNORECASE | re.M)
 
 
 def read_follow_ups(text: str, fields: Fields) -> dict[str, Any]:
@@ -65,6 +67,7 @@ def read_follow_ups(text: str, fields: Fields) -> dict[str, Any]:
     {'steps': [{'sub_question': 'Who made it?', 'answer': 'Ann.'}], 'answer': 'Ann'}
     """
     steps: list[dict[str, str | None]] = []
+    text = _own(text, fields, _NEEDED)
     for asked, value in _labelled(text):
         if asked and len(steps) < _MOST_STEPS:
             steps.append({"sub_question": value, "answer": None})
@@ -75,6 +78,13 @@ def read_follow_ups(text: str, fields: Fields) -> dict[str, Any]:
     if answer is None:
         raise Malformed('the last line must be "So the final answer is: …", with an answer')
     return {"steps": steps, "answer": answer}
+
+
+def _own(text: str, fields: Fields, *openings: re.Pattern[str]) -> str:
+    """A reply from the last line that opens the form on; all of it if no label may be quoted."""
+    if not quotable(_LABEL, fields):
+        return text
+    return text[max((found.start() for opening in openings for found in opening.finditer(text)), default=0) :]
 
 
 def write_follow_ups(output: Any, fields: Fields) -> str:
@@ -102,6 +112,7 @@ def read_turn(text: str, fields: Fields) -> dict[str, Any]:
     follow_up: str | None = None
     history, conclude = fields.get("history") or (), fields.get("conclude")
     pending = normalise(history[-1]["sub_question"]) if history else None
+    text = _own(text, fields, _NEEDED, _INTERMEDIATE)
     for asks, value in _labelled(text):
         if not asks:
             intermediate = intermediate or value
