@@ -88,8 +88,9 @@ def test_reasoned_answers_are_read(reply: str, rationale: str | None, answer: st
 @pytest.mark.parametrize(
     "reply",
     [
-        'Sure! {"rationale": "A.", "answer": "Rome"} I hope this helps',
-        'For example {"answer": ""}. Mine: {"rationale": "A.", "answer": "Rome"}',
+        'Sure! {"rationale": "A.", "answer": "Rome"}\nI hope this helps',
+        'For example {"answer": "Oslo"}. Mine: {"rationale": "A.", "answer": "Rome"}',
+        '{"rationale": "A.", "answer": "Rome"}\nPassage 1 says "{"answer": "Oslo"}".',
         '[{"rationale": "A.", "answer": "Rome"}]',
     ],
 )
@@ -144,7 +145,9 @@ def test_direct_answers_are_read(reply: str, answer: str) -> None:
         "Thought 2: A.\nAction 2: Finish[Ridley Scott]",
         '{"note": "unclosed", {"answer": "Rome"}',
         '{"answer": "Rome"} {smile}',
-        '{"answer": "Rome"} or {"answer": "Oslo"}',
+        '{"answer": "Rome"}\nor\n{"answer": "Oslo"}',
+        'Sure! {"rationale": "A.", "answer": "Rome"} I hope this helps',
+        'Passage 1 says "{"answer": "Oslo"}".',
         "Answer:",
         "<answer></answer>",
         "[RELEVANT]",

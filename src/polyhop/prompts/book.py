@@ -93,7 +93,7 @@ class Prompt:
         raise Malformed("the reply must be in the form asked for, without a JSON object")
 
     def _read_json(self, text: str, fields: Mapping[str, Any]) -> Output:
-        """The last object of a reply, which may have quoted others before; one that opens with another is refused."""
+        """The last object of a reply, which may quote others before it; a reply that opens with another is refused."""
         if not holds_object(text):
             with suppress(Malformed):
                 return self.check(self.task.parse(text, fields))

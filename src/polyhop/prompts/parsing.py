@@ -71,6 +71,7 @@ _NEXT_TURN = re.compile(
     rf"<\|(?:im_end|eot_id|end|endoftext|end_of_text)\|>|</s>|(?P<question>{_QUESTION.pattern})", re.M
 )
 _JSON = json.JSONDecoder(strict=False)  # models leave line breaks inside strings
+_LINE_END = re.compile(r"[ \t`*\]]*+(?:\n|\Z)")
 _BRACE = re.compile(r"[{}]")
 _FENCE = re.compile(r"\A```\w*\s*")
 _OBJECT = re.compile(r"(?<!\\boxed)(?<!\\text)\{")
@@ -150,10 +151,11 @@ def judgement(text: str, yes: str, no: str) -> bool | None:
     return found.value if found else None
 
 
-def find_judgement(text: str, yes: str, no: str) -> Judgement | None:
-    """Find the last judgement of a reply: a marker that opens a line, else a bare word that does, else any marker.
+def find_judgement(text: str, yes: str, no: str, *, bare: bool = False) -> Judgement | None:
+    """Find the last judgement of a reply: a marker that opens a line, else a word that does, else any marker.
 
-    One that is contradicted further on is None: either of the two may be quoted.
+    One that is contradicted further on is None: either of the two may be quoted. ``bare``: the form asks for the word
+    without brackets, so that it counts as a marker does.
 
     >>> find_judgement("It claims to be [RELEVANT]." + chr(10) + "Judgment: [IRRELEVANT]", "RELEVANT", "IRRELEVANT")
     Judgement(value=False, end=50)
@@ -169,13 +171,15 @@ def find_judgement(text: str, yes: str, no: str) -> Judgement | None:
         end = mark.end()
         if (name := mark[1].upper()) in (yes, no, f"NOT {yes}"):
             (opening if chained else inside).append(Judgement(name == yes, end))
-    bare = [
+    words = [
         Judgement((word[2].upper() == yes) is not bool(word[1]), word.end())
         for word in _bare_judgement(yes, no).finditer(text)
     ]
-    if not (own := (opening or bare or inside)[-1:]):
+    if bare:
+        opening, words = sorted((*opening, *words), key=lambda found: found.end), []
+    if not (own := (opening or words or inside)[-1:]):
         return None
-    later = (found for found in (*opening, *bare, *inside) if found.end > own[0].end)
+    later = (found for found in (*words, *inside) if found.end > own[0].end)
     return None if any(found.value is not own[0].value for found in later) else own[0]
 
 
@@ -274,13 +278,14 @@ def thoughts(text: str) -> str | None:
 
 
 def objects(text: str) -> list[dict[str, Any]]:
-    """Return the JSON objects of a reply whose last brace closes one, those inside another left out; [] otherwise.
+    """Return the JSON objects of a reply that end their lines, those inside another left out; [] if its braces do not
+    match.
 
-    A brace that is left open, or stands alone after the last object, may belong to an object that was cut off or is
-    broken: then an object within it, or before it, may be quoted.
+    An object that words follow is quoted. A brace that is left open, or stands alone after the last object, may belong
+    to an object that was cut off or is broken: then any object before or within it may be quoted.
 
-    >>> objects('Not {"answer": "Rome"} but {"answer": "Paris"}.'), objects('{"thought": "not {"answer": "Rome"}')
-    ([{'answer': 'Rome'}, {'answer': 'Paris'}], [])
+    >>> objects('Not "{"answer": "Rome"}", but:\\n{"answer": "Paris"}'), objects('{"thought": "not {"answer": "Rome"}')
+    ([{'answer': 'Paris'}], [])
     """
     found: list[dict[str, Any]] = []
     position = depth = attempts = 0
@@ -298,9 +303,9 @@ def objects(text: str) -> list[dict[str, Any]]:
         except (ValueError, RecursionError):
             depth += 1
             continue
-        if depth == 0:
+        closed = depth == 0
+        if closed and _LINE_END.match(text, position):
             found.append(value)
-            closed = True
     return found if closed else []
 
 

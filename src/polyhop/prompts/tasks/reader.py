@@ -65,14 +65,15 @@ def read_extraction(text: str, fields: Fields) -> dict[str, Any]:
 def _cut_passage(text: str) -> tuple[str | None, str]:
     """The number on the last line "Passage:", and the reply without it and those before it.
 
-    A line counts after the answer or right before it; any other is quoted.
+    A line counts after the answer, or right before it if it holds nothing else; any other is quoted.
     """
     lines = list(_PASSAGE.finditer(text))
     if not lines:
         return None, text
     after = text[lines[-1].end() :]
-    answer = _LABELLED.search(after)
-    own = answer is None or not after[: answer.start()].strip()
+    answers = list(_LABELLED.finditer(after))
+    alone = lines[-1][0].rstrip(" *").endswith(lines[-1][1] or "")
+    own = not answers or (alone and not after[: answers[-1].start()].strip())
     return lines[-1][1] if own else None, _PASSAGE.sub("", text)
 
 

@@ -133,7 +133,7 @@ def _verdict(text: str) -> tuple[bool | None, str]:
     text = _CHOICE.sub("", text)
     if head := _VERDICT.match(text):
         return head[1].lower() == "yes", text[head.end() :]
-    found = find_judgement(text, "YES", "NO")
+    found = find_judgement(text, "YES", "NO", bare=True)
     return (found.value, _AFTER_VERDICT.sub("", text[found.end :], count=1)) if found else (None, "")
 
 
