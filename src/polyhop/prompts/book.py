@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
-from polyhop.errors import PromptError, UnknownName, nearest
+from polyhop.errors import PromptError, UnknownName, UsageError, nearest
 from polyhop.prompts.loading import Demonstration, Head, check_variables, parse_demonstration, parse_file, read_file
 from polyhop.prompts.parsing import Malformed, holds_object, objects, opens_object, own_parts, whole_object
 from polyhop.prompts.scored import ScoredPrompt, parse_scored, parse_scored_demonstration
@@ -30,6 +30,11 @@ from polyhop.prompts.template import Template
 Rendering: TypeAlias = Literal["text", "json"]
 Turn: TypeAlias = dict[str, str]
 T = TypeVar("T")
+_EXAMPLE_SWITCHES = {"thoughts": True, "mode": "evidence", "typed": True, "kind": "qa"}
+"""Switches of a call that is only shown; the others are off."""
+_SCORED_DEMONSTRATIONS = 2
+"""Demonstrations in a scored prompt that is only shown, as many as the paper's have."""
+_NO_EXAMPLE = "{} has no demonstrations to show a call from: see its prompt without --rendered"
 _ONE_OBJECT = "the reply must be one JSON object"
 
 
@@ -148,6 +153,15 @@ class Prompt:
         ours = [demo for demo in self.demonstrations if [bool(demo.fields.get(name)) for name in self.cases] == case]
         return [demo for demo in ours if demo.suits(fields)]
 
+    def example(self) -> dict[str, Any]:
+        """The fields of a call from the last demonstration; ``UsageError`` if there is none."""
+        if not self.demonstrations:
+            raise UsageError(_NO_EXAMPLE.format(self.task.name))
+        last = self.demonstrations[-1]
+        steered = {name: _EXAMPLE_SWITCHES.get(name) for name in self.switches}
+        suited = {name: values[0] for name, values in last.when.items() if str(steered[name]) not in values}
+        return {**dict.fromkeys(self.task.fields), **steered, **suited, **last.fields}
+
     def _opening(
         self, fields: Mapping[str, Any], switches: Mapping[str, Any], rendering: Rendering, shots: int
     ) -> list[Turn]:
@@ -215,6 +229,22 @@ class PromptBook:
         if name not in self._scored:
             self._scored[name] = self._load_scored(SCORED[name])
         return self._scored[name]
+
+    def example(self, name: str) -> dict[str, Any]:
+        """The fields of a call of a task, of either sort, from its last demonstration.
+
+        Raises:
+            UsageError: the task has no demonstration.
+        """
+        if name not in SCORED:
+            return self[name].example()
+        found = next((each for task in (name, *SCORED) if (each := self.scored(task).demonstrations)), ())
+        if not found:
+            raise UsageError(_NO_EXAMPLE.format(name))
+        before = {"demonstrations": found[:-1][:_SCORED_DEMONSTRATIONS], "position": "after"}
+        task = SCORED[name]
+        given = {**before, **found[-1]}
+        return {field: given.get(field) for field in (task.target, *task.fields)}
 
     def role(self, name: str) -> str:
         """The role of the model that does a task, of either sort."""
