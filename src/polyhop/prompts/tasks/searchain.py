@@ -81,7 +81,7 @@ def unmarked(content: str) -> str:
 def read_chain(text: str, fields: Fields) -> dict[str, Any]:
     """[Query i]: …, [Answer i]: …, [Unsolved Query]: …, [Final Content]: …; self-ask's names of them too.
 
-    A chain counts from its last query 1 on if labels may be quoted.
+    If labels may be quoted, a chain counts from its last query 1 on, and from the last line without a label on.
 
     >>> read_chain("[Query 1]: Who made it? [Answer 1]: Ann Lee [Unsolved Query]: Where was she born?", {})["nodes"]
     [{'query': 'Who made it?', 'answer': 'Ann Lee'}, {'query': 'Where was she born?', 'answer': None}]
@@ -90,9 +90,11 @@ def read_chain(text: str, fields: Fields) -> dict[str, Any]:
     numbers: list[str | None] = []
     final: str | None = None
     quoted = quotable(_LABEL, fields)
+    interrupted = False
     for label, told in _labelled(text):
-        if quoted and label["query"] and label["number"] == "1":
+        if quoted and (interrupted or (label["query"] and label["number"] == "1")):
             nodes, numbers, final = [], [], None  # what came before was quoted
+        interrupted = "\n" in told
         if label["final"]:
             final = _final(told, fields) or final
         elif label["answer"]:
