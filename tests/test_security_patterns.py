@@ -39,7 +39,9 @@ def test_no_pattern_explodes() -> None:
             assert not why, (each.places, each.pattern.pattern, lead, piece, why)
 
 
-@pytest.mark.parametrize("pattern", [_bare_judgement("RELEVANT", "IRRELEVANT"), *_patterns(("Search", "Lookup")), fences()])
+@pytest.mark.parametrize(
+    "pattern", [_bare_judgement("RELEVANT", "IRRELEVANT"), *_patterns(("Search", "Lookup")), fences()]
+)
 def test_no_pattern_explodes_that_is_put_together_for_a_prompt(pattern: re.Pattern[str]) -> None:
     for lead, piece in pumped(pattern, THOROUGH):
         assert not (why := explodes(Found(pattern, anywhere=True).work(), lead, piece)), (lead, piece, why)

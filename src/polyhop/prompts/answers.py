@@ -144,7 +144,13 @@ def leading_answer(text: str) -> str | None:
 
 def _standing_alone(line: str, longest: int) -> str | None:
     """The answer that a line is; None for one of many words, and for a form that was opened and not filled."""
-    if len(line.split()) > longest or "{" in line or _ANSWER.search(line) or _WRAPPED.search(line) or _FINISH.search(line):
+    if (
+        len(line.split()) > longest
+        or "{" in line
+        or _ANSWER.search(line)
+        or _WRAPPED.search(line)
+        or _FINISH.search(line)
+    ):
         return None
     return short_answer(line)
 

@@ -42,7 +42,7 @@ def own_lines(text: str) -> str:
     for line in text.splitlines():
         bare = next(_lines(line), "")
         own = bare.startswith("(") and bare.endswith(")")
-        if own or says_nothing(bare) and bare:
+        if own or (bare and says_nothing(bare)):
             run = [*([] if ended or not own else run), line]
             ended = not own
         elif bare:
