@@ -83,4 +83,3 @@ def test_react_finishes_are_read() -> None:
         finish = re.search(r"Finish\[(.*)\]", last_turn)
         assert finish
         assert answer("react.finish", last_turn) == finish[1]
-        assert answer("answer.cot", last_turn) is None  # which asks for no action

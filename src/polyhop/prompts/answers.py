@@ -21,7 +21,7 @@ _WRAPPED = re.compile(
     r"(?P<opened><answer>)((?:(?!<answer>).){0,1000}?)(?:(?P<closed></answer>)|\Z)|\\boxed\{(?:\\text\{)?([^{}]{0,1000})\}",
     re.IGNORECASE | re.DOTALL,
 )
-_FINISH = re.compile(r"\bFinish\[", re.IGNORECASE)
+_OTHER_FORM = re.compile(r"\{|\bFinish\[", re.IGNORECASE)
 _ANSWER = re.compile(
     r"\b(?:(?:the|my|its) )?(?:(?:final|correct|short) )?answers?"
     r"(?: \((?:[^()\n]|\([^()\n]{0,20}\)){1,100}\)| to (?:the|this|your) (?:[\w-]{1,20} )?question)?"
@@ -131,7 +131,7 @@ def leading_answer(text: str) -> str | None:
     >>> leading_answer("Lars Sonck. He designed Ainola, the house of the composer, in Järvenpää, in 1903 and 1904.")
     'Lars Sonck'
     """
-    if _FINISH.search(text):
+    if _OTHER_FORM.search(text):
         return None
     if answer := bare_answer(text):
         return answer
@@ -144,13 +144,7 @@ def leading_answer(text: str) -> str | None:
 
 def _standing_alone(line: str, longest: int) -> str | None:
     """The answer that a line is; None for one of many words, and for a form that was opened and not filled."""
-    if (
-        len(line.split()) > longest
-        or "{" in line
-        or _ANSWER.search(line)
-        or _WRAPPED.search(line)
-        or _FINISH.search(line)
-    ):
+    if len(line.split()) > longest or any(form.search(line) for form in (_OTHER_FORM, _ANSWER, _WRAPPED)):
         return None
     return short_answer(line)
 
