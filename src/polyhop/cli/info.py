@@ -19,7 +19,7 @@ from polyhop import __version__
 from polyhop.cli import show as draw
 from polyhop.cli.answers import cut_replies
 from polyhop.cli.printing import write
-from polyhop.errors import PolyhopError, UsageError
+from polyhop.errors import PolyhopError
 from polyhop.extras import EXTRAS, installed
 from polyhop.methods.registry import FAMILIES, Method, method_named, methods
 from polyhop.pipeline import Pipeline
@@ -130,18 +130,18 @@ def run_prompts_list(prompts: Path | None, as_json: bool) -> None:
 
 
 def run_prompts_show(task: str, prompts: Path | None, rendering: str, rendered: bool) -> None:
-    """Print a prompt file, or the chat turns of its last demonstration's call."""
+    """Print a prompt file, or what its last demonstration's call sends: the chat turns, or the text that is scored."""
     book = PromptBook(prompts)
     if not rendered:
         write((book.scored(task) if task in SCORED else book[task]).text)
         return
-    if task in SCORED:
-        raise UsageError(f"{task} is scored, not asked: its prompt is shown without --rendered")
-    prompt = book[task]
     if rendering not in ("text", "json"):
         raise typer.BadParameter("must be text or json", param_hint="--rendering")
-    switches: dict[str, Any] = {"thoughts": True, "mode": "evidence"}
-    fields = {**{n: v for n, v in switches.items() if n in prompt.task.fields}, **prompt.demonstrations[-1].fields}
+    fields = book.example(task)
+    if task in SCORED:
+        typer.echo(book.scored(task).render(fields))
+        return
+    prompt = book[task]
     for turn in prompt.render(fields, rendering="json" if rendering == "json" else "text", shots=prompt.head.shots):
         write(f"--- {turn['role']}\n{turn['content']}\n\n")
 

@@ -18,7 +18,6 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from polyhop.cli import show as draw
-from polyhop.cli.telling import counted
 from polyhop.cli.traces import FOLDED, Look, seconds, tokens_of, told, told_together
 from polyhop.text import counted
 from polyhop.trace import CALLS, Branch, Searched, Step
