@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Le
 
 if TYPE_CHECKING:
     from polyhop.trace import Trace, Usage
@@ -22,10 +22,13 @@ SpanChoice: TypeAlias = Literal["joint", "independent"]
 """How a reader picks a span: by the best sum of start and end, or the likeliest start and end each by itself."""
 
 
-Positive: TypeAlias = Annotated[int, Gt(0)]
+MAX_INTEGER = 2**53 - 1
+"""The largest setting or limit: every reader of JSON holds an integer up to it exactly."""
+
+Positive: TypeAlias = Annotated[int, Gt(0), Le(MAX_INTEGER)]
 """A setting that counts at least one."""
 
-NonNegative: TypeAlias = Annotated[int, Ge(0)]
+NonNegative: TypeAlias = Annotated[int, Ge(0), Le(MAX_INTEGER)]
 """A setting that counts, or is 0 for none."""
 
 
