@@ -6,10 +6,23 @@ The library raises; the command line prints the message and exits with ``exit_co
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable
 from pathlib import Path
 
 from polyhop.redaction import redacted
+
+_BRIEF = reprlib.Repr()
+_BRIEF.maxstring = _BRIEF.maxother = 200
+
+
+def brief(value: object) -> str:
+    """Write a value for a message: its ``repr``, with what is long or deeply nested cut short.
+
+    >>> brief("tro"), len(brief("x" * 5000)), brief([[[[[[[[1]]]]]]]])
+    ("'tro'", 200, '[[[[[[...]]]]]]')
+    """
+    return _BRIEF.repr(value)
 
 
 class PolyhopError(Exception):
@@ -22,9 +35,13 @@ class PolyhopError(Exception):
 
 
 class UsageError(PolyhopError):
-    """What was asked for cannot be: wrong name, setting, file or combination. Nothing was run."""
+    """What was asked for cannot be: wrong name, setting, file or combination. Nothing was run.
+
+    ``field``: the part of a request that is wrong, if it came in one.
+    """
 
     exit_code = 2
+    field: str | None = None
 
 
 class UnknownName(UsageError):
@@ -32,7 +49,7 @@ class UnknownName(UsageError):
 
     def __init__(self, what: str, name: str, valid: Iterable[str], note: str = "") -> None:
         names = sorted(valid)
-        message = f"unknown {what} {name!r}"
+        message = f"unknown {what} {brief(name)}"
         near = nearest(name, names) or nearest(name.partition(":")[0], names)
         message += f"; did you mean {near!r}?" if near else "."
         message += f" Valid: {', '.join(names)}." if names else f" There is no {what} to choose from."

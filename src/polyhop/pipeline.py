@@ -15,11 +15,11 @@ from polyhop.common.aio import LoopThread as LoopThread
 from polyhop.common.files import cache_folder
 from polyhop.common.text import check_asked
 from polyhop.data.corpora import Corpus, open_corpus
-from polyhop.engine.budget import Budget
+from polyhop.engine.budget import Budget, check_limit
 from polyhop.engine.call import Models
 from polyhop.engine.prices import Prices
 from polyhop.engine.run import Engine
-from polyhop.errors import CapabilityError, SettingError, UnknownName, UsageError
+from polyhop.errors import CapabilityError, SettingError, UnknownName, UsageError, brief
 from polyhop.lm.base import LanguageModel
 from polyhop.lm.cache import CachedLM, CompletionCache
 from polyhop.lm.names import open_lm
@@ -29,10 +29,19 @@ from polyhop.readers import AskingReader, Reader, open_reader
 from polyhop.readers.base import span_reader
 from polyhop.retrieval import brings_corpus, open_reranker, open_retriever
 from polyhop.retrieval.analysis import ENGLISH
-from polyhop.retrieval.base import AskingRetriever, Reranked, Reranker, Retriever, beginning_of, knows_links
+from polyhop.retrieval.base import (
+    AskingRetriever,
+    CorpusLinks,
+    Reranked,
+    Reranker,
+    Retriever,
+    beginning_of,
+    knows_links,
+    layers_of,
+)
 from polyhop.retrieval.index import Index, index_for
 from polyhop.trace import Step
-from polyhop.types import Kind, Passage, Question, Read, Search
+from polyhop.types import MAX_INTEGER, Kind, Passage, Question, Read, Search
 
 T = TypeVar("T")
 Source = str | Path | Corpus | Index | Iterable[Passage]
@@ -55,7 +64,7 @@ class Pipeline:
     """Everything one method needs to answer questions over one corpus.
 
     ``corpus``: a file, folder, index folder, ``Corpus`` or passages; may be left out when ``retriever`` is a callable
-    or brings its own.
+    or brings its own. Beside one that knows no links it tells the links, by its passages' ids.
     ``lm``: a name, a model object, or a mapping from role or task to either (``default`` for the rest).
     ``retriever``: a name, an object, or any ``(query, k) -> passages`` callable; by default the method's own start.
     ``rerank``: a name or a ``Reranker``, which chooses from the retriever's first hits, for any method.
@@ -103,6 +112,8 @@ class Pipeline:
         self.settings = self.method.resolve(settings)
         if isinstance(retriever, str) and self.method.name == self.method.retriever != retriever:
             raise UsageError(f"{method} is a retriever itself: leave out the retriever {retriever}")
+        if seed is not None and not abs(seed) <= MAX_INTEGER:
+            raise SettingError(f"seed={brief(seed)}: must be from -{MAX_INTEGER} to {MAX_INTEGER}")
         self.answers = self.method.answers(self.settings)
         needs = frozenset(self.method.needs(self.settings))
         self.index, opened = _open_retriever(corpus, retriever or self.method.retriever, self.method.name, needs)
@@ -124,12 +135,13 @@ class Pipeline:
             max_tokens_per_call=max_tokens_per_call,
             seed=seed,
             analysis=getattr(self.index or opened, "analysis", ENGLISH),
+            corpus_links=_corpus_links(self.index, opened),
         )
         _check_roles(self.engine)
         _check_needs(self.method.name, needs, self.settings, self.engine)
         _check_prices(self.engine)
-        if abstain_below is not None and not 0 < abstain_below <= 1:
-            raise SettingError(f"abstain_below={abstain_below}: must be above 0 and at most 1")
+        if abstain_below is not None:
+            check_limit("abstain_below", abstain_below, 1)
         self.abstain_below = abstain_below
         self._loop = LoopThread()
         self._closed = False
@@ -272,18 +284,35 @@ def _open_retriever(
                 f"retriever={retriever!r}: must be a name, a callable (query, k) -> passages or a Retriever, "
                 "which has name, search, search_many and links"
             )
-        return (corpus if isinstance(corpus, Index) else None), retriever
+        follows = "links" in needs or any("links" in getattr(part, "needs", ()) for part in layers_of(retriever))
+        if corpus is None or isinstance(corpus, Index) or not follows or knows_links(retriever):
+            return (corpus if isinstance(corpus, Index) else None), retriever
+        return _index(corpus), retriever
     if corpus is None:
         if brings_corpus(retriever):
             return None, open_retriever(retriever, None)
         if "retriever" in needs:
             raise UsageError(f"{method} searches: give it a corpus (corpus=, --corpus) or a retriever of your own")
         return None, None
-    if isinstance(corpus, Index):
-        index = corpus
-    else:
-        index = index_for(corpus if isinstance(corpus, Corpus) else open_corpus(corpus))
+    index = _index(corpus)
     return index, open_retriever(retriever, index)
+
+
+def _index(corpus: Source) -> Index:
+    if isinstance(corpus, Index):
+        return corpus
+    return index_for(corpus if isinstance(corpus, Corpus) else open_corpus(corpus))
+
+
+def _corpus_links(index: Index | None, retriever: Searcher | None) -> CorpusLinks | None:
+    """The links of the corpus beside a retriever that knows none."""
+    if index is None or not index.link_mode or retriever is None or knows_links(retriever):
+        return None
+    return CorpusLinks(index, _name_of(retriever))
+
+
+def _name_of(retriever: object) -> str:
+    return str(getattr(retriever, "name", None) or getattr(retriever, "__name__", "of your own"))
 
 
 def _check_roles(engine: Engine) -> None:
@@ -315,19 +344,27 @@ def _check_needs(method: str, needs: frozenset[str], settings: Mapping[str, Any]
         )
     if "span_choice" in needs:
         span_reader(engine.reader, settings["span"])
-    if "links" in needs and not knows_links(engine.retriever):
-        raise UsageError(f"{method} follows links: use a retriever over an index")
     _check_models(method, needs, engine)
+    _check_links(method, needs, engine.retriever, engine, ", or set links=0" if "links" in settings else "")
     if "reader" in needs:
         _check_models(f"the reader {getattr(engine.reader, 'name', '')}", getattr(engine.reader, "needs", ()), engine)
-    retriever: object = engine.retriever
-    while isinstance(retriever, AskingRetriever):
-        if isinstance(retriever, Reranked):
-            reranker = retriever.reranker
-            _check_models(f"the reranker {reranker.name}", getattr(reranker, "needs", ()), engine)
-        else:
-            _check_models(f"the retriever {retriever.name}", getattr(retriever, "needs", ()), engine)
-        retriever = retriever.start
+    for part in layers_of(engine.retriever):
+        if isinstance(part, Reranked):
+            _check_models(f"the reranker {part.reranker.name}", getattr(part.reranker, "needs", ()), engine)
+        elif isinstance(part, AskingRetriever):
+            who, wanted = f"the retriever {part.name}", getattr(part, "needs", ())
+            _check_links(who, wanted, part.start, engine)
+            _check_models(who, wanted, engine)
+
+
+def _check_links(who: str, needs: Iterable[str], retriever: Searcher | None, engine: Engine, also: str = "") -> None:
+    """Fail if links are followed and neither the retriever nor a corpus beside it knows any."""
+    if "links" not in needs or knows_links(retriever) or engine.corpus_links is not None:
+        return
+    raise UsageError(
+        f"{who} follows links: use a retriever over an index with links, or give the corpus (corpus=, --corpus) beside "
+        f"{_name_of(retriever)}, which knows none{also}"
+    )
 
 
 _WHAT_WORKS = {

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Protocol, TypeAlias, TypeVar
 
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Le
 
 T = TypeVar("T")
 
@@ -19,10 +19,13 @@ SpanChoice: TypeAlias = Literal["joint", "independent"]
 """How a reader picks a span: by the best sum of start and end, or the likeliest start and end each by itself."""
 
 
-Positive: TypeAlias = Annotated[int, Gt(0)]
+MAX_INTEGER = 2**53 - 1
+"""The largest setting or limit: every reader of JSON holds an integer up to it exactly."""
+
+Positive: TypeAlias = Annotated[int, Gt(0), Le(MAX_INTEGER)]
 """A setting that counts at least one."""
 
-NonNegative: TypeAlias = Annotated[int, Ge(0)]
+NonNegative: TypeAlias = Annotated[int, Ge(0), Le(MAX_INTEGER)]
 """A setting that counts, or is 0 for none."""
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from polyhop.prompts.tasks import SCORED, TASKS
 from tests.kit.server import FakeServer, Fault
 from tests.kit.terminal import Cli, cli
 
@@ -106,6 +107,24 @@ def test_prompts_show_what_the_model_sees(cli: Cli) -> None:
     told = cli("prompts", "show", "tor.fuse", "--rendered", "--rendering", "json")
     assert "--- assistant" in told.out
     assert '"answer": text' in told.out
+
+
+@pytest.mark.parametrize("task", [*TASKS, *SCORED])
+def test_every_prompt_is_shown_as_the_model_sees_it(cli: Cli, task: str) -> None:
+    told = cli("prompts", "show", task, "--rendered")
+    assert told.code == 0
+    if task in SCORED:
+        assert told.out.rstrip().endswith(("Question:", "Document:"))
+    else:
+        assert told.out.startswith("--- system\n")
+        assert "\n--- user\n" in told.out
+
+
+def test_a_task_without_demonstrations_says_so(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "tor.enough.demos.jsonl").write_text("", encoding="utf-8")
+    told = cli("prompts", "show", "tor.enough", "--rendered", "--prompts", str(tmp_path))
+    assert told.code == 2
+    assert "tor.enough has no demonstrations" in told.err
 
 
 @pytest.mark.parametrize(

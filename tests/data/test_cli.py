@@ -89,7 +89,7 @@ def test_validate_names_every_fault_and_exits_1(polyhop: Polyhop, tmp_path: Path
     told = polyhop("data", "validate", cut)
     assert told.code == 1
     assert "cut.json: record 2: not valid JSON" in told.out
-    assert told.out.splitlines()[-1].startswith("1 questions")
+    assert told.out.splitlines()[-1].startswith("1 question ")
 
 
 def test_stats_as_tables_and_as_json(polyhop: Polyhop, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_stats_as_tables_and_as_json(polyhop: Polyhop, tmp_path: Path) -> None:
     corpus = lines(tmp_path / "c.jsonl", {"id": "7", "title": "Jane Austen", "text": "She wrote."})
     told = polyhop("data", "stats", path, "--corpus", corpus)
     assert told.code == 0
-    assert "gold in the corpus: 50.0 % of 2 passages; all of it for 0.0 % of 1 questions" in told.out
+    assert "gold in the corpus: 50.0 % of 2 passages; all of it for 0.0 % of 1 question" in told.out
     assert "answers: 0.0 % yes or no, 0 questions without, 1.00 aliases a question" in told.out
     json = orjson.loads(polyhop("data", "stats", path, "--corpus", corpus, "--json").out)
     assert (json["format"], json["by"]["type"]) == ("musique", {"2hop": 1})
@@ -151,7 +151,7 @@ def test_corpus_from_contexts_and_a_run_handed_in(polyhop: Polyhop, tmp_path: Pa
     assert polyhop("data", "predictions", tmp_path, "--to", "kilt").code == 2
     more = lines(tmp_path / "more.jsonl", MUSIQUE, {**MUSIQUE, "id": "2hop__3_4"})
     assert (
-        "1 questions of the dataset have no prediction"
+        "no prediction for 1 question of the dataset"
         in polyhop("data", "predictions", run, "--to", "kilt", "--dataset", more).err
     )
     other = lines(tmp_path / "other.jsonl", {**MUSIQUE, "id": "2hop__3_4"})
@@ -181,4 +181,4 @@ def test_bad_rows_are_skipped_and_counted(polyhop: Polyhop, tmp_path: Path) -> N
     assert not (tmp_path / "o.jsonl").exists()
     told = polyhop("data", "convert", path, "--to", "jsonl", "--out", tmp_path / "o.jsonl", "--skip-bad")
     assert told.code == 0
-    assert "1 malformed rows of d.jsonl were skipped" in told.err
+    assert "skipped 1 malformed row of d.jsonl" in told.err

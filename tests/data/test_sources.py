@@ -52,7 +52,7 @@ def test_marks_line_ends_and_compression_are_no_matter(tmp_path: Path, content: 
         (b"[" + ROW + b', {"question": "Wh', "record 2: not valid JSON: Unterminated string"),
         (b"[" + ROW + b', {"question": }]', "record 2: not valid JSON: Expecting value; nothing after it can be read"),
         (b"[" + ROW + b" " + ROW + b"]", "found '{' where ',' was expected"),
-        (b"[" + ROW + b"] x", "more text after the end of the array of 1 records"),
+        (b"[" + ROW + b"] x", "more text after the end of the array of 1 record"),
         (b"[" + ROW + b',{"a":' + b"[" * 200_000, "record 2: nested too deeply"),
         (b"[" + ROW + b',{"a":' + b"7" * 5000 + b"}]", "record 2: a number with thousands of digits"),
         (b"[" + ROW + b', {"question": "\xff"}]', "not UTF-8 text: save it as UTF-8"),
@@ -112,7 +112,7 @@ def test_a_folder_and_a_binary_file_are_no_dataset(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "place", "message"),
     [
-        (b"question,answer,id\nWho?,Ann\nWho?,Ann,b,c\n", "row 3", "has 4 cells; there are 3 columns"),
+        (b"question,answer,id\nWho?,Ann\nWho?,Ann,b,c\n", "row 3", "has 4 cells for 3 columns"),
         (b'question,answer,id\nWho?,Ann\nWho?,"Ann\n', "row 3", "not valid CSV: unexpected end of data"),
         (b"question,answer,id\nWho?,Ann\nWho?,[3\n", "row 3", "the cell 'answer' starts like JSON but is not"),
         (b"question,answer,id\nWho?,Ann\n,Ann\n", "row 3", "missing field 'question'"),

@@ -72,6 +72,15 @@ def test_costs_are_what_a_question_costs(method: str) -> None:
     assert method_pages.counts(method_pages.answered(method, question)) == pytest.approx(measured, rel=0.25, abs=2)
 
 
+def test_the_prose_below_the_first_trace_of_tor_counts_as_the_trace_does() -> None:
+    page = (FOLDER / "tor.md").read_text("utf-8")
+    shown = next(part.shown for part in parts() if part.page == "tor.md" and part.name == "trace")
+    accepted = shown.count("  accept")
+    assert f"{accepted} pieces of evidence; most weight is on Vienna" in shown
+    prose = " ".join(page.partition("Each line under the question")[2].partition("##")[0].split())
+    assert f"the last call has {('no', 'one', 'two', 'three')[accepted]} pieces of evidence" in prose
+
+
 def test_a_picture_is_of_the_trace_below_it() -> None:
     drawn = {part.arguments for part in parts() if part.name == "picture"}
     assert drawn <= {part.arguments for part in parts() if part.name == "trace"}

@@ -151,7 +151,7 @@ def test_compare_draws_tables(cli: Cli, runs: list[Path]) -> None:
     (em,) = [line.split() for line in out.splitlines() if line.startswith("EM") and "…" in line]
     assert em[1:4] == ["0.0", "66.7", "+66.7"]
     assert em[-5:] == ["0.1250", "0.2500", "4,", "0", "6"]
-    assert "4 questions are right in one run only" in out
+    assert "4 questions right in one run only" in out
     assert "majority" in out
     assert "oracle" in out
     assert "cot · direct" in out

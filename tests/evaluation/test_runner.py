@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import polyhop
 from polyhop import Passage, Question, ScriptedLM
+from polyhop.cli.tables import print_report
 from polyhop.errors import DataError, LMError, UsageError
+from polyhop.evaluation.figures import numbers
+from polyhop.evaluation.pages.summary import tables
 from polyhop.evaluation.report import Report
+from polyhop.evaluation.store import read_report
 
 CORPUS = [Passage(f"p{n}", f"Town {n}", f"Town {n} lies on the river {n}.") for n in range(8)]
 QUESTIONS = [
@@ -46,6 +53,30 @@ def test_a_run_is_measured_and_written_down(tmp_path: Path) -> None:
     assert held["method"] == "one-r"
     assert held["settings"]["k"] == 5
     assert len(held["prompts"]["answer.read"]) == 16
+
+
+@pytest.mark.parametrize(("concurrency", "label"), [(1, "seconds"), (2, "seconds (with queueing)")])
+def test_seconds_that_may_include_waiting_say_so(tmp_path: Path, concurrency: int, label: str) -> None:
+    report = run(ScriptedLM(answering), tmp_path / "run", concurrency=concurrency)
+    for told in (report, read_report(tmp_path / "run"), report.only(lambda row: row["id"] == "q1")):
+        printed = Console(file=io.StringIO(), width=100)
+        print_report(told, printed)
+        lines = printed.file.getvalue().splitlines()  # type: ignore[attr-defined]
+        assert [line for line in lines if re.match(rf"{re.escape(label)}  +\d", line)]
+        assert f">{label}<" in tables({"one": told}, None)
+    assert "seconds" in numbers({"one": report})[0]
+    assert set(report.to_dict()["volatile"]) >= {"seconds"}  # files keep their keys
+
+
+def test_the_largest_concurrency_of_a_run_is_kept(tmp_path: Path) -> None:
+    for concurrency, kept in ((1, 1), (4, 4), (2, 4)):
+        run(ScriptedLM(answering), tmp_path / "run", QUESTIONS[:concurrency], concurrency=concurrency)
+        assert read_report(tmp_path / "run").concurrency == kept
+    held = json.loads((tmp_path / "run" / "run.json").read_text())
+    del held["volatile"]  # an older polyhop's
+    (tmp_path / "run" / "run.json").write_text(json.dumps(held))
+    run(ScriptedLM(answering), tmp_path / "run", concurrency=1)
+    assert read_report(tmp_path / "run").queued
 
 
 def test_the_same_command_asks_only_what_is_missing(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def test_report_where(cli: Cli, tmp_path: Path) -> None:
     answers = ScriptedLM(lambda task, fields: {"answer": "answer 3"})
     polyhop.evaluate(QUESTIONS, method="cot", lm=answers, out=tmp_path / "run")
     told = cli("report", tmp_path / "run", "--where", "em = 1")
-    assert "1 questions" in told.out
+    assert "1 question" in told.out
     (em,) = [line.split() for line in told.out.splitlines() if line.startswith("EM")]
     assert em == ["EM", "100.0", "100.0", "…", "100.0", "1"]
     assert "no question is left" in cli("report", tmp_path / "run", "--where", "em > 1").err

@@ -219,7 +219,7 @@ class EngineContract:
         other = tmp_path / "50%s {}.jsonl"
         other.write_text(json.dumps({"id": "9", "title": "Ulm", "text": "A town."}))
         towns = build_index(open_corpus(other), tmp_path / "towns")
-        with pytest.raises(UsageError, match=r"holds 'passages' \(11 passages.*, not '50%s {}' \(1 passages"):
+        with pytest.raises(UsageError, match=r"holds 'passages' \(11 passages.*, not '50%s {}' \(1 passage"):
             load(towns, address)
         with pytest.raises(UsageError, match=r"english; no vectors\), not .*vectors of 32 numbers by dense:words"):
             load(index, address, WordEncoder())

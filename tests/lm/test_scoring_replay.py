@@ -57,7 +57,11 @@ async def test_scores_come_again_as_they_were(tmp_path: Path) -> None:
 
 
 async def test_what_a_model_held_impossible_is_so_again(tmp_path: Path) -> None:
-    answers: dict[str, Any] = {"retriever": lambda query, k: [Passage("p", "P", "It is here.")], "answer_by": "none"}
+    answers: dict[str, Any] = {
+        "retriever": lambda query, k: [Passage("p", "P", "It is here.")],
+        "links": 0,
+        "answer_by": "none",
+    }
     model = ScriptedLM({}, score=lambda request: [-1.0, -math.inf])
     async with Pipeline(method="promptrank", lm=model, **answers) as pipeline:
         first = await pipeline.aask("Where?")

@@ -78,7 +78,7 @@ async def test_a_task_without_reply_is_named_with_those_there_are() -> None:
 async def test_replies_that_are_used_up_are_an_error() -> None:
     lm = ScriptedLM({"t": ["one"]})
     await lm.complete(request("t"))
-    with pytest.raises(UsageError, match="the 1 replies for task 't' are used up"):
+    with pytest.raises(UsageError, match="all replies for task 't' are used up"):
         await lm.complete(request("t"))
 
 

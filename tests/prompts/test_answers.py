@@ -59,12 +59,10 @@ REASONED = [
     ("A. The answer is Y.\nIf the answer is wrong, tell me.", "A.", "Y"),
     ("Thailand borders Laos, so the answer is: Thailand.", "Thailand borders Laos,", "Thailand"),
     ("I would say the answer is Thailand.", "I would say", "Thailand"),
-    ("A. The answer is Y.\nThe answer is none.", "A.", "Y"),
     ("A.\n<answer> Ridley Scott </answer>", "A.", "Ridley Scott"),
     ("<answer>Ridley Scott", None, "Ridley Scott"),
     (r"A. The answer is \boxed{Ridley Scott}.", "A. The answer is", "Ridley Scott"),
     (r"\boxed{\text{Ridley Scott}}", None, "Ridley Scott"),
-    ("Thought 2: A.\nAction 2: Finish[Ridley Scott]", "Thought 2: A.\nAction 2:", "Ridley Scott"),
     ("A. The answer is Rome.\n\nQuestion: And?\nB. The answer is Oslo.", "A.", "Rome"),
     ("A. The answer is Rome.</s> The answer is Oslo.", "A.", "Rome"),
     ("Let me see.\nQuestion: Who?\nA. The answer is Rome.", "Let me see.\nQuestion: Who?\nA.", "Rome"),
@@ -72,15 +70,11 @@ REASONED = [
     ("Rome", None, "Rome"),
     ("Rome.", None, "Rome"),
     ('{"rationale": "A.", "answer": "Rome"}', "A.", "Rome"),
-    ('Sure! {"rationale": "A.", "answer": "Rome"} I hope this helps {smile}', "A.", "Rome"),
     ('{"Answer": 1979}', None, "1979"),
     ('{"answer": true}', None, "yes"),
     ('{"rationale": "n/a", "answer": " Rome "}', None, "Rome"),
     ('{"rationale": "One\nTwo", "answer": "Rome"}', "One\nTwo", "Rome"),
-    ('For example {"answer": ""}. Mine: {"answer": "Rome"}', None, "Rome"),
-    ('[{"answer": "Rome"}]', None, "Rome"),
     ('{"output": {"answer": "Rome"}}', None, "Rome"),
-    ('{"note": "unclosed", {"answer": "Rome"}', None, "Rome"),
 ]  # fmt: skip
 
 
@@ -89,6 +83,22 @@ def test_reasoned_answers_are_read(reply: str, rationale: str | None, answer: st
     for task in ("answer.cot", "answer.read_cot", "tor.fuse"):
         for rendering in get_args(Rendering):
             assert read(task, reply, rendering) == {"rationale": rationale, "answer": answer}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        'Sure! {"rationale": "A.", "answer": "Rome"}\nI hope this helps',
+        'For example {"answer": "Oslo"}. Mine: {"rationale": "A.", "answer": "Rome"}',
+        '{"rationale": "A.", "answer": "Rome"}\nPassage 1 says "{"answer": "Oslo"}".',
+        '[{"rationale": "A.", "answer": "Rome"}]',
+    ],
+)
+def test_an_object_among_other_words_is_read_only_if_json_was_asked_for(reply: str) -> None:
+    for task in ("answer.cot", "answer.direct", "answer.read", "answer.read_cot", "tor.fuse"):
+        assert read(task, reply, "json") == {"rationale": "A.", "answer": "Rome"}
+        with pytest.raises(Malformed):
+            read(task, reply)
 
 
 @pytest.mark.parametrize(("reply", "answer"), [(reply, answer) for reply, _, answer in REASONED])
@@ -130,6 +140,14 @@ def test_direct_answers_are_read(reply: str, answer: str) -> None:
         "N/A.",
         "The answer is …",
         "The answer is none.",
+        "A. The answer is Y.\nThe answer is none.",
+        "<answer>Y</answer> <answer>none</answer>",
+        "Thought 2: A.\nAction 2: Finish[Ridley Scott]",
+        '{"note": "unclosed", {"answer": "Rome"}',
+        '{"answer": "Rome"} {smile}',
+        '{"answer": "Rome"}\nor\n{"answer": "Oslo"}',
+        'Sure! {"rationale": "A.", "answer": "Rome"} I hope this helps',
+        'Passage 1 says "{"answer": "Oslo"}".',
         "Answer:",
         "<answer></answer>",
         "[RELEVANT]",

@@ -97,7 +97,7 @@ def test_the_complaint_is_about_the_form_that_was_asked_for() -> None:
 
 
 def test_the_middle_of_an_endless_reply_is_left_out() -> None:
-    for part in own_parts("x" * 5 + "y" * 1_000_000 + "z" * 5):
+    for part in own_parts("x" * 5 + "y" * 1_000_000 + "z" * 5, {}):
         assert (part[:5], part[-5:]) == ("xxxxx", "zzzzz")
         assert len(part) == LONGEST_REPLY + 1
     assert read("answer.cot", "Thinking. " * 100_000 + "The answer is Rome.")["answer"] == "Rome"

@@ -267,7 +267,7 @@ async def test_what_is_no_reader_is_refused(checkpoints: Path, tmp_path: Path) -
     given = passages(1)
     with pytest.raises(UsageError, match="no DPR reader but a bert checkpoint: try squad:"):
         await DprReader(str(checkpoints / "squad")).read("?", given)
-    with pytest.raises(UsageError, match=r"lacks 2 weights, qa_outputs\.bias one"):
+    with pytest.raises(UsageError, match=r"lacks 2 weights, such as qa_outputs\.bias"):
         await SquadReader(str(checkpoints / "bert")).read("?", given)
     with pytest.raises(SettingError, match=r"max_tokens=513: .* takes at most 512 tokens"):
         await SquadReader(str(checkpoints / "squad"), max_tokens=513).read("?", given)

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
 
 import orjson
@@ -20,6 +20,7 @@ import pytest
 
 from polyhop import cli
 from polyhop.common.aio import LoopThread
+from polyhop.common.extras import installed
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import PolyhopError
 from polyhop.lm.names import open_lm
@@ -31,6 +32,8 @@ from polyhop.serve.logs import LOG, JsonLines
 from polyhop.serve.service import Service
 from polyhop.telemetry import traced
 from polyhop.types import Passage
+
+F = TypeVar("F", bound=Callable[..., object])
 
 KEY, USER, PASSWORD, VALUE = "sk-CANARY+key/=1", "CANARYuser", 'CANARY p@ss/"w', "CANARY&value"
 PAIR = b64encode(f"{USER}:{PASSWORD}".encode()).decode()
@@ -105,6 +108,17 @@ class Echo:
 def _http(status: str, body: Any) -> bytes:
     content = body.encode() if isinstance(body, str) else orjson.dumps(body)
     return f"HTTP/1.1 {status}\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content
+
+
+def needs(*extras: str) -> Callable[[F], F]:
+    """Mark a test of an extra, which is skipped before its server starts if the extra is not installed."""
+    missing = not all(map(installed, extras))
+
+    def mark(test: F) -> F:
+        marked: F = pytest.mark.extra(pytest.mark.skipif(missing, reason=f"needs {', '.join(extras)}")(test))
+        return marked
+
+    return mark
 
 
 @pytest.fixture(autouse=True)
@@ -188,7 +202,7 @@ def test_verbs_that_ask_a_model_tell_nothing(
     out = str(tmp_path / "run")
     assert command("run", "--dataset", "demo", "--method", "direct", "--limit", "1", "--out", out, *asked) == 2
     assert command("report", out, "--format", "html", "--out", str(tmp_path / "page.html")) == 0
-    monkeypatch.setattr("polyhop.cli.info.open_lm", partial(open_lm, timeout=0.05))
+    monkeypatch.setattr("polyhop.pipeline.open_lm", partial(open_lm, timeout=0.05))
     assert command("doctor", "--json", "--lm", lm) == 2
 
 
@@ -201,14 +215,11 @@ async def test_a_retriever_tells_nothing(url: str, caplog: pytest.LogCaptureFixt
     assert is_clean(str(caught.value), repr(caught.value), repr(retriever), caplog.text)
 
 
-@pytest.mark.extra
+@needs("elastic", "qdrant")
 @pytest.mark.parametrize("engine", ["elastic:http://{}/wiki", "opensearch:http://{}/wiki", "qdrant:http://{}/wiki"])
 def test_loading_an_engine_tells_nothing(
     command: Command, server: str, engine: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    pytest.importorskip(
-        {"elastic": "elasticsearch", "opensearch": "opensearchpy"}.get(engine.partition(":")[0], "qdrant_client")
-    )
     if "late" in request.node.name:
         monkeypatch.setattr("polyhop.retrieval.engines.wire._SECONDS", 0.05)
         monkeypatch.setattr("polyhop.retrieval.engines.qdrant._SECONDS", 1)
@@ -227,10 +238,8 @@ async def asked_service(url: str) -> AsyncIterator[Service]:
         await service.aclose()
 
 
-@pytest.mark.extra
+@needs("serve")
 async def test_the_server_tells_its_clients_nothing(url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("fastapi")
-    pytest.importorskip("uvicorn")
     import aiohttp
 
     from tests.kit.serving import served
@@ -253,9 +262,8 @@ async def test_the_server_tells_its_clients_nothing(url: str, capsys: pytest.Cap
     assert is_clean(*capsys.readouterr())
 
 
-@pytest.mark.extra
+@needs("mcp")
 async def test_the_tools_of_an_agent_tell_nothing(url: str) -> None:
-    pytest.importorskip("mcp")
     from mcp import Client
 
     from polyhop.serve.mcp import server as tools
@@ -266,7 +274,7 @@ async def test_the_tools_of_an_agent_tell_nothing(url: str) -> None:
         assert is_clean(result.model_dump_json())
 
 
-@pytest.mark.extra
+@needs("otel")
 async def test_spans_tell_nothing(url: str) -> None:
     sdk = pytest.importorskip("opentelemetry.sdk.trace")
     export = pytest.importorskip("opentelemetry.sdk.trace.export")

@@ -6,7 +6,9 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,13 @@ from polyhop import Passage, Pipeline, Question, ScriptedLM
 from polyhop.answer import Answer
 from polyhop.lm.base import Capabilities, Message
 from polyhop.methods.registry import methods
+from polyhop.prompts.parsing import quotable
+from polyhop.prompts.show import harmless
 from tests.kit.effects import effects
 from tests.kit.injections import INJECTIONS, Infected, cleaned, infected
 from tests.kit.world import BOOK, World, seen
 from tests.prompts.test_injection import FENCE, TURN
+from tests.prompts.test_quoting import IS_CONTENT, PIECES, SUMMARIES
 
 ABLE = Capabilities(json_schema=True, token_logprobs=True, score=True, score_temperature=True, seed=True)
 CALLS = 12
@@ -65,6 +70,8 @@ async def played(method: str, world: World, script: Any = None, **options: Any) 
     given: dict[str, Any] = {"reader": world.read, "prompts": BOOK, **options}
     if "shots" in methods()[method].settings:
         given["shots"] = 0
+    if "links" in methods()[method].settings:
+        given["links"] = 0  # a callable knows none
     async with Pipeline(method=method, lm=model, retriever=world._searched, **given) as pipeline:
         return await pipeline.aask(world.question), model
 
@@ -137,6 +144,43 @@ def whole(messages: Sequence[Message]) -> bool:
         "user"
     ]
     return turns and not within and len(FENCE.findall(content)) == len(rows) and not TURN.search(content)
+
+
+# --- a model that quotes ---------------------------------------------------------------------------------------------
+
+HELD = "\n".join(PIECES)
+"""A passage of every mark of every task, and of every object that fits one."""
+SHOWN = re.compile(r"\s+".join(map(re.escape, HELD.split())))
+
+
+async def told(method: str, world: World, replies: dict[tuple[str, int], str], quoting: str = "") -> list[Any]:
+    """What a method does with the text replies of a world, which are kept, or with those kept, after a quotation."""
+    asked: Counter[str] = Counter()
+
+    def script(task: str, fields: Mapping[str, Any]) -> str:
+        asked[task] += 1
+        told = world.script(task, fields) if task not in SUMMARIES else f"{' '.join(HELD.split())} [DONE]"
+        reply = replies.setdefault((task, asked[task]), str(told))
+        if not quoting or not reply or task in IS_CONTENT | SUMMARIES or not quotable(SHOWN, fields):
+            return reply
+        return f"Passage 1 says {quoting}, which is of no use.\n{reply}"
+
+    answer, _ = await played(method, world, script, **({"answer_by": "lm"} if method == "promptrank" else {}))
+    steps = [(step.task, step.attempt, step.problem) for step in answer.trace.calls]
+    return [answer.text, answer.supported, steps, [(step.query, step.k) for step in answer.trace.searches]]
+
+
+@pytest.mark.parametrize("method", [name for name in methods() if name != "iter-retgen"])  # which searches rationales
+async def test_words_that_are_quoted_change_no_step(method: str) -> None:
+    """Passages hold every mark and object, and the model quotes them before each reply, on one line or on many."""
+    for seed in range(5):
+        world = World.random(seed)
+        world.speaks = "text"
+        world.passages = [replace(passage, text=f"{passage.text}\n{HELD}") for passage in world.passages]
+        replies: dict[tuple[str, int], str] = {}
+        honest = await told(method, world, replies)
+        for quoted in (HELD, " ".join(HELD.split())):
+            assert await told(method, world, replies, f'"{harmless(quoted)}"') == honest
 
 
 def test_a_run_writes_its_own_files_and_no_other(tmp_path: Path) -> None:

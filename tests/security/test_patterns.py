@@ -13,7 +13,7 @@ from polyhop.data.converting.pdf import _cut
 from polyhop.data.converting.plain import markdown_blocks, text_blocks
 from polyhop.methods.graph import QuestionGraph
 from polyhop.prompts.parsing import _bare_judgement, after_label
-from polyhop.prompts.show import harmless
+from polyhop.prompts.show import fences, harmless
 from polyhop.prompts.tasks.react import _patterns
 from polyhop.prompts.tasks.resp import _verdict, read_judgement
 from polyhop.redaction import redacted
@@ -38,7 +38,9 @@ def test_no_pattern_explodes() -> None:
             assert not why, (each.places, each.pattern.pattern, lead, piece, why)
 
 
-@pytest.mark.parametrize("pattern", [_bare_judgement("RELEVANT", "IRRELEVANT"), *_patterns(("Search", "Lookup"))])
+@pytest.mark.parametrize(
+    "pattern", [_bare_judgement("RELEVANT", "IRRELEVANT"), *_patterns(("Search", "Lookup")), fences()]
+)
 def test_no_pattern_explodes_that_is_put_together_for_a_prompt(pattern: re.Pattern[str]) -> None:
     for lead, piece in pumped(pattern, THOROUGH):
         assert not (why := explodes(Found(pattern, anywhere=True).work(), lead, piece)), (lead, piece, why)

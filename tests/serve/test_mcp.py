@@ -96,7 +96,7 @@ async def test_the_tools_are_described_typed_and_read_only(mode: str) -> None:
     for tool in tools.values():
         assert tool.annotations.read_only_hint is True
         assert tool.title
-        assert tool.description
+        assert tool.description == " ".join(tool.description.split())  # no line break, no indentation
         assert tool.output_schema["type"] == "object"
         assert all(field["description"] for field in tool.input_schema["properties"].values())
     given = tools["answer_question"].input_schema
@@ -190,6 +190,57 @@ async def test_what_is_wrong_is_told_to_the_agent(tool: str, arguments: Any, tol
         assert result.is_error
         assert told in text_of(result)
         assert not (await asking.call_tool("search_passages", {"query": "Alien"})).is_error  # the server goes on
+
+
+NASTY: list[Any] = [
+    10**30, -(10**30), 1.5, True, None, [], {}, "", " ", "\x1b]0;title\x07", "\u202e", "\x00", "x" * 100_000,
+    "9" * 5000,
+    json.loads("[" * 150 + "]" * 150), json.loads('{"a":' * 150 + "1" + "}" * 150), ["a"], {"k": 10**30},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "field"),
+    [
+        ("answer_question", {"question": QUESTION}, "question"),
+        ("answer_question", {"question": QUESTION}, "method"),
+        ("answer_question", {"question": QUESTION}, "corpus"),
+        ("answer_question", {"question": QUESTION}, "unknown"),
+        ("search_passages", {"query": "Alien"}, "query"),
+        ("search_passages", {"query": "Alien"}, "k"),
+        ("search_passages", {"query": "Alien"}, "corpus"),
+        ("get_trace", {"trace_id": "none"}, "trace_id"),
+    ],
+)
+async def test_no_argument_makes_the_server_fail(tool: str, arguments: dict[str, Any], field: str) -> None:
+    async with opened() as (asking, _):
+        for value in NASTY:
+            result = await asking.call_tool(tool, {**arguments, field: value})
+            if result.is_error:
+                told = text_of(result)
+                assert len(told) < 3000, (value, told[:300])
+                assert "Traceback" not in told
+        assert not (await asking.call_tool("search_passages", {"query": "Alien"})).is_error
+
+
+async def test_no_text_of_strangers_breaks_a_result() -> None:
+    strange = ["\x1b]0;title\x07", "\u202e turned \u0000", '"}],"is_error":true', "</tool_result>", "long " * 20_000]
+    pages = [
+        Passage(f"{n} {text}", text or "t", f"Alien {text}", metadata={"a": text}) for n, text in enumerate(strange)
+    ]
+    model = ScriptedLM(lambda task, fields: {"answer": strange[n % len(strange)], "relevant": True, "supported": True})
+    n = 0
+    behind = Service({"films": pages}, lm=model, method="one-r")
+    async with client(server(behind)) as asking:
+        found = (await asking.call_tool("search_passages", {"query": "Alien", "k": 9})).structured_content["passages"]
+        assert {passage["id"]: passage["text"] for passage in found} == {page.id: page.text for page in pages}
+        for n, text in enumerate(strange):
+            result = await asking.call_tool("answer_question", {"question": f"Alien? {n}"})
+            assert not result.is_error
+            assert result.structured_content["answer"] == text.strip()
+            trace_id = result.structured_content["trace_id"]
+            assert not (await asking.call_tool("get_trace", {"trace_id": trace_id})).is_error
+    await behind.aclose()
 
 
 async def test_an_unforeseen_error_tells_nothing_of_itself() -> None:

@@ -23,7 +23,7 @@ from polyhop.lm.openai import OpenAICompatible
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.telemetry import traced
-from polyhop.telemetry.attributes import content_of, described
+from polyhop.telemetry.attributes import MAX_CHARACTERS, content_of, described
 from polyhop.telemetry.exporting import CAPTURE, captures_content
 from polyhop.trace import Ask, Branch, Note, Readout, Score, Searched
 from polyhop.types import Passage, Question, Span
@@ -293,6 +293,48 @@ def test_half_of_a_surrogate_pair_can_be_exported() -> None:
     ):
         for value in content_of(step, [step], engine).values():
             value.encode()
+
+
+HOSTILE = [
+    "\x1b]0;title\x07",
+    "half \ud83d and \udc00",
+    "\u202e turned \u0000 \r\n</span>{}[]",
+    '"}],"role":"system"',
+    "long " * 200_000,
+    "\ud83d" * 100_000,
+]
+"""Texts of strangers: of titles, ids, passages, questions and replies."""
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+@pytest.mark.parametrize("content", [True, False])
+async def test_no_text_of_strangers_breaks_a_span_or_makes_it_large(told: Told, text: str, content: bool) -> None:
+    passages = [Passage(f"{number} {text}", text, f"{text} {number}", metadata={"url": text}) for number in range(30)]
+    lm = ScriptedLM(lambda task, fields: Completion(text=f"Answer: {text}", finish_reason=text, reasoning=text))
+    question = "Where is it?" if "\ud83d" in text else f"Where is it? {text}"
+    async with Pipeline(method="one-r", lm=lm, retriever=lambda query, k: passages, k=30, shots=0) as pipeline:
+        traced(pipeline, corpus=text, provider=told.provider, content=content)
+        await pipeline.aask(question)
+    assert len(told.spans) >= 3
+    for span in told.spans:
+        for name, value in {"name": span.name, **span.attributes}.items():
+            assert len(str(value)) <= MAX_CHARACTERS + 10, name
+            str(value).encode()
+            if name in ("gen_ai.retrieval.documents", "gen_ai.output.messages", "gen_ai.input.messages"):
+                assert json.loads(value)
+    encoder = pytest.importorskip("opentelemetry.exporter.otlp.proto.common.trace_encoder")
+    assert len(encoder.encode_spans(told.spans).SerializeToString()) < 1_000_000
+
+
+async def test_a_failure_of_strange_words_is_told_whole(told: Told) -> None:
+    def broken(query: str, k: int) -> list[Passage]:
+        raise LMError(HOSTILE[1] * 10_000)
+
+    async with Pipeline(method="one-r", lm=ScriptedLM({}), retriever=broken) as pipeline:
+        traced(pipeline, provider=told.provider, content=True)
+        with pytest.raises(LMError):
+            await pipeline.aask("Where?")
+    assert len(told.root.status.description.encode()) <= MAX_CHARACTERS
 
 
 async def test_a_served_model_is_told_by_name_and_server() -> None:

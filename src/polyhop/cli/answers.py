@@ -8,9 +8,8 @@ from rich.text import Text
 from polyhop.answer import Answer, is_whole, marked, references
 from polyhop.cli.passages import entries
 from polyhop.cli.show import Entry, clean, print_prose
-from polyhop.cli.summaries import counted
 from polyhop.cli.traces import critical_line, trace_tree
-from polyhop.common.text import citation_marks
+from polyhop.common.text import citation_marks, counted
 from polyhop.trace import Usage
 
 _LONGEST = 4000
@@ -68,8 +67,8 @@ def _with_marks(text: str, style: str = "") -> Text:
 def _cost(answer: Answer) -> Text:
     usage = answer.usage
     return Text(
-        f"{counted('model calls', usage.calls)} ({usage.layers} in a row), {counted('searches', usage.searches)}, "
-        f"{usage.prompt_tokens + usage.completion_tokens:,} tokens, {usage.seconds:.2f} s",
+        f"{counted(usage.calls, 'model calls')} ({usage.layers} in a row), {counted(usage.searches, 'searches')}, "
+        f"{counted(usage.prompt_tokens + usage.completion_tokens, 'tokens')}, {usage.seconds:.2f} s",
         style="dim",
     )
 

@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from polyhop.cli.printing import say
+from polyhop.common.text import counted
 from polyhop.errors import UsageError
 from polyhop.evaluation.batches import Batch, batched
 from polyhop.lm.batches import Part, Taken
@@ -78,24 +79,25 @@ def say_taken(taken: Taken) -> None:
     """What came, and what was wrong with it."""
     if taken.answered or taken.again:
         again = f", {taken.again:,} were there already" if taken.again else ""
-        say(f"{taken.answered:,} replies taken in{again}")
+        say(f"{counted(taken.answered, 'replies')} taken in{again}")
     if wrong := taken.failed + taken.missing:
-        say(f"{wrong:,} requests failed, {taken.missing:,} of them without a result: they are asked again")
+        say(f"{counted(wrong, 'requests')} failed, {taken.missing:,} without a result: asked again")
     if taken.refused:
-        say(f"{taken.refused:,} requests were refused: their questions fail")
+        say(f"refused {counted(taken.refused, 'requests')}: questions that need them fail")
     for words, count in taken.why.most_common(3):
         say(f"  {count:,} x {words}")
     if taken.bad:
-        say(f"{taken.bad:,} lines passed over")
+        say(f"{counted(taken.bad, 'lines')} passed over")
 
 
 def say_next(batch: Batch) -> None:
     """Which files are handed in now, by which commands."""
     requests = sum(part.requests for part in batch.waiting)
-    files = "1 file" if len(batch.waiting) == 1 else f"{len(batch.waiting)} files"
-    say(f"\n{requests:,} requests wait for their results, {files} in {batch.folder}. Hand in what is not yet:")
+    files = counted(len(batch.waiting), "files")
+    waiting = f"{counted(requests, 'requests')}, {files} in {batch.folder}"
+    say(f"\nwaiting for the results of {waiting}. Hand in what is not yet:")
     for part in batch.waiting[:SHOWN]:
-        say(f"\n{part.file}: {part.requests:,} requests to {part.model}\n{commands(batch.folder, part)}")
+        say(f"\n{part.file}: {counted(part.requests, 'requests')} to {part.model}\n{commands(batch.folder, part)}")
     if len(batch.waiting) > SHOWN:
         say(f"\nand {len(batch.waiting) - SHOWN} more in the same way")
     say("\nThen run the same command again.")

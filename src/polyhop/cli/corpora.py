@@ -14,6 +14,7 @@ from polyhop.cli import show as draw
 from polyhop.cli.ask import say_left_out
 from polyhop.cli.printing import say
 from polyhop.cli.progress import Watched
+from polyhop.common.text import counted
 from polyhop.data.corpora import Corpus
 from polyhop.data.index_folder import INDEX_MANIFEST
 from polyhop.errors import UnknownName, UsageError
@@ -80,7 +81,8 @@ def run_vectors(index: Path, files: Sequence[Path], out: Path) -> None:
     """Write the vectors of pickles as one file, in the order of an index."""
     opened = open_index(index)
     size = take_vectors(opened, files, out)
-    say(f"{out}: {len(opened)} vectors of {size} numbers, for --retriever dense:vectors:{out}@ENCODER")
+    what = f"{counted(len(opened), 'vectors')} of {counted(size, 'numbers')}"
+    say(f"{out}: {what}, for --retriever dense:vectors:{out}@ENCODER")
 
 
 def run_info(index: Path, as_json: bool) -> None:
@@ -140,7 +142,7 @@ def _say_index(index: Index, as_json: bool) -> None:
         draw.console().print(Text(f"{name}: {facts[name]}"))
     for vectors in encoded:
         count = vectors.get("tokens", vectors["passages"])
-        told = f"vectors: {count} of {vectors['size']} numbers by {vectors['encoder']}"
+        told = f"vectors: {count} of {counted(vectors['size'], 'numbers')} by {vectors['encoder']}"
         draw.console().print(Text(told))
     for one in found_by:
         draw.console().print(Text(f"dense index of {one['encoder']}, {in_words(one)}"))

@@ -16,7 +16,7 @@ from rich.text import Text
 from polyhop.cli import show as draw
 from polyhop.cli.printing import say, write
 from polyhop.common.files import atomic_write
-from polyhop.common.text import printable
+from polyhop.common.text import counted, printable
 from polyhop.data import DEMO
 from polyhop.data.contexts import Context, contexts_of, grounded_questions, unique_passages
 from polyhop.data.corpora import open_corpus
@@ -78,10 +78,10 @@ def run_convert(
         if not lines:
             raise UsageError("no gold passage has an id: where they are known by title, --corpus finds their ids")
         _write(out, lambda stream: _write_text(lines, stream))
-        _done(f"{len(lines)} gold passages of {len(held)} questions", out)
+        _done(f"{counted(len(lines), 'gold passages')} of {counted(len(held), 'questions')}", out)
     else:
         count = _write(out, lambda stream: write_objects(map(_ROWS[to], questions), stream))
-        _done(f"{count} questions", out)
+        _done(counted(count, "questions"), out)
     _say_skipped(source)
 
 
@@ -112,8 +112,8 @@ def run_validate(dataset: Path, form: str | None, as_json: bool) -> None:
         for problem in problems:
             write(f"{printable(problem)}\n")
         write(
-            f"{told['questions']} questions ({told['without_answers']} without answers, "
-            f"{told['without_gold_passages']} without gold passages), {len(problems)} problems\n"
+            f"{counted(told['questions'], 'questions')} ({told['without_answers']} without answers, "
+            f"{told['without_gold_passages']} without gold passages), {counted(len(problems), 'problems')}\n"
         )
     if problems or not questions:
         raise typer.Exit(1)
@@ -144,7 +144,7 @@ def run_sample(
         if isinstance(record.question, Question)
     ]
     count = _write(out, lambda stream: write_objects(rows, stream))
-    _done(f"{count} questions" + ("" if own else " (plain JSON lines)"), out)
+    _done(counted(count, "questions") + ("" if own else " (plain JSON lines)"), out)
     _say_skipped(source)
 
 
@@ -154,11 +154,11 @@ def run_corpus_from_contexts(
     """Write the passages that datasets bring along as one corpus, each once; the questions too, with gold ids."""
     sources = [opened(dataset, form, skip_bad=skip_bad) for dataset in datasets]
     count = _write(out, lambda to: write_objects((each.to_dict() for each in unique_passages(sources)), to))
-    _done(f"{count} passages", out)
+    _done(counted(count, "passages"), out)
     if questions is not None:
         grounded = (question for source in sources for question in grounded_questions(source))
         count = _write(questions, lambda to: write_objects(map(plain_row, grounded), to))
-        _done(f"{count} questions with ids of gold passages", questions)
+        _done(f"{counted(count, 'questions')} with ids of gold passages", questions)
     else:
         say("the dataset's gold passages are known by title; --questions FILE writes them with ids, which are exact")
     for source in sources:
@@ -178,9 +178,9 @@ def run_predictions(run: Path, to: str, out: Path | None, dataset: Path | None, 
     if dataset is not None:
         rows = _in_order(rows, list(contexts))
     _write(out, lambda stream: _write_submission(to, rows, contexts, f"polyhop-{run.resolve().name}", stream))
-    _done(f"predictions of {len(rows)} questions", out)
+    _done(f"predictions of {counted(len(rows), 'questions')}", out)
     if missing := len(contexts) - len(rows) if contexts else 0:
-        say(f"{missing} questions of the dataset have no prediction; an official scorer wants all of them")
+        say(f"no prediction for {counted(missing, 'questions')} of the dataset; an official scorer wants all of them")
     if to in ("hotpotqa", "2wiki") and rows and not any(row.get("facts") for row in rows):
         say("no supporting facts: the corpus does not tell where sentences begin, as one from contexts does")
 
@@ -264,13 +264,13 @@ def _done(what: str, out: Path | None) -> None:
 
 def _say_skipped(dataset: Dataset) -> None:
     if dataset.skipped:
-        say(f"{dataset.skipped} malformed rows of {dataset.name} were skipped")
+        say(f"skipped {counted(dataset.skipped, 'malformed rows')} of {dataset.name}")
 
 
 def _print_statistics(found: DatasetStatistics) -> None:
     told = found.to_dict()
     to = draw.console()
-    to.print(Text(f"{told['questions']} questions", style="bold"))
+    to.print(Text(counted(told["questions"], "questions"), style="bold"))
     for name, counts in told["by"].items():
         rows = [[name, "questions", "%"]]
         rows += [[value, str(n), f"{100 * n / max(1, found.questions):.1f}"] for value, n in counts.items()]
@@ -282,7 +282,8 @@ def _print_statistics(found: DatasetStatistics) -> None:
     answers = told["answers"]
     to.print(
         Text(
-            f"answers: {100 * answers['yes_or_no']:.1f} % yes or no, {answers['without']} questions without, "
+            f"answers: {100 * answers['yes_or_no']:.1f} % yes or no, "
+            f"{counted(answers['without'], 'questions')} without, "
             f"{answers['aliases_per_question']:.2f} aliases a question"
         )
     )
@@ -291,7 +292,8 @@ def _print_statistics(found: DatasetStatistics) -> None:
     if gold := told["gold_in_corpus"]:
         to.print(
             Text(
-                f"gold in the corpus: {100 * gold['share_of_passages']:.1f} % of {gold['passages']} passages; "
-                f"all of it for {100 * gold['share_of_questions']:.1f} % of {gold['questions']} questions"
+                f"gold in the corpus: {100 * gold['share_of_passages']:.1f} % of "
+                f"{counted(gold['passages'], 'passages')}; "
+                f"all of it for {100 * gold['share_of_questions']:.1f} % of {counted(gold['questions'], 'questions')}"
             )
         )

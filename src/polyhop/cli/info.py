@@ -21,8 +21,8 @@ from polyhop.cli.answers import cut_replies
 from polyhop.cli.printing import write
 from polyhop.common.extras import EXTRAS, installed
 from polyhop.common.files import cache_folder
-from polyhop.common.text import printable
-from polyhop.errors import PolyhopError, UsageError
+from polyhop.common.text import counted, printable
+from polyhop.errors import PolyhopError
 from polyhop.methods.registry import FAMILIES, Method, method_named, methods
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.book import PromptBook
@@ -85,7 +85,8 @@ def _tell_method(row: Mapping[str, Any], as_json: bool) -> None:
         return
     to = draw.console()
     needs = _needs(row)
-    head = f"  {row['paper']}; {row['family']}{needs and f', needs {needs}'}, at most {row['layers']} calls in a row"
+    longest = f"at most {counted(row['layers'], 'calls')} in a row"
+    head = f"  {row['paper']}; {row['family']}{needs and f', needs {needs}'}, {longest}"
     to.print(Text.assemble((row["name"], "bold"), (head, "dim")))
     to.print(Padding(Text(row["summary"]), (0, 0, 0, 2)))
     for name, setting in method_named(row["name"]).settings.items():
@@ -129,18 +130,18 @@ def run_prompts_list(prompts: Path | None, as_json: bool) -> None:
 
 
 def run_prompts_show(task: str, prompts: Path | None, rendering: str, rendered: bool) -> None:
-    """Print a prompt file, or the chat turns of its last demonstration's call."""
+    """Print a prompt file, or what its last demonstration's call sends: the chat turns, or the text that is scored."""
     book = PromptBook(prompts)
     if not rendered:
         write((book.scored(task) if task in SCORED else book[task]).text)
         return
-    if task in SCORED:
-        raise UsageError(f"{task} is scored, not asked: its prompt is shown without --rendered")
-    prompt = book[task]
     if rendering not in ("text", "json"):
         raise typer.BadParameter("must be text or json", param_hint="--rendering")
-    switches: dict[str, Any] = {"thoughts": True, "mode": "evidence"}
-    fields = {**{n: v for n, v in switches.items() if n in prompt.task.fields}, **prompt.demonstrations[-1].fields}
+    fields = book.example(task)
+    if task in SCORED:
+        typer.echo(book.scored(task).render(fields))
+        return
+    prompt = book[task]
     for turn in prompt.render(fields, rendering="json" if rendering == "json" else "text", shots=prompt.head.shots):
         write(f"--- {turn['role']}\n{turn['content']}\n\n")
 

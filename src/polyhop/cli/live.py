@@ -19,9 +19,9 @@ from rich.text import Text
 
 from polyhop.answer import Answer
 from polyhop.cli import show as draw
-from polyhop.cli.summaries import counted
 from polyhop.cli.traces import FOLDED, Look, seconds, tokens_of, told, told_together
 from polyhop.common.progress import watching
+from polyhop.common.text import counted
 from polyhop.trace import CALLS, Branch, Searched, Step
 
 QUIET = 0.3
@@ -113,8 +113,8 @@ class Steps:
     def _status(self, steps: Sequence[Step], passed: float) -> Text:
         calls = [step for step in steps if isinstance(step, CALLS)]
         searches = sum(isinstance(step, Searched) for step in steps)
-        counts = [counted("calls", len(calls)), counted("searches", searches)]
-        parts = [seconds(passed), *counts, f"{sum(map(tokens_of, calls)):,} tokens", self.work]
+        counts = [counted(len(calls), "calls"), counted(searches, "searches")]
+        parts = [seconds(passed), *counts, f"{counted(sum(map(tokens_of, calls)), 'tokens')}", self.work]
         return Text(" · ".join(filter(None, parts)), style="dim")
 
 
@@ -141,7 +141,7 @@ def _last(rows: Sequence[_Row], most: int) -> Iterator[Text]:
         ended = [place for place, row in enumerate(rows) if not row.is_open]
         dropped = set(ended[: len(rows) - most + 1])
     if dropped:
-        yield Text(f"… {counted('steps', len(dropped))} before", style="dim")
+        yield Text(f"… {counted(len(dropped), 'steps')} before", style="dim")
     for row in [row for place, row in enumerate(rows) if place not in dropped][-most:]:
         yield row.drawn()
 

@@ -13,6 +13,7 @@ from polyhop.cli.forms import RAW_CSV, WRITERS, comma_separated, form_of, put
 from polyhop.cli.printing import say
 from polyhop.cli.progress import Watched
 from polyhop.common.files import path_text
+from polyhop.common.text import counted
 from polyhop.engine.prices import Prices
 from polyhop.errors import UnknownName, UsageError
 from polyhop.evaluation.agreement import common, together
@@ -221,6 +222,7 @@ def _judged(report: Report, run: str, judge: Mapping[str, Any]) -> Report:
     told = report.judge
     say(
         f"judged by {told['lm']}, prompt {told['task']} {told['prompt']} ({told['rendering']}): "
-        f"{told['verdicts']} verdicts, {told['asked_now']} asked for now; {told['unread']} replies could not be read"
+        f"{counted(told['verdicts'], 'verdicts')}, {told['asked_now']} asked for now; "
+        f"{counted(told['unread'], 'replies')} could not be read"
     )
     return report

@@ -18,6 +18,7 @@ from polyhop.cli.options import pairs
 from polyhop.cli.printing import say
 from polyhop.cli.progress import Watched
 from polyhop.cli.run import resumable
+from polyhop.common.text import counted
 from polyhop.evaluation.reproduction.benchmarks import BENCHMARKS, benchmarks_of
 from polyhop.evaluation.reproduction.jobs import runnable
 from polyhop.evaluation.reproduction.measures import MEASURES
@@ -87,7 +88,7 @@ def run_reproduce(
     if out:
         say(f"runs and table kept in {out}")
     if found.failed:
-        say(f"{found.failed} questions failed" + ("; the same command tries them again" if out else ""))
+        say(f"{counted(found.failed, 'questions')} failed" + ("; the same command tries them again" if out else ""))
         raise typer.Exit(1)
 
 

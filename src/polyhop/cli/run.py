@@ -99,6 +99,8 @@ def finish_several(several: Several, out: Path | None, as_json: bool) -> None:
         draw.print_json(several.to_dict())
     else:
         draw.print_rows(tables.by_method(several.reports), draw.console(), names=1)
+        if any(report.queued for report in several.reports.values()):
+            draw.console().print("seconds include queueing: several questions were under way at once", style="dim")
     for name, why in several.left_out.items():
         say(f"{name} was left out: {why}")
     if out:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ from rich.text import Text
 from polyhop.answer import titled
 from polyhop.cli.passages import excerpt, titles
 from polyhop.cli.show import clean
+from polyhop.common.text import counted
 from polyhop.trace import Ask, Note, Readout, Searched
 from polyhop.types import Passage, Span
 
@@ -70,7 +70,7 @@ def _told(name: str, value: Any, output: Mapping[str, Any]) -> Text:
     if name in _NEXT:
         return Text.assemble(("→ ", "dim"), (clean(str(value), _LINE) or "(nothing)", "cyan"))
     if _is_list(value):
-        return Text(counted(name, len(value)))
+        return Text(counted(len(value), _words(name)))
     return Text(f"{_words(name)} {clean(plainly(value), _LINE)}", style="dim")
 
 
@@ -107,18 +107,18 @@ def told_note(note: Note, known: Known) -> Told:
     """A remark of a method: those of the shipped ones by what they mean, others value by value."""
     match note.name, note.data:
         case "graph", {"triplets": [*triplets]}:
-            return Told(Text(counted("triplets", len(triplets))))
+            return Told(Text(counted(len(triplets), "triplets")))
         case "binding", {"variable": variable, "answer": answer, "graph": [*triplets]}:
             return Told(Text(f"{clean(str(variable))} = {clean(str(answer))}"), _listed(triplets))
         case "memory", {"global_evidence": [*notes], "local_pathway": [*pathway]}:
-            return Told(Text(f"{counted('notes', len(notes))}, {counted('steps', len(pathway))}"))
+            return Told(Text(f"{counted(len(notes), 'notes')}, {counted(len(pathway), 'steps')}"))
         case "paths", {"ranked": [{"passages": _, "score": float()}, *_] as ranked}:
-            return Told(Text(counted("paths", len(ranked))), _paths(ranked, known))
+            return Told(Text(counted(len(ranked), "paths")), _paths(ranked, known))
         case "final content", {
             "nodes": [{"query": _, "answer": _, "source": _}, *_] as nodes,
             "references": [*references],
         }:
-            return Told(Text(counted("nodes", len(nodes))), _nodes(nodes, references))
+            return Told(Text(counted(len(nodes), "nodes")), _nodes(nodes, references))
         case _:
             return Told(Text(clean(plainly(note.data))))
 
@@ -210,15 +210,6 @@ def _joined(parts: Sequence[Text]) -> Text:
         line.append("" if not line else "  " if apart else ", ")
         line.append_text(part)
     return line
-
-
-def counted(name: str, count: int) -> str:
-    """
-    >>> counted("sub_questions", 1), counted("searches", 1), counted("triplets", 3)
-    ('1 sub-question', '1 search', '3 triplets')
-    """
-    words = _words(name)
-    return f"{count} {re.sub('(?<=ch)es$|s$', '', words) if count == 1 else words}"
 
 
 def _words(name: str) -> str:

@@ -18,6 +18,7 @@ from polyhop.cli.printing import say
 from polyhop.cli.progress import Watched
 from polyhop.cli.report import say_causes, tell_unscored
 from polyhop.cli.tune import resumable
+from polyhop.common.text import counted
 from polyhop.errors import UsageError
 from polyhop.evaluation.pages.page import page
 from polyhop.evaluation.sweeps.estimate import Cost, Estimate, estimate
@@ -69,7 +70,12 @@ def _print_swept(swept: Swept) -> None:
     to = draw.console()
     reports = swept.reports
     first = next(iter(reports.values()))
-    to.print(Text(f"{first.dataset} · {len(first.rows)} questions · {len(reports)} points", style="bold"))
+    to.print(
+        Text(
+            f"{first.dataset} · {counted(len(first.rows), 'questions')} · {counted(len(reports), 'points')}",
+            style="bold",
+        )
+    )
     head, *rows = tables.by_method(reports)
     kept = [place for place, name in enumerate(head) if name not in _LEFT_OUT]
     lines = [["point", *(head[place] for place in kept[1:]), "asked", "shared"]]
@@ -79,8 +85,9 @@ def _print_swept(swept: Swept) -> None:
     _print_points(lines, to)
     counts = calls_of(reports.values())
     to.print(
-        f"{counts['asked']:,} of {counts['calls']:,} calls asked ({_share(counts['asked'], counts['calls'])}); "
-        f"{counts['shared']:,} replies were there already"
+        f"{counts['asked']:,} of {counted(counts['calls'], 'calls')} asked "
+        f"({_share(counts['asked'], counts['calls'])}); "
+        f"{counted(counts['shared'], 'replies')} already there"
     )
 
 
@@ -109,8 +116,8 @@ def tell_estimate(found: Estimate, as_json: bool) -> None:
     _print_points(rows, to)
     to.print(f"{_share(asked.calls, alone.calls)} of the calls that separate runs would ask")
     say(
-        f"estimated from {found.sample} of {found.questions:,} questions, answered by pocket in place of the models: "
-        "another model takes other turns and writes other lengths; nothing was asked of it"
+        f"estimated from {found.sample} of {counted(found.questions, 'questions')}, answered by pocket in place of the "
+        "models: another model takes other turns and writes other lengths; nothing was asked of it"
     )
 
 

@@ -9,11 +9,12 @@ from rich.text import Text
 
 from polyhop.cli.answers import cut_replies
 from polyhop.cli.show import print_rows
+from polyhop.common.text import counted
 from polyhop.engine.prices import Prices
 from polyhop.evaluation.agreement import Together
 from polyhop.evaluation.compare import Comparison
 from polyhop.evaluation.errors import errors_in
-from polyhop.evaluation.figures import costs, is_shown, label, money, scored
+from polyhop.evaluation.figures import cost_label, costs, is_shown, label, money, scored
 from polyhop.evaluation.frontier import Point
 from polyhop.evaluation.repeats import Repeated, Spread
 from polyhop.evaluation.report import Report
@@ -26,7 +27,7 @@ NOTHING = "–"
 
 def print_report(report: Report, to: Console, prices: Prices | None = None) -> None:
     """A run's metrics, its cost and its errors, as small tables."""
-    title = f"{report.method} · {report.lm} · {report.dataset} · {len(report.rows)} questions"
+    title = f"{report.method} · {report.lm} · {report.dataset} · {counted(len(report.rows), 'questions')}"
     to.print(Text(title, style="bold"))
     rows = [["metric", "percent", "95 %", "n"]]
     for name in filter(is_shown, report.metrics):
@@ -36,7 +37,7 @@ def print_report(report: Report, to: Console, prices: Prices | None = None) -> N
     rows = [["per question", "mean", "95 %"]]
     for name, mean in report.statistics.items():
         rows.append([label(name), f"{mean.value:.2f}", _interval(mean, 1, 2)])
-    rows += [[name, value, ""] for name, value in costs(report, prices).items()]
+    rows += [[cost_label(name, [report]), value, ""] for name, value in costs(report, prices).items()]
     print_rows(rows, to, names=1)
     if errors := errors_in(report.rows):
         n = len(report.rows)
@@ -124,9 +125,12 @@ def print_comparison(names: tuple[str, str], comparison: Comparison, shown: Iter
     if lacking := [label(name) for name in shown if name in known]:
         to.print(f"not compared, since one of the two lacks it: {', '.join(lacking)}")
     if (misled := comparison.misled) is not None:
-        to.print(f"misled: {100 * misled.value:.1f} % of {misled.n} questions right without search are wrong with it")
+        to.print(
+            f"misled: {100 * misled.value:.1f} % of the {counted(misled.n, 'questions')} right without search "
+            "went wrong with it"
+        )
     if comparison.flipped:
-        to.print(Text(f"\n{len(comparison.flipped)} questions are right in one run only:", style="bold"))
+        to.print(Text(f"\n{counted(len(comparison.flipped), 'questions')} right in one run only:", style="bold"))
         print_rows([["question", *names], *map(list, comparison.flipped)], to)
 
 
@@ -134,7 +138,7 @@ def print_together(
     found: Together, labels: Mapping[str, str], reports: Mapping[str, Report], shown: Sequence[str], to: Console
 ) -> None:
     """How far runs agree, and what a vote or a perfect choice among them would score."""
-    to.print(Text(f"On the {found.n} questions that all runs answered:", style="bold"))
+    to.print(Text(f"On the {counted(found.n, 'questions')} that all runs answered:", style="bold"))
     rows = [["metric", *reports, "majority", "oracle"]]
     for name in (each for each in shown if each in found.oracle):
         each = [report.metrics.get(name) for report in reports.values()]

@@ -10,7 +10,8 @@ from rich.text import Text
 from rich.tree import Tree
 
 from polyhop.cli.show import Entry, clean
-from polyhop.cli.summaries import Known, Told, best_spans, counted, told_ask, told_note, told_reading, told_search
+from polyhop.cli.summaries import Known, Told, best_spans, told_ask, told_note, told_reading, told_search
+from polyhop.common.text import counted
 from polyhop.trace import CALLS, Ask, Branch, Note, Readout, Score, Searched, Step, Trace, passages_in
 
 GOOD, ON, BAD, END = ("✓", "bold green"), ("↓", "cyan"), ("✗", "red"), ("■", "yellow")
@@ -90,7 +91,7 @@ def told(step: Step, look: Look) -> Told:
         case Note():
             return _named(step.name, "yellow", told_note(step, look.known))
         case Score():
-            return _named("score", "magenta", Told(Text(f"{step.task}, {counted('texts', len(step.targets))}")))
+            return _named("score", "magenta", Told(Text(f"{step.task}, {counted(len(step.targets), 'texts')}")))
         case _:
             return Told(Text(step.kind))
 

@@ -14,6 +14,7 @@ from polyhop.cli import show as draw
 from polyhop.cli.ask import say_left_out
 from polyhop.cli.printing import say
 from polyhop.cli.progress import Watched
+from polyhop.common.text import counted
 from polyhop.data.corpora import Corpus
 from polyhop.data.questions import read_questions
 from polyhop.evaluation.compare import Difference
@@ -93,9 +94,8 @@ def end(
 
 def _print_fit(fit: ReaderFit) -> None:
     to = draw.console()
-    told = (
-        f"{fit.reader} · {fit.questions} questions ({fit.left_out} left out) · {fit.cases} passages, {fit.right} answer"
-    )
+    questions, passages = counted(fit.questions, "questions"), counted(fit.cases, "passages")
+    told = f"{fit.reader} · {questions} ({fit.left_out} left out) · {passages}, {fit.right} answer"
     to.print(Text(told, style="bold"))
     rows = [["", "θ", "F1", "precision", "recall"]]
     for name, found in (("fitted", fit.fitted), ("default", fit.default)):
@@ -108,7 +108,11 @@ def _print_fit(fit: ReaderFit) -> None:
 def _print_tuned(tuned: Tuned) -> None:
     to = draw.console()
     report = tuned.best.report
-    to.print(Text(f"{tuned.method} · {report.lm} · {report.dataset} · {len(report.rows)} questions", style="bold"))
+    to.print(
+        Text(
+            f"{tuned.method} · {report.lm} · {report.dataset} · {counted(len(report.rows), 'questions')}", style="bold"
+        )
+    )
     names = list(tuned.best.settings)
     rows = [[*names, *tuned.best.to_dict()["scores"], "calls", "searches", "failed", ""]]
     rows += [_row(point, best=point is tuned.best) for point in tuned.points]

@@ -11,6 +11,7 @@ from rich.text import Text
 from polyhop.cli import show as draw
 from polyhop.cli.progress import Watched
 from polyhop.cli.tune import end, gain_told, resumable
+from polyhop.common.text import counted
 from polyhop.data.corpora import Corpus
 from polyhop.errors import SettingError, UsageError
 from polyhop.evaluation.tuning.checkpoint import Notebook
@@ -82,7 +83,7 @@ def _candidates(path: Path | None, count: int | None, generator: str | None, wor
 
 def _print(tuned: Staged) -> None:
     to = draw.console()
-    title = f"{tuned.method} · {tuned.lm} · {tuned.dataset} · {len(tuned.usual.questions)} questions"
+    title = f"{tuned.method} · {tuned.lm} · {tuned.dataset} · {counted(len(tuned.usual.questions), 'questions')}"
     to.print(Text(title, style="bold"))
     for stage in tuned.stages:
         told = _TOLD.get(stage.name, stage.name)
@@ -93,7 +94,7 @@ def _print(tuned: Staged) -> None:
         draw.print_rows(rows, to, names=1)
         if stage.name == "instruction" and (spread := stage.spread()):
             shares = ", ".join(f"{name} {100 * value:.1f}" for name, value in spread.items())
-            to.print(f"{_NAMES[stage.objective]} of {len(stage.trials) - stage.marks} candidates: {shares}")
+            to.print(f"{_NAMES[stage.objective]} of {counted(len(stage.trials) - stage.marks, 'candidates')}: {shares}")
     told = ", ".join(f"{name}={value}" for name, value in tuned.settings.items() if value is not None)
     to.print(Text(f"found: {draw.clean(told) or 'the defaults'}"))
     to.print(gain_told("R@2", tuned.gain))

@@ -11,6 +11,7 @@ from rich.text import Text
 from polyhop.cli import show as draw
 from polyhop.cli.ask import say_left_out
 from polyhop.cli.progress import Watched
+from polyhop.common.text import counted
 from polyhop.data.corpora import Corpus
 from polyhop.errors import DataError, UsageError
 from polyhop.retrieval.updating import Updated, add_passages, remove_passages
@@ -48,5 +49,5 @@ def _say(done: Updated, as_json: bool) -> None:
         draw.print_json({**counts, "passages": passages, "fingerprint": done.index.fingerprint})
         return
     told = {"added": "added", "replaced": "replaced", "standing": "there already", "removed": "removed"}
-    counted = [f"{count} {told[name]}" for name, count in counts.items() if count]
-    draw.console().print(Text(f"{', '.join(counted) or 'nothing to do'}; {passages} passages"))
+    parts = [f"{count} {told[name]}" for name, count in counts.items() if count]
+    draw.console().print(Text(f"{', '.join(parts) or 'nothing to do'}; {counted(passages, 'passages')}"))

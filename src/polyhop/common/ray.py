@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from polyhop.common.extras import load
+from polyhop.common.text import counted
 from polyhop.errors import ServiceError, UsageError
 
 CPUS = 0.5
@@ -91,7 +92,9 @@ def wanted(ray: Any, workers: int | None) -> int:
     if workers is None:
         return max(1, round(places * CPUS))
     if workers > places:
-        raise UsageError(f"{workers} workers: the cluster has room for {places}, {1 / CPUS:.0f} on each core")
+        raise UsageError(
+            f"{counted(workers, 'workers')}: the cluster has room for {places}, {1 / CPUS:.0f} on each core"
+        )
     return workers
 
 

@@ -20,6 +20,7 @@ _ABBREVIATION = re.compile(
     r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Mt|Jr|Sr|Gen|Col|Lt|Capt|Sgt|Rev|Hon|Gov|Sen|Rep|vs|etc|No|Vol|Inc|Ltd|Co|cf|ca|c|e\.g|i\.e|a\.k\.a|U\.S|U\.K))\.$"
 )
 _HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair
+_PLURAL = re.compile(r"\b\w+s\b(?= or | of |$)")
 _PARENTHESIS = re.compile(r"(?<!\s)\s*+\([^()]*\)\s*$")
 
 CJK = (
@@ -211,6 +212,24 @@ def check_asked(what: str, text: str) -> None:
         raise UsageError(f"the {what} is empty")
     if _HALF.search(text):
         raise UsageError(f"the {what} is no valid text: it has half of a surrogate pair")
+
+
+def counted(count: float, things: str) -> str:
+    """Write a count with what it counts, which is given in the plural.
+
+    >>> counted(0, "replies"), counted(1, "replies"), counted(2, "replies"), counted(12345, "searches")
+    ('0 replies', '1 reply', '2 replies', '12,345 searches')
+    >>> counted(1, "malformed lines or documents"), counted(1, "pieces of evidence"), counted(0.5, "seconds")
+    ('1 malformed line or document', '1 piece of evidence', '0.5 seconds')
+    """
+    return f"{count:,} {things if count != 1 else _PLURAL.sub(_singular, things)}"
+
+
+def _singular(noun: re.Match[str]) -> str:
+    word = noun[0]
+    if word.endswith("ies"):
+        return word[:-3] + "y"
+    return word[:-2] if word.endswith(("ches", "sses", "xes")) else word[:-1]
 
 
 def printable(text: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from polyhop.common.text import counted
 from polyhop.data.formats import Format, question_text, unique
 from polyhop.data.lines import require
 from polyhop.data.sources import Source
@@ -26,7 +27,7 @@ def read_bamboogle(row: Mapping[str, Any], number: int) -> Question:
     first = require(row, ("1", "question"))
     answers = unique(value for name, value in row.items() if name != first and isinstance(value, str))
     if not answers:
-        raise ValueError(f"no answer beside the question; the row has {len(row)} filled cells")
+        raise ValueError(f"no answer beside the question; the row has {counted(len(row), 'filled cells')}")
     return Question(id=f"q{number}", text=question_text(row, first), answers=answers)
 
 

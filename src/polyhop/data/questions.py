@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from polyhop.common.text import counted
 from polyhop.data import hub, path_or_demo
 from polyhop.data.bamboogle import BAMBOOGLE
 from polyhop.data.beir import BEIR, is_beir, open_beir
@@ -92,7 +93,7 @@ class Dataset:
             else:
                 raise record.question
         if not count:
-            raise DataError(f"no questions in it ({self.skipped} bad rows skipped)", self.source.path)
+            raise DataError(f"no questions in it ({counted(self.skipped, 'bad rows')} skipped)", self.source.path)
 
     def records(self) -> Iterator[Record]:
         """Yield every row with its question or its fault."""

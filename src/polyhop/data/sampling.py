@@ -6,6 +6,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping
 
+from polyhop.common.text import counted
 from polyhop.data.questions import Dataset, Record
 from polyhop.data.statistics import hops
 from polyhop.errors import SettingError, UnknownName, UsageError
@@ -37,7 +38,7 @@ def sample(dataset: Dataset, n: int, *, seed: int = 0, stratify: str | None = No
         raise UnknownName("field to stratify by", stratify, fields)
     sizes = {name: len(drawn) for name, drawn in strata.items()}
     if n > sum(sizes.values()):
-        raise UsageError(f"a sample of {n} was asked for; the dataset has {sum(sizes.values())} questions")
+        raise UsageError(f"a sample of {n} was asked for; the dataset has {counted(sum(sizes.values()), 'questions')}")
     chosen = {number for name, count in shares(sizes, n).items() for _, number in sorted(strata[name])[:count]}
     return [record for record in dataset.valid_records() if record.number in chosen]
 

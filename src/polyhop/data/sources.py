@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TextIO, TypeAlias
 
-from polyhop.common.text import printable_lines
+from polyhop.common.text import counted, printable_lines
 from polyhop.data.lines import DAMAGED, MAX_LINE_BYTES, json_object, open_bytes, peek, read_objects
 from polyhop.errors import DataError
 
@@ -86,7 +86,7 @@ def read_array(path: Path) -> Rows:
             number += 1
             yield number, _object(window.value(number), path, number)
         if window.next() != "":
-            raise DataError(f"more text after the end of the array of {number} records", path)
+            raise DataError(f"more text after the end of the array of {counted(number, 'records')}", path)
 
 
 class _Window:
@@ -194,7 +194,12 @@ def read_csv(path: Path, delimiter: str, columns: frozenset[str] = _QUESTION_COL
                 continue
             names = names or [str(i) for i in range(1, len(cells) + 1)]
             if len(cells) > len(names):
-                yield number, DataError(f"row {number}: has {len(cells)} cells; there are {len(names)} columns", path)
+                yield (
+                    number,
+                    DataError(
+                        f"row {number}: has {counted(len(cells), 'cells')} for {counted(len(names), 'columns')}", path
+                    ),
+                )
             else:
                 filled = zip(names, map(str.strip, cells), strict=False)
                 yield number, {name: cell for name, cell in filled if cell}

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from polyhop.engine.prices import Prices
-from polyhop.errors import BudgetSpent, SettingError
+from polyhop.errors import BudgetSpent, SettingError, brief
+from polyhop.types import MAX_INTEGER
 
 E = TypeVar("E", bound=BaseException)
 
@@ -33,8 +34,8 @@ class Budget:
     def __post_init__(self) -> None:
         for name in LIMITS:
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise SettingError(f"{name}={value}: must be above 0")
+            if value is not None:
+                check_limit(name, value)
         if self.max_cost is not None and self.prices is None:
             raise SettingError(f"max_cost={self.max_cost}: give the prices of tokens too (prices=, --price)")
 
@@ -42,6 +43,12 @@ class Budget:
         """Return the limits as JSON-ready values, and the prices if cost is limited."""
         limits: dict[str, Any] = {name: getattr(self, name) for name in LIMITS}
         return limits if self.max_cost is None or self.prices is None else {**limits, "prices": self.prices.to_dict()}
+
+
+def check_limit(name: str, value: float, maximum: int = MAX_INTEGER) -> None:
+    """Raise ``SettingError`` unless the value of a limit is above 0 and at most ``maximum``."""
+    if not 0 < value <= maximum:
+        raise SettingError(f"{name}={brief(value)}: must be above 0 and at most {maximum}")
 
 
 class Meter:

@@ -38,7 +38,16 @@ from polyhop.prompts.tasks import SCORED, Output
 from polyhop.readers.base import AskingReader, Reader, reads_by_asking, spans_of, threshold_of
 from polyhop.redaction import redacted
 from polyhop.retrieval.analysis import ENGLISH, Analysis
-from polyhop.retrieval.base import AskingRetriever, Retriever, asks, encoder_of, links_of, passages_of, searched
+from polyhop.retrieval.base import (
+    AskingRetriever,
+    Retriever,
+    asks,
+    encoder_of,
+    knows_links,
+    links_of,
+    passages_of,
+    searched,
+)
 from polyhop.retrieval.tfidf import similarities
 from polyhop.trace import Ask, Note, Readout, Score, Searched, Step, Usage
 from polyhop.trace.recorder import OpenStep, Recorder
@@ -61,6 +70,8 @@ class Engine:
     max_tokens_per_call: int | None = None
     seed: int | None = None
     analysis: Analysis = ENGLISH
+    corpus_links: Callable[[Passage], list[Passage]] | None = None
+    """What a passage links to by the corpus, for a retriever that knows no links."""
 
     def model_of(self, task: str) -> LanguageModel:
         """The language model that a task goes to, by its prompt's role."""
@@ -220,7 +231,9 @@ class Run:
         return threshold_of(self._engine.reader)
 
     def links(self, passage: Passage) -> list[Passage]:
-        """The passages that ``passage`` links to; none where the retriever knows no links."""
+        """The passages that ``passage`` links to: by the retriever, else by the corpus beside it."""
+        if self._engine.corpus_links is not None and not knows_links(self._retriever):
+            return self._engine.corpus_links(passage)
         return links_of(self._retriever, passage)
 
     def similarity(self, text: str, texts: Sequence[str]) -> list[float]:

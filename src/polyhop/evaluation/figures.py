@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from polyhop.engine.prices import Prices
 from polyhop.errors import UsageError
@@ -65,6 +65,11 @@ def costs(report: Report, prices: Prices | None = None) -> dict[str, str]:
         "seconds on the critical path": f"{usage.critical_seconds / n:.2f}",
     }
     return told if prices is None else {**told, "money": money(prices.total(usage) / n)}
+
+
+def cost_label(name: str, reports: Iterable[Report]) -> str:
+    """Name a cost for a table of these runs: seconds that may include waiting for other questions say so."""
+    return "seconds (with queueing)" if name == "seconds" and any(report.queued for report in reports) else name
 
 
 def numbers(reports: Mapping[str, Report], prices: Prices | None = None) -> list[list[object]]:

@@ -128,7 +128,7 @@ def _with(report: Report, rows: Sequence[Row], verdicts: _Verdicts, *, asked: in
         "usage": add_usage(usages).to_dict(),
     }
     anew = Report.of(told, report.failed, method=report.method, lm=report.lm, dataset=report.dataset)
-    return replace(anew, unscored=report.unscored, judge=statement)
+    return replace(anew, unscored=report.unscored, judge=statement, concurrency=report.concurrency)
 
 
 class _Verdicts:

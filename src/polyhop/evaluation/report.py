@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from polyhop.errors import UnknownName
@@ -20,7 +20,8 @@ class Report:
     """The summary of a run. ``rows`` are its predictions, in dataset order; ``failed`` names questions not answered
     and why, ``unscored`` metrics that were wanted and are on no question, and what they would need. ``judge``: which
     model judged the answers, where one did (``judging.judged``). ``waiting``: how many questions wait for the results
-    of a batch; it is not whole before there is none."""
+    of a batch; it is not whole before there is none. ``concurrency``: the maximum number of questions that were under
+    way at once, None if it is not known."""
 
     method: str
     lm: str
@@ -33,6 +34,7 @@ class Report:
     unscored: Mapping[str, str] = field(default_factory=dict)
     judge: Mapping[str, Any] = field(default_factory=dict)
     waiting: int = 0
+    concurrency: int | None = 1
 
     @classmethod
     def of(
@@ -45,6 +47,7 @@ class Report:
         dataset: str,
         unscored: Mapping[str, str] | None = None,
         waiting: int = 0,
+        concurrency: int | None = 1,
     ) -> Report:
         """Summarise the rows of a predictions file."""
         statistics = means(row["statistics"] for row in rows)
@@ -63,7 +66,13 @@ class Report:
             failed=failed,
             unscored=unscored or {},
             waiting=waiting,
+            concurrency=concurrency,
         )
+
+    @property
+    def queued(self) -> bool:
+        """Whether a question's seconds may include waiting for other questions."""
+        return self.concurrency != 1
 
     @property
     def parsed_at_first_try(self) -> float | None:
@@ -73,7 +82,8 @@ class Report:
     def only(self, keep: Callable[[Mapping[str, Any]], bool]) -> Report:
         """The report on the questions whose prediction row is kept; those that failed have none."""
         rows = [row for row in self.rows if keep(row)]
-        return Report.of(rows, {}, method=self.method, lm=self.lm, dataset=self.dataset)
+        only = Report.of(rows, {}, method=self.method, lm=self.lm, dataset=self.dataset)
+        return replace(only, concurrency=self.concurrency)
 
     def by(self, key: str) -> dict[str, Report]:
         """A report for each value of ``key``, in order: ``type`` (the dataset's own), ``hops`` (gold steps, else gold

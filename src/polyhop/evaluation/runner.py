@@ -15,7 +15,7 @@ from polyhop.engine.run import Engine
 from polyhop.errors import CutReply, PolyhopError, ServiceError, SettingError, UsageError, Waiting
 from polyhop.evaluation.predictions import Lines, Row, prediction, scored
 from polyhop.evaluation.report import Report
-from polyhop.evaluation.store import RunFolder
+from polyhop.evaluation.store import VOLATILE, RunFolder
 from polyhop.metrics import Metrics, choose_profiles
 from polyhop.metrics.profiles import DEFAULT
 from polyhop.pipeline import LM, LoopThread, Pipeline, Source
@@ -83,7 +83,11 @@ def evaluate(
     with Pipeline(corpus, method, lm, **options) as pipeline, ExitStack() as leaving:
         if telemetry:
             traced(pipeline, corpus=getattr(corpus, "name", None))
-        settings = {**run_settings(pipeline, name), "metrics": profiles.to_dict()}
+        settings = {
+            **run_settings(pipeline, name),
+            "metrics": profiles.to_dict(),
+            VOLATILE: {"concurrency": concurrency},
+        }
         folder = RunFolder(out, settings, questions) if out is not None else None
         thread = LoopThread()
         try:
@@ -109,7 +113,7 @@ def evaluate(
         rows = Lines(told) if folder else list(told)
         waiting = len(questions) - len(rows) - len(failed)
         named = {"method": method, "lm": settings["lm"], "dataset": name}
-        report = Report.of(rows, failed, **named, unscored=unscored, waiting=waiting)
+        report = Report.of(rows, failed, **named, unscored=unscored, waiting=waiting, concurrency=concurrency)
         if folder is not None and not waiting:
             folder.finish(rows, report.to_dict())
         return report

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -27,6 +28,10 @@ from polyhop.trace import Usage, add_usage
 from polyhop.types import Passage, Question
 
 PREDICTIONS, TRACES = "predictions.jsonl", "traces"
+
+
+VOLATILE = "volatile"
+"""What of ``run.json`` may change when a run goes on: the ``concurrency``, of which the largest is kept."""
 
 
 class RunFolder:
@@ -104,12 +109,15 @@ class RunFolder:
             there = orjson.loads(read_inside(self.folder, path.name))
         except ValueError:
             raise DataError("not a run's settings; choose another --out or remove the folder", path) from None
-        if differ := sorted(name for name in wanted.keys() | there.keys() if wanted.get(name) != there.get(name)):
+        names = (wanted.keys() | there.keys()) - {VOLATILE}
+        if differ := sorted(name for name in names if wanted.get(name) != there.get(name)):
             name = differ[0]
             raise UsageError(
                 f"{self.folder} holds a run with other settings: {', '.join(differ)} "
                 f"({name} there: {there.get(name)!r}; now: {wanted.get(name)!r}). Choose another --out."
             )
+        if _concurrency(wanted, 0) > _concurrency(there, math.inf):
+            _write(path, orjson.dumps(wanted, option=orjson.OPT_INDENT_2))
 
     def _read_finished(self) -> set[str]:
         """The questions already answered; a last line cut short by a kill is dropped, its question asked again."""
@@ -203,7 +211,8 @@ def read_report(
         told, unscored = scored(rows, profiles_named(metrics or own.get("profiles", DEFAULT)))
         rows = list(told)
     named = {name: settings[name] for name in ("method", "lm", "dataset")}
-    return Report.of(rows, _failed(folder, {row["id"] for row in rows}), **named, unscored=unscored)
+    failed = _failed(folder, {row["id"] for row in rows})
+    return Report.of(rows, failed, **named, unscored=unscored, concurrency=_concurrency(settings, None))
 
 
 def _failed(folder: Path, finished: Container[str]) -> dict[str, str]:
@@ -213,6 +222,13 @@ def _failed(folder: Path, finished: Container[str]) -> dict[str, str]:
         return {str(name): str(why) for name, why in failed.items() if name not in finished}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}  # not finished yet, or not ours
+
+
+def _concurrency(settings: Mapping[str, Any], unknown: Any) -> Any:
+    """The concurrency that ``run.json`` tells; ``unknown`` if it is an older polyhop's."""
+    volatile = settings.get(VOLATILE)
+    known = volatile.get("concurrency") if isinstance(volatile, Mapping) else None
+    return known if isinstance(known, int) else unknown
 
 
 def _with_gold(rows: Sequence[Row], questions: Iterable[Question], folder: Path) -> list[dict[str, Any]]:

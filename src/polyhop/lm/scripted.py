@@ -125,7 +125,7 @@ class ScriptedLM:
         if isinstance(entry, (list, tuple)):
             self._given[task] += 1
             if self._given[task] > len(entry):
-                raise UsageError(f"{self.name}: the {len(entry)} replies for task {task!r} are used up")
+                raise UsageError(f"{self.name}: all replies for task {task!r} are used up: {len(entry)}")
             return entry[self._given[task] - 1]
         is_function = callable(entry) and not isinstance(entry, type)
         return entry(request.fields) if is_function else entry

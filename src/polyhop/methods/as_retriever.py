@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from polyhop.methods.beam import ranked
+from polyhop.methods.beam import follows_links, ranked
 from polyhop.methods.hops import RANKING, ranked_by_paths, scoring_needs
 from polyhop.methods.paths import PathScores
 from polyhop.methods.promptrank import likelihood, promptrank
 from polyhop.methods.registry import method_named
 from polyhop.methods.settings import read_retriever, read_settings
 from polyhop.retrieval import open_retriever, register_reranker, register_retriever
-from polyhop.retrieval.base import AskingRetriever, Retriever, links_of
+from polyhop.retrieval.base import AskingRetriever, Retriever, knows_links, links_of
 from polyhop.retrieval.index import Index
 from polyhop.types import Passage, Search
 
@@ -36,12 +36,17 @@ class PathRetriever:
         self.start, self.name = start, name
         self.chosen = _chosen(NAME, settings, start)
         self._settings = {**method_named(NAME).resolve(settings), "answer_by": "none"}
-        self.needs = likelihood(self._settings).needs
+        self.needs = (*follows_links(self._settings), *likelihood(self._settings).needs)
 
     async def search_by(self, run: Run, query: str, k: int) -> Sequence[Passage]:
         """The ``k`` best passages of all scored paths, then of the first search."""
         first = max(k, self._settings["first"])
         return (await promptrank(query, run, **{**self._settings, "first": first})).passages[:k]
+
+    @property
+    def linked(self) -> bool:
+        """Whether the retriever it starts from knows links."""
+        return knows_links(self.start)
 
     def links(self, passage: Passage) -> list[Passage]:
         """The links of the retriever it starts from."""
@@ -56,13 +61,18 @@ class HopsRetriever:
         self.start, self.name = start, name
         self.chosen = _chosen(HOPS, settings, start)
         self._settings = {key: method_named(HOPS).resolve(settings)[key] for key in RANKING}
-        self.needs = scoring_needs(self._settings["scorer"])
+        self.needs = (*follows_links(self._settings), *scoring_needs(self._settings["scorer"]))
 
     async def search_by(self, run: Run, query: str, k: int) -> Sequence[Passage]:
         """The ``k`` best passages of all scored paths."""
         first = max(k, self._settings["first"])
         ranking, _ = await ranked_by_paths(query, run, **{**self._settings, "first": first})
         return ranking[:k]
+
+    @property
+    def linked(self) -> bool:
+        """Whether the retriever it starts from knows links."""
+        return knows_links(self.start)
 
     def links(self, passage: Passage) -> list[Passage]:
         """The links of the retriever it starts from."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from polyhop.types import Passage
 
@@ -35,6 +35,11 @@ async def follow(found: Sequence[Passage], scores: Scores, following: Following,
             (*path, passage) for path in best for passage in dict.fromkeys(await following(path)) if passage not in path
         ]
         await scores.score(paths)
+
+
+def follows_links(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """The need for links, if paths are extended by any under the settings ``hops`` and ``links``."""
+    return ("links",) if settings["hops"] > 1 and settings["links"] else ()
 
 
 def linked(path: Path, run: Run) -> list[Passage]:

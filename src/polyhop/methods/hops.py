@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from polyhop.answer import Answer
 from polyhop.common.text import content_words
 from polyhop.methods.baselines.one_shot import answered_from
-from polyhop.methods.beam import Path, Scores, follow, linked, paths_of, ranked
+from polyhop.methods.beam import Path, Scores, follow, follows_links, linked, paths_of, ranked
 from polyhop.methods.context import Style
 from polyhop.methods.paths import PathScores
 from polyhop.methods.promptrank import likelihood
@@ -52,7 +52,7 @@ def scoring_needs(scorer: Scorer) -> tuple[str, ...]:
     calls=1,
     paper="ours, after PromptRank and PathRetriever",
     layers=lambda settings: 1 + (int(settings["hops"]) if settings["scorer"] == "promptrank" else 0),
-    needs=lambda settings: ("retriever", *scoring_needs(settings["scorer"])),
+    needs=lambda settings: ("retriever", *follows_links(settings), *scoring_needs(settings["scorer"])),
 )
 async def hops(
     question: str,

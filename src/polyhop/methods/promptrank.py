@@ -29,7 +29,7 @@ from annotated_types import Ge, Gt, Le, MultipleOf
 
 from polyhop.answer import Answer
 from polyhop.common.text import normalise as normal
-from polyhop.methods.beam import Path, follow, linked, paths_of, ranked
+from polyhop.methods.beam import Path, follow, follows_links, linked, paths_of, ranked
 from polyhop.methods.lengths import cut_to_fit
 from polyhop.methods.paths import Ensemble, Likelihood, PathScores, Position
 from polyhop.methods.registry import method
@@ -66,7 +66,7 @@ def likelihood(settings: Mapping[str, Any]) -> Likelihood:
 
 def _needs(settings: Mapping[str, Any]) -> tuple[str, ...]:
     reader = ("reader",) if settings["answer_by"] == "reader" else ()
-    return ("retriever", *reader, *likelihood(settings).needs)
+    return ("retriever", *follows_links(settings), *reader, *likelihood(settings).needs)
 
 
 @method(
@@ -96,7 +96,7 @@ async def promptrank(
     temperature: Annotated[float, Gt(0)] | None = None,  # None: §3's 1.4, and 1 without an instruction
     demos: Annotated[int, Ge(0), MultipleOf(2)] = 0,  # §2.3: two a prompt
     demo_ensemble: Literal["max", "mean"] = "max",  # §2.3: over the prompts' demonstrations
-    demo_seed: int | None = None,  # Figure 3: draws them; None: the first in the file
+    demo_seed: NonNegative | None = None,  # Figure 3: draws them; None: the first in the file
     titles: bool = False,  # each passage's title before its text; the paper does not say, its code has none
     order: Literal["link", "inverted"] = "link",  # Table A4: the path's passages as linked, or in reverse
     joint: bool = True,  # Table 4: a path is scored whole; false: each passage by itself

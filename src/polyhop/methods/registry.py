@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from pydantic import TypeAdapter, ValidationError
 
 from polyhop.answer import Answer
-from polyhop.errors import SettingError, UnknownName, UsageError
+from polyhop.errors import SettingError, UnknownName, UsageError, brief
 from polyhop.types import FileName
 
 BUILT_IN = (
@@ -88,7 +88,7 @@ class Setting:
             return adapter.validate_python(value)
         except ValidationError as error:
             wrong = error.errors()[0]["msg"]
-            raise SettingError(f"{method}: {self.name}={given!r}: {wrong} (default: {self.default!r})") from None
+            raise SettingError(f"{method}: {self.name}={brief(given)}: {wrong} (default: {self.default!r})") from None
 
 
 @dataclass(frozen=True, slots=True)

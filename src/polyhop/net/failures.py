@@ -16,6 +16,7 @@ from typing import Any, Literal
 import aiohttp
 import orjson
 
+from polyhop.common.text import printable
 from polyhop.errors import nearest
 from polyhop.redaction import summary
 
@@ -177,9 +178,9 @@ def explain(model: str, url: str, failed: Failed, models: Sequence[str] | None) 
 
 
 def told(who: str, failed: Failed, advice: str) -> str:
-    """What the user is told of a call that failed: who was asked, the server's words and what would work."""
+    """Tell the user of a call that failed: who was asked, the server's words and what would work, on one line."""
     tries = f" ({failed.attempts} attempts in {failed.seconds:.0f} s)" if failed.attempts > 1 else ""
-    return f"{who}: {failed.trouble.what.rstrip('.')}{tries}. {advice}".rstrip()
+    return printable(f"{who}: {failed.trouble.what.rstrip('.')}{tries}. {advice}")
 
 
 def _meaning(status: int, message: str, code: str) -> Meaning:

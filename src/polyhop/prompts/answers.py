@@ -18,9 +18,10 @@ LONGEST_LINE = 1_000
 """Characters of a line that are looked at for an answer."""
 
 _WRAPPED = re.compile(
-    r"<answer>(.{0,1000}?)(?:</answer>|\Z)|\\boxed\{(?:\\text\{)?([^{}]{0,1000})\}|\bFinish\[([^\]\n]{0,1000})\]",
+    r"(?P<opened><answer>)((?:(?!<answer>).){0,1000}?)(?:(?P<closed></answer>)|\Z)|\\boxed\{(?:\\text\{)?([^{}]{0,1000})\}",
     re.IGNORECASE | re.DOTALL,
 )
+_OTHER_FORM = re.compile(r"\{|\bFinish\[", re.IGNORECASE)
 _ANSWER = re.compile(
     r"\b(?:(?:the|my|its) )?(?:(?:final|correct|short) )?answers?"
     r"(?: \((?:[^()\n]|\([^()\n]{0,20}\)){1,100}\)| to (?:the|this|your) (?:[\w-]{1,20} )?question)?"
@@ -50,23 +51,38 @@ class Told(NamedTuple):
 
 
 def told_answer(text: str) -> Told | None:
-    """The last answer a text names, one named plainly before all others; None if it names none.
+    """The last answer a text names, one named plainly before all others; None if it names none, or nothing last.
 
     >>> told_answer("Final answer: Rome. Note that the answer is only as good as the passages.").answer
     'Rome'
+    >>> told_answer('It says "The answer is Rome." The answer is none.') is None
+    True
     """
-    for found in reversed(list(_WRAPPED.finditer(text))):
-        if answer := short_answer(found[1] or found[2] or found[3] or ""):
-            return Told(text[: found.start()].strip(_MARKUP), answer, True)
     passing: Told | None = None
-    for found in reversed(list(_ANSWER.finditer(text))):
+    for found in sorted((*_WRAPPED.finditer(text), *_ANSWER.finditer(text)), key=_position, reverse=True):
+        if found.re is _WRAPPED:
+            rest = found[2] or found[4] or ""
+            if answer := short_answer(rest):
+                return Told(text[: found.start()].strip(_MARKUP), answer, True)
+            if any(map(str.isalnum, rest)):
+                return None
+            continue
         before, plainly = _opening(text, found)
-        if (plainly or passing is None) and (answer := short_answer(text[found.end() : found.end() + LONGEST_LINE])):
-            told = Told(text[:before].strip(_MARKUP), answer, plainly)
-            if plainly:
-                return told
-            passing = told
+        if plainly or passing is None:
+            rest = text[found.end() : found.end() + LONGEST_LINE]
+            if answer := short_answer(rest):
+                told = Told(text[:before].strip(_MARKUP), answer, plainly)
+                if plainly:
+                    return told
+                passing = told
+            elif plainly and any(map(str.isalnum, rest)):
+                return None  # a word for nothing is said; a label that is not filled is passed over
     return passing
+
+
+def _position(found: re.Match[str]) -> int:
+    """Where an answer that is named stands among others; a tag that is never closed holds none of them."""
+    return found.start() if found.re is _WRAPPED and found["opened"] and not found["closed"] else found.end()
 
 
 def _opening(text: str, found: re.Match[str]) -> tuple[int, bool]:
@@ -75,7 +91,8 @@ def _opening(text: str, found: re.Match[str]) -> tuple[int, bool]:
     window = text[start : found.start()].rstrip(" \t*_")
     if conjunction := _CONJUNCTION.search(window):
         return start + conjunction.start(), bool(conjunction["firm"])
-    return start + len(window), bool(found["label"]) or not window or window[-1] in ".!?:,)\n"
+    opens = bool(found["label"]) or not window or window[-1] in ".!?:,)\n" or found[0][0].isupper()
+    return start + len(window), opens
 
 
 def short_answer(text: str) -> str | None:
@@ -114,6 +131,8 @@ def leading_answer(text: str) -> str | None:
     >>> leading_answer("Lars Sonck. He designed Ainola, the house of the composer, in Järvenpää, in 1903 and 1904.")
     'Lars Sonck'
     """
+    if _OTHER_FORM.search(text):
+        return None
     if answer := bare_answer(text):
         return answer
     lines = _lines(text)
@@ -125,7 +144,7 @@ def leading_answer(text: str) -> str | None:
 
 def _standing_alone(line: str, longest: int) -> str | None:
     """The answer that a line is; None for one of many words, and for a form that was opened and not filled."""
-    if len(line.split()) > longest or line[0] == "{" or _ANSWER.search(line) or _WRAPPED.search(line):
+    if len(line.split()) > longest or any(form.search(line) for form in (_OTHER_FORM, _ANSWER, _WRAPPED)):
         return None
     return short_answer(line)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -18,9 +19,9 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
-from polyhop.errors import PromptError, UnknownName, nearest
+from polyhop.errors import PromptError, UnknownName, UsageError, nearest
 from polyhop.prompts.loading import Demonstration, Head, check_variables, parse_demonstration, parse_file, read_file
-from polyhop.prompts.parsing import Malformed, objects, own_parts
+from polyhop.prompts.parsing import Malformed, holds_object, objects, opens_object, own_parts, whole_object
 from polyhop.prompts.scored import ScoredPrompt, parse_scored, parse_scored_demonstration
 from polyhop.prompts.show import show
 from polyhop.prompts.tasks import SCORED, TASKS, Output, ScoredTask, Task, task_named
@@ -29,6 +30,12 @@ from polyhop.prompts.template import Template
 Rendering: TypeAlias = Literal["text", "json"]
 Turn: TypeAlias = dict[str, str]
 T = TypeVar("T")
+_EXAMPLE_SWITCHES = {"thoughts": True, "mode": "evidence", "typed": True, "kind": "qa"}
+"""Switches of a call that is only shown; the others are off."""
+_SCORED_DEMONSTRATIONS = 2
+"""Demonstrations in a scored prompt that is only shown, as many as the paper's have."""
+_NO_EXAMPLE = "{} has no demonstrations to show a call from: see its prompt without --rendered"
+_ONE_OBJECT = "the reply must be one JSON object"
 
 
 @dataclass(slots=True)
@@ -66,31 +73,55 @@ class Prompt:
         return [*map(dict, opening), {"role": "user", "content": self._input(fields)}]
 
     def read(self, text: str, fields: Mapping[str, Any], rendering: Rendering = "text") -> Output:
-        """The typed output of a reply, in either rendering's form; ``Malformed`` says what is wrong with it."""
-        complaints: dict[Rendering, Malformed] = {}
-        readers: dict[Rendering, Callable[[str, Mapping[str, Any]], Output]] = {
-            "json": self._read_json,  # first: an object that fits is no accident, a line of text may be one
-            "text": self._read_text,
-        }
-        for part in own_parts(text):
-            for form, reader in readers.items():
-                try:
-                    return reader(part, fields)
-                except Malformed as complaint:
-                    complaints.setdefault(form, complaint)
-        raise complaints[rendering]
+        """The typed output of a reply; ``Malformed`` says what is wrong with it.
 
-    def _read_text(self, text: str, fields: Mapping[str, Any]) -> Output:
-        return self.check(self.task.parse(text, fields))
-
-    def _read_json(self, text: str, fields: Mapping[str, Any]) -> Output:
+        The form that was asked for is read, and the other one only where it cannot be a quotation: a JSON object
+        instead of text if it is the whole reply, text instead of JSON if no object begins in the reply.
+        """
+        reader = self._read_text if rendering == "text" else self._read_json
         first: Malformed | None = None
-        for value in objects(text):
+        for part in own_parts(text, fields):
             try:
-                return self.check(value)
+                return reader(part, fields)
             except Malformed as complaint:
                 first = first or complaint
-        raise first or Malformed("the reply must be one JSON object")
+        assert first is not None
+        raise first
+
+    def _read_text(self, text: str, fields: Mapping[str, Any]) -> Output:
+        if not opens_object(text):
+            return self.check(self.task.parse(text, fields))
+        if (value := whole_object(text)) is not None:
+            with suppress(Malformed):
+                return self._fit(value)
+        self.task.parse("", fields)  # refused with the form that was asked for
+        raise Malformed("the reply must be in the form asked for, without a JSON object")
+
+    def _read_json(self, text: str, fields: Mapping[str, Any]) -> Output:
+        """The last object of a reply, which may quote others before it; a reply that opens with another is refused."""
+        if not holds_object(text):
+            with suppress(Malformed):
+                return self.check(self.task.parse(text, fields))
+        found = objects(text)
+        if not found:
+            raise Malformed(_ONE_OBJECT)
+        output = self._fit(found[-1])
+        if len(found) > 1 and opens_object(text):
+            with suppress(Malformed):
+                if self._fit(found[0]) == output:
+                    return output
+            raise Malformed(f"{_ONE_OBJECT} and nothing else")
+        return output
+
+    def _fit(self, value: Mapping[str, Any]) -> Output:
+        """An object as the task's output, or the one object that is all it holds."""
+        try:
+            return self.check(value)
+        except Malformed:
+            match list(value.values()):
+                case [dict(inner)]:
+                    return self.check(inner)
+            raise
 
     def check(self, value: Mapping[str, Any]) -> Output:
         """``value`` as the task's output, or ``Malformed``: of the wrong shape, or of the right one and incomplete."""
@@ -121,6 +152,15 @@ class Prompt:
         case = [bool(fields.get(name)) for name in self.cases]
         ours = [demo for demo in self.demonstrations if [bool(demo.fields.get(name)) for name in self.cases] == case]
         return [demo for demo in ours if demo.suits(fields)]
+
+    def example(self) -> dict[str, Any]:
+        """The fields of a call from the last demonstration; ``UsageError`` if there is none."""
+        if not self.demonstrations:
+            raise UsageError(_NO_EXAMPLE.format(self.task.name))
+        last = self.demonstrations[-1]
+        steered = {name: _EXAMPLE_SWITCHES.get(name) for name in self.switches}
+        suited = {name: values[0] for name, values in last.when.items() if str(steered[name]) not in values}
+        return {**dict.fromkeys(self.task.fields), **steered, **suited, **last.fields}
 
     def _opening(
         self, fields: Mapping[str, Any], switches: Mapping[str, Any], rendering: Rendering, shots: int
@@ -189,6 +229,22 @@ class PromptBook:
         if name not in self._scored:
             self._scored[name] = self._load_scored(SCORED[name])
         return self._scored[name]
+
+    def example(self, name: str) -> dict[str, Any]:
+        """The fields of a call of a task, of either sort, from its last demonstration.
+
+        Raises:
+            UsageError: the task has no demonstration.
+        """
+        if name not in SCORED:
+            return self[name].example()
+        found = next((each for task in (name, *SCORED) if (each := self.scored(task).demonstrations)), ())
+        if not found:
+            raise UsageError(_NO_EXAMPLE.format(name))
+        before = {"demonstrations": found[:-1][:_SCORED_DEMONSTRATIONS], "position": "after"}
+        task = SCORED[name]
+        given = {**before, **found[-1]}
+        return {field: given.get(field) for field in (task.target, *task.fields)}
 
     def role(self, name: str) -> str:
         """The role of the model that does a task, of either sort."""

@@ -3,6 +3,10 @@
 Readers are tolerant of case, bold, missing step headings and chatter around the markers; what cannot be read raises
 ``Malformed`` with a complaint the model is shown once. Nothing is ever evaluated, and every reader is linear in the
 length of the reply.
+
+A reply may quote what it was shown, marks included, before it comes to its own verdict. So the last mark counts, and
+one at the start of a line before one within it. Where the first counts instead, because models go on after it, the
+last counts again if the call's own fields hold such a mark (``quotable``).
 """
 
 from __future__ import annotations
@@ -10,12 +14,12 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from polyhop.prompts.answers import something
+from polyhop.types import Passage
 
 Fields = Mapping[str, Any]
 
@@ -30,8 +34,8 @@ MARKERS = frozenset(
 """The marker tokens of all tasks: the text after one ends where the next begins."""
 LONGEST_REPLY = 20_000
 """Characters of a reply that are read: half from its head, half from its end."""
-MOST_OBJECTS = 100
-"""Opening braces of a reply that are tried as the start of a JSON object."""
+MAX_OBJECTS = 100
+"""Opening braces of a reply that are tried as the start of a JSON object; a reply of more has none."""
 
 # A bracket may hold spaces or be filled, "[ANSWER: Paris]": the colon is left to be stripped with what follows it.
 _MARKER = re.compile(r"\[[\s*]{0,3}([A-Z][A-Z _-]{1,30}?)[\s*]{0,3}(?:\]|(?=:))\*{0,2}", re.IGNORECASE)
@@ -54,29 +58,66 @@ _STEP = re.compile(
 _THOUGHT = re.compile(r"^[^\w\n]*+thoughts?[ \t]*+\d{0,2}[ \t*]*+:[ \t*]*+(.*)$", re.IGNORECASE | re.M)
 SUB_QUESTION = r"(?:(?:next |sub[ -]?)question|follow[ -]?up(?: question)?)"
 """What a sub-question is called: by our prompts, by self-ask's."""
+_LABELS = re.compile(r"[^\w\n]*+(?!thought)(?:\w[\w \t-]{0,23}:[^\w\n]*+){0,2}", re.IGNORECASE)
+"""All that may stand before a mark that opens its line: "Step 1: Judgment:"; no thought."""
 _SUB_QUESTION_LINE = re.compile(
     rf"^[^\w\n]*+(?:next )?{SUB_QUESTION}[^\w\n:]*+\d{{0,2}}[^\w\n:]*+:[ \t*]*+(.*)$", re.IGNORECASE | re.M
 )
 _MAIN_QUESTION = re.compile(r"(?:main|original|overarching)? ?question[ *]*:", re.IGNORECASE)
 _NUMBER = re.compile(r"\A(?:\(?\d{1,2}[.):]\)?|[-–•*>])\s+")
 _LEAD = re.compile(r"[\s:*]*(?:[-–•>]\s+)?")
+_QUESTION = re.compile(r"^[ \t#*]*Question:", re.M)
 _NEXT_TURN = re.compile(
-    r"<\|(?:im_end|eot_id|end|endoftext|end_of_text)\|>|</s>|(?P<question>^[ \t#*]*Question:)", re.M
+    rf"<\|(?:im_end|eot_id|end|endoftext|end_of_text)\|>|</s>|(?P<question>{_QUESTION.pattern})", re.M
 )
 _JSON = json.JSONDecoder(strict=False)  # models leave line breaks inside strings
+_LINE_END = re.compile(r"[ \t`*\]]*+(?:\n|\Z)")
+_BRACE = re.compile(r"[{}]")
+_FENCE = re.compile(r"\A```\w*\s*")
+_OBJECT = re.compile(r"(?<!\\boxed)(?<!\\text)\{")
 _FORMED = re.compile(r"\banswers? (?:is|are)\b|^[^\w\n]*+answer[^\w\n]*:|[\[}]", re.IGNORECASE | re.M)
 
 
-def own_parts(text: str) -> Iterator[str]:
-    """A reply up to where the model goes on to a question of its own, as base models do; then the whole of it."""
+def own_parts(text: str, fields: Fields) -> Iterator[str]:
+    """Yield a reply up to where the model goes on to a question of its own, as base models do; then the whole of it.
+
+    A line "Question:" is no such place if the call's fields hold one, which the reply may quote. Control tokens are
+    defused in everything that is shown.
+    """
     if len(text) > LONGEST_REPLY:
         text = f"{text[: LONGEST_REPLY // 2]}\n{text[-LONGEST_REPLY // 2 :]}"
-    for turn in itertools.islice(_NEXT_TURN.finditer(text), 2):  # the first may be the question said again
+    turns = _NEXT_TURN.finditer(text)
+    if "Question:" in text and quotable(_QUESTION, fields):
+        turns = (turn for turn in turns if turn["question"] is None)
+    for turn in itertools.islice(turns, 2):  # the first may be the question said again
         head = text[: turn.start()].strip()
         if head and (turn["question"] is None or _FORMED.search(head)):
             yield head
             break
     yield text
+
+
+def quotable(mark: re.Pattern[str], fields: Fields) -> bool:
+    """Return whether a call's fields hold such a mark: one in the reply may then be quoted from there."""
+    return any(mark.search(text) for text in _texts(fields))
+
+
+def own_mark(mark: re.Pattern[str], text: str, fields: Fields) -> re.Match[str] | None:
+    """Find the first such mark of a reply, whose model goes on after it; the last if one may be quoted."""
+    found = mark.search(text)
+    return list(mark.finditer(text))[-1] if found and quotable(mark, fields) else found
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield every text that a field shows, at any depth."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Passage):
+        yield value.title
+        yield value.text
+    elif isinstance(value, (Mapping, list, tuple)):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(item)
 
 
 def unechoed(text: str) -> str:
@@ -91,26 +132,62 @@ def unechoed(text: str) -> str:
 # --- markers -----------------------------------------------------------------------------------------------------
 
 
+class Judgement(NamedTuple):
+    """A judgement that a reply carries: its value, and the position where the reply goes on after it."""
+
+    value: bool
+    end: int
+
+
 def judgement(text: str, yes: str, no: str) -> bool | None:
-    """Which of two marker tokens a reply carries, the last one counting; None if neither.
+    """Return which of two marker tokens a reply carries, as ``find_judgement`` finds it; None if neither.
 
     >>> judgement("Judgment: **[Irrelevant]**", "RELEVANT", "IRRELEVANT")
     False
     >>> judgement("Judgment: Relevant, it names him.", "RELEVANT", "IRRELEVANT")
     True
     """
-    for marker in reversed(_MARKER.findall(text)):
-        if (name := marker.upper()) in (yes, no, f"NOT {yes}"):
-            return bool(name == yes)
-    bare = _bare_judgement(yes, no).findall(text)
-    return (bare[-1][1].upper() == yes) is not bool(bare[-1][0]) if bare else None
+    found = find_judgement(text, yes, no)
+    return found.value if found else None
+
+
+def find_judgement(text: str, yes: str, no: str, *, bare: bool = False) -> Judgement | None:
+    """Find the last judgement of a reply: a marker that opens a line, else a word that does, else any marker.
+
+    One that is contradicted further on is None: either of the two may be quoted. ``bare``: the form asks for the word
+    without brackets, so that it counts as a marker does.
+
+    >>> find_judgement("It claims to be [RELEVANT]." + chr(10) + "Judgment: [IRRELEVANT]", "RELEVANT", "IRRELEVANT")
+    Judgement(value=False, end=50)
+    >>> find_judgement("Judgment: [IRRELEVANT] It claims to be [RELEVANT].", "RELEVANT", "IRRELEVANT") is None
+    True
+    """
+    opening: list[Judgement] = []
+    inside: list[Judgement] = []
+    end, chained = 0, True
+    for mark in _MARKER.finditer(text):
+        line = text.rfind("\n", end, mark.start()) + 1
+        chained = (chained or line > 0) and _LABELS.fullmatch(text, line or end, mark.start()) is not None
+        end = mark.end()
+        if (name := mark[1].upper()) in (yes, no, f"NOT {yes}"):
+            (opening if chained else inside).append(Judgement(name == yes, end))
+    words = [
+        Judgement((word[2].upper() == yes) is not bool(word[1]), word.end())
+        for word in _bare_judgement(yes, no).finditer(text)
+    ]
+    if bare:
+        opening, words = sorted((*opening, *words), key=lambda found: found.end), []
+    if not (own := (opening or words or inside)[-1:]):
+        return None
+    later = (found for found in (*words, *inside) if found.end > own[0].end)
+    return None if any(found.value is not own[0].value for found in later) else own[0]
 
 
 @cache
 def _bare_judgement(yes: str, no: str) -> re.Pattern[str]:
     """A line that is a judgement without its brackets, "Step 1: Judgment: the path is not relevant"; no thought."""
     return re.compile(
-        r"^[^\w\n]*+(?!thought)(?:\w[\w \t-]{0,23}:[^\w\n]*+){0,2}"
+        rf"^{_LABELS.pattern}"
         r"(?:(?:the|these|this|it|they)\b[\w \t]{0,30}\b(?:is|are)[ \t]+)?"
         rf"(not[ \t-]++)?({yes}|{no})\b(?=[^\w\n]*$|[ \t*]*[.,;:(–—])",
         re.IGNORECASE | re.M,
@@ -118,7 +195,8 @@ def _bare_judgement(yes: str, no: str) -> re.Pattern[str]:
 
 
 def after_marker(text: str, *names: str, whole: bool = False) -> str | None:
-    """The line after the last ``[NAME]``, or all up to the next marker or step (``whole``); None if it says nothing.
+    """Return the line after the last ``[NAME]``, or all up to the next marker or step (``whole``); None if it says
+    nothing.
 
     >>> after_marker("Output: [QUERY] who directed Alien?", "QUERY")
     'who directed Alien?'
@@ -127,16 +205,27 @@ def after_marker(text: str, *names: str, whole: bool = False) -> str | None:
     """
     known = MARKERS.union(names)
     marks = [(mark.start(), mark.end(), name) for mark in _MARKER.finditer(text) if (name := mark[1].upper()) in known]
-    if all(name not in names for _, _, name in marks):
+    end = next((end for _, end, name in reversed(marks) if name in names), None)
+    if end is None:
         return None
-    ends = sorted([start for start, _, _ in marks] + [step.start() for step in _STEP.finditer(text)])
-    for _, end, name in reversed(marks):
-        if name in names:
-            after = bisect_left(ends, end)
-            rest = _LEAD.sub("", text[end : ends[after] if after < len(ends) else None], count=1)
-            if value := something(rest if whole else rest.partition("\n")[0]):
-                return value
-    return None
+    ends = [start for start, _, _ in marks] + [step.start() for step in _STEP.finditer(text)]
+    rest = _LEAD.sub("", text[end : min((stop for stop in ends if stop >= end), default=None)], count=1)
+    return something(rest if whole else rest.partition("\n")[0])
+
+
+def from_marker(text: str, *names: str) -> str:
+    """Return a reply from its last ``[NAME]`` on; the whole of it if there is none.
+
+    >>> from_marker('It says "[ANSWER] no". [INFO] Alien is a film.', "INFO")
+    '[INFO] Alien is a film.'
+    """
+    starts = [mark.start() for mark in _MARKER.finditer(text) if mark[1].upper() in names]
+    return text[starts[-1] :] if starts else text
+
+
+def without_thoughts(text: str) -> str:
+    """Return a reply without its "Thought:" lines, whose marks are those it thinks of."""
+    return _THOUGHT.sub("", text)
 
 
 def after_label(text: str, *names: str) -> str | None:
@@ -150,13 +239,15 @@ def after_label(text: str, *names: str) -> str | None:
     return something(lines[-1]) if lines and not marked(lines[-1]) else None
 
 
-def labelled_question(text: str) -> str | None:
-    """What follows the first label of a sub-question, numbered or not, also as self-ask calls it; None without one.
+def labelled_question(text: str, fields: Fields) -> str | None:
+    """Return what follows the first label of a sub-question, numbered or not, also as self-ask calls it; None without
+    one. The last label counts if the fields hold one.
 
-    >>> labelled_question("Main question: Who?" + chr(10) + "Follow-up 1: Which film?" + chr(10) + "Follow-up 2: When?")
-    'Which film?'
+    >>> told = "Main question: Who?" + chr(10) + "Follow-up 1: Which film?" + chr(10) + "Follow-up 2: When?"
+    >>> labelled_question(told, {}), labelled_question(told, {"passages": ["Follow-up: Who?"]})
+    ('Which film?', 'When?')
     """
-    found = _SUB_QUESTION_LINE.search(text)
+    found = own_mark(_SUB_QUESTION_LINE, text, fields)
     return _NUMBER.sub("", found[1].strip(), count=1) if found else None
 
 
@@ -186,21 +277,59 @@ def thoughts(text: str) -> str | None:
 # --- the json form -----------------------------------------------------------------------------------------------
 
 
-def objects(text: str) -> Iterator[dict[str, Any]]:
-    """The JSON objects in a reply, whatever stands around them; those inside another come after it."""
-    for brace in itertools.islice(re.finditer(r"\{", text), MOST_OBJECTS):
-        try:
-            yield _JSON.raw_decode(text, brace.start())[0]
-        except (ValueError, RecursionError):
-            continue
+def objects(text: str) -> list[dict[str, Any]]:
+    """Return the JSON objects of a reply that end their lines, those inside another left out; [] if its braces do not
+    match.
 
+    An object that words follow is quoted. A brace that is left open, or stands alone after the last object, may belong
+    to an object that was cut off or is broken: then any object before or within it may be quoted.
 
-def first_object(text: str) -> dict[str, Any]:
-    """The first JSON object in a reply.
-
-    >>> first_object('Sure:\\n```json\\n{"answer": "Paris"}\\n```')
-    {'answer': 'Paris'}
+    >>> objects('Not "{"answer": "Rome"}", but:\\n{"answer": "Paris"}'), objects('{"thought": "not {"answer": "Rome"}')
+    ([{'answer': 'Paris'}], [])
     """
-    for found in objects(text):
-        return found
-    raise Malformed("the reply must be one JSON object")
+    found: list[dict[str, Any]] = []
+    position = depth = attempts = 0
+    closed = False
+    while brace := _BRACE.search(text, position):
+        position, closed = brace.end(), False
+        if brace[0] == "}":
+            depth = max(depth - 1, 0)
+            continue
+        attempts += 1
+        if attempts > MAX_OBJECTS:
+            return []
+        try:
+            value, position = _JSON.raw_decode(text, brace.start())
+        except (ValueError, RecursionError):
+            depth += 1
+            continue
+        closed = depth == 0
+        if closed and _LINE_END.match(text, position):
+            found.append(value)
+    return found if closed else []
+
+
+def whole_object(text: str) -> dict[str, Any] | None:
+    """Return the JSON object that is a whole reply, or its one fenced block; None for any other reply.
+
+    >>> whole_object('```json\\n{"answer": "Paris"}\\n```'), whole_object('It says {"answer": "Paris"}')
+    ({'answer': 'Paris'}, None)
+    """
+    body = _FENCE.sub("", text.strip(), count=1).removesuffix("```").strip()
+    if not body.startswith("{"):
+        return None
+    try:
+        value: dict[str, Any] = _JSON.decode(body)
+    except (ValueError, RecursionError):
+        return None
+    return value
+
+
+def opens_object(text: str) -> bool:
+    """Return whether a reply opens with a JSON object, in a fence or not, whole or cut off."""
+    return _FENCE.sub("", text.strip(), count=1).startswith("{")
+
+
+def holds_object(text: str) -> bool:
+    """Return whether a JSON object begins anywhere in a reply; LaTeX's braces begin none."""
+    return _OBJECT.search(text) is not None

@@ -3,29 +3,59 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, lru_cache
 from typing import Any
 
 from polyhop.types import Passage
 
-_UNSEEN = r"[\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*+"
-"""Characters that show as nothing: a fence with some inside still reads as a fence."""
-_FENCES = "passage evidence pathway".split()
-_TURNS = "s bos eos start_of_turn end_of_turn SYS system user assistant".split()
-_CODES = "INST SYSTEM_PROMPT AVAILABLE_TOOLS TOOL_CALLS TOOL_RESULTS".split()
-
-
-def _any_of(names: list[str]) -> str:
-    return "|".join(_UNSEEN.join(name) for name in names)
-
-
-_FENCE = re.compile(
-    rf"[<＜﹤](?={_UNSEEN}(?:[|｜]|[/／]?{_UNSEEN}(?:(?:{_any_of(_FENCES)})(?![a-z])|(?:{_any_of(_TURNS)}){_UNSEEN}[>＞﹥])))"
-    rf"|[\[［](?={_UNSEEN}[/／]?{_UNSEEN}(?:{_any_of(_CODES)}){_UNSEEN}[\]］])",
-    re.IGNORECASE,
+_IGNORABLE = (
+    r"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    r"\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_OPENERS = re.compile(r"[<＜﹤\[［]")
+"""Characters that show as nothing: Default_Ignorable_Code_Point in Unicode 16's DerivedCoreProperties.txt."""
+_GAP = rf"[\s\x00-\x1f\x7f-\x9f{_IGNORABLE}]"
+_UNSEEN = f"{_GAP}*+"
+"""Characters that show as nothing or as space: a fence with some inside still reads as a fence."""
+_FENCES = "passage evidence pathway".split()
+_TOKENS = "s bos eos pad unk start_of_turn end_of_turn".split()
+_TAGS = """
+    sys system user assistant developer model human tool tools think thinking
+    tool_call tool_calls tool_response tool_result function_call function_calls
+""".split()
+_CODES = "inst system_prompt available_tools tool_calls tool_results tool_content".split()
+
+
+def _any_of(names: Iterable[str]) -> str:
+    """A pattern of names, in full-width letters too, whatever unseen stands between two letters.
+
+    Names of one beginning share it: most brackets are told by their first letter.
+    """
+    rests: dict[str, list[str]] = {}
+    for name in names:
+        rests.setdefault(name[0], []).append(name[1:])
+    branches = []
+    for letter, rest in rests.items():
+        longer = [name for name in rest if name]
+        more = f"(?:{_UNSEEN}{_any_of(longer)}){'?' if '' in rest else ''}" if longer else ""
+        branches.append(f"[{letter}{chr(ord(letter) + 0xFEE0)}]{more}")
+    return f"(?:{'|'.join(branches)})"
+
+
+_SLASH = rf"{_UNSEEN}[/／]?{_UNSEEN}"
+_OPENERS = re.compile(r"[<＜﹤\[［﹇]")
+
+
+@cache
+def fences() -> re.Pattern[str]:
+    """The brackets that open a fence, a chat turn or a control token; compiled when a text first has a bracket."""
+    return re.compile(
+        rf"[<＜﹤](?=(?:{_UNSEEN}[|｜]"
+        rf"|{_SLASH}(?:{_any_of(_FENCES)}(?![a-zａ-ｚ])|{_any_of(_TOKENS)}{_SLASH}[>＞﹥]"
+        rf"|{_any_of(_TAGS)}(?:{_SLASH}[>＞﹥]|(?:{_GAP}|[/／])[^<>＜＞﹤﹥]{{0,200}}+[>＞﹥]))))"
+        rf"|[\[［﹇](?={_SLASH}{_any_of(_CODES)}{_UNSEEN}[\]］﹈])",
+        re.IGNORECASE,
+    )
 
 
 def harmless(text: str) -> str:
@@ -36,7 +66,7 @@ def harmless(text: str) -> str:
     """
     if _OPENERS.search(text) is None:
         return text
-    return _FENCE.sub(lambda bracket: "⁅" if bracket[0] in "[［" else "‹", text)
+    return fences().sub(lambda bracket: "⁅" if bracket[0] in "[［﹇" else "‹", text)
 
 
 def one_line(text: str) -> str:

@@ -6,9 +6,11 @@ import math
 import re
 from typing import Any
 
+from polyhop.prompts.answers import told_answer
 from polyhop.prompts.parsing import Malformed
 
 _SURE = re.compile(r"^[^\w\n]*+confidence\b[^\w\n]*+(.*)$", re.I | re.M)
+_ANSWER = re.compile(r"^[^\w\n]*+answer\b", re.I | re.M)
 _NUMBER = re.compile(r"(\d{1,3}(?:\.\d{1,9})?|\.\d{1,9})[ \t]*(%|/[ \t]*(?:100|10)\b)?")
 
 
@@ -31,13 +33,16 @@ def read_share(value: Any) -> float | None:
 
 
 def cut_share(text: str) -> tuple[str, float | None]:
-    """A reply up to its line "Confidence: …", and the share told there.
+    """A reply up to its last line "Confidence: …", and the share told there; a line that an answer follows is quoted.
 
-    >>> cut_share("Answer: Rome\\nConfidence: 0.9")
-    ('Answer: Rome\\n', 0.9)
+    >>> cut_share("Answer: Rome\\nConfidence: 0.9"), cut_share("Confidence: 0.9\\nAnswer: Rome")
+    (('Answer: Rome\\n', 0.9), ('Confidence: 0.9\\nAnswer: Rome', None))
     """
-    sure = _SURE.search(text)
-    return (text[: sure.start()], read_share(sure[1])) if sure else (text, None)
+    lines = list(_SURE.finditer(text))
+    after = text[lines[-1].end() :] if lines else ""
+    if not lines or _ANSWER.search(after) or told_answer(after):
+        return text, None
+    return text[: lines[-1].start()], read_share(lines[-1][1])
 
 
 def asked_share(confidence: float | None, *, verbal: bool) -> float | None:

@@ -15,6 +15,8 @@ from polyhop.prompts.show import one_line
 MOST_TRIPLETS = 100
 """Triplets of one reply that are read."""
 
+TRIPLET = re.compile(r"\([^()\n;]{1,200};[^()\n;]{1,200};[^()\n;]{1,200}\)")
+"""A triplet as it stands in a text, without parentheses in its parts."""
 _PLACEHOLDER = ("head", "relation", "tail")
 _ITEM = re.compile(r"^[\s*•>–-]*(?:\d{1,3}[.)]\s+)?")
 
@@ -27,6 +29,25 @@ def find_triplets(text: str) -> list[dict[str, str]]:
     """
     found = list(_first(_wrapped(text)))
     return found or list(_first(line for line in _lines(text) if line.count(";") == 2 and line[0] != "("))
+
+
+def own_lines(text: str) -> str:
+    """Return the last run of lines that are triplets, or that of a line "none" after it; the whole text without any.
+
+    >>> own_lines('It says "(a; b; c)".\\n(d; e; f)\\n(g; h; i)\\nThat is all.')
+    '(d; e; f)\\n(g; h; i)'
+    """
+    run: list[str] = []
+    ended = False
+    for line in text.splitlines():
+        bare = next(_lines(line), "")
+        own = bare.startswith("(") and bare.endswith(")")
+        if own or (bare and says_nothing(bare)):
+            run = [*([] if ended or not own else run), line]
+            ended = not own
+        elif bare:
+            ended = True
+    return "\n".join(run) or text
 
 
 def written(triplet: Mapping[str, str]) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from polyhop.common.extras import installed, load
+from polyhop.common.text import counted
 from polyhop.errors import DataError, MissingExtra, SettingError, UsageError
 from polyhop.readers.checkpoint import Batch, CheckpointReader, NoAnswerReader, Scores, inside
 from polyhop.readers.spans import characters, independent, joint
@@ -152,7 +153,8 @@ class _Network:
         model, told = self._pretrained(getattr(transformers, self.model_class), output_loading_info=True)
         if lacking := [key for key in told["missing_keys"] if "pooler" not in key and "position_ids" not in key]:
             raise UsageError(
-                f"{self.name} is no {self.model_class}: its checkpoint lacks {len(lacking)} weights, {min(lacking)} one"
+                f"{self.name} is no {self.model_class}: its checkpoint lacks "
+                f"{counted(len(lacking), 'weights')}, such as {min(lacking)}"
             )
         if not getattr(tokenizer, "is_fast", False):
             raise UsageError(f"{self.name} has no fast tokenizer, which the places of its answers come from")
@@ -186,7 +188,7 @@ class _Network:
             raise UsageError(f"{self.name} is no DPR reader but a {kind} checkpoint: try squad:{self.source}")
         most = getattr(config, "max_position_embeddings", None)
         if most is not None and 0 < most < max_tokens:
-            raise SettingError(f"max_tokens={max_tokens}: {self.name} takes at most {most} tokens")
+            raise SettingError(f"max_tokens={max_tokens}: {self.name} takes at most {counted(most, 'tokens')}")
 
 
 def _array(tensor: Any) -> Any:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from polyhop.common.extras import load
 from polyhop.common.files import locked
 from polyhop.common.progress import watched
+from polyhop.common.text import counted
 from polyhop.errors import IndexFolderError, UnknownName
 from polyhop.retrieval.exact import Hit, nearest
 from polyhop.retrieval.sealed_folder import check, new_folder, sidecar_dir, write_manifest
@@ -145,12 +146,14 @@ def in_words(facts: dict[str, Any]) -> str:
     if facts["index"] == EXACT:
         return f"{facts['why']}: {EXACT}"
     where = (
-        f"{facts['probes']} of {facts['lists']} lists" if facts["lists"] else f"{facts['probes']} steps in the graph"
+        f"{facts['probes']} of {counted(facts['lists'], 'lists')}"
+        if facts["lists"]
+        else f"{counted(facts['probes'], 'steps')} in the graph"
     )
     short = "" if facts["recall"] >= TARGET else f", short of {TARGET}: what is nearest is hard to tell here"
     return (
         f"{facts['why']}: {facts['index']}, recall@{RECALL_AT} {facts['recall']:.3f}{short} ({where}, "
-        f"{facts['rerank']} vectors multiplied for each passage wanted)"
+        f"{counted(facts['rerank'], 'vectors')} multiplied for each passage wanted)"
     )
 
 

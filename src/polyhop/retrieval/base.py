@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from polyhop.errors import UsageError
+from polyhop.errors import UsageError, brief
 from polyhop.types import Passage, QuestionRun, Search
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from polyhop.retrieval.encoders.base import Encoder
     from polyhop.retrieval.index import Index
+
+_log = logging.getLogger("polyhop.retrieval")
 
 
 @runtime_checkable
@@ -106,6 +109,11 @@ class Reranked:
         found = await run.search(query, max(k, self.reranker.first))
         return await self.reranker.rerank_by(run, query, found, k)
 
+    @property
+    def linked(self) -> bool:
+        """Whether the retriever knows links."""
+        return knows_links(self.start)
+
     def links(self, passage: Passage) -> list[Passage]:
         """The retriever's links; none where it knows none."""
         return links_of(self.start, passage)
@@ -158,11 +166,18 @@ def searches(retriever: object) -> TypeIs[Retriever]:
     return hasattr(retriever, "search_many")
 
 
-def beginning_of(retriever: object) -> object:
-    """The retriever that the first search is really made by, whatever asks and reranks above it."""
+def layers_of(retriever: object) -> Iterator[object]:
+    """The retriever, the one it starts from, and so on to the one that makes the first search."""
+    yield retriever
     while asks(retriever):
         retriever = retriever.start
-    return retriever
+        yield retriever
+
+
+def beginning_of(retriever: object) -> object:
+    """The retriever that the first search is really made by, whatever asks and reranks above it."""
+    *_, last = layers_of(retriever)
+    return last
 
 
 def links_of(retriever: object, passage: Passage) -> list[Passage]:
@@ -171,10 +186,32 @@ def links_of(retriever: object, passage: Passage) -> list[Passage]:
 
 
 def knows_links(retriever: object) -> bool:
-    """Whether a retriever can tell what a passage links to; one that cannot may say so: ``linked = False``."""
-    while isinstance(retriever, Reranked):  # its links are those of what it reranks
-        retriever = retriever.start
-    return isinstance(retriever, Retriever | AskingRetriever) and getattr(retriever, "linked", True)
+    """Tell whether a retriever knows what a passage links to; one that does not may say so: ``linked = False``."""
+    return isinstance(retriever, Retriever | AskingRetriever) and getattr(retriever, "linked", True) is not False
+
+
+class CorpusLinks:
+    """The links of a corpus, for the passages of a retriever that stands beside it and knows none itself.
+
+    A passage is known to the corpus by its id. The first that is not is told in a warning, since a retriever with ids
+    of its own would follow no link at all.
+    """
+
+    def __init__(self, index: Index, retriever: str) -> None:
+        self._index, self._retriever = index, retriever
+        self._warned = False
+
+    def __call__(self, passage: Passage) -> list[Passage]:
+        """The passages that this one links to; none for one that the corpus does not have."""
+        if not self._warned and self._index.passages.ordinal(passage.id) is None:
+            self._warned = True
+            _log.warning(
+                "the retriever %s found the passage %s, which the corpus beside it does not have: links are followed "
+                "from passages with the ids of the corpus only",
+                self._retriever,
+                brief(passage.id),
+            )
+        return self._index.links(passage)
 
 
 class ScoringRetriever(ABC):
@@ -213,6 +250,11 @@ class OverIndex(ScoringRetriever):
     """A retriever over an index, whose links are the index's."""
 
     _index: Index
+
+    @property
+    def linked(self) -> bool:
+        """Whether the index was built with links."""
+        return bool(self._index.link_mode)
 
     def links(self, passage: Passage) -> list[Passage]:
         """The passages this one links to: its corpus' hyperlinks, else the titles its text mentions."""

@@ -14,7 +14,7 @@ from math import fsum, isfinite, sqrt
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from polyhop.errors import SettingError, UsageError
-from polyhop.retrieval.base import Retriever, ScoringRetriever, encoder_of
+from polyhop.retrieval.base import Retriever, ScoringRetriever, encoder_of, knows_links
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
@@ -69,6 +69,13 @@ class Hybrid(ScoringRetriever):
         for part, _ in self._parts:
             if close := getattr(part, "aclose", None):
                 await close()
+
+    @property
+    def linked(self) -> bool:
+        """Whether the index has links or, without one, whether a part knows some."""
+        if self._index is not None:
+            return bool(self._index.link_mode)
+        return any(knows_links(part) for part, _ in self._parts)
 
     def links(self, passage: Passage) -> list[Passage]:
         """The passages this one links to."""

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyhop.common.extras import installed, load
+from polyhop.common.text import counted
 from polyhop.errors import DataError, MissingExtra, SettingError, UsageError
 from polyhop.types import Passage
 
@@ -119,7 +120,9 @@ class MdrCheckpoint:
         given = {key.removeprefix("module."): value for key, value in given.items()}
         wanted = network.state_dict().keys()
         if lacking := sorted(wanted - given.keys()):
-            raise DataError(f"it is no MDR encoder: it lacks {len(lacking)} weights, {lacking[0]} one", path)
+            raise DataError(
+                f"it is no MDR encoder: it lacks {counted(len(lacking), 'weights')}, such as {lacking[0]}", path
+            )
         try:
             network.load_state_dict({key: given[key] for key in wanted})
         except RuntimeError as error:
@@ -154,7 +157,7 @@ class MdrCheckpoint:
             raise UsageError(f"{self.name}: its config.json is of {config.model_type}; MDR is made of roberta")
         most = config.max_position_embeddings - config.pad_token_id - 1
         if most < PAIR_TOKENS:
-            raise UsageError(f"{self.name} takes at most {most} tokens; MDR reads {PAIR_TOKENS}")
+            raise UsageError(f"{self.name} takes at most {counted(most, 'tokens')}; MDR reads {PAIR_TOKENS}")
         return config
 
     def _pretrained(self, kind: Any) -> Any:

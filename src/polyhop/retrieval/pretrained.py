@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from polyhop.common.extras import installed, load
+from polyhop.common.text import counted
 from polyhop.errors import DataError, MissingExtra, SettingError, UsageError
 
 Dtype: TypeAlias = Literal["float32", "float16", "bfloat16"]
@@ -73,7 +74,9 @@ class Pretrained:
         where others are."""
         network, told = self.part(kind, use_safetensors=True, output_loading_info=True, dtype=self.dtype)
         if lacking := sorted(key for key in told["missing_keys"] if not (without and key.startswith(without))):
-            raise UsageError(f"{self.name} lacks {len(lacking)} weights, {lacking[0]} one: it is no {what}")
+            raise UsageError(
+                f"{self.name} lacks {counted(len(lacking), 'weights')}, such as {lacking[0]}: it is no {what}"
+            )
         return network.to(self.device).eval()
 
     def positions(self) -> int:

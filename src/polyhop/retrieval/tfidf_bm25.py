@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from polyhop.errors import UsageError
 from polyhop.retrieval.base import OverIndex
 from polyhop.retrieval.bm25 import BM25
 from polyhop.retrieval.tfidf import TfIdf
@@ -29,6 +30,8 @@ class TfIdfBM25(OverIndex):
     name = "tfidf-bm25"
 
     def __init__(self, index: Index, *, first: int = FIRST) -> None:
+        if not index.link_mode:
+            raise UsageError(f"{self.name} follows links, and the index was built without: build it with links")
         self._index, self._first = index, first
         self._tfidf, self._bm25 = TfIdf(index), BM25(index)
 

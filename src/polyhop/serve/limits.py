@@ -12,6 +12,7 @@ from hmac import compare_digest
 from pathlib import Path
 from time import monotonic
 
+from polyhop.common.text import counted
 from polyhop.errors import DataError, SettingError
 from polyhop.serve.errors import TooMany
 
@@ -36,7 +37,9 @@ class Keys:
     def __init__(self, by_name: Mapping[str, str]) -> None:
         for name, key in by_name.items():
             if len(key) < SHORTEST:
-                raise SettingError(f"the key of {name} has {len(key)} characters; it must have at least {SHORTEST}")
+                raise SettingError(
+                    f"the key of {name} has {counted(len(key), 'characters')}; it must have at least {SHORTEST}"
+                )
         self._hashes = {name: _hash(key) for name, key in by_name.items()}
         if len(set(self._hashes.values())) < len(self._hashes):
             raise SettingError("two names have the same key")
@@ -110,20 +113,20 @@ class Clients:
             self._forget(now)
         use = self._uses.setdefault(client, _Use())
         if self.at_once is not None and use.running >= self.at_once:
-            raise TooMany(f"{use.running} requests of yours are under way; at most {self.at_once} may be")
+            raise TooMany(f"at most {counted(self.at_once, 'requests')} of yours may be under way at once")
         if self.per_minute is not None:
-            self._pay(use, now, 60 / self.per_minute)
+            self._pay(use, now, self.per_minute)
         use.running += 1
         try:
             yield
         finally:
             use.running -= 1
 
-    def _pay(self, use: _Use, now: float, each: float) -> None:
-        """A request costs ``each`` seconds, and a client may be a minute ahead."""
-        paid = max(use.paid_until, now) + each
+    def _pay(self, use: _Use, now: float, per_minute: int) -> None:
+        """Charge a request its share of a minute; a client may be a minute ahead."""
+        paid = max(use.paid_until, now) + 60 / per_minute
         if paid - now > 60 + 1e-6:
-            raise TooMany(f"more than {self.per_minute} requests a minute", retry_after=paid - now - 60)
+            raise TooMany(f"more than {counted(per_minute, 'requests')} per minute", retry_after=paid - now - 60)
         use.paid_until = paid
 
     def _forget(self, now: float) -> None:

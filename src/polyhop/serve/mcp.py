@@ -75,7 +75,8 @@ def server(service: Service, *, lifespan: Any = None) -> "MCPServer[Any]":
         "Search passages": _searching(service),
         "Show how an answer was found": _looking_back(service),
     }.items():
-        made.add_tool(tool, title=title, annotations=ToolAnnotations(read_only_hint=True))
+        described = " ".join(tool.__doc__.split())  # the docstring as one line: the SDK takes it as it stands
+        made.add_tool(tool, title=title, description=described, annotations=ToolAnnotations(read_only_hint=True))
     return made
 
 

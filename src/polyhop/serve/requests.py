@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 import orjson
 
 from polyhop.answer import Answer
-from polyhop.common.text import check_asked
-from polyhop.errors import SettingError, UnknownName, UsageError
+from polyhop.common.text import check_asked, counted
+from polyhop.engine.budget import check_limit
+from polyhop.errors import SettingError, UnknownName, UsageError, brief
 from polyhop.methods.registry import Method, method_named
 from polyhop.trace import plain
-from polyhop.types import Kind
+from polyhop.types import MAX_INTEGER, Kind
 
 LIMITS = ("max_calls", "max_tokens", "max_seconds")
 MOST_PASSAGES = 100
@@ -75,24 +77,38 @@ class Terms:
         """A request with method, corpus, settings and limits as they will be used; a ``UsageError`` where it asks for
         what there is not."""
         self.check_text("question", asked.question)
-        method = method_named(asked.method or self.method)
+        with naming("method"):
+            method = method_named(asked.method or self.method)
         corpus = asked.corpus or self.corpora[0]
-        if corpus not in self.corpora:
-            raise UnknownName("corpus", corpus, self.corpora)
-        if asked.kind not in get_args(Kind):
-            raise UnknownName("kind of question", asked.kind, get_args(Kind))
-        _check_settings(method, asked.settings)
+        with naming("corpus"):
+            if corpus not in self.corpora:
+                raise UnknownName("corpus", corpus, self.corpora)
+        with naming("kind"):
+            if asked.kind not in get_args(Kind):
+                raise UnknownName("kind of question", asked.kind, get_args(Kind))
         own = self.settings if method.name == self.method else {}
+        with naming("settings"):
+            settings = _settings(method, own, asked.settings)
         limits = {name: _stricter(name, self.limits[name], getattr(asked, name), min) for name in LIMITS}
-        sure = _stricter("abstain_below", self.abstain_below, asked.abstain_below, max)
-        settings = method.resolve({**own, **asked.settings})
+        sure = _stricter("abstain_below", self.abstain_below, asked.abstain_below, max, maximum=1)
         return replace(asked, method=method.name, corpus=corpus, settings=settings, abstain_below=sure, **limits)
 
     def check_text(self, what: str, text: str) -> None:
         """Raises ``UsageError`` for a question or query that is empty, too long or no text."""
-        check_asked(what, text)
-        if len(text) > self.longest:
-            raise UsageError(f"the {what} has {len(text)} characters; at most {self.longest} are taken")
+        with naming(what):
+            check_asked(what, text)
+            if len(text) > self.longest:
+                raise UsageError(f"the {what} has {counted(len(text), 'characters')}; at most {self.longest} are taken")
+
+
+@contextmanager
+def naming(field: str) -> Iterator[None]:
+    """Have a ``UsageError`` of the block tell the field of the request that is wrong."""
+    try:
+        yield
+    except UsageError as error:
+        error.field = field
+        raise
 
 
 def key_of(asked: Asked) -> bytes:
@@ -101,30 +117,36 @@ def key_of(asked: Asked) -> bytes:
     return orjson.dumps([*parts, asked.abstain_below], option=orjson.OPT_SORT_KEYS)
 
 
-def _stricter(name: str, own: Any, given: Any, choose: Callable[..., Any]) -> Any:
+def _stricter(name: str, own: Any, given: Any, choose: Callable[..., Any], maximum: int = MAX_INTEGER) -> Any:
     if given is None:
         return own
-    if not (given > 0 and math.isfinite(given)):
-        raise SettingError(f"{name}={given}: must be above 0")
+    with naming(name):
+        check_limit(name, given, maximum)
     return given if own is None else choose(own, given)
 
 
-def _check_settings(method: Method, given: Mapping[str, Any]) -> None:
-    """A client may choose no file of the server's, and no number out of all proportion."""
+def _settings(method: Method, own: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The method's settings: ``own`` with those ``given`` by a client, which may choose no file of the server's, and no
+    number out of all proportion, not even one written as text."""
     known = method.settings
     if files := [name for name in given if name in known and known[name].names_file]:
         raise SettingError(f"{method.name}: {files[0]} names a file, which a client of this service may not")
-    _check_numbers(given)
+    settings = method.resolve({**own, **given})
+    for name in given:
+        if (largest := max(_numbers(settings[name]), default=0)) > MOST:
+            raise SettingError(
+                f"{method.name}: {name}={brief(largest)} is more than {MOST}, the most that this service takes"
+            )
+    return settings
 
 
-def _check_numbers(settings: Any) -> None:
-    match settings:
+def _numbers(value: Any) -> Iterator[float]:
+    """The sizes of the numbers in a setting."""
+    match value:
         case bool() | str():
             return
-        case int() | float() if not abs(settings) <= MOST:
-            raise SettingError(f"a setting of {settings} is more than {MOST}, the most that this service takes")
-        case Mapping():
-            _check_numbers(list(settings.values()))
+        case int() | float():
+            yield math.inf if math.isnan(value) else abs(value)
         case Sequence():
-            for item in settings:
-                _check_numbers(item)
+            for item in value:
+                yield from _numbers(item)

@@ -17,9 +17,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from polyhop.common.text import counted
 from polyhop.data.corpora import Corpus
 from polyhop.engine.rerender import messages_of
-from polyhop.errors import SettingError, UsageError
+from polyhop.errors import SettingError, UsageError, brief
 from polyhop.methods.registry import method_named
 from polyhop.pipeline import LM, Pipeline, Searcher, Source
 from polyhop.serve.answer_cache import Kept
@@ -27,7 +28,7 @@ from polyhop.serve.corpora import CorpusFacts
 from polyhop.serve.errors import Busy, OutOfTime, Stopping, UnknownCorpus, UnknownTrace
 from polyhop.serve.limits import CLIENT
 from polyhop.serve.metrics import Metrics
-from polyhop.serve.requests import LIMITS, Terms, key_of
+from polyhop.serve.requests import LIMITS, Terms, key_of, naming
 from polyhop.serve.requests import MOST_PASSAGES as MOST_PASSAGES
 from polyhop.serve.requests import Answered as Answered
 from polyhop.serve.requests import Asked as Asked
@@ -145,8 +146,9 @@ class Service:
         """The ``k`` best passages of a corpus, best first, as the default method's searches find them."""
         self._check_open()
         self._terms.check_text("query", query)
-        if not 1 <= k <= MOST_PASSAGES:
-            raise SettingError(f"k={k}: must be 1 to {MOST_PASSAGES}")
+        with naming("k"):
+            if not 1 <= k <= MOST_PASSAGES:
+                raise SettingError(f"k={brief(k)}: must be 1 to {MOST_PASSAGES}")
         pipeline = await self._pipeline(self.resolved(Asked(query, corpus=corpus)))
         async with self._turn():
             return await pipeline.engine.search(query, k)
@@ -167,7 +169,9 @@ class Service:
         """An answer given before, with its trace; ``UnknownTrace`` where it is not kept."""
         found = self._kept.get(trace_id, CLIENT.get())
         if found is None:
-            raise UnknownTrace(f"no trace {trace_id!r}: at most the latest {self._kept.most} answers are kept")
+            raise UnknownTrace(
+                f"no trace {brief(trace_id)}: only the latest answers are kept, at most {self._kept.most}"
+            )
         return found
 
     def traces(self) -> list[Answered]:
@@ -180,7 +184,7 @@ class Service:
         steps = answered.answer.trace.steps
         call = steps[step] if 0 <= step < len(steps) else None
         if not isinstance(call, Ask):
-            raise UnknownTrace(f"step {step} of {trace_id!r} is no language model call")
+            raise UnknownTrace(f"step {brief(step)} of {trace_id!r} is no language model call")
         messages = messages_of(call, steps, self._holdings.prompts, self._holdings.rendering)
         if messages is None:
             raise UsageError(f"the prompt of step {step} ({call.task}) cannot be rendered again: its file has changed")
@@ -276,7 +280,9 @@ class Service:
         except TimeoutError:
             if not limit.expired():
                 raise
-            raise OutOfTime(f"no answer within {self._timeout:g} seconds, which this service allows") from None
+            raise OutOfTime(
+                f"no answer within {counted(self._timeout, 'seconds')}, which this service allows"
+            ) from None
 
     def _tell(self, answered: Answered) -> None:
         for tell in self.on_answer:

@@ -16,6 +16,12 @@ from polyhop.lm.names import lm_names, model_and_url
 from polyhop.redaction import redacted
 from polyhop.trace import Ask, Branch, Readout, Score, Searched, Step, plain
 
+MAX_CHARACTERS = 60_000
+"""Of an attribute: collectors refuse the spans beside one that is much larger."""
+
+_CUTS = (None, 8_000, 2_000, 500, 100)
+"""Characters that the texts of a structured attribute are cut to, the first at which the whole fits."""
+
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -116,22 +122,49 @@ def known(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in attributes.items() if value is not None}
 
 
-def whole(text: str) -> str:
-    """A text that exporters take: half of a surrogate pair becomes a question mark.
+def sendable(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes as exporters take them: texts that are ``whole``, alone and in sequences."""
+    return {name: _sendable(value) for name, value in attributes.items()}
 
-    >>> whole("a\\ud800")
-    'a?'
+
+def _sendable(value: Any) -> Any:
+    if isinstance(value, str):
+        return whole(value)
+    return tuple(map(_sendable, value)) if isinstance(value, tuple) else value
+
+
+def whole(text: str) -> str:
+    """A text that exporters take, of at most ``MAX_CHARACTERS``: half of a surrogate pair becomes a question mark.
+
+    >>> whole("a\\ud800"), len(whole("a" * 10**6))
+    ('a?', 60000)
     """
-    return text.encode("utf-8", "replace").decode()
+    return text[:MAX_CHARACTERS].encode("utf-8", "replace").decode()
 
 
 def json_text(value: Any) -> str:
-    """A structured attribute as spans hold it, all in ASCII.
+    """A structured attribute as spans hold it, all in ASCII; where it is too long, the texts in it are cut.
 
     >>> json_text({"text": "é\\ud800"})
     '{"text": "\\\\u00e9\\\\ud800"}'
     """
-    return json.dumps(value, default=str)
+    for longest in _CUTS:
+        text = json.dumps(_cut(value, longest), default=str)
+        if len(text) <= MAX_CHARACTERS:
+            break
+    return text[:MAX_CHARACTERS]
+
+
+def _cut(value: Any, longest: int | None) -> Any:
+    match value:
+        case str():
+            return value if longest is None or len(value) <= longest else f"{value[:longest]}…"
+        case Mapping():
+            return {_cut(str(name), longest): _cut(item, longest) for name, item in value.items()}
+        case list() | tuple():
+            return [_cut(item, longest) for item in value]
+        case _:
+            return value
 
 
 def _of_call(step: Ask, engine: Engine) -> Described:

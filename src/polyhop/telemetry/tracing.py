@@ -19,7 +19,7 @@ from polyhop.common.extras import load
 from polyhop.engine.run import Engine
 from polyhop.pipeline import Pipeline
 from polyhop.redaction import redacted
-from polyhop.telemetry.attributes import answer_content, content_of, described, json_text, outcome
+from polyhop.telemetry.attributes import answer_content, content_of, described, json_text, outcome, sendable, whole
 from polyhop.telemetry.exporting import captures_content
 from polyhop.trace import Note, Step, plain
 from polyhop.types import Kind
@@ -101,14 +101,15 @@ class _Spans:
         """Tell what was found, and every step of its trace."""
         if self.root.is_recording():
             texts = {**answer_content(answer), "polyhop.settings": json_text(plain(settings))}
-            self.root.set_attributes({**outcome(answer), **(texts if self.engine.content else {})})
+            self.root.set_attributes(sendable({**outcome(answer), **(texts if self.engine.content else {})}))
             self._write(answer.trace.steps)
 
     def failed(self, error: BaseException, steps: Sequence[Step]) -> None:
         """Tell why there is no answer, and the steps that were begun."""
         if self.root.is_recording():
             self.root.set_attribute("error.type", type(error).__qualname__)
-            why = redacted(str(error)) if self.engine.content else None  # a server's own words may quote the prompt
+            # a server's own words may quote the prompt
+            why = whole(redacted(str(error))) if self.engine.content else None
             self.root.set_status(self.engine.api.StatusCode.ERROR, why)
             self._write(steps)
 
@@ -124,10 +125,14 @@ class _Spans:
             told = described(step, self.engine, self.engine.corpus)
             texts = content_of(step, steps, self.engine) if self.engine.content else {}
             spans[step.id] = self.engine.tracer.start_span(
-                told.name,
+                whole(told.name),
                 context=self.engine.api.set_span_in_context(above),
                 kind=self.engine.api.SpanKind.CLIENT if told.outside else self.engine.api.SpanKind.INTERNAL,
-                attributes={"polyhop.step": step.id, "polyhop.after": step.after, **told.attributes, **texts},
+                attributes={
+                    "polyhop.step": step.id,
+                    "polyhop.after": step.after,
+                    **sendable({**told.attributes, **texts}),
+                },
                 start_time=self._at(step.started),
             )
         for step in steps:

@@ -128,7 +128,7 @@ def test_wrong_answers_have_their_traces_first(tmp_path: Path) -> None:
     found = parsed(tmp_path / "run", traces=2)
     assert found.names() == ["data", "t-5-0", "t-6-0"]
     assert "the traces of 2 are inside" in page(reports, traces=2)
-    assert "with their traces" in page(reports)
+    assert "in all, with traces" in page(reports)
 
 
 def test_a_trace_that_is_gone_is_left_out(tmp_path: Path) -> None:

@@ -274,7 +274,7 @@ def test_wrong_use_is_found_before_the_first_call(more: dict[str, Any], error: t
 
 def test_questions_need_gold_passages_names_of_their_own_and_for_lambda_answers() -> None:
     bare, without = Question("bare", "Which?", answers=("x",)), Question("w", "Which?", gold_titles=("A",))
-    with pytest.raises(UsageError, match=r"1 of 5 questions have none, bare for one"):
+    with pytest.raises(UsageError, match=r"none for 1 of 5 questions, such as bare"):
         tune_promptrank([*QUESTIONS, bare], lm=World().lm, retriever=World())
     with pytest.raises(UsageError, match="two questions have the same id"):
         tune_promptrank([*QUESTIONS, QUESTIONS[0]], lm=World().lm, retriever=World())

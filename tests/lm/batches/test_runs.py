@@ -236,7 +236,7 @@ def test_the_command_says_what_to_do_next_and_goes_on(cli: Cli, words: list[str 
     command = [*words, "--lm", LM, "--batch", batch, "--out", tmp_path / "run"]
     told = cli(*command)
     assert (told.code, told.out) == (3, "")
-    assert "2 requests wait for their results, 1 file in" in told.err
+    assert "waiting for the results of 2 requests, 1 file in" in told.err
     asked, results = f"'{batch}/requests-0001.jsonl'", f"'{batch}/results-0001.jsonl'"
     assert f"vllm run-batch -i {asked} -o {results}.part --model tiny" in told.err
     assert f"&& mv {results}.part {results}" in told.err
@@ -245,10 +245,10 @@ def test_the_command_says_what_to_do_next_and_goes_on(cli: Cli, words: list[str 
     kit.write(batch / "results-0001.jsonl", [kit.result(first), kit.failure(second, 503, "busy")])
     told = cli(*command)
     assert told.code == 3
-    assert "1 replies taken in" in told.err
-    assert "1 requests failed, 0 of them without a result: they are asked again" in told.err
+    assert "1 reply taken in" in told.err
+    assert "1 request failed, 0 without a result: asked again" in told.err
     assert "1 x 503 Service Unavailable: busy" in told.err
-    assert "requests-0002.jsonl: 1 requests" in told.err
+    assert "requests-0002.jsonl: 1 request to" in told.err
     assert kit.serve(batch) == 1
     told = cli(*command, "--json")
     assert told.code == 0
@@ -309,4 +309,4 @@ def test_a_strange_file_is_named(cli: Cli, words: list[str | Path], tmp_path: Pa
     assert told.code == 2
     assert f"{tmp_path}/b/other.jsonl:1: not a result of a batch" in told.err
     assert DataError.exit_code == 2
-    assert "1 lines passed over" in cli(*command, "--skip-bad").err
+    assert "1 line passed over" in cli(*command, "--skip-bad").err

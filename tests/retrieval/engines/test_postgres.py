@@ -112,7 +112,7 @@ class TestPostgreSQL(EngineContract):
 
         with monkeypatch.context() as patched:
             patched.setattr(store, "finish", losing)
-            with pytest.raises(RetrievalError, match="holds 10 passages after 11 were loaded; load again"):
+            with pytest.raises(RetrievalError, match="holds 10 passages after a load of 11; load again"):
                 load(index, address)
         assert load(index, address) == "loaded to its end"
         assert ids(opened(address).search("Rolf Anders", 9)) == ["2", "1"]

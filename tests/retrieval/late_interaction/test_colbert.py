@@ -288,7 +288,7 @@ def test_other_checkpoints_are_refused(copied: Path, tmp_path: Path, monkeypatch
 
     plain = encoding.make(tmp_path / "bert")
     (plain / "artifact.metadata").write_text(json.dumps({**late.TOLD, "query_token_id": ".", "doc_token_id": "?"}))
-    with pytest.raises(UsageError, match=r"lacks \d+ weights, bert\..* one: it is no ColBERT checkpoint"):
+    with pytest.raises(UsageError, match=r"lacks \d+ weights, such as bert\..*: it is no ColBERT checkpoint"):
         opened(plain)
     with pytest.raises(UsageError, match=r"is of roberta; ColBERT is made of bert"):
         opened(encoding.make(tmp_path / "roberta", "roberta"))

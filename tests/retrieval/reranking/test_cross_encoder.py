@@ -202,7 +202,7 @@ def test_what_cannot_be_opened_says_why(folder: Path, tmp_path: Path, monkeypatc
         (
             str(kit.make(tmp_path / "bert")),
             UsageError,
-            r"lacks 2 weights, classifier\.bias one: it is no cross-encoder",
+            r"lacks 2 weights, such as classifier\.bias: it is no cross-encoder",
         ),
     ]:
         with pytest.raises(error, match=told):

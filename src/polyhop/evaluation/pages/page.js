@@ -29,6 +29,7 @@ function folded(title, fill, options = {}) {
 }
 
 const chip = (text, style) => element("span", { class: `chip ${style || ""}`, title: errors[text] }, text);
+const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 const dim = (text) => element("span", { class: "dim" }, text);
 const cut = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
 const shown = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 1));
@@ -79,7 +80,7 @@ function list() {
   const head = element("thead", {}, element("tr", {}, names.map((name) => element("th", { scope: "col" }, name))));
   const body = element("tbody", {}, found.slice(0, state.shown).map(row));
   document.getElementById("list").replaceChildren(element("table", {}, head, body));
-  document.getElementById("count").textContent = `${found.length} of ${questions.length} questions`;
+  document.getElementById("count").textContent = `${found.length} of ${count(questions.length, "question")}`;
   const left = found.length - state.shown;
   const more = document.getElementById("more");
   more.hidden = left <= 0;
@@ -255,7 +256,7 @@ function steps(question, trace) {
       [kind(step.task), step.final ? [chip("final"), " "] : [], step.output ? dim(cut(brief(step.output), 160)) : chip("could not be read", "wrong")].flat(),
       () => [...call(step, names), ...grow(step.id)]),
     score: (step) => folded(
-      [kind(step.task), dim(`scored ${step.targets.length} texts`)],
+      [kind(step.task), dim(`scored ${count(step.targets.length, "text")}`)],
       () => step.targets.map((target) => leaf(target))),
     note: (step) => folded([kind("note"), step.name, dim(` ${cut(brief(step.data), 160)}`)], () => fields(step.data, names)),
   };
@@ -267,7 +268,7 @@ const leaf = (text) => element("div", { class: "leaf" }, text);
 const brief = (values) => Object.entries(values).filter(([, value]) => value !== null).map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`).join("; ");
 
 function call(step, names) {
-  const told = [dim(`${step.model} · ${step.prompt_tokens} + ${step.completion_tokens} tokens · ${step.finish_reason}${step.attempt > 1 ? ` · attempt ${step.attempt}` : ""}`)];
+  const told = [dim(`${step.model} · ${step.prompt_tokens} + ${count(step.completion_tokens, "token")} · ${step.finish_reason}${step.attempt > 1 ? ` · attempt ${step.attempt}` : ""}`)];
   if (step.problem) told.push(element("p", { class: "wrong" }, step.problem));
   told.push(element("h4", {}, "Asked with"), ...fields(step.fields, names));
   if (step.output) told.push(element("h4", {}, "Output"), ...fields(step.output, names));

@@ -15,6 +15,7 @@ from pathlib import Path
 from string import Template
 
 from polyhop._version import __version__
+from polyhop.common.text import counted
 from polyhop.engine.prices import Prices
 from polyhop.evaluation.errors import MEANINGS
 from polyhop.evaluation.pages import embedded, summary
@@ -88,9 +89,9 @@ def _about(named: Mapping[str, Report]) -> str:
 
 def _told(held: int, total: int) -> str:
     if held == total:
-        return f"All {total:,} questions, with their traces."
+        return f"{counted(total, 'questions')} in all, with traces."
     return (
-        f"All {total:,} questions; the traces of {held:,} are inside, those with a wrong answer first. "
+        f"{counted(total, 'questions')} in all; the traces of {held:,} are inside, those with a wrong answer first. "
         "polyhop report --traces N takes more."
     )
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
+from polyhop.common.text import counted
 from polyhop.engine.prices import Prices
 from polyhop.errors import UsageError
 from polyhop.evaluation.errors import MEANINGS, errors_in
-from polyhop.evaluation.figures import costs, is_shown, label, scored, shared_metric
+from polyhop.evaluation.figures import cost_label, costs, is_shown, label, scored, shared_metric
 from polyhop.evaluation.frontier import frontier
 from polyhop.evaluation.plots import Bar, Dot, bars, scatter
 from polyhop.evaluation.report import Report
@@ -25,7 +26,8 @@ NOTHING = "–"
 def summary(reports: Reports, parts: Mapping[str, Reports], prices: Prices | None = None) -> str:
     """Tables and plots of the runs, and of the same runs on each of ``parts`` of the questions, by its name."""
     folded = [
-        f"<details><summary>{escape(name)}: {max(len(report.rows) for report in runs.values())} questions</summary>"
+        f"<details><summary>{escape(name)}: "
+        f"{counted(max(len(report.rows) for report in runs.values()), 'questions')}</summary>"
         f"{tables(runs, prices)}</details>"
         for name, runs in parts.items()
     ]
@@ -48,7 +50,7 @@ def tables(reports: Reports, prices: Prices | None = None) -> str:
             if any(name in each for each in errors):
                 parts.append(_row(name, [str(each.get(name, 0)) for each in errors], meaning))
     parts.append(_group("cost per question", runs))
-    parts += [_row(name, [escape(each[name]) for each in paid]) for name in paid[0]]
+    parts += [_row(cost_label(name, runs), [escape(each[name]) for each in paid]) for name in paid[0]]
     parts.append(_row("replies parsed at first try", [_percent(report.parsed_at_first_try) for report in runs]))
     return _table(reports, parts) + _own(reports)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from polyhop.common.text import counted
 from polyhop.errors import UnknownName
 from polyhop.evaluation.compare import misled
 from polyhop.evaluation.report import Report
@@ -84,7 +85,11 @@ def _steps(hops: int) -> Measure:
             return None
         return _named("steps", seen, part) if part else None
 
-    return Measure(f"steps, {hops} hops", of, f"questions of {hops} hops, and a method that counts its steps")
+    return Measure(
+        f"steps, {counted(hops, 'hops')}",
+        of,
+        f"questions of {counted(hops, 'hops')}, and a method that counts its steps",
+    )
 
 
 def _share_of_nodes(name: str) -> Measure:

@@ -222,7 +222,8 @@ def _together(reports: Sequence[Report]) -> Report:
     if len(reports) == 1:
         return first
     rows = list(chain.from_iterable(report.rows for report in reports))
-    return Report.of(rows, {}, method=first.method, lm=first.lm, dataset=ALL)
+    concurrency = next((report.concurrency for report in reports if report.queued), 1)
+    return Report.of(rows, {}, method=first.method, lm=first.lm, dataset=ALL, concurrency=concurrency)
 
 
 def _setting(row: Row, column: Column) -> Ours:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from polyhop.common.text import counted
 from polyhop.data.questions import read_questions
 from polyhop.errors import PolyhopError, SettingError, UnknownName, UsageError
 from polyhop.evaluation.compare import Difference, difference
@@ -188,7 +189,9 @@ class _Bench:
         )
         if failed:
             name, why = next(iter(failed.items()))
-            raise PolyhopError(f"{len(failed)} questions failed: nothing can be compared. The first, {name}: {why}")
+            raise PolyhopError(
+                f"{counted(len(failed), 'questions')} failed: nothing can be compared. The first, {name}: {why}"
+            )
         return {row["id"]: {name: row["metrics"][name] for name in KEPT if name in row["metrics"]} for row in rows}
 
 
@@ -257,8 +260,8 @@ def _check_gold(questions: Sequence[Question], *, answers: bool) -> None:
         raise UsageError("tuning needs questions: there is none")
     if lacking:
         raise UsageError(
-            f"tuning promptrank needs gold passages (gold_pids or gold_titles): {len(lacking)} of {len(questions)} "
-            f"questions have none, {lacking[0]} for one"
+            f"tuning promptrank needs gold passages (gold_pids or gold_titles): none for {len(lacking)} of "
+            f"{counted(len(questions), 'questions')}, such as {lacking[0]}"
         )
     if answers and (without := next((question.id for question in questions if not question.answers), None)):
         raise UsageError(f"tuning λ needs gold answers: the question {without} has none")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from polyhop.common.text import normalise
+from polyhop.common.text import counted, normalise
 from polyhop.errors import UsageError
 from polyhop.evaluation.calibration import Threshold, auroc, best_threshold, threshold
 from polyhop.evaluation.runner import Progress
@@ -73,7 +73,10 @@ def fit_reader(
     right = [holds(passage, question.answers) for question, passage in pairs]
     if (fitted := best_threshold(confidence, right)) is None:
         why = "the reader saw no answer" if any(right) else "no gold answer stands"
-        raise UsageError(f"nothing to fit on: {why} in any of {len(pairs)} passages of {len(judged)} questions")
+        raise UsageError(
+            f"nothing to fit on: {why} in any of {counted(len(pairs), 'passages')} "
+            f"of {counted(len(judged), 'questions')}"
+        )
     return ReaderFit(
         reader=getattr(opened, "name", "of the caller's own"),
         fitted=fitted,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from polyhop.common.extras import installed, load
+from polyhop.common.text import counted
 from polyhop.errors import DataError, MissingExtra, SettingError, UsageError
 from polyhop.lm.hf.packing import pack
 from polyhop.lm.hf.t5 import quicken
@@ -68,7 +69,8 @@ class Checkpoint:
         )
         if lacking := sorted(told["missing_keys"]):
             raise UsageError(
-                f"{self.name} lacks {len(lacking)} weights, {lacking[0]} one: it was not trained as a language model"
+                f"{self.name} lacks {counted(len(lacking), 'weights')}, such as {lacking[0]}: "
+                "it was not trained as a language model"
             )
         model.to(self.device).eval()
         pack(model)

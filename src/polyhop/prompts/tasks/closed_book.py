@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import Field
 
 from polyhop.prompts.answers import says_nothing, something
-from polyhop.prompts.parsing import Malformed, marked
+from polyhop.prompts.parsing import Malformed, marked, quotable
 from polyhop.prompts.show import one_line
 from polyhop.prompts.tasks.answers import Response, read_direct, read_reasoned, write_direct, write_reasoned
 from polyhop.prompts.tasks.base import Fields, Output, Task
@@ -55,20 +55,25 @@ class PlannedResponse(Output):
 _MOST_ITEMS = 50
 """Items of a list that are read."""
 _ITEM = re.compile(
-    r"^[^\w\n]{0,6}(?:(?:sub-?question|question|recitation|passage|step)[ \t]?)?\d{1,2}[ \t*]{0,3}[.):][ \t*]{0,3}"
+    r"^[^\w\n]{0,6}(?:(?:sub-?question|question|recitation|passage|step)[ \t]?)?(\d{1,2})[ \t*]{0,3}[.):][ \t*]{0,3}"
     r"|^[ \t]{0,6}[-–•*][ \t]+",
     re.IGNORECASE | re.M,
 )
 _SOLUTION = re.compile(r"^[^\w\n]{0,6}(?:solution|execution)[ \t*]{0,3}:[ \t*]{0,3}", re.IGNORECASE | re.M)
 
 
-def read_items(text: str) -> list[str]:
-    """The items of a numbered or bulleted list, each as one line.
+def read_items(text: str, fields: Fields) -> list[str]:
+    """The items of a numbered or bulleted list, each as one line. A list counts from its last number 1 on if the fields
+    hold one, which the reply may quote before its own.
 
-    >>> read_items("Sure:\\n1. Who made it?\\n2) Where was\\nshe born?")
+    >>> read_items("Sure:\\n1. Who made it?\\n2) Where was\\nshe born?", {})
     ['Who made it?', 'Where was she born?']
     """
-    heads = list(itertools.islice(_ITEM.finditer(text), _MOST_ITEMS))
+    heads = list(_ITEM.finditer(text))
+    starts = [index for index, head in enumerate(heads) if head[1] == "1"]
+    if starts and starts[-1] and quotable(_ITEM, fields):
+        heads = heads[starts[-1] :]
+    heads = heads[:_MOST_ITEMS]
     ends = [head.start() for head in heads[1:]] + [len(text)]
     items = (something(text[head.end() : end]) for head, end in zip(heads, ends, strict=False))
     return [item for item in items if item]
@@ -86,7 +91,7 @@ def read_recitation(text: str, fields: Fields) -> dict[str, Any]:
     {'recitations': ['Alien is a film by Ridley Scott.']}
     """
     alone = None if marked(text) or text.lstrip().startswith(("{", "```")) else something(text)
-    recitations = read_items(text) or [alone or ""]
+    recitations = read_items(text, fields) or [alone or ""]
     if not any(recitations):
         raise Malformed("the reply must be the recited passages, each with its number: 1. …")
     return {"recitations": recitations}
@@ -104,7 +109,7 @@ def read_decomposition(text: str, fields: Fields) -> dict[str, Any]:
     ['Who directed Alien?', 'Where was that person born?']
     """
     lines = (something(line) for line in text.splitlines() if line.rstrip("* \t").endswith("?"))
-    parts = read_items(text) or [line for line in itertools.islice(lines, _MOST_ITEMS) if line]
+    parts = read_items(text, fields) or [line for line in itertools.islice(lines, _MOST_ITEMS) if line]
     if not parts:
         raise Malformed("the reply must be the sub-questions, each with its number: 1. …")
     return {"sub_questions": parts}
@@ -124,7 +129,7 @@ def read_planned(text: str, fields: Fields) -> dict[str, Any]:
     solution = _SOLUTION.search(text)
     if solution is None:
         return {"plan": [], **read_reasoned(text, fields)}
-    return {"plan": read_items(text[: solution.start()]), **read_reasoned(text[solution.end() :], fields)}
+    return {"plan": read_items(text[: solution.start()], fields), **read_reasoned(text[solution.end() :], fields)}
 
 
 def write_planned(output: Any, fields: Fields) -> str:

@@ -6,7 +6,6 @@ scored, for ``era_cot.answer`` all that are kept.
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -68,7 +67,7 @@ def read_entities(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_entities("1. Alien (film)\\n2. Ridley Scott (person)", {})
     {'entities': ['Alien (film)', 'Ridley Scott (person)']}
     """
-    entities = read_items(text)
+    entities = read_items(text, fields)
     if not entities:
         raise Malformed("the reply must be the entities, each with its number: 1. name (type)")
     return {"entities": entities}
@@ -85,7 +84,7 @@ def read_scores(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_scores("1. 9\\n2. (Alien; made in; 1990): 2/10", {"triplets": [{}, {}, {}]})
     {'scores': [9.0, 2.0, 0.0]}
     """
-    lines = itertools.islice(text.splitlines(), 2 * MOST_TRIPLETS)
+    lines = text.splitlines()
     found = {int(head[1]): _scored(line[head.end() :]) for line in lines if (head := _NUMBERED.match(line))}
     if not found:
         raise Malformed("each line must be the number of a relation and its score: 1. 7")

@@ -9,12 +9,12 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from polyhop.prompts.answers import bare_answer, says_nothing, something, told_answer
-from polyhop.prompts.parsing import Malformed, bare_question, labelled_question, marked
+from polyhop.prompts.parsing import Malformed, bare_question, labelled_question, marked, quotable
 from polyhop.prompts.show import one_line, show_passages
 from polyhop.prompts.sureness import asked_share, cut_share, read_share
 from polyhop.prompts.tasks.answers import Response, read_reasoned
 from polyhop.prompts.tasks.base import Fields, Output, Task
-from polyhop.prompts.triplets import as_triplets, find_triplets, written
+from polyhop.prompts.triplets import TRIPLET, as_triplets, find_triplets, own_lines, written
 
 
 class Triplet(BaseModel):
@@ -66,13 +66,14 @@ LONGEST_BARE = 6
 
 
 def read_triplets(text: str, fields: Fields) -> dict[str, Any]:
-    """Triplets, one a line or side by side; "none" for none.
+    """Triplets, one a line or side by side; "none" for none. Those of the last lines if others may be quoted.
 
     >>> read_triplets("Triplets:" + chr(10) + "(Alien; director; Ridley Scott)", {})["triplets"][0]["tail"]
     'Ridley Scott'
     """
-    found = find_triplets(text)
-    if not found and not _NOTHING.match(text.rpartition(":")[2]):
+    own = own_lines(text) if quotable(TRIPLET, fields) else text
+    found = find_triplets(own)
+    if not found and not _NOTHING.match(own.rpartition(":")[2]):
         raise Malformed("each line must be a triplet in parentheses, (head; relation; tail)")
     return {"triplets": found}
 
@@ -88,7 +89,7 @@ def read_subquestion(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_subquestion("Subquestion: Who directed Alien?", {}), read_subquestion("Subquestion: none", {})
     ({'sub_question': 'Who directed Alien?'}, {'sub_question': None})
     """
-    labelled = labelled_question(text)
+    labelled = labelled_question(text, fields)
     found = something(labelled or bare_question(text))
     if found is None or _NOTHING.fullmatch(found.rstrip(".")):
         if labelled is None and not _NOTHING.match(text):

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from polyhop.common.text import normalise, sentences
 from polyhop.prompts.answers import something, told_answer
-from polyhop.prompts.parsing import Malformed, marked
+from polyhop.prompts.parsing import Malformed, marked, quotable
 from polyhop.prompts.show import one_line
 from polyhop.prompts.tasks.base import Fields, Output, Task
 from polyhop.prompts.tasks.ge import SubQuestion, read_subquestion, write_subquestion
@@ -76,15 +76,19 @@ def write_sentence(output: Any, fields: Fields) -> str:
 def read_hop(text: str, fields: Fields) -> dict[str, Any]:
     """Summary: … and Query: …, "N/A" where nothing is missing; one line alone is the query.
 
+    The first of each counts, the last if one may be quoted.
+
     >>> read_hop("Summary: Ann made it.\\nQuery: Ann birthplace", {"passages": ["…"]})
     {'summary': 'Ann made it.', 'query': 'Ann birthplace'}
     """
     labels = list(_LABEL.finditer(text))
+    last = len(labels) > 1 and quotable(_LABEL, fields)
     found: dict[str, str | None] = {}
     for label, following in itertools.zip_longest(labels, labels[1:]):
         value = text[label.end() : following.start() if following else None]
         name = "summary" if label["sums"] else "query"
-        found.setdefault(name, something(value if label["sums"] else value.lstrip("\n").partition("\n")[0]))
+        if last or name not in found:
+            found[name] = something(value if label["sums"] else value.lstrip("\n").partition("\n")[0])
     if not labels and len(text.split()) <= LONGEST_BARE_QUERY and len(text.strip().splitlines()) == 1:
         found["query"] = None if marked(text) else something(text)
     if "query" not in found or not (found["query"] or fields.get("passages")):

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, field_validator
 
 from polyhop.prompts.answers import LONGEST_LINE, bare_answer, something, told_answer
-from polyhop.prompts.parsing import Malformed, marked, thoughts
+from polyhop.prompts.parsing import Malformed, marked, quotable, thoughts
 from polyhop.prompts.show import one_line, show_passages
 from polyhop.prompts.tasks.answers import Response
 from polyhop.prompts.tasks.base import Fields, Output, Task
@@ -46,8 +47,10 @@ class Action(NamedTuple):
     start: int
 
 
-def read_action(text: str, names: Sequence[str] = ACTIONS) -> Action | None:
+def read_action(text: str, names: Sequence[str] = ACTIONS, fields: Fields = MappingProxyType({})) -> Action | None:
     """The first action that a line labelled so names, else the first named with its bracket; None if there is none.
+
+    The last one counts if the call's ``fields`` hold an action, which the reply may quote.
 
     >>> read_action("Thought 2: Search[her] may help.\\nAction 2: Lookup[born [in]]\\nObservation 2: Finish[Rome]")
     Action(name='Lookup', argument='born [in]', start=33)
@@ -56,7 +59,8 @@ def read_action(text: str, names: Sequence[str] = ACTIONS) -> Action | None:
     """
     labelled, bracketed = _patterns(tuple(names))
     for pattern in (labelled, bracketed):
-        for found in pattern.finditer(text):
+        every = list(pattern.finditer(text))
+        for found in reversed(every) if len(every) > 1 and quotable(pattern, fields) else every:
             if argument := something(_inside(text[found.end() : found.end() + LONGEST_LINE], found["open"])):
                 name = next(name for name in names if name.lower() == re.sub(r"[ \t-]", "", found["name"]).lower())
                 return Action(name, argument, found.start())
@@ -95,7 +99,7 @@ def read_move(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_move("Thought 1: It names a film.\\nAction 1: Search[Dark Mill]\\nObservation 1: A film of 1931.", {})
     {'thought': 'It names a film.', 'action': 'Search', 'argument': 'Dark Mill'}
     """
-    if action := read_action(text):
+    if action := read_action(text, fields=fields):
         return {"thought": _thought(text[: action.start]), "action": action.name, "argument": action.argument}
     if told := told_answer(text):
         return {"thought": _thought(told.before), "action": "Finish", "argument": told.answer}
@@ -113,7 +117,7 @@ def read_finish(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_finish("Action 4: Finish[Rome]", {})
     {'rationale': None, 'answer': 'Rome'}
     """
-    if action := read_action(text, ("Finish",)):
+    if action := read_action(text, ("Finish",), fields):
         return {"rationale": _thought(text[: action.start]), "answer": action.argument}
     if told := told_answer(text):
         return {"rationale": _thought(told.before), "answer": told.answer}

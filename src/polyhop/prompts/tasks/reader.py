@@ -47,20 +47,34 @@ def read_extraction(text: str, fields: Fields) -> dict[str, Any]:
     True
     """
     own, sure = cut_share(text)
-    named = _PASSAGE.search(own)
-    own = _PASSAGE.sub("", own)
+    named, own = _cut_passage(own)
     told = told_answer(own)
     if told:
         answer: str | None = told.answer
     else:
-        labelled = _LABELLED.search(own)
-        said = labelled[1] if labelled else own
+        labelled = _LABELLED.findall(own)
+        said = labelled[-1] if labelled else own
         none = _NONE.match(said) or (labelled and says_nothing(said))
         answer = None if none or marked(own) else leading_answer(said)
         if answer is None and not none:
             raise Malformed('the reply must be "Answer:" and the words of a passage, or none')
     confidence = asked_share(sure, verbal=bool(fields.get("verbal") and answer))
-    return {"answer": answer, "passage": named[1] if named else None, "confidence": confidence}
+    return {"answer": answer, "passage": named, "confidence": confidence}
+
+
+def _cut_passage(text: str) -> tuple[str | None, str]:
+    """The number on the last line "Passage:", and the reply without it and those before it.
+
+    A line counts after the answer, or right before it if it holds nothing else; any other is quoted.
+    """
+    lines = list(_PASSAGE.finditer(text))
+    if not lines:
+        return None, text
+    after = text[lines[-1].end() :]
+    answers = list(_LABELLED.finditer(after))
+    alone = lines[-1][0].rstrip(" *").endswith(lines[-1][1] or "")
+    own = not answers or (alone and not after[: answers[-1].start()].strip())
+    return lines[-1][1] if own else None, _PASSAGE.sub("", text)
 
 
 def write_extraction(output: Any, fields: Fields) -> str:

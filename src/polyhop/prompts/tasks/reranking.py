@@ -22,6 +22,7 @@ _LONGEST_GRADE = 80
 
 _DECORATION = re.compile(r"[\[\]#*`]|\bpassages?\b", re.IGNORECASE)
 _CHAIN = re.compile(r"(?<![\d.])\d{1,4}(?:\s*+>\s*+\d{1,4})+")
+_OWN_CHAIN = re.compile(r"^[^\w\n]*+(?:\w[\w ]{0,15}:[^\w\n]*+)?(\d{1,4}(?:\s*+>\s*+\d{1,4})+)[^\w\n]*+$", re.M)
 _LIST = re.compile(r"(?<![\d.])\d{1,4}(?:\s*+[,;]\s*+\d{1,4})+")
 _MARKED = re.compile(r"\[\s{0,3}(\d{1,4})\s{0,3}\]|\bpassage[\s#]{1,3}(\d{1,4})\b", re.IGNORECASE)
 _LINE = re.compile(r"^[^\w\n]*+(?:\d{1,3}[.):][ \t]++)?(\d{1,4})[^\w\n]*+$", re.M)
@@ -68,7 +69,8 @@ def read_order(text: str, fields: Fields) -> dict[str, Any]:
     ({'order': [3, 1]}, {'order': [3, 2, 1]})
     """
     plain = _DECORATION.sub(" ", text)
-    row = max((found[0] for found in _CHAIN.finditer(plain)), key=len, default="")
+    chains = _OWN_CHAIN.findall(plain) or _CHAIN.findall(plain)
+    row = chains[-1] if chains else ""
     told = re.findall(r"\d+", row) or [first or second for first, second in _MARKED.findall(text)]
     if not told:
         row = max((found[0] for found in _LIST.finditer(plain)), key=len, default="")

@@ -18,8 +18,9 @@ from polyhop.prompts.parsing import (
     after_label,
     after_marker,
     bare_question,
-    judgement,
+    find_judgement,
     labelled_question,
+    own_mark,
 )
 from polyhop.prompts.show import one_line
 from polyhop.prompts.tasks.answers import Response, read_direct, write_direct
@@ -38,6 +39,7 @@ _VERDICT = re.compile(
     r"[\s\]*'\"’”]*[,.:;!–—-]*[\s*]*",
     re.IGNORECASE,
 )
+_AFTER_VERDICT = re.compile(r"[\s\]*'\"’”]*+[,.:;!–—-]*+[\s*]*+")
 _LABEL = re.compile(r"\A(?:response|answer)[ \t*]*:[ \t*]*", re.IGNORECASE)
 _SEARCH = re.compile(
     r"<(?:search|\|begin_(?:of|search)_query\|)>\s*([^<\n]{1,1000})"
@@ -71,10 +73,12 @@ class Plan(Output):
 def read_summary(text: str, fields: Fields) -> dict[str, Any]:
     """A passage that [DONE] ends; one that was cut off before it is taken as it is, [DONE] alone is an empty one.
 
+    The first [DONE] counts, the last if one may be quoted.
+
     >>> read_summary("Response: Alien is by Ridley Scott. [DONE] Question: …", {})
     {'summary': 'Alien is by Ridley Scott.'}
     """
-    done = _DONE.search(text)
+    done = own_mark(_DONE, text, fields)
     told = _HEADING.sub("", text[: done.start()] if done else text, count=1)
     summary = something(told)
     if done is None and (summary is None or summary.startswith(("{", "```"))):
@@ -129,7 +133,8 @@ def _verdict(text: str) -> tuple[bool | None, str]:
     text = _CHOICE.sub("", text)
     if head := _VERDICT.match(text):
         return head[1].lower() == "yes", text[head.end() :]
-    return judgement(text, "YES", "NO"), ""
+    found = find_judgement(text, "YES", "NO", bare=True)
+    return (found.value, _AFTER_VERDICT.sub("", text[found.end :], count=1)) if found else (None, "")
 
 
 def read_plan(text: str, fields: Fields) -> dict[str, Any]:
@@ -140,7 +145,7 @@ def read_plan(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_plan("Next we need:\\n1. Who directed Alien?\\n2. Where was he born?", {})["sub_question"]
     'Who directed Alien?'
     """
-    told = after_marker(text, *_THOUGHT) or _searched(text) or something(labelled_question(text))
+    told = after_marker(text, *_THOUGHT) or _searched(text) or something(labelled_question(text, fields))
     told = told or after_label(text, "(?:your )?thought", "question", "(?:search )?query") or _bare(text)
     if told is None or told[0] in "{[`" or len(told) > LONGEST_SUB_QUESTION:
         raise Malformed("the reply must be [Your Thought]: and one short question")

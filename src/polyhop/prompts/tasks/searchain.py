@@ -11,7 +11,7 @@ from pydantic import Field
 
 from polyhop.common.text import citation_marks, without_citation_marks
 from polyhop.prompts.answers import says_nothing, something, told_answer
-from polyhop.prompts.parsing import SUB_QUESTION, Malformed
+from polyhop.prompts.parsing import SUB_QUESTION, Malformed, quotable
 from polyhop.prompts.show import one_line, show_passages
 from polyhop.prompts.tasks.base import Fields, Output, Task
 
@@ -50,6 +50,7 @@ _LABEL = re.compile(
     r"[ \t_]{0,2}(?P<number>\d{1,4})?[ \t*]{0,3}(?:\][ \t*]{0,3}:?|:)[ \t*]{0,3}",
     re.IGNORECASE | re.M,
 )
+_LINE = re.compile(r"^[^\w\n\[]*+", re.M)
 _CONCLUSION = re.compile(
     r"\n(?:\n|(?=[^\w\n]{0,4}(?:(?:so|thus|hence|therefore),? )?(?:the )?final answer\b))", re.IGNORECASE
 )
@@ -60,13 +61,20 @@ _MOST_NODES = 50
 def read_chain(text: str, fields: Fields) -> dict[str, Any]:
     """[Query i]: …, [Answer i]: …, [Unsolved Query]: …, [Final Content]: …; self-ask's names of them too.
 
+    If labels may be quoted, a chain counts from its last query 1 on, and from the last line without a label on.
+
     >>> read_chain("[Query 1]: Who made it? [Answer 1]: Ann Lee [Unsolved Query]: Where was she born?", {})["nodes"]
     [{'query': 'Who made it?', 'answer': 'Ann Lee'}, {'query': 'Where was she born?', 'answer': None}]
     """
     nodes: list[dict[str, Any]] = []
     numbers: list[str | None] = []
     final: str | None = None
+    quoted = quotable(_LABEL, fields)
+    interrupted = False
     for label, told in _labelled(text):
+        if quoted and (interrupted or (label["query"] and label["number"] == "1")):
+            nodes, numbers, final = [], [], None  # what came before was quoted
+        interrupted = "\n" in told
         if label["final"]:
             final = _final(told, fields) or final
         elif label["answer"]:
@@ -85,9 +93,24 @@ def read_chain(text: str, fields: Fields) -> dict[str, Any]:
     return {"nodes": nodes, "final": final}
 
 
+def _labels(text: str) -> list[re.Match[str]]:
+    """Find the labels that open a line; those within lines too if no more than one line is opened so.
+
+    >>> [label[0] for label in _labels("[Query 1]: Who?\\n[Answer 1]: not [Final Content]: Rome")]
+    ['[Query 1]: ', '[Answer 1]: ']
+    """
+    labels = list(_LABEL.finditer(text))
+    edges = {edge for line in _LINE.finditer(text) for edge in line.span()}
+    opening = [label for label in labels if label.start() in edges]
+    if len(opening) != 1:
+        return opening or labels
+    end = text.find("\n", opening[0].end())
+    return [label for label in labels if opening[0].start() <= label.start() and (end < 0 or label.start() < end)]
+
+
 def _labelled(text: str) -> Iterator[tuple[re.Match[str], str]]:
     """Each label with the text up to the next."""
-    labels = list(_LABEL.finditer(text))
+    labels = _labels(text)
     for label, following in itertools.zip_longest(labels, labels[1:]):
         yield label, text[label.end() : following.start() if following else None].strip()
 
@@ -120,11 +143,14 @@ def _concluded(answer: str, fields: Fields) -> str:
 def read_content(text: str, fields: Fields) -> dict[str, Any]:
     """[Final Content]: reasoning with marks, ending in "So the final answer is …"; all of it where it is a long one.
 
+    A reply that opens with the label is all of it content, labels that it quotes too; else the last label counts.
+
     >>> read_content("[Final Content]: It is by Ann Lee [1]. So the final answer is Ann Lee.", {})
     {'content': 'It is by Ann Lee [1].', 'answer': 'Ann Lee'}
     """
-    finals = [told for label, told in _labelled(text) if label["final"] and told]
-    content = finals[-1] if finals else text.strip()
+    finals = [label for label in _labels(text) if label["final"] and text[label.end() :].strip()]
+    first = finals[:1] if finals and not text[: finals[0].start()].strip() else finals[-1:]
+    content = text[first[0].end() :].strip() if first else text.strip()
     if fields.get("kind") == "long":
         if not something(content):
             raise Malformed("the reply must be [Final Content]: and the answer, with its marks")

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from polyhop.common.text import normalise
 from polyhop.prompts.answers import bare_answer, says_nothing, something, told_answer
-from polyhop.prompts.parsing import Malformed, marked
+from polyhop.prompts.parsing import Malformed, marked, quotable
 from polyhop.prompts.show import one_line
 from polyhop.prompts.tasks.base import Fields, Output, Task
 
@@ -56,15 +56,20 @@ _LABEL = re.compile(
     r"[ \t]?(?:\d{1,2})?[ \t*]{0,3}:[ \t*]{0,3}",
     re.IGNORECASE | re.M,
 )
+_NEEDED = re.compile(r"^[^\w\n]{0,6}are follow[ -]?up questions needed", re.IGNORECASE | re.M)
 
 
 def read_follow_ups(text: str, fields: Fields) -> dict[str, Any]:
     """Follow up: …, Intermediate answer: …, in turn; the last line names the final answer.
 
+    If labels may be quoted, what counts begins with the form's last opening line.
+
     >>> read_follow_ups("Follow up: Who made it?\\nIntermediate answer: Ann.\\nSo the final answer is: Ann.", {})
     {'steps': [{'sub_question': 'Who made it?', 'answer': 'Ann.'}], 'answer': 'Ann'}
     """
     steps: list[dict[str, str | None]] = []
+    if quotable(_LABEL, fields):
+        text = text[max((found.start() for found in _NEEDED.finditer(text)), default=0) :]
     for asked, value in _labelled(text):
         if asked and len(steps) < _MOST_STEPS:
             steps.append({"sub_question": value, "answer": None})
@@ -102,6 +107,8 @@ def read_turn(text: str, fields: Fields) -> dict[str, Any]:
     follow_up: str | None = None
     history, conclude = fields.get("history") or (), fields.get("conclude")
     pending = normalise(history[-1]["sub_question"]) if history else None
+    if quotable(_LABEL, fields):
+        return _last_turn(text, conclude=bool(conclude))
     for asks, value in _labelled(text):
         if not asks:
             intermediate = intermediate or value
@@ -115,9 +122,28 @@ def read_turn(text: str, fields: Fields) -> dict[str, Any]:
     if conclude and told is None and not (marked(text) or _LABEL.search(text)):
         answer = bare_answer(text)
     if answer is None and follow_up is None:
-        ending = "" if conclude else '"Follow up: …" or with '
-        raise Malformed(f'the reply must end with {ending}"So the final answer is: …", with an answer')
+        raise _no_turn(bool(conclude))
     return {"intermediate": intermediate, "follow_up": None if answer else follow_up, "answer": answer}
+
+
+def _last_turn(text: str, *, conclude: bool) -> dict[str, Any]:
+    """The turn that a reply ends with, if labels before it may be quoted: its last follow-up or an answer after that,
+    and the intermediate answer on the line before."""
+    asks = [] if conclude else [label for label in _LABEL.finditer(text) if label["ask"]]
+    start, end = asks[-1].span() if asks else (0, 0)
+    told = told_answer(text[end:])
+    follow_up = None if told or not asks else something(text[end:].lstrip("\n").partition("\n")[0])
+    if told is None and follow_up is None:
+        raise _no_turn(conclude)
+    before = f"{text[:end]}{told.before}" if told else text[:start]
+    answers = [before[label.end() :].strip() for label in _LABEL.finditer(before) if label["told"]]
+    intermediate = something(answers[-1]) if answers and "\n" not in answers[-1] else None
+    return {"intermediate": intermediate, "follow_up": follow_up, "answer": told.answer if told else None}
+
+
+def _no_turn(conclude: bool) -> Malformed:
+    ending = "" if conclude else '"Follow up: …" or with '
+    return Malformed(f'the reply must end with {ending}"So the final answer is: …", with an answer')
 
 
 def write_turn(output: Any, fields: Fields) -> str:

@@ -65,7 +65,7 @@ def read_candidates(text: str, fields: Fields) -> dict[str, Any]:
     {'candidates': ['Ridley Scott', 'James Cameron']}
     """
     alone = None if marked(text) else bare_answer(text)
-    candidates = [answer for item in read_items(text) if (answer := short_answer(item))] or [alone or ""]
+    candidates = [answer for item in read_items(text, fields) if (answer := short_answer(item))] or [alone or ""]
     if not any(candidates):
         raise Malformed("the reply must be the candidates, each with its number: 1. …")
     return {"candidates": candidates}

@@ -12,8 +12,8 @@ from typing import Any
 
 from pydantic import Field
 
-from polyhop.prompts.answers import LONGEST_LINE, something
-from polyhop.prompts.parsing import Malformed
+from polyhop.prompts.answers import LONGEST_LINE, something, told_answer
+from polyhop.prompts.parsing import Malformed, quotable
 from polyhop.prompts.show import one_line, show_passages
 from polyhop.prompts.tasks.answers import Response, read_reasoned, write_reasoned
 from polyhop.prompts.tasks.base import Fields, Output, Task
@@ -39,10 +39,15 @@ _CALL_END = re.compile(r"[\"”]?[ \t]{0,3}\)?[ \t`]{0,3}(?:\]|→|->|$)|[\"”]
 def read_continuation(text: str, fields: Fields) -> dict[str, Any]:
     """Text up to the first call, [Search("…")], or up to "The answer is …"; a result made up for the call is not read.
 
+    If calls may be quoted, the last call counts, or an answer after it.
+
     >>> read_continuation('It was made by [Search("Who made it?") → Ann Lee] Ann Lee.', {})
     {'text': 'It was made by', 'query': 'Who made it?', 'answer': None}
     """
-    for call in _CALL.finditer(text):
+    calls = list(_CALL.finditer(text))
+    if calls and quotable(_CALL, fields):
+        calls = [] if told_answer(text[calls[-1].end() :]) else calls[::-1]
+    for call in calls:
         rest = text[call.end() : call.end() + LONGEST_LINE].partition("\n")[0]
         end = _CALL_END.search(rest)
         if query := something(rest[: end.start()] if end else rest):

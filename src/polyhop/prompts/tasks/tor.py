@@ -7,7 +7,17 @@ from typing import Any
 
 from pydantic import Field
 
-from polyhop.prompts.parsing import Malformed, after_label, after_marker, judgement, thoughts, unechoed
+from polyhop.prompts.parsing import (
+    Malformed,
+    after_label,
+    after_marker,
+    find_judgement,
+    from_marker,
+    judgement,
+    thoughts,
+    unechoed,
+    without_thoughts,
+)
 from polyhop.prompts.show import show_evidence
 from polyhop.prompts.tasks.answers import Response, read_reasoned, write_reasoned
 from polyhop.prompts.tasks.base import Fields, Output, Task
@@ -53,18 +63,15 @@ def read_review(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_review("[RELEVANT] [UNSUPPORTED] [QUERY] Who wrote it?", {})["query"]
     'Who wrote it?'
     """
-    text = unechoed(text)
-    relevant = judgement(text, "RELEVANT", "IRRELEVANT")
-    supported = judgement(text, "SUPPORTED", "UNSUPPORTED")
-    answer, query = after_marker(text, "ANSWER"), after_marker(text, "QUERY")
-    if relevant is None:
-        raise Malformed("Step 1 needs its judgment: [RELEVANT] or [IRRELEVANT]")
+    relevant, rest = _judged_relevant(unechoed(text))
+    supported = judgement(rest, "SUPPORTED", "UNSUPPORTED")
+    answer, query = after_marker(rest, "ANSWER"), after_marker(rest, "QUERY")
     if supported is None:
         if relevant and answer is None and query is None:
             raise Malformed("Step 2 needs its judgment: [SUPPORTED] or [UNSUPPORTED]")
         supported = relevant and answer is not None
     if supported:
-        answer = answer or after_label(text, "answer", "output")
+        answer = answer or after_label(rest, "answer", "output")
         if relevant and answer is None:
             raise Malformed("Step 3 needs [ANSWER] and the answer after [SUPPORTED]")
     return {
@@ -72,8 +79,16 @@ def read_review(text: str, fields: Fields) -> dict[str, Any]:
         "relevant": relevant,
         "supported": supported,
         "answer": answer if supported else None,
-        "query": None if supported else query or after_label(text, "query", "output"),
+        "query": None if supported else query or after_label(rest, "query", "output"),
     }
+
+
+def _judged_relevant(text: str) -> tuple[bool, str]:
+    """Step 1, and the reply after it; marks within a thought count only if there are none outside it."""
+    for own in (without_thoughts(text), text):
+        if found := find_judgement(own, "RELEVANT", "IRRELEVANT"):
+            return found.value, own[found.end :]
+    raise Malformed("Step 1 needs its judgment: [RELEVANT] or [IRRELEVANT]")
 
 
 def write_review(output: Any, fields: Fields) -> str:
@@ -100,7 +115,8 @@ def read_supplement(text: str, fields: Fields) -> dict[str, Any]:
     information = after_marker(text, "INFO", "INFORMATION", whole=True) or after_label(text, "information")
     if information is None:
         raise Malformed("the missing information must follow [INFO]")
-    answer = after_marker(text, "ANSWER") or after_label(text, "answer")
+    after = from_marker(text, "INFO", "INFORMATION")
+    answer = after_marker(after, "ANSWER") or after_label(after, "answer")
     return {"thought": thoughts(text), "information": information, "answer": answer}
 
 
@@ -118,7 +134,9 @@ def read_merged(text: str, fields: Fields) -> dict[str, Any]:
     'Alien is by Ridley Scott.'
     """
     review = read_review(text, fields)
-    information = None if review["supported"] else after_marker(unechoed(text), "INFO", "INFORMATION", whole=True)
+    information = None
+    if not review["supported"]:
+        information = after_marker(_judged_relevant(unechoed(text))[1], "INFO", "INFORMATION", whole=True)
     return {**review, "information": information}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from polyhop.common.aio import LoopThread, gather
+from polyhop.common.text import counted
 from polyhop.errors import LMError, SettingError
 from polyhop.lm.openai import DEFAULT_URL, checked_key
 from polyhop.lm.wire import to_json
@@ -87,7 +88,7 @@ class ServedEncoder:
     def _read(self, data: Any, texts: int) -> Vectors:
         rows = sorted(data["data"], key=lambda row: row["index"])
         if [row["index"] for row in rows] != list(range(texts)):
-            raise BadReply(f"the reply has {len(rows)} vectors that do not fit {texts} texts")
+            raise BadReply(f"the reply has {counted(len(rows), 'vectors')} for {counted(texts, 'texts')}")
         vectors = np.array([row["embedding"] for row in rows], np.float32)
         if vectors.ndim != 2 or not vectors.size or vectors.shape[1] != (self.size or vectors.shape[1]):
             raise BadReply(f"the reply's vectors are of shape {vectors.shape}; {self.size or 'some'} numbers each fit")

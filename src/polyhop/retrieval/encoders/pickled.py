@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyhop.common.progress import watched
+from polyhop.common.text import counted
 from polyhop.errors import DataError
 from polyhop.retrieval.store import allocate
 
@@ -74,7 +75,7 @@ def take_vectors(index: Index, files: Sequence[Path], out: Path) -> int:
         lacking = np.flatnonzero(~met if removed is None else ~(met | removed))
         if matrix is None or len(lacking):
             named = ", ".join(repr(index.passages.get(row).id) for row in lacking[:_MORE_IDS].tolist())
-            raise DataError(f"no vector for {len(lacking)} of {len(index)} passages: {named}", out)
+            raise DataError(f"no vector for {len(lacking)} of {counted(len(index), 'passages')}: {named}", out)
         matrix.flush()
         making.rename(out)
         return int(matrix.shape[1])

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from polyhop._version import __version__
+from polyhop.common.text import counted
 from polyhop.errors import RetrievalError, UsageError
 from polyhop.net.failures import pause
 from polyhop.retrieval.analysis import Analysis
@@ -111,10 +113,10 @@ class Manifest:
     @property
     def vectors(self) -> str:
         """Whose vectors it has, in words."""
-        return f"vectors of {self.size} numbers by {self.encoder}" if self.encoder else "no vectors"
+        return f"vectors of {counted(self.size, 'numbers')} by {self.encoder}" if self.encoder else "no vectors"
 
     def __str__(self) -> str:
-        told = f"{self.passages} passages, {self.fingerprint[:8]}; {self.analysis}; {self.vectors}"
+        told = f"{counted(self.passages, 'passages')}, {self.fingerprint[:8]}; {self.analysis}; {self.vectors}"
         return f"{self.corpus!r} ({told})"
 
 
@@ -146,6 +148,17 @@ def patiently(call: Callable[[], T]) -> T:
         return call()
     except Busy as busy:
         raise RetrievalError(f"{busy} ({_ATTEMPTS} attempts); load or ask it more slowly") from None
+
+
+@contextmanager
+def readable(shown: str) -> Iterator[None]:
+    """Raise ``RetrievalError`` for a reply that is whole and yet of another shape than the engine's own."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        raise RetrievalError(
+            f"{shown} answers what cannot be read ({type(error).__name__}): is it such an engine, and its data whole?"
+        ) from error
 
 
 class Store(ABC):
@@ -229,15 +242,16 @@ class Remote(ScoringRetriever):
         self.name, self.encoder, self.fusion = store.address.name, encoder, fusion
         self._store = store
         shown = store.address.shown
-        manifest = store.find()
+        with readable(shown):
+            manifest = store.find()
         if manifest is None:
             raise nothing_loaded(store.address)
         if not manifest.complete:
             raise UsageError(f"the load of {manifest} into {shown} was stopped; the same load goes on where it was")
         if encoder is not None and (manifest.encoder_key, manifest.size) != (short_key(encoder), encoder.size):
             raise UsageError(
-                f"{shown} has {manifest.vectors}, not {encoder.size} numbers by {encoder.name}; load it with these: "
-                "polyhop index load … --dense … --overwrite"
+                f"{shown} has {manifest.vectors}, not {counted(encoder.size, 'numbers')} by {encoder.name}; "
+                "load it with these: polyhop index load … --dense … --overwrite"
             )
         self.fingerprint, self.analysis = manifest.fingerprint, manifest.analysis
 
@@ -252,15 +266,23 @@ class Remote(ScoringRetriever):
 
     def _found(self, queries: Sequence[str], k: int) -> list[Hits]:
         if self.encoder is None:
-            return [self._store.by_terms(query, k) for query in queries]
+            return [self._by_terms(query, k) for query in queries]
         vectors = self.encoder.queries(queries)
         if self.fusion is None:
-            return [self._store.by_vector(vector, k) for vector in vectors]
+            return [self._by_vector(vector, k) for vector in vectors]
         depth = max(k, DEPTH)
         return [
-            fused([(self._store.by_terms(query, depth), 1), (self._store.by_vector(vector, depth), 1)], self.fusion)[:k]
+            fused([(self._by_terms(query, depth), 1), (self._by_vector(vector, depth), 1)], self.fusion)[:k]
             for query, vector in zip(queries, vectors, strict=True)
         ]
+
+    def _by_terms(self, query: str, k: int) -> Hits:
+        with readable(self._store.address.shown):
+            return self._store.by_terms(query, k)
+
+    def _by_vector(self, vector: NDArray[np.float32], k: int) -> Hits:
+        with readable(self._store.address.shown):
+            return self._store.by_vector(vector, k)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -268,8 +290,9 @@ class Remote(ScoringRetriever):
 
     def links(self, passage: Passage) -> list[Passage]:
         """The passages this one links to, as the index had them that was loaded."""
-        ids = list(self._store.linked(passage.id))
-        found = self._store.get(ids) if ids else {}
+        with readable(self._store.address.shown):
+            ids = list(self._store.linked(passage.id))
+            found = self._store.get(ids) if ids else {}
         return [found[id] for id in ids if id in found]
 
 

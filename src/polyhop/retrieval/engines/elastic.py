@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import orjson
 
-from polyhop.common.text import STOP_WORDS
+from polyhop.common.text import STOP_WORDS, counted
 from polyhop.errors import RetrievalError, SettingError, UsageError
 from polyhop.retrieval.analysis import WITHOUT_STOP_WORDS, Analysis
 from polyhop.retrieval.engines.address import EngineAddress
@@ -175,7 +175,9 @@ class ElasticStore(Store):
                 reason = item["error"].get("reason")
                 raise UsageError(f"{self._ask.product} does not take the passage {item['_id']!r}: {reason}")
         if failed:
-            raise Busy(f"{self._ask.product} at {self._ask.shown} put off {len(failed)} of {len(rows)} passages")
+            raise Busy(
+                f"{self._ask.product} at {self._ask.shown} put off {len(failed)} of {counted(len(rows), 'passages')}"
+            )
 
     def _properties(self, manifest: Manifest) -> dict[str, Any]:
         kept = {"type": "keyword", "index": False, "doc_values": False}

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from polyhop.common.progress import watched
+from polyhop.common.text import counted
 from polyhop.errors import RetrievalError, UsageError
 from polyhop.retrieval.engines.base import Manifest, Row, Store, Unfit
 from polyhop.retrieval.vectors import PassageEncoder, passage_vectors
@@ -44,7 +45,9 @@ def load(index: Index, store: Store, encoder: Encoder | None = None, *, overwrit
     _fill(index, store, encoder, begun=found is not None)
     there = store.finish()
     if there != wanted.passages:
-        raise RetrievalError(f"{shown} holds {there} passages after {wanted.passages} were loaded; load again")
+        raise RetrievalError(
+            f"{shown} holds {counted(there, 'passages')} after a load of {wanted.passages}; load again"
+        )
     store.keep(replace(store.manifest, complete=True))
     return "loaded to its end" if found else "loaded"
 

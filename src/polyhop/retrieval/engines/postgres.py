@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import orjson
 
 from polyhop.common.extras import load
+from polyhop.common.text import printable
 from polyhop.errors import RetrievalError, SettingError, UsageError
 from polyhop.redaction import register_secret, summary
 from polyhop.retrieval.analysis import Analysis
@@ -261,7 +262,7 @@ class PostgresStore(Store):
 
     def _explained(self, error: Exception, *, broken: bool) -> Exception:
         state = getattr(error, "sqlstate", None)
-        said = summary(str(error))
+        said = printable(summary(str(error)))
         shown = self.address.shown
         if broken:  # a connection that was idle, as after a restart: another is made
             return Busy(f"the connection to PostgreSQL at {shown} broke: {said}")

@@ -20,6 +20,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from polyhop.common.extras import load
 from polyhop.common.progress import watched
+from polyhop.common.text import counted, printable
 from polyhop.errors import RetrievalError, SettingError, UsageError
 from polyhop.net.client import Address
 from polyhop.net.failures import retry_after
@@ -69,8 +70,10 @@ class QdrantStore(Store):
         self._client = self._opened()
         if not self._local:
             version = str(self._call(lambda: self._client.info()).version)
-            if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < _OLDEST:
-                raise UsageError(f"{address.shown}: Qdrant {version} is too old: 1.10 or newer is needed")
+            if tuple(int(part) for part in re.findall(r"\d{1,9}", version)[:2]) < _OLDEST:
+                raise UsageError(
+                    f"{address.shown}: Qdrant {printable(version)[:40]} is too old: 1.10 or newer is needed"
+                )
 
     def facts(self, index: Index) -> dict[str, Any]:
         """The mean number of terms of a passage, which BM25 needs."""
@@ -94,7 +97,7 @@ class QdrantStore(Store):
         size = vectors[_VECTOR].size if isinstance(vectors, Mapping) and _VECTOR in vectors else 0
         if size != self.manifest.size or _TERMS not in (described.sparse_vectors or {}):
             raise Unfit(
-                f"the collection of {self.address.shown} was changed: its vectors have {size} numbers, not "
+                f"the collection of {self.address.shown} was changed: its vectors have {counted(size, 'numbers')}, not "
                 f"{self.manifest.size}; load it again with --overwrite"
             )
         return self.manifest
@@ -217,6 +220,8 @@ class QdrantStore(Store):
                 return work()
             except self._failures as error:
                 raise self._explained(error) from None
+            except (ValueError, RecursionError):  # the client's own, of a body that is no JSON it can read
+                raise RetrievalError(f"Qdrant at {self.address.shown} answers what cannot be read") from None
 
         return patiently(once)
 
@@ -225,11 +230,11 @@ class QdrantStore(Store):
         status = getattr(error, "status_code", None)
         if status is None:
             wait = getattr(error, "retry_after_s", None)
-            said = summary(str(getattr(error, "source", error)))
+            said = printable(summary(str(getattr(error, "source", error))))
             if wait is not None:
                 return Busy(f"Qdrant at {shown} is busy: {said}", float(wait))
             return RetrievalError(f"Qdrant cannot be reached at {shown}: {said}")
-        said = summary(error.content.decode(errors="replace"))
+        said = printable(summary(error.content.decode(errors="replace")))
         if status in (429, 502, 503, 504):
             return Busy(f"Qdrant at {shown} is busy ({status}: {said})", retry_after(error.headers or {}, 0.0))
         if status in (401, 403):

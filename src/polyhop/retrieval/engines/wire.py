@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from polyhop.common.extras import load
+from polyhop.common.text import printable
 from polyhop.errors import RetrievalError, UsageError
 from polyhop.net.client import Address
 from polyhop.net.failures import retry_after
@@ -90,11 +91,13 @@ class Wire:
             raise UsageError(f"the server at {self.shown} is not {self.product}") from None
         if (distribution == "opensearch") != (self.kind == "opensearch"):
             other = "opensearch" if self.kind == "elastic" else "elastic"
-            raise UsageError(f"the server at {self.shown} is not {self.product} but {distribution}: write {other}:…")
-        found = tuple(int(part) for part in re.findall(r"\d+", number)[:2])
+            there = printable(summary(str(distribution)))
+            raise UsageError(f"the server at {self.shown} is not {self.product} but {there}: write {other}:…")
+        found = tuple(int(part) for part in re.findall(r"\d{1,9}", number)[:2])
         if found < OLDEST[self.kind]:
             oldest = ".".join(map(str, OLDEST[self.kind]))
-            raise UsageError(f"{self.product} {number} at {self.shown} is too old: {oldest} or newer is needed")
+            version = f"{self.product} {printable(summary(number))}"
+            raise UsageError(f"{version} at {self.shown} is too old: {oldest} or newer is needed")
 
     def _authorisation(self, address: Address) -> dict[str, str]:
         """The header that says who asks: from the environment, else from the URL."""
@@ -114,6 +117,8 @@ class Wire:
             answer = self._perform(method, path, params=params, headers=headers, body=body)
         except failures as error:
             raise self._explained(error) from None
+        except (ValueError, RecursionError):  # the client's own, of a body that is no JSON it can read
+            raise RetrievalError(f"{self.product} at {self.shown} answers what cannot be read") from None
         return getattr(answer, "body", answer)
 
     def _explained(self, error: Any) -> Exception:
@@ -121,10 +126,10 @@ class Wire:
             return UsageError(f"the server at {self.shown} is not Elasticsearch; an OpenSearch is named opensearch:…")
         status = getattr(error, "status_code", None)
         if not isinstance(status, int):
-            said = summary(str(getattr(error, "message", None) or error))
+            said = printable(summary(str(getattr(error, "message", None) or error)))
             return RetrievalError(f"{self.product} at {self.shown} cannot be reached: {said}")
         kind, reason = _words(error.info)
-        reason = summary(reason)
+        reason = printable(summary(reason))
         if kind == "media_type_header_exception":
             version = self._library.__version__[0]
             return UsageError(

@@ -22,6 +22,7 @@ import orjson
 from numpy.typing import NDArray
 
 from polyhop.common.extras import load
+from polyhop.common.text import counted
 from polyhop.errors import DataError, SettingError, UsageError
 from polyhop.retrieval.late_interaction.maxsim import Vectors
 from polyhop.retrieval.pretrained import Dtype, Pretrained
@@ -166,7 +167,7 @@ class ColbertCheckpoint:
         wanted = network.state_dict().keys()
         lacking = sorted(key for key in wanted if f"bert.{key}" not in given)
         if lacking or "linear.weight" not in given:
-            what = "linear.weight" if not lacking else f"{len(lacking)} weights, bert.{lacking[0]} one"
+            what = "linear.weight" if not lacking else f"{counted(len(lacking), 'weights')}, such as bert.{lacking[0]}"
             raise UsageError(f"{self.name} lacks {what}: it is no ColBERT checkpoint")
         try:
             network.load_state_dict({key: given[f"bert.{key}"] for key in wanted})

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyhop.common.registry import path_and_options, with_options
+from polyhop.common.text import counted
 from polyhop.errors import SettingError, UnknownName, UsageError
 from polyhop.retrieval.encoders.base import shown
 from polyhop.retrieval.onnx_network import Exported
@@ -88,7 +89,9 @@ class CrossEncoder(ScoringReranker):
     def _one_each(self, logits: NDArray[Any]) -> NDArray[np.float64]:
         logits = np.asarray(logits, np.float64).reshape(len(logits), -1)
         if logits.shape[1] > 2:
-            raise UsageError(f"{self.name} gives {logits.shape[1]} logits a pair; a reranker gives one or two")
+            raise UsageError(
+                f"{self.name} gives {counted(logits.shape[1], 'logits')} per pair; a reranker gives one or two"
+            )
         if not np.isfinite(logits).all():
             raise UsageError(f"{self.name} gives scores that are not numbers; in float32 it may not")
         scores: NDArray[np.float64] = logits[:, -1] - (logits[:, 0] if logits.shape[1] == 2 else 0)
@@ -113,7 +116,9 @@ class TransformersCrossEncoder(CrossEncoder):
         if not getattr(self._from.tokenizer, "is_fast", False):
             raise UsageError(f"{self.name} has no fast tokenizer, which pairs are cut by")
         if self._from.config.num_labels > 2:
-            raise UsageError(f"{self.name} has {self._from.config.num_labels} classes; a reranker has one or two")
+            raise UsageError(
+                f"{self.name} has {counted(self._from.config.num_labels, 'classes')}; a reranker has one or two"
+            )
         self._network = self._from.network("AutoModelForSequenceClassification", what="cross-encoder")
         self._fields = [field for field in Pairs._fields if field in self._from.tokenizer.model_input_names]
         self._ready(self._from.tokenizer.backend_tokenizer, max_tokens)

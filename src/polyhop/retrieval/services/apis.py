@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
+from polyhop.errors import brief
 from polyhop.lm.wire import to_json
 from polyhop.net.failures import WrongShape
 from polyhop.retrieval.services.base import field, listed, mapped
@@ -146,7 +147,7 @@ class Brave(WebApi):
 
     def passages(self, reply: Any) -> Iterator[Passage]:
         if field(reply, "type", "the reply") != "search":
-            raise WrongShape(f"the reply has another shape: type is {reply['type']!r}, expected 'search'")
+            raise WrongShape(f"the reply has another shape: type is {brief(reply['type'])}, expected 'search'")
         boxes = mapped(reply.get("infobox") or {}, "infobox").get("results") or []
         for box in boxes if isinstance(boxes, list) else [boxes]:
             pairs = listed(mapped(box, "infobox.results").get("attributes") or [], "infobox.results.attributes")

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from polyhop.common.aio import LoopThread
+from polyhop.common.text import counted
 from polyhop.data.lines import json_type
 from polyhop.errors import RetrievalError, SettingError, UnknownName, UsageError
 from polyhop.net.client import Server
@@ -132,7 +133,7 @@ def listed(value: Any, place: str, count: int | None = None) -> list[Any]:
     if not isinstance(value, list):
         raise WrongShape(f"the reply has another shape: {place} is {json_type(value)}, expected an array")
     if count is not None and len(value) != count:
-        raise WrongShape(f"the reply has another shape: {place} has {len(value)} entries for {count}")
+        raise WrongShape(f"the reply has another shape: {place} has {counted(len(value), 'entries')} for {count}")
     return value
 
 

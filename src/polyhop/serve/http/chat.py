@@ -16,15 +16,15 @@ Annotations are evaluated here, since FastAPI reads them, and it is imported whe
 """
 
 import time
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from polyhop.answer import references, with_references
-from polyhop.errors import UnknownName
+from polyhop.errors import UnknownName, UsageError
 from polyhop.methods.registry import methods
 from polyhop.serve.http.errors import WRONG_USE, Refused, told
 from polyhop.serve.http.native import How
@@ -54,6 +54,9 @@ _HARMLESS: Mapping[str, tuple[Any, ...]] = {
     "web_search_options": (),
 }
 """Parameters that would change the form of the answer, and the values besides None that leave it as it is."""
+
+_FIELDS = {"question": "messages", "method": "model", "corpus": "model"}
+"""Fields of a chat request by those of ``Asked``; the others stand under ``polyhop``."""
 
 _TOLD = ("trace_id", "method", "corpus", "answer", "confidence", "supported", "abstained", "notice", "statistics")
 _CHUNK = "chat.completion.chunk"
@@ -129,10 +132,11 @@ def router(service: Service) -> "APIRouter":
     async def complete(request: ChatBody, http: Request) -> Response:
         """Answer the last user message; with ``stream``, as server-sent events."""
         turn = Turn.of(request, known)
-        if request.stream:
-            with_usage = bool(request.stream_options and request.stream_options.include_usage)
-            return await events_reply(chunks(service, turn, with_usage))
-        return reply(completion(turn, await unless_left(http, service.ask(turn.asked))))
+        with _fields_named():
+            if request.stream:
+                with_usage = bool(request.stream_options and request.stream_options.include_usage)
+                return await events_reply(chunks(service, turn, with_usage))
+            return reply(completion(turn, await unless_left(http, service.ask(turn.asked))))
 
     async def listed() -> Response:
         """The models: a method, or a method over a corpus, each."""
@@ -220,6 +224,17 @@ def _named(known: Models, model: str) -> tuple[str | None, str | None]:
     if model not in known:
         raise _refused(str(UnknownName("model", model[:200], known)), "model", "model_not_found", 404)
     return known[model]
+
+
+@contextmanager
+def _fields_named() -> Iterator[None]:
+    """Have a ``UsageError`` of the service tell the field by its name in a chat request."""
+    try:
+        yield
+    except UsageError as error:
+        if error.field is not None:
+            error.field = _FIELDS.get(error.field, f"polyhop.{error.field}")
+        raise
 
 
 def _refused(message: str, param: str, code: str, status: int = 400) -> Refused:

@@ -42,6 +42,13 @@ _STATUSES: tuple[tuple[type[PolyhopError], int, str], ...] = (
 
 _OTHERS = {404: "not_found", 405: "method_not_allowed", 413: "too_large", 415: "unsupported_media_type"}
 
+_UNREADABLE: dict[type[BaseException] | None, str] = {
+    RecursionError: "is nested too deeply",
+    UnicodeDecodeError: "is not UTF-8",
+    ValueError: "has a number of too many digits",
+}
+"""What is wrong with a body by what reading it raises."""
+
 
 class Refused(PolyhopError):
     """A request that is not looked at: ``type`` and ``status`` tell why; ``param`` is the part of it that is wrong,
@@ -91,7 +98,7 @@ def told(error: Exception) -> tuple[int, dict[str, Any]]:
         return error.status, body(error.type, str(error), error.param, error.code)
     for kind, status, name in _STATUSES:
         if isinstance(error, kind):
-            return status, body(name, str(error))
+            return status, body(name, str(error), getattr(error, "field", None))
     if isinstance(error, PolyhopError):
         return 500, body("failed", str(error))
     LOG.error("an unexpected error", exc_info=error)
@@ -122,6 +129,9 @@ def install(app: FastAPI) -> None:
 
     async def refused(request: Request, error: Any) -> Response:
         headers, path = dict(error.headers or {}), request.url.path[:200]
+        if error.status_code == 400:  # FastAPI's for JSON that Python gives up on
+            why = _UNREADABLE.get(type(error.__cause__), "cannot be read")
+            return reply(body("invalid_request", f"the body {why}"), 400)
         why = {
             404: f"there is nothing at {path}; /openapi.json tells what there is",
             405: f"{path} takes {headers.get('Allow') or 'another method'}, not {request.method}",
@@ -133,7 +143,7 @@ def install(app: FastAPI) -> None:
         if first["type"] == "json_invalid":
             why = f"the body is no valid JSON: {first['ctx']['error']} at character {first['loc'][-1]}"
             return reply(body("invalid_request", why), 422)
-        place = ".".join(str(part) for part in first["loc"][1:])
+        place = ".".join(str(part) for part in first["loc"][1:])[:200]
         return reply(body("invalid_request", f"{place}: {first['msg']}" if place else first["msg"], place), 422)
 
     app.add_exception_handler(PolyhopError, raised)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, TypeAlias
 
+from polyhop.common.text import counted
 from polyhop.errors import PolyhopError
 from polyhop.serve.errors import NotAllowed
 from polyhop.serve.http.errors import Refused, headers_of, told
@@ -107,7 +108,9 @@ class Gate:
             async with asyncio.timeout(self.patience):
                 content = await self._read(receive)
         except TimeoutError:
-            raise Refused(408, "too_slow", f"the body did not come within {self.patience:g} seconds") from None
+            raise Refused(
+                408, "too_slow", f"the body did not come within {counted(self.patience, 'seconds')}"
+            ) from None
         waiting: list[Message] = [{"type": "http.request", "body": content, "more_body": False}]
 
         async def following() -> Message:
@@ -122,7 +125,7 @@ class Gate:
             parts.append(message.get("body", b""))
             size += len(parts[-1])
             if size > self.most_bytes:
-                raise Refused(413, "too_large", f"the body is larger than {self.most_bytes} bytes")
+                raise Refused(413, "too_large", f"the body is larger than {counted(self.most_bytes, 'bytes')}")
             if not message.get("more_body"):
                 return b"".join(parts)
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from polyhop.common.text import normalise
+from polyhop.common.text import counted, normalise
 from polyhop.errors import CapabilityError
 from polyhop.lm.pocket.reading.answer import NOTHING_KNOWN, Solution
 from polyhop.lm.pocket.reading.extracting import extract
@@ -97,7 +97,10 @@ def _fuse(fields: Fields) -> Value:
     if not votes:
         return {"rationale": None, "answer": NOTHING_KNOWN}
     answer = max(votes.values(), key=lambda vote: vote[0])[1]
-    return {"rationale": f"{len(evidence)} pieces of evidence; most weight is on {answer}.", "answer": answer}
+    return {
+        "rationale": f"{counted(len(evidence), 'pieces of evidence')}; most weight is on {answer}.",
+        "answer": answer,
+    }
 
 
 def _votes(question: str, evidence: Sequence[Fields]) -> dict[str, tuple[float, str]]:

@@ -3,7 +3,7 @@
 import { at, get } from "./api.js";
 import { choice, el, facts, folded } from "./dom.js";
 import { metricName, percent } from "./runs.js";
-import { brief, share, whole } from "./words.js";
+import { brief, count, share, whole } from "./words.js";
 
 const PAGE = 50;
 const kept = new Map(); // of each run, the filters as they were left
@@ -35,7 +35,7 @@ export async function runView(name) {
     }
     if (!offset) body.replaceChildren();
     body.append(...found.questions.map((row) => line(name, row, found.errors)));
-    told.textContent = `${whole(found.total)} of ${whole(run.questions)} questions`;
+    told.textContent = `${whole(found.total)} of ${count(run.questions, "question")}`;
     more.hidden = body.childElementCount >= found.total;
     if (found.types.length > 1 && !type.hasChildNodes())
       type.append(
