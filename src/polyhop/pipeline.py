@@ -25,19 +25,19 @@ from polyhop.lm.cache import CachedLM, CompletionCache
 from polyhop.lm.names import open_lm
 from polyhop.methods.registry import Method, method_named
 from polyhop.prompts.book import PromptBook, Rendering
-from polyhop.readers import AskingReader, Reader, open_reader
-from polyhop.readers.base import span_reader
+from polyhop.readers import open_reader
+from polyhop.readers.base import AnyReader, as_reader
 from polyhop.retrieval import brings_corpus, open_reranker, open_retriever
 from polyhop.retrieval.analysis import ENGLISH
-from polyhop.retrieval.base import AskingRetriever, Reranked, Reranker, Retriever, beginning_of, knows_links
+from polyhop.retrieval.base import AnyRetriever, Reranked, Reranker, RunRetriever, as_retriever
 from polyhop.retrieval.index import Index, index_for
 from polyhop.trace import Step
-from polyhop.types import Kind, Passage, Question, Read, Search
+from polyhop.types import Kind, Passage, Question
 
 T = TypeVar("T")
 Source = str | Path | Corpus | Index | Iterable[Passage]
 LM = str | LanguageModel | Mapping[str, "str | LanguageModel"]
-Searcher = Retriever | AskingRetriever | Search
+Searcher = AnyRetriever
 
 _SET_BY: Mapping[str, str] = {
     **dict.fromkeys(("max_tokens", "max_completion_tokens"), "set it by --max-tokens-per-call (max_tokens_per_call)"),
@@ -80,7 +80,7 @@ class Pipeline:
         *,
         retriever: str | Searcher | None = None,
         rerank: str | Reranker | None = None,
-        reader: str | Reader | AskingReader | Read | None = "pocket",
+        reader: str | AnyReader | None = "pocket",
         prompts: str | Path | PromptBook | None = None,
         rendering: Rendering = "text",
         cache: bool | str | Path | None = None,
@@ -112,7 +112,7 @@ class Pipeline:
             models=Models(models),
             prompts=prompts if isinstance(prompts, PromptBook) else PromptBook(prompts),
             retriever=Reranked(opened, self.reranker) if opened and self.reranker else opened,
-            reader=open_reader(reader) if isinstance(reader, str) else reader,
+            reader=None if reader is None else as_reader(open_reader(reader) if isinstance(reader, str) else reader),
             rendering=rendering,
             budget=Budget(
                 max_calls=max_calls,
@@ -123,7 +123,7 @@ class Pipeline:
             ),
             max_tokens_per_call=max_tokens_per_call,
             seed=seed,
-            analysis=getattr(self.index or opened, "analysis", ENGLISH),
+            analysis=getattr(self.index or (opened and opened.source), "analysis", ENGLISH),
         )
         _check_roles(self.engine)
         _check_needs(self.method.name, needs, self.settings, self.engine)
@@ -252,11 +252,9 @@ def check_lm_options(options: Mapping[str, Any], models: Mapping[str, object]) -
             raise SettingError(f"--lm-option {name} (extra_body): {_SET_BY[name]}")
 
 
-async def close_parts(
-    models: Models, searching: Iterable[Searcher | str | None], cache: CompletionCache | None
-) -> None:
+async def close_parts(models: Models, retrievers: Iterable[RunRetriever | None], cache: CompletionCache | None) -> None:
     """Close the connections of models and retrievers, and the cache of replies."""
-    for part in (*models.by_name.values(), *map(beginning_of, searching)):
+    for part in (*models.by_name.values(), *retrievers):
         if close := getattr(part, "aclose", None):
             await close()
     if cache is not None:
@@ -265,17 +263,12 @@ async def close_parts(
 
 def _open_retriever(
     corpus: Source | None, retriever: str | Searcher, method: str, needs: frozenset[str]
-) -> tuple[Index | None, Searcher | None]:
+) -> tuple[Index | None, RunRetriever | None]:
     if not isinstance(retriever, str):
-        if not (callable(retriever) or isinstance(retriever, Retriever | AskingRetriever)):
-            raise UsageError(
-                f"retriever={retriever!r}: must be a name, a callable (query, k) -> passages or a Retriever, "
-                "which has name, search, search_many and links"
-            )
-        return (corpus if isinstance(corpus, Index) else None), retriever
+        return (corpus if isinstance(corpus, Index) else None), as_retriever(retriever)
     if corpus is None:
         if brings_corpus(retriever):
-            return None, open_retriever(retriever, None)
+            return None, as_retriever(open_retriever(retriever, None))
         if "retriever" in needs:
             raise UsageError(f"{method} searches: give it a corpus (corpus=, --corpus) or a retriever of your own")
         return None, None
@@ -283,7 +276,7 @@ def _open_retriever(
         index = corpus
     else:
         index = index_for(corpus if isinstance(corpus, Corpus) else open_corpus(corpus))
-    return index, open_retriever(retriever, index)
+    return index, as_retriever(open_retriever(retriever, index))
 
 
 def _check_roles(engine: Engine) -> None:
@@ -309,25 +302,20 @@ def _check_needs(method: str, needs: frozenset[str], settings: Mapping[str, Any]
     """Fail before the first call, naming who needs what, what is lacking and what would work."""
     if "reader" in needs and engine.reader is None:
         raise UsageError(f"{method} reads passages: give reader=")
-    if "reader" in needs and not (callable(engine.reader) or isinstance(engine.reader, Reader | AskingReader)):
-        raise UsageError(
-            f"reader={engine.reader!r}: must be a name, a callable (question, passages) -> spans or a Reader"
-        )
-    if "span_choice" in needs:
-        span_reader(engine.reader, settings["span"])
-    if "links" in needs and not knows_links(engine.retriever):
+    if "span_choice" in needs and engine.reader is not None:
+        engine.reader.check_span(settings["span"])
+    if "links" in needs and not (engine.retriever and engine.retriever.has_links):
         raise UsageError(f"{method} follows links: use a retriever over an index")
     _check_models(method, needs, engine)
-    if "reader" in needs:
-        _check_models(f"the reader {getattr(engine.reader, 'name', '')}", getattr(engine.reader, "needs", ()), engine)
-    retriever: object = engine.retriever
-    while isinstance(retriever, AskingRetriever):
-        if isinstance(retriever, Reranked):
-            reranker = retriever.reranker
-            _check_models(f"the reranker {reranker.name}", getattr(reranker, "needs", ()), engine)
-        else:
-            _check_models(f"the retriever {retriever.name}", getattr(retriever, "needs", ()), engine)
-        retriever = retriever.start
+    if "reader" in needs and engine.reader is not None:
+        _check_models(f"the reader {engine.reader.name or ''}", engine.reader.needs, engine)
+    retriever = engine.retriever
+    while retriever is not None and retriever.base_retriever is not None:
+        name = (
+            f"reranker {retriever.reranker.name}" if isinstance(retriever, Reranked) else f"retriever {retriever.name}"
+        )
+        _check_models(f"the {name}", retriever.needs, engine)
+        retriever = retriever.base_retriever
 
 
 _WHAT_WORKS = {

@@ -31,18 +31,18 @@ from polyhop.engine.call import (
     settings_of,
 )
 from polyhop.engine.speculation import SpeculativeRun, Speculator
-from polyhop.errors import BudgetSpent, CapabilityError, LMError, Waiting
+from polyhop.errors import BudgetSpent, CapabilityError, LMError, UsageError, Waiting
 from polyhop.lm.base import Capabilities, Completion, LanguageModel, ScoreRequest, TokenScores
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.tasks import SCORED, Output
-from polyhop.readers.base import AskingReader, Reader, reads_by_asking, spans_of, threshold_of
+from polyhop.readers.base import DEFAULT_THRESHOLD, RunReader
 from polyhop.redaction import redacted
 from polyhop.retrieval.analysis import ENGLISH, Analysis
-from polyhop.retrieval.base import AskingRetriever, Retriever, asks, encoder_of, links_of, passages_of, searched
+from polyhop.retrieval.base import RunRetriever
 from polyhop.retrieval.tfidf import similarities
 from polyhop.trace import Ask, Note, Readout, Score, Searched, Step, Usage
 from polyhop.trace.recorder import OpenStep, Recorder
-from polyhop.types import Kind, Passage, Read, Search, Span, SpanChoice
+from polyhop.types import Kind, Passage, Span, SpanChoice
 
 T = TypeVar("T")
 
@@ -54,8 +54,8 @@ class Engine:
 
     models: Models
     prompts: PromptBook = field(default_factory=PromptBook)
-    retriever: Retriever | AskingRetriever | Search | None = None
-    reader: Reader | AskingReader | Read | None = None
+    retriever: RunRetriever | None = None
+    reader: RunReader | None = None
     rendering: Rendering = "text"
     budget: Budget = field(default_factory=Budget)
     max_tokens_per_call: int | None = None
@@ -191,6 +191,10 @@ class Run:
         )
         return scores
 
+    def capabilities(self, task: str) -> Capabilities:
+        """The capabilities of the model that a task goes to."""
+        return self._engine.model_of(task).capabilities
+
     # --- passages ------------------------------------------------------------------------------------------------
 
     async def search(self, query: str, k: int) -> list[Passage]:
@@ -200,7 +204,7 @@ class Run:
         """
         step = await self._begin(call=False)
         with self.recorder.beneath(step):
-            found = passages_of(await self._retrieve(query, k))
+            found = await self._retrieve(query, k)
         passages = list(dict.fromkeys(found))[:k]
         step.close(Searched, query=query, k=k, passages=tuple(passages))
         return passages
@@ -217,16 +221,16 @@ class Run:
     @property
     def reader_threshold(self) -> float:
         """The confidence above which the reader's answers can be trusted, on the reader's own scale."""
-        return threshold_of(self._engine.reader)
+        return self._engine.reader.threshold if self._engine.reader else DEFAULT_THRESHOLD
 
     def links(self, passage: Passage) -> list[Passage]:
         """The passages that ``passage`` links to; none where the retriever knows no links."""
-        return links_of(self._retriever, passage)
+        return self._retriever.links(passage) if self._retriever else []
 
     def similarity(self, text: str, texts: Sequence[str]) -> list[float]:
         """How alike ``text`` is to each of ``texts``, 0 to 1: the cosine of their vectors by the retriever's encoder;
         where it has none, TF-IDF cosine fitted on them."""
-        if encoder := encoder_of(self._engine.retriever):
+        if encoder := self._engine.retriever and self._engine.retriever.encoder:
             from polyhop.retrieval.encoders.base import similarities as cosines  # numpy, which most never need
 
             return cosines(encoder, text, texts)
@@ -380,28 +384,34 @@ class Run:
         await asyncio.sleep(0)
         return step
 
-    async def _retrieve(self, query: str, k: int) -> Any:
-        """What the retriever finds. One that asks is run here, and each of its calls made or taken by itself."""
-        if asks(self._retriever):
-            return await self._retriever.search_by(self._with_retriever(self._retriever.start), query, k)
-        start = partial(searched, self._retriever, query, k)
+    async def _retrieve(self, query: str, k: int) -> Sequence[Passage]:
+        """Search. What a retriever with a base does is executed call by call, any other search as one call."""
+        if (retriever := self._retriever) is None:
+            raise UsageError("this method searches: give corpus= or retriever=")
+        if retriever.base_retriever is not None:
+            return await retriever.search(query, k, self._with_retriever(retriever.base_retriever))
+        search = partial(retriever.search, query, k, self)
         async with self._meter.deadline():
-            return await self._execute(("search", id(self._retriever), query, k), start, costs=False)
+            found: Sequence[Passage] = await self._execute(("search", id(retriever), query, k), search, costs=False)
+        return found
 
     async def _read_spans(self, question: str, passages: Sequence[Passage], span: SpanChoice | None) -> list[Span]:
-        """What the reader finds; one that asks is run here, as in ``_retrieve``."""
-        start = partial(spans_of, self._engine.reader, question, passages, span=span, ask=Asking(self))
-        if reads_by_asking(self._engine.reader):
-            return await start()
-        same = ("read", question, frozen(passages), span)
+        """Read. What a reader that asks a model does is executed call by call, any other reading as one call."""
+        if (reader := self._engine.reader) is None:
+            raise UsageError(
+                "this method reads passages: give reader= a name or a (question, passages) -> spans callable"
+            )
+        read = partial(reader.read, question, passages, self, span=span)
+        if reader.uses_lm:
+            return await read()
         async with self._meter.deadline():
-            spans: list[Span] = await self._execute(same, start, costs=False)
+            spans: list[Span] = await self._execute(("read", question, frozen(passages), span), read, costs=False)
         return spans
 
-    def _with_retriever(self, start: Retriever | AskingRetriever | Search) -> Run:
-        """This run for a retriever's own work: all is shared, but searches and links go to the one it starts from."""
+    def _with_retriever(self, retriever: RunRetriever) -> Run:
+        """This run for a retriever's own work: all is shared, but it searches by another retriever."""
         run = copy.copy(self)
-        run._retriever = start
+        run._retriever = retriever
         return run
 
     async def _execute(self, key: Hashable, start: Callable[[], Awaitable[Any]], *, costs: bool = True) -> Any:
@@ -414,17 +424,3 @@ class Run:
     def _mark(self, spent: BudgetSpent) -> None:
         self.recorder.budget = spent.limit
         self.note("budget spent", limit=spent.limit)
-
-
-@dataclass(frozen=True, slots=True)
-class Asking:
-    """A run's ``ask``, as a reader is given it (``readers.base.Asks``)."""
-
-    run: Run
-
-    async def __call__(self, task: str, *, options: Options | None = None, **fields: Any) -> Any:
-        return await self.run.ask(task, options=options, **fields)
-
-    def capabilities(self, task: str) -> Capabilities:
-        """What the model can do that is asked this task."""
-        return self.run._engine.model_of(task).capabilities
