@@ -13,7 +13,7 @@ from polyhop.engine.call import Models
 from polyhop.methods.registry import method_named
 from polyhop.pipeline import LM, Pipeline, Searcher, Source, close_parts, open_models
 from polyhop.prompts.book import PromptBook, Rendering
-from polyhop.readers import open_reader
+from polyhop.readers import as_reader, open_reader
 from polyhop.retrieval import RunRetriever, as_retriever, brings_corpus, open_reranker, open_retriever
 from polyhop.retrieval.index import Index, index_for
 from polyhop.serve.corpora import CorpusFacts, facts_of
@@ -42,10 +42,11 @@ class Holdings:
         self.models = Models(models)
         self.prompts: PromptBook = opened(PromptBook, given.get("prompts")) or PromptBook()
         self.rendering: Rendering = given.get("rendering", "text")
+        reader = opened(open_reader, given.get("reader", "pocket"))
         self._shared = {
             **given,
             "prompts": self.prompts,
-            "reader": opened(open_reader, given.get("reader", "pocket")),
+            "reader": reader and as_reader(reader),
             "rerank": opened(open_reranker, given.get("rerank")),
         }
 
