@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from random import Random
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from polyhop.answer import Answer, cite, confidence
 from polyhop.common.aio import gather
@@ -133,21 +133,20 @@ class Run:
         model cannot be reached.
         """
         call = self._call(task, fields, options, final)
-        output, complaint, reply, sample = await self._attempt(call)
-        again = self._retry(call, complaint, reply, sample) if output is None else None
-        if again and self._meter.has_calls_left(reserve=0 if final else 1):
+        attempt = await self._attempt(call)
+        retry = self._retry(attempt) if attempt.output is None else None
+        if retry and self._meter.has_calls_left(reserve=0 if final else 1):
             try:
-                output, _, reply, _ = await self._attempt(again)
+                attempt = await self._attempt(retry, retry_of=attempt.step)
             except LMError as error:
-                if not reply.ran_out:
+                if not attempt.reply.ran_out:
                     raise
                 raise call.cut(f"; asked again with {MORE_TOKENS:,} more: {error}") from error
-            call = again
-        if reply.ran_out:
-            raise call.cut()
+        if attempt.reply.ran_out:
+            raise attempt.call.cut()
         if final:
-            self.final = reply
-        return output or call.prompt.default().with_completion(reply)
+            self.final = attempt.reply
+        return attempt.output or call.prompt.default().with_completion(attempt.reply)
 
     async def score(
         self,
@@ -183,7 +182,7 @@ class Run:
             targets=tuple(targets),
             logprobs=tuple(sum(score.logprobs) for score in scores),
             tokens=tuple(score.logprobs for score in scores),
-            prompt=requests[0].digest() if requests else "",
+            prompt_hash=requests[0].digest() if requests else "",
             temperature=temperature,
             prompt_tokens=tokens,
             prompt_words=sum(len(text.split()) + len(target.split()) for target in targets),
@@ -353,9 +352,10 @@ class Run:
         role = (options or {}).get("role", prompt.head.role)
         return self._engine.models(task, role), prompt.render(fields)
 
-    async def _attempt(self, call: Call) -> tuple[Output | None, str, Completion, int]:
-        """Make the call and read the reply: its output, or None and the complaint; the reply; the sample's number."""
+    async def _attempt(self, call: Call, retry_of: OpenStep | None = None) -> _Attempt:
+        """Make the call and read the reply."""
         step = await self._begin(call=True, final=call.final)
+        step.retry_of = retry_of
         same, sample = call.identity, call.sample
         if sample is None:
             sample = self._samples[same]
@@ -367,13 +367,13 @@ class Run:
         record = call.record(request, reply, output, complaint)
         self._meter.charge(record["model"], record["prompt_tokens"], record["completion_tokens"])
         step.close(Ask, **record, depth=self._speculator.depth() if self._speculator else None)
-        return output, complaint, reply, sample
+        return _Attempt(call, step, sample, reply, output, complaint)
 
-    def _retry(self, call: Call, complaint: str, reply: Completion, sample: int) -> Call | None:
-        """The second attempt at a call whose reply could not be read; None if it spent a cap that must not grow."""
-        if not reply.ran_out:
-            return call.corrected(reply.text, complaint)
-        return call.with_more_tokens(sample) if self._engine.max_tokens_per_call is None else None
+    def _retry(self, attempt: _Attempt) -> Call | None:
+        """Return the call that retries one whose reply could not be read; None if it spent a cap that must not grow."""
+        if not attempt.reply.ran_out:
+            return attempt.call.corrected(attempt.reply.text, attempt.complaint)
+        return attempt.call.with_more_tokens(attempt.sample) if self._engine.max_tokens_per_call is None else None
 
     async def _begin(self, *, call: bool, final: bool = False) -> OpenStep:
         """Open a step, if the budget allows. Tasks started together all open theirs before any is done."""
@@ -424,3 +424,14 @@ class Run:
     def _mark(self, spent: BudgetSpent) -> None:
         self.recorder.budget = spent.limit
         self.note("budget spent", limit=spent.limit)
+
+
+class _Attempt(NamedTuple):
+    """A call that was made: its reply, and the output read from it, or None and the ``complaint``."""
+
+    call: Call
+    step: OpenStep
+    sample: int
+    reply: Completion
+    output: Output | None
+    complaint: str
