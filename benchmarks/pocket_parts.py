@@ -39,7 +39,7 @@ from polyhop.lm.pocket.reading import judge as judging
 from polyhop.lm.pocket.reading.study import study
 from polyhop.lm.pocket.tasks import RELEVANT_ABOVE, SUFFICIENT_ABOVE
 from polyhop.metrics.rankings import gold_ranks, score_gold
-from polyhop.readers import open_reader, threshold_of
+from polyhop.readers import open_reader
 from polyhop.retrieval.index import Index, index_for
 
 Figures: TypeAlias = dict[str, Any]
@@ -233,7 +233,7 @@ def one_by_one(job: Job) -> Figures:
                 right = metrics.exact_match(spans[0].text, answers) == 1
                 cases.append((round(spans[0].confidence, 6), bool(right)))
     sure, good = [each for each, _ in cases], [right for _, right in cases]
-    told: dict[str, float | None] = {"F1 now": threshold(threshold_of(reader), sure, good).f1}
+    told: dict[str, float | None] = {"F1 now": threshold(reader.threshold, sure, good).f1}
     if (best := best_threshold(sure, good)) is not None:
         told |= {"best threshold": best.at, "F1 there": best.f1}
     return {**sureness(cases), **_rounded(told), "told": cases}

@@ -30,7 +30,8 @@ from polyhop.data.corpora import open_corpus
 from polyhop.data.questions import read_questions
 from polyhop.evaluation.statistics import Mean
 from polyhop.methods.as_retriever import HopsRetriever
-from polyhop.retrieval import AskingRetriever, Index, Retriever, build_index, open_plain_retriever, open_retriever
+from polyhop.retrieval import Index, Retriever, build_index, open_plain_retriever, open_retriever
+from polyhop.retrieval.base import RetrieverObject
 from polyhop.types import Passage, Question
 
 HELD_TO = {
@@ -68,7 +69,7 @@ def line(cells: Sequence[str]) -> str:
     return "".join(f"{cell:>{14 if number == 2 else 8}}" for number, cell in enumerate(cells))
 
 
-Opens = Callable[[Index], Retriever | AskingRetriever]
+Opens = Callable[[Index], RetrieverObject]
 
 
 def retrievers(dense: str | None) -> Iterator[tuple[str, Opens]]:

@@ -25,28 +25,26 @@ from polyhop.lm.cache import CachedLM, CompletionCache
 from polyhop.lm.names import open_lm
 from polyhop.methods.registry import Method, method_named
 from polyhop.prompts.book import PromptBook, Rendering
-from polyhop.readers import AskingReader, Reader, open_reader
-from polyhop.readers.base import span_reader
+from polyhop.readers import open_reader
+from polyhop.readers.base import AnyReader, as_reader
 from polyhop.retrieval import brings_corpus, open_reranker, open_retriever
 from polyhop.retrieval.analysis import ENGLISH
 from polyhop.retrieval.base import (
-    AskingRetriever,
+    AnyRetriever,
     CorpusLinks,
     Reranked,
     Reranker,
-    Retriever,
-    beginning_of,
-    knows_links,
-    layers_of,
+    RunRetriever,
+    as_retriever,
 )
 from polyhop.retrieval.index import Index, index_for
 from polyhop.trace import Step
-from polyhop.types import MAX_INTEGER, Kind, Passage, Question, Read, Search
+from polyhop.types import MAX_INTEGER, Kind, Passage, Question
 
 T = TypeVar("T")
 Source = str | Path | Corpus | Index | Iterable[Passage]
 LM = str | LanguageModel | Mapping[str, "str | LanguageModel"]
-Searcher = Retriever | AskingRetriever | Search
+Searcher = AnyRetriever
 
 _SET_BY: Mapping[str, str] = {
     **dict.fromkeys(("max_tokens", "max_completion_tokens"), "set it by --max-tokens-per-call (max_tokens_per_call)"),
@@ -89,7 +87,7 @@ class Pipeline:
         *,
         retriever: str | Searcher | None = None,
         rerank: str | Reranker | None = None,
-        reader: str | Reader | AskingReader | Read | None = "pocket",
+        reader: str | AnyReader | None = "pocket",
         prompts: str | Path | PromptBook | None = None,
         rendering: Rendering = "text",
         cache: bool | str | Path | None = None,
@@ -123,7 +121,7 @@ class Pipeline:
             models=Models(models),
             prompts=prompts if isinstance(prompts, PromptBook) else PromptBook(prompts),
             retriever=Reranked(opened, self.reranker) if opened and self.reranker else opened,
-            reader=open_reader(reader) if isinstance(reader, str) else reader,
+            reader=None if reader is None else as_reader(open_reader(reader) if isinstance(reader, str) else reader),
             rendering=rendering,
             budget=Budget(
                 max_calls=max_calls,
@@ -134,8 +132,7 @@ class Pipeline:
             ),
             max_tokens_per_call=max_tokens_per_call,
             seed=seed,
-            analysis=getattr(self.index or opened, "analysis", ENGLISH),
-            corpus_links=_corpus_links(self.index, opened),
+            analysis=getattr(self.index or (opened and opened.source), "analysis", ENGLISH),
         )
         _check_roles(self.engine)
         _check_needs(self.method.name, needs, self.settings, self.engine)
@@ -264,11 +261,9 @@ def check_lm_options(options: Mapping[str, Any], models: Mapping[str, object]) -
             raise SettingError(f"--lm-option {name} (extra_body): {_SET_BY[name]}")
 
 
-async def close_parts(
-    models: Models, searching: Iterable[Searcher | str | None], cache: CompletionCache | None
-) -> None:
+async def close_parts(models: Models, retrievers: Iterable[RunRetriever | None], cache: CompletionCache | None) -> None:
     """Close the connections of models and retrievers, and the cache of replies."""
-    for part in (*models.by_name.values(), *map(beginning_of, searching)):
+    for part in (*models.by_name.values(), *retrievers):
         if close := getattr(part, "aclose", None):
             await close()
     if cache is not None:
@@ -277,25 +272,21 @@ async def close_parts(
 
 def _open_retriever(
     corpus: Source | None, retriever: str | Searcher, method: str, needs: frozenset[str]
-) -> tuple[Index | None, Searcher | None]:
+) -> tuple[Index | None, RunRetriever | None]:
     if not isinstance(retriever, str):
-        if not (callable(retriever) or isinstance(retriever, Retriever | AskingRetriever)):
-            raise UsageError(
-                f"retriever={retriever!r}: must be a name, a callable (query, k) -> passages or a Retriever, "
-                "which has name, search, search_many and links"
-            )
-        follows = "links" in needs or any("links" in getattr(part, "needs", ()) for part in layers_of(retriever))
-        if corpus is None or isinstance(corpus, Index) or not follows or knows_links(retriever):
-            return (corpus if isinstance(corpus, Index) else None), retriever
-        return _index(corpus), retriever
+        opened = as_retriever(retriever)
+        needed = any("links" in part_needs for part_needs in (needs, *(part.needs for part in opened.layers)))
+        if corpus is None or not (isinstance(corpus, Index) or (needed and not opened.has_links)):
+            return None, opened
+        return _beside(_index(corpus), opened)
     if corpus is None:
         if brings_corpus(retriever):
-            return None, open_retriever(retriever, None)
+            return None, as_retriever(open_retriever(retriever, None))
         if "retriever" in needs:
             raise UsageError(f"{method} searches: give it a corpus (corpus=, --corpus) or a retriever of your own")
         return None, None
     index = _index(corpus)
-    return index, open_retriever(retriever, index)
+    return _beside(index, as_retriever(open_retriever(retriever, index)))
 
 
 def _index(corpus: Source) -> Index:
@@ -304,15 +295,14 @@ def _index(corpus: Source) -> Index:
     return index_for(corpus if isinstance(corpus, Corpus) else open_corpus(corpus))
 
 
-def _corpus_links(index: Index | None, retriever: Searcher | None) -> CorpusLinks | None:
-    """The links of the corpus beside a retriever that knows none."""
-    if index is None or not index.link_mode or retriever is None or knows_links(retriever):
-        return None
-    return CorpusLinks(index, _name_of(retriever))
+def _beside(index: Index, retriever: RunRetriever) -> tuple[Index, RunRetriever]:
+    """The index, and the retriever with the index's links if it knows none itself."""
+    return index, retriever.with_links(CorpusLinks(index, _name_of(retriever))) if index.link_mode else retriever
 
 
-def _name_of(retriever: object) -> str:
-    return str(getattr(retriever, "name", None) or getattr(retriever, "__name__", "of your own"))
+def _name_of(retriever: RunRetriever | None) -> str:
+    source = retriever and retriever.innermost
+    return str(getattr(source, "name", None) or getattr(source, "__name__", "of your own"))
 
 
 def _check_roles(engine: Engine) -> None:
@@ -338,33 +328,27 @@ def _check_needs(method: str, needs: frozenset[str], settings: Mapping[str, Any]
     """Fail before the first call, naming who needs what, what is lacking and what would work."""
     if "reader" in needs and engine.reader is None:
         raise UsageError(f"{method} reads passages: give reader=")
-    if "reader" in needs and not (callable(engine.reader) or isinstance(engine.reader, Reader | AskingReader)):
-        raise UsageError(
-            f"reader={engine.reader!r}: must be a name, a callable (question, passages) -> spans or a Reader"
-        )
-    if "span_choice" in needs:
-        span_reader(engine.reader, settings["span"])
+    if "span_choice" in needs and engine.reader is not None:
+        engine.reader.check_span(settings["span"])
     _check_models(method, needs, engine)
-    _check_links(method, needs, engine.retriever, engine, ", or set links=0" if "links" in settings else "")
-    if "reader" in needs:
-        _check_models(f"the reader {getattr(engine.reader, 'name', '')}", getattr(engine.reader, "needs", ()), engine)
-    for part in layers_of(engine.retriever):
-        if isinstance(part, Reranked):
-            _check_models(f"the reranker {part.reranker.name}", getattr(part.reranker, "needs", ()), engine)
-        elif isinstance(part, AskingRetriever):
-            who, wanted = f"the retriever {part.name}", getattr(part, "needs", ())
-            _check_links(who, wanted, part.start, engine)
-            _check_models(who, wanted, engine)
+    _check_links(method, needs, engine.retriever, ", or set links=0" if "links" in settings else "")
+    if "reader" in needs and engine.reader is not None:
+        _check_models(f"the reader {engine.reader.name or ''}", engine.reader.needs, engine)
+    for part in engine.retriever.layers if engine.retriever else ():
+        if part.base_retriever is not None:
+            reranker = part.reranker.name if isinstance(part, Reranked) else None
+            who = f"the reranker {reranker}" if reranker else f"the retriever {part.name}"
+            _check_models(who, part.needs, engine)
+            _check_links(who, part.needs, part.base_retriever)
 
 
-def _check_links(who: str, needs: Iterable[str], retriever: Searcher | None, engine: Engine, also: str = "") -> None:
+def _check_links(who: str, needs: Iterable[str], retriever: RunRetriever | None, also: str = "") -> None:
     """Fail if links are followed and neither the retriever nor a corpus beside it knows any."""
-    if "links" not in needs or knows_links(retriever) or engine.corpus_links is not None:
-        return
-    raise UsageError(
-        f"{who} follows links: use a retriever over an index with links, or give the corpus (corpus=, --corpus) beside "
-        f"{_name_of(retriever)}, which knows none{also}"
-    )
+    if "links" in needs and not (retriever and retriever.has_links):
+        raise UsageError(
+            f"{who} follows links: use a retriever over an index with links, or give the corpus (corpus=, --corpus) "
+            f"beside {_name_of(retriever)}, which knows none{also}"
+        )
 
 
 _WHAT_WORKS = {

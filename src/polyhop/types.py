@@ -136,6 +136,10 @@ class QuestionRun(Protocol):
         """Do things at once; return the results in order. ``finish_all``: an error cancels nothing else."""
         ...
 
+    def capabilities(self, task: str) -> Any:
+        """The capabilities of the model that a task goes to."""
+        ...
+
     def truncate(self, text: str, tokens: int) -> str:
         """Cut ``text`` at the end to at most ``tokens`` tokens."""
         ...

@@ -1,13 +1,28 @@
-"""Where a text's words stand in another text."""
+"""Words are found in a text, and Unicode is normalised in linear time."""
 
 from __future__ import annotations
 
 import re
+import sys
+import unicodedata
+from collections.abc import Callable
+from time import thread_time
+from typing import Final, Literal
 
-from hypothesis import example, given
+import pytest
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from polyhop.common.text import CJK, find_folded
+from polyhop.common.text import CJK, MAX_MARKS, find_folded, fold, normalise_unicode
+from polyhop.data.converting.blocks import tidy
+from polyhop.data.fever import wikipedia_title
+from polyhop.lm.pocket.encoder.wordpiece import WordPiece
+from polyhop.metrics import answer_rank
+from polyhop.retrieval.analysis import Analysis
+from polyhop.retrieval.title_mentions import tokens
+from polyhop.types import Passage
+
+FORMS: Final[tuple[Literal["NFC", "NFD", "NFKC", "NFKD"], ...]] = ("NFC", "NFD", "NFKC", "NFKD")
 
 LETTERS = st.text(st.sampled_from("aAbß İıſK_1-. 绍兴はカ한é\u0301\uff21"), max_size=12)
 
@@ -24,3 +39,42 @@ def test_words_are_found_as_one_pattern_of_them_and_their_ends_would_find_them(n
 
 def test_no_words_are_found_nowhere() -> None:
     assert find_folded(" \n", "anything") is None
+
+
+@given(st.text(st.sampled_from("ae\u00e9\u0301\u0323\u0f73\uff76\uff9e\u1100\u1161 -"), max_size=60))
+@example("-" * 40 + "\u0301" * MAX_MARKS)
+def test_runs_of_few_marks_are_normalised_as_unicode_says(text: str) -> None:
+    runs = re.findall("[\u0301\u0323\u0f73\uff9e]+", text)
+    assume(all(len(run) <= MAX_MARKS for run in runs))
+    for form in FORMS:
+        assert normalise_unicode(form, text) == unicodedata.normalize(form, text)
+
+
+def test_every_mark_may_be_in_a_capped_run() -> None:
+    characters = [chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000]
+    marks = [c for c in characters if unicodedata.combining(unicodedata.normalize("NFKD", c)[0])]
+    assert [c for c in marks if len(normalise_unicode("NFC", "x" + c * 100)) > 1 + 3 * MAX_MARKS] == []
+
+
+def first_passage(text: str) -> int | None:
+    return answer_rank([Passage("1", "", text)], ["x"])
+
+
+NORMALISING = (
+    fold,
+    tokens,
+    Analysis("german").prepared,
+    tidy,
+    wikipedia_title,
+    first_passage,
+    WordPiece(["[CLS]", "[SEP]", "[PAD]", "[UNK]"]).encode,
+)
+
+
+@pytest.mark.parametrize("normalising", NORMALISING)
+@pytest.mark.parametrize("marks", ["\u0301\u0323", "\u0f73", "\u0301\uff9e"])
+def test_marks_without_end_take_time_in_proportion(normalising: Callable[[str], object], marks: str) -> None:
+    text = "e" + marks * (160_000 // len(marks))
+    began = thread_time()
+    normalising(text)
+    assert thread_time() - began < 3  # seconds; sorting all of these marks takes 15

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,28 +27,37 @@ async def answered(method: str, seed: int, rendering: Rendering) -> tuple[Answer
 
 @pytest.mark.parametrize("rendering", ["text", "json"])
 @pytest.mark.parametrize("method", METHODS)
-async def test_every_call_says_again_what_it_said(method: str, rendering: Rendering) -> None:
+async def test_every_call_is_rendered_as_it_was_sent(method: str, rendering: Rendering) -> None:
     attempts = set()
     for seed in (3, 5, 8):
         answer, model = await answered(method, seed, rendering)
         sent = {request.digest(): list(request.messages) for request in model.calls}
         for call in answer.trace.calls:
-            assert messages_of(call, answer.trace.steps, PromptBook(), rendering) == sent[call.prompt]
+            assert messages_of(call, answer.trace.steps, PromptBook(), rendering) == sent[call.prompt_hash]
             attempts.add(call.attempt)
     assert 1 in attempts
 
 
-async def test_a_corrective_retry_is_told_with_the_reply_it_followed() -> None:
+async def test_a_corrective_retry_is_rendered_with_the_reply_it_followed() -> None:
     model = ScriptedLM({"answer.direct": ["", "Answer: Paris"]})
     async with Pipeline(method="direct", lm=model) as pipeline:
         answer = await pipeline.aask("Which city?")
     first, retry = answer.trace.calls
-    assert (first.attempt, retry.attempt) == (1, 2)
-    told = messages_of(retry, answer.trace.steps, PromptBook(), "text")
-    assert told == list(model.calls[1].messages)
-    assert told is not None
-    assert told[-2:] != told[:2]
+    assert (first.attempt, first.retry_of, retry.attempt, retry.retry_of) == (1, None, 2, first.id)
+    messages = messages_of(retry, answer.trace.steps, PromptBook(), "text")
+    assert messages is not None
+    assert messages == list(model.calls[1].messages)
+    assert messages[-2:] != messages[:2]
     assert messages_of(retry, [retry], PromptBook(), "text") is None  # the reply it followed is not there
+
+
+async def test_an_older_trace_is_rendered_as_far_as_its_prompt_file_tells() -> None:
+    model = ScriptedLM({"answer.direct": ["", "Answer: Paris"]})
+    async with Pipeline(method="direct", lm=model) as pipeline:
+        answer = await pipeline.aask("Which city?")
+    first, retry = (replace(call, shots=None, retry_of=None) for call in answer.trace.calls)
+    assert messages_of(first, [first, retry], PromptBook(), "text") == list(model.calls[0].messages)
+    assert messages_of(retry, [first, retry], PromptBook(), "text") is None
 
 
 async def test_another_prompt_file_is_not_passed_off_as_the_one_sent(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def written(out: Path) -> list[dict[str, Any]]:
 def calls_of(out: Path) -> Counter[str]:
     """The calls in a run's traces, by name, that were not answered before."""
     told = [step for path in (out / "traces").glob("*.json") for step in json.loads(path.read_text())["trace"]["steps"]]
-    return Counter(f"{s['task']} {s['prompt']} {s['sample']}" for s in told if s["kind"] == "ask")
+    return Counter(f"{s['task']} {s['prompt_hash']} {s['sample']}" for s in told if s["kind"] == "ask")
 
 
 @pytest.mark.parametrize("method", ASKING)

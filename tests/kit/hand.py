@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 from polyhop.answer import Answer
 from polyhop.engine.call import Models
 from polyhop.engine.run import Engine, Run
+from polyhop.readers import as_reader
+from polyhop.retrieval import as_retriever
 
 Method: TypeAlias = Callable[[Run], Awaitable[Any]]
 RIGHT = "It is known. The answer is Paris."
@@ -22,6 +24,10 @@ async def using(method: Method, model: Any, **engine: Any) -> tuple[Any, Answer]
         found.append(await method(run))
         return Answer("")
 
+    if "retriever" in engine:
+        engine["retriever"] = as_retriever(engine["retriever"])
+    if "reader" in engine:
+        engine["reader"] = as_reader(engine["reader"])
     models = Models(model if isinstance(model, Mapping) else {"default": model})
     answer = await Engine(models=models, **engine).answer(function, "by hand", "Q", "qa", {})
     return found[0], answer

@@ -104,7 +104,7 @@ def test_ge_compares_samples_that_differ_and_draws_again_differently() -> None:
     assert answer.statistics["draws"] > 1  # dropped, and drawn again
     assert answer.statistics["retrievals"] == answer.statistics["draws"]  # equal samples would be sure of anything
     calls = [call for call in answer.trace.calls if call.task == "ge.subanswer"]
-    assert len({(call.prompt, call.text) for call in calls}) == len(calls) == 10 * answer.statistics["draws"]
+    assert len({(call.prompt_hash, call.text) for call in calls}) == len(calls) == 10 * answer.statistics["draws"]
 
 
 def test_verify_and_edit_edits_where_the_samples_disagree() -> None:

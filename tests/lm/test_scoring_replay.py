@@ -18,14 +18,14 @@ from polyhop.trace import Note, Score, Trace
 from polyhop.types import Passage
 
 
-def recorded(folder: Path, *requests: ScoreRequest) -> Path:
+def recorded(folder: Path, *requests: ScoreRequest, older: bool = False) -> Path:
     """A run folder whose one trace holds the scores -1, -2 and a half of each request's target."""
     steps = tuple(
         Score(
             id=n,
             task=one.task,
             model="m",
-            prompt=one.digest(),
+            prompt_hash=one.digest(),
             temperature=one.temperature,
             targets=(one.target, one.target + "?"),
             logprobs=(-3.5 - n, -1.0),
@@ -35,14 +35,16 @@ def recorded(folder: Path, *requests: ScoreRequest) -> Path:
     )
     (folder / "traces").mkdir()
     row = {"trace": Trace("Q", "promptrank", steps).to_dict()}
-    (folder / "traces" / "0.json").write_bytes(orjson.dumps(row))
+    written = orjson.dumps(row)
+    (folder / "traces" / "0.json").write_bytes(written.replace(b"prompt_hash", b"prompt") if older else written)
     return folder
 
 
-async def test_scores_come_again_as_they_were(tmp_path: Path) -> None:
+@pytest.mark.parametrize("older", [False, True])
+async def test_scores_come_again_as_they_were(tmp_path: Path, older: bool) -> None:
     one = ScoreRequest(task="promptrank.path", prompt="p", target="Who")
     two = ScoreRequest(task="promptrank.path", prompt="p", target="Who", temperature=1.5)
-    lm = ReplayLM(recorded(tmp_path, one, two))
+    lm = ReplayLM(recorded(tmp_path, one, two, older=older))
     assert lm.capabilities.score
     assert lm.capabilities.score_temperature
     assert await lm.score([two, one]) == [TokenScores(("", ""), (-1.0, -3.5)), TokenScores(("", ""), (-1.0, -2.5))]

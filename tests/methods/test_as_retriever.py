@@ -148,9 +148,9 @@ async def test_only_the_model_that_scores_must_be_able_to(index: Index) -> None:
 def test_a_file_names_the_retriever_to_start_from(index: Index, tmp_path: Path) -> None:
     file = tmp_path / "tuned.json"
     file.write_text(json.dumps({"method": "promptrank", "settings": {"keep": 2}, "retriever": "bm25"}))
-    assert isinstance(open_retriever(f"promptrank:{file}", index).start, BM25)  # type: ignore[union-attr]
+    assert isinstance(open_retriever(f"promptrank:{file}", index).innermost, BM25)  # type: ignore[union-attr]
     file.write_text(json.dumps({"method": "promptrank", "settings": {}}))
-    assert open_retriever(f"promptrank:{file}", index).start.name == "tfidf"  # type: ignore[union-attr]
+    assert open_retriever(f"promptrank:{file}", index).innermost.name == "tfidf"  # type: ignore[union-attr]
     file.write_text(json.dumps({"method": "promptrank", "settings": {}, "retriever": "bm52"}))
     with pytest.raises(UnknownName, match=r"bm52.*bm25"):
         open_retriever(f"promptrank:{file}", index)

@@ -232,9 +232,9 @@ async def test_any_method_searches_by_it(tmp_path: FilePath) -> None:
         assert [step.k for step in answer.trace.steps if isinstance(step, Searched)][:2] == [k, firsts]
         assert answer.usage.calls == 1
     opened = open_retriever(f"hops:{file}", index)
-    assert (opened.name, getattr(opened.start, "name", "")) == (f"hops:{file}", "tfidf")  # type: ignore[union-attr]
+    assert (opened.name, opened.innermost.name) == (f"hops:{file}", "tfidf")  # type: ignore[union-attr]
     start = open_retriever("hops", index)
-    assert isinstance(start.start, BM25)  # type: ignore[union-attr]
+    assert isinstance(start.innermost, BM25)  # type: ignore[union-attr]
     assert start.links(FILM) == [PERSON]
     with pytest.raises(UnknownName, match="setting of hops"):
         HopsRetriever(BM25(index), hop=3)

@@ -15,7 +15,7 @@ import pytest
 
 import polyhop
 from polyhop.errors import DataError, SettingError, UsageError
-from polyhop.readers import open_reader, spans_of, threshold_of
+from polyhop.readers import as_reader, open_reader
 from polyhop.readers.checkpoint import Batch, NoAnswerReader
 from polyhop.readers.hf import DprReader, SquadReader
 from polyhop.readers.onnx import OnnxReader
@@ -207,16 +207,16 @@ async def test_squad_reads_as_one_passage_at_a_time_does(transformers: Any, chec
 async def test_company_in_a_batch_changes_no_span(checkpoints: Path, name: str) -> None:
     """Alone, all together, and many questions at once from several threads with loops of their own."""
     given = passages(12, seed=1)
-    reader = open_reader(f"{name}:{checkpoints / name}")
+    reader = as_reader(open_reader(f"{name}:{checkpoints / name}"))
     alone = {
-        (question, passage.id): (await spans_of(reader, question, [passage]))[0]
+        (question, passage.id): (await reader.read(question, [passage], None))[0]
         for question in QUESTIONS
         for passage in given
     }
 
     def several(seed: int) -> list[tuple[str, list[Span]]]:
         async def together() -> list[list[Span]]:
-            return await asyncio.gather(*(spans_of(reader, question, mixed) for question in QUESTIONS))
+            return await asyncio.gather(*(reader.read(question, mixed, None) for question in QUESTIONS))
 
         mixed = random.Random(seed).sample(given, len(given))
         return list(zip(QUESTIONS, asyncio.run(together()), strict=True))
@@ -245,7 +245,7 @@ def test_a_pipeline_reads_with_a_checkpoint_by_name(checkpoints: Path) -> None:
     """SearChain over it: the trace has its spans, and the threshold is its own."""
     given = [Passage("1", "Dark Mill", "Dark Mill was made by Rolf Anders."), Passage("2", "Paris", "A city.")]
     with polyhop.Pipeline(given, "searchain", "pocket", reader=f"dpr:{checkpoints / 'dpr'}", cache=False) as pipeline:
-        assert threshold_of(pipeline.engine.reader) == 1.5
+        assert getattr(pipeline.engine.reader, "threshold", None) == 1.5
         answer = pipeline.ask("Who made Dark Mill?")
     (read, *_) = [step for step in answer.trace.steps if isinstance(step, Readout)]
     (span,) = read.spans
@@ -299,7 +299,7 @@ async def test_onnx_reads_as_torch_does(transformers: Any, checkpoints: Path, wo
     (tmp_path / "tokenizer.json").write_text(words.read_text())
     given = passages(30, seed=3)
     by_torch = await SquadReader(str(checkpoints / "squad")).read(QUESTIONS[2], given)
-    by_onnx = await spans_of(open_reader(f"onnx:{tmp_path}"), QUESTIONS[2], given)
+    by_onnx = await as_reader(open_reader(f"onnx:{tmp_path}")).read(QUESTIONS[2], given, None)
     assert is_whole(by_onnx, given)
     expected = {span.passage_id: span for span in by_torch}
     for span in by_onnx:

@@ -20,7 +20,7 @@ from polyhop.pipeline import Pipeline
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.parsing import Malformed
 from polyhop.prompts.tasks.reader import Extraction, read_extraction, write_extraction
-from polyhop.readers import AskingReader, open_reader, spans_of
+from polyhop.readers import RunReader, open_reader
 from polyhop.readers.lm import LmReader
 from polyhop.retrieval import build_index
 from polyhop.trace import Ask, Readout
@@ -228,9 +228,9 @@ def test_pocket_reads_so_too() -> None:
 
 async def test_without_a_run_to_ask_by_it_says_so(tmp_path: Path) -> None:
     reader = open_reader("lm")
-    assert isinstance(reader, AskingReader)
+    assert isinstance(reader, RunReader)
     with pytest.raises(UsageError, match="the reader lm asks a language model, and none is at hand here; try pocket"):
-        await spans_of(reader, "Who?", [MILL])
+        await reader.read("Who?", [MILL], None)
     index = build_index(open_corpus([MILL]), tmp_path / "index")
     with pytest.raises(UsageError, match="the reader lm asks a language model"):
         fit_reader([Question("1", ASKED, ("Rolf Anders",), gold_ids=("mill",))], index, "lm")

@@ -11,7 +11,7 @@ from polyhop import readers
 from polyhop.errors import UnknownName, UsageError
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
-from polyhop.readers import Reader, open_reader, register_reader, spans_of, threshold_of
+from polyhop.readers import Reader, as_reader, open_reader, register_reader
 from polyhop.readers.pocket import PocketReader
 from polyhop.types import Passage, Span
 
@@ -36,7 +36,9 @@ def own() -> Iterator[str]:
 
 def test_a_reader_of_ones_own_is_registered_by_name(own: str) -> None:
     assert own in readers.readers()
-    assert isinstance(Pipeline(**NO_CORPUS, reader=own).engine.reader, PocketReader)
+    reader = Pipeline(**NO_CORPUS, reader=own).engine.reader
+    assert reader is not None
+    assert isinstance(reader.source, PocketReader)
 
 
 def test_pocket_reads_the_answer_and_is_surer_of_the_right_passage() -> None:
@@ -68,13 +70,13 @@ async def test_a_reader_may_be_an_object_or_a_callable_sync_or_async() -> None:
         async def read(self, question: str, passages: Sequence[Passage]) -> tuple[Span, ...]:
             return (span,)
 
-    assert await spans_of(Own(), "Who?", [MILL]) == [span]
-    assert await spans_of(lambda question, passages: [span], "Who?", [MILL]) == [span]
-    assert await spans_of(Own().read, "Who?", [MILL]) == [span]
-    assert (threshold_of(Own()), threshold_of(Own().read)) == (1.5, 0.5)
+    for source, threshold in ((Own(), 1.5), (Own().read, 0.5), (lambda question, passages: [span], 0.5)):
+        reader = as_reader(source)
+        assert await reader.read("Who?", [MILL], None) == [span]
+        assert reader.threshold == threshold
 
 
 @pytest.mark.parametrize("found", ["Rolf Anders", 7, None, ["Rolf Anders"]])
 async def test_anything_but_spans_is_an_error_that_says_so(found: Any) -> None:
     with pytest.raises(UsageError, match=r"the reader must return polyhop.Span objects, not a"):
-        await spans_of(lambda question, passages: found, "Who?", [MILL])
+        await as_reader(lambda question, passages: found).read("Who?", [MILL], None)

@@ -25,7 +25,7 @@ from polyhop.engine.run import Engine, Run
 from polyhop.errors import DataError, IndexFolderError, SettingError, UsageError
 from polyhop.lm import ScriptedLM
 from polyhop.retrieval import Index, build_index, open_index, open_retriever, vectors
-from polyhop.retrieval.base import Reranked
+from polyhop.retrieval.base import Reranked, as_retriever
 from polyhop.retrieval.bm25 import BM25
 from polyhop.retrieval.dense import Dense, open_dense
 from polyhop.retrieval.encoders.base import shown
@@ -139,7 +139,7 @@ def test_vectors_that_do_not_fit_are_refused(index: Index, words: WordEncoder, t
 
 
 async def likened(retriever: Any, text: str, texts: Sequence[str]) -> list[float]:
-    engine = Engine(models=Models({"default": ScriptedLM({})}), retriever=retriever)
+    engine = Engine(models=Models({"default": ScriptedLM({})}), retriever=retriever and as_retriever(retriever))
     return Run(engine, "q", "m", "qa").similarity(text, texts)
 
 

@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import SettingError, UnknownName, UsageError
-from polyhop.retrieval import Index, _retrievers, build_index, hybrid, open_retriever, register_retriever
+from polyhop.retrieval import (
+    Index,
+    _retrievers,
+    build_index,
+    hybrid,
+    open_plain_retriever,
+    open_retriever,
+    register_retriever,
+)
 from polyhop.retrieval.base import Retriever
 from polyhop.retrieval.bm25 import BM25
 from polyhop.retrieval.dense import Dense
@@ -221,7 +229,7 @@ def test_it_is_opened_by_its_name(index: Index, monkeypatch: pytest.MonkeyPatch,
     assert isinstance(both.encoder, WordEncoder)
     monkeypatch.setattr(_retrievers, "registered", dict(_retrievers.registered))
     register_retriever("unscored")(Unscored)
-    assert len(open_retriever("hybrid:rrf:unscored+bm25", index).search("paris", 3)) == 3  # type: ignore[union-attr]
+    assert len(open_plain_retriever("hybrid:rrf:unscored+bm25", index).search("paris", 3)) == 3
     with pytest.raises(UnknownName, match="unknown retriever 'bm52'; did you mean 'bm25'"):
         open_retriever("hybrid:bm25+bm52+tfidf", index)
     with pytest.raises(UsageError, match="the retriever promptrank asks a language model"):

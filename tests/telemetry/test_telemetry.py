@@ -163,7 +163,7 @@ async def test_messages_are_those_that_were_sent(told: Told) -> None:
         inputs = json.loads(spans[call.id].attributes["gen_ai.input.messages"])
         assert inputs == [
             {"role": turn["role"], "parts": [{"type": "text", "content": turn["content"]}]}
-            for turn in sent[call.prompt]
+            for turn in sent[call.prompt_hash]
         ]
         (output,) = json.loads(spans[call.id].attributes["gen_ai.output.messages"])
         text = {"type": "text", "content": call.text}

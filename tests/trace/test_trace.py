@@ -16,6 +16,7 @@ from polyhop.engine.call import Models
 from polyhop.engine.run import Engine, Run
 from polyhop.lm.base import Completion
 from polyhop.lm.scripted import ScriptedLM
+from polyhop.retrieval import as_retriever
 from polyhop.trace import Ask, Branch, Note, Score, Searched, Usage, add_usage, plain
 from polyhop.types import Passage, Span
 from tests.kit.clock import run_virtually
@@ -43,7 +44,9 @@ def play(method: Method, seconds: Mapping[str, float] | float = 1.0, budget: Bud
             await method(run)
         return Answer("done")
 
-    engine = Engine(models=Models({"default": ScriptedLM(reply)}), retriever=search, budget=budget or Budget())
+    engine = Engine(
+        models=Models({"default": ScriptedLM(reply)}), retriever=as_retriever(search), budget=budget or Budget()
+    )
     return run_virtually(engine.answer(function, "hand-made", "Q", "qa", {}))
 
 

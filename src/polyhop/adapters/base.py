@@ -16,7 +16,7 @@ from polyhop.lm.base import Capabilities, Completion, Request
 from polyhop.lm.wire import read_chat
 from polyhop.net.failures import BadReply
 from polyhop.pipeline import Pipeline, Searcher, Source
-from polyhop.retrieval.base import AskingRetriever, Retriever, ScoringRetriever
+from polyhop.retrieval.base import AskingRetriever, Retriever, RunRetriever, ScoringRetriever
 from polyhop.types import Passage
 
 T = TypeVar("T")
@@ -45,14 +45,14 @@ class Opened:
             if options:
                 raise UsageError(f"{', '.join(options)}: an open Pipeline has its settings; give them where it is made")
             self.pipeline = source
-        elif isinstance(source, Retriever | AskingRetriever) or callable(source):
+        elif isinstance(source, Retriever | AskingRetriever | RunRetriever) or callable(source):
             self.pipeline = Pipeline(retriever=source, **options)
         else:
             self.pipeline = Pipeline(source, **options)
 
     async def search(self, query: str, k: int) -> list[tuple[Passage, float | None]]:
         """The ``k`` best passages, best first, with the retriever's score where it tells one."""
-        retriever: object = self.pipeline.engine.retriever
+        retriever = self.pipeline.engine.retriever and self.pipeline.engine.retriever.source
         if isinstance(retriever, ScoringRetriever):
             return [*await asyncio.to_thread(retriever.search_scored, query, k)]
         return [(passage, None) for passage in await self.pipeline.engine.search(query, k)]

@@ -22,7 +22,6 @@ from polyhop.evaluation.ray import Ray
 from polyhop.pipeline import Pipeline
 from polyhop.retrieval.analysis import Analysis
 from polyhop.retrieval.approximate import AUTO, check_kind, dense_indexes, in_words
-from polyhop.retrieval.base import links_of
 from polyhop.retrieval.dense import Dense
 from polyhop.retrieval.encoders import open_encoder
 from polyhop.retrieval.encoders.pickled import take_vectors
@@ -97,7 +96,8 @@ def run_search(
     with Pipeline(corpus, **arguments) as pipeline:
         say_left_out(corpus)
         found = pipeline.search(query, k)
-        linked = {passage.id: links_of(pipeline.engine.retriever, passage) if links else [] for passage in found}
+        retriever = pipeline.engine.retriever
+        linked = {passage.id: retriever.links(passage) if links and retriever else [] for passage in found}
     if as_json:
         draw.print_json(
             [{**p.to_dict(), **({"links": [to.id for to in linked[p.id]]} if links else {})} for p in found]

@@ -10,10 +10,10 @@ set; ``metadata["evidence_sets"]`` holds the titles of all. The answer is the la
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
+from polyhop.common.text import normalise_unicode
 from polyhop.data.formats import Format, known, question_id, question_text, titles_of
 from polyhop.data.lines import json_type
 from polyhop.data.plain import LABELS
@@ -46,7 +46,7 @@ def wikipedia_title(page: str) -> str:
     >>> wikipedia_title("Annie_-LRB-2014_film-RRB-")
     'Annie (2014 film)'
     """
-    return unicodedata.normalize("NFC", _ESCAPE.sub(lambda found: _ESCAPES[found[0]], page).replace("_", " "))
+    return normalise_unicode("NFC", _ESCAPE.sub(lambda found: _ESCAPES[found[0]], page).replace("_", " "))
 
 
 def _label(value: Any) -> tuple[str, ...]:

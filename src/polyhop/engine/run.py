@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from random import Random
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from polyhop.answer import Answer, cite, confidence
 from polyhop.common.aio import gather
@@ -31,27 +31,20 @@ from polyhop.engine.call import (
     settings_of,
 )
 from polyhop.engine.speculation import SpeculativeRun, Speculator
-from polyhop.errors import BudgetSpent, CapabilityError, LMError, Waiting
+from polyhop.errors import BudgetSpent, CapabilityError, LMError, UsageError, Waiting
 from polyhop.lm.base import Capabilities, Completion, LanguageModel, ScoreRequest, TokenScores
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.tasks import SCORED, Output
-from polyhop.readers.base import AskingReader, Reader, reads_by_asking, spans_of, threshold_of
+from polyhop.readers.base import DEFAULT_THRESHOLD, RunReader
 from polyhop.redaction import redacted
 from polyhop.retrieval.analysis import ENGLISH, Analysis
 from polyhop.retrieval.base import (
-    AskingRetriever,
-    Retriever,
-    asks,
-    encoder_of,
-    knows_links,
-    links_of,
-    passages_of,
-    searched,
+    RunRetriever,
 )
 from polyhop.retrieval.tfidf import similarities
 from polyhop.trace import Ask, Note, Readout, Score, Searched, Step, Usage
 from polyhop.trace.recorder import OpenStep, Recorder
-from polyhop.types import Kind, Passage, Read, Search, Span, SpanChoice
+from polyhop.types import Kind, Passage, Span, SpanChoice
 
 T = TypeVar("T")
 
@@ -63,15 +56,13 @@ class Engine:
 
     models: Models
     prompts: PromptBook = field(default_factory=PromptBook)
-    retriever: Retriever | AskingRetriever | Search | None = None
-    reader: Reader | AskingReader | Read | None = None
+    retriever: RunRetriever | None = None
+    reader: RunReader | None = None
     rendering: Rendering = "text"
     budget: Budget = field(default_factory=Budget)
     max_tokens_per_call: int | None = None
     seed: int | None = None
     analysis: Analysis = ENGLISH
-    corpus_links: Callable[[Passage], list[Passage]] | None = None
-    """What a passage links to by the corpus, for a retriever that knows no links."""
 
     def model_of(self, task: str) -> LanguageModel:
         """The language model that a task goes to, by its prompt's role."""
@@ -144,21 +135,20 @@ class Run:
         model cannot be reached.
         """
         call = self._call(task, fields, options, final)
-        output, complaint, reply, sample = await self._attempt(call)
-        again = self._retry(call, complaint, reply, sample) if output is None else None
-        if again and self._meter.has_calls_left(reserve=0 if final else 1):
+        attempt = await self._attempt(call)
+        retry = self._retry(attempt) if attempt.output is None else None
+        if retry and self._meter.has_calls_left(reserve=0 if final else 1):
             try:
-                output, _, reply, _ = await self._attempt(again)
+                attempt = await self._attempt(retry, retry_of=attempt.step)
             except LMError as error:
-                if not reply.ran_out:
+                if not attempt.reply.ran_out:
                     raise
                 raise call.cut(f"; asked again with {MORE_TOKENS:,} more: {error}") from error
-            call = again
-        if reply.ran_out:
-            raise call.cut()
+        if attempt.reply.ran_out:
+            raise attempt.call.cut()
         if final:
-            self.final = reply
-        return output or call.prompt.default().with_completion(reply)
+            self.final = attempt.reply
+        return attempt.output or call.prompt.default().with_completion(attempt.reply)
 
     async def score(
         self,
@@ -194,13 +184,17 @@ class Run:
             targets=tuple(targets),
             logprobs=tuple(sum(score.logprobs) for score in scores),
             tokens=tuple(score.logprobs for score in scores),
-            prompt=requests[0].digest() if requests else "",
+            prompt_hash=requests[0].digest() if requests else "",
             temperature=temperature,
             prompt_tokens=tokens,
             prompt_words=sum(len(text.split()) + len(target.split()) for target in targets),
             retries=sum(score.retries for score in scores),
         )
         return scores
+
+    def capabilities(self, task: str) -> Capabilities:
+        """The capabilities of the model that a task goes to."""
+        return self._engine.model_of(task).capabilities
 
     # --- passages ------------------------------------------------------------------------------------------------
 
@@ -211,7 +205,7 @@ class Run:
         """
         step = await self._begin(call=False)
         with self.recorder.beneath(step):
-            found = passages_of(await self._retrieve(query, k))
+            found = await self._retrieve(query, k)
         passages = list(dict.fromkeys(found))[:k]
         step.close(Searched, query=query, k=k, passages=tuple(passages))
         return passages
@@ -228,18 +222,16 @@ class Run:
     @property
     def reader_threshold(self) -> float:
         """The confidence above which the reader's answers can be trusted, on the reader's own scale."""
-        return threshold_of(self._engine.reader)
+        return self._engine.reader.threshold if self._engine.reader else DEFAULT_THRESHOLD
 
     def links(self, passage: Passage) -> list[Passage]:
-        """The passages that ``passage`` links to: by the retriever, else by the corpus beside it."""
-        if self._engine.corpus_links is not None and not knows_links(self._retriever):
-            return self._engine.corpus_links(passage)
-        return links_of(self._retriever, passage)
+        """The passages that ``passage`` links to; none if neither the retriever nor a corpus beside it knows any."""
+        return self._retriever.links(passage) if self._retriever else []
 
     def similarity(self, text: str, texts: Sequence[str]) -> list[float]:
         """How alike ``text`` is to each of ``texts``, 0 to 1: the cosine of their vectors by the retriever's encoder;
         where it has none, TF-IDF cosine fitted on them."""
-        if encoder := encoder_of(self._engine.retriever):
+        if encoder := self._engine.retriever and self._engine.retriever.encoder:
             from polyhop.retrieval.encoders.base import similarities as cosines  # numpy, which most never need
 
             return cosines(encoder, text, texts)
@@ -362,9 +354,10 @@ class Run:
         role = (options or {}).get("role", prompt.head.role)
         return self._engine.models(task, role), prompt.render(fields)
 
-    async def _attempt(self, call: Call) -> tuple[Output | None, str, Completion, int]:
-        """Make the call and read the reply: its output, or None and the complaint; the reply; the sample's number."""
+    async def _attempt(self, call: Call, retry_of: OpenStep | None = None) -> _Attempt:
+        """Make the call and read the reply."""
         step = await self._begin(call=True, final=call.final)
+        step.retry_of = retry_of
         same, sample = call.identity, call.sample
         if sample is None:
             sample = self._samples[same]
@@ -376,13 +369,13 @@ class Run:
         record = call.record(request, reply, output, complaint)
         self._meter.charge(record["model"], record["prompt_tokens"], record["completion_tokens"])
         step.close(Ask, **record, depth=self._speculator.depth() if self._speculator else None)
-        return output, complaint, reply, sample
+        return _Attempt(call, step, sample, reply, output, complaint)
 
-    def _retry(self, call: Call, complaint: str, reply: Completion, sample: int) -> Call | None:
-        """The second attempt at a call whose reply could not be read; None if it spent a cap that must not grow."""
-        if not reply.ran_out:
-            return call.corrected(reply.text, complaint)
-        return call.with_more_tokens(sample) if self._engine.max_tokens_per_call is None else None
+    def _retry(self, attempt: _Attempt) -> Call | None:
+        """Return the call that retries one whose reply could not be read; None if it spent a cap that must not grow."""
+        if not attempt.reply.ran_out:
+            return attempt.call.corrected(attempt.reply.text, attempt.complaint)
+        return attempt.call.with_more_tokens(attempt.sample) if self._engine.max_tokens_per_call is None else None
 
     async def _begin(self, *, call: bool, final: bool = False) -> OpenStep:
         """Open a step, if the budget allows. Tasks started together all open theirs before any is done."""
@@ -393,28 +386,34 @@ class Run:
         await asyncio.sleep(0)
         return step
 
-    async def _retrieve(self, query: str, k: int) -> Any:
-        """What the retriever finds. One that asks is run here, and each of its calls made or taken by itself."""
-        if asks(self._retriever):
-            return await self._retriever.search_by(self._with_retriever(self._retriever.start), query, k)
-        start = partial(searched, self._retriever, query, k)
+    async def _retrieve(self, query: str, k: int) -> Sequence[Passage]:
+        """Search. What a retriever with a base does is executed call by call, any other search as one call."""
+        if (retriever := self._retriever) is None:
+            raise UsageError("this method searches: give corpus= or retriever=")
+        if retriever.base_retriever is not None:
+            return await retriever.search(query, k, self._with_retriever(retriever.base_retriever))
+        search = partial(retriever.search, query, k, self)
         async with self._meter.deadline():
-            return await self._execute(("search", id(self._retriever), query, k), start, costs=False)
+            found: Sequence[Passage] = await self._execute(("search", id(retriever), query, k), search, costs=False)
+        return found
 
     async def _read_spans(self, question: str, passages: Sequence[Passage], span: SpanChoice | None) -> list[Span]:
-        """What the reader finds; one that asks is run here, as in ``_retrieve``."""
-        start = partial(spans_of, self._engine.reader, question, passages, span=span, ask=Asking(self))
-        if reads_by_asking(self._engine.reader):
-            return await start()
-        same = ("read", question, frozen(passages), span)
+        """Read. What a reader that asks a model does is executed call by call, any other reading as one call."""
+        if (reader := self._engine.reader) is None:
+            raise UsageError(
+                "this method reads passages: give reader= a name or a (question, passages) -> spans callable"
+            )
+        read = partial(reader.read, question, passages, self, span=span)
+        if reader.uses_lm:
+            return await read()
         async with self._meter.deadline():
-            spans: list[Span] = await self._execute(same, start, costs=False)
+            spans: list[Span] = await self._execute(("read", question, frozen(passages), span), read, costs=False)
         return spans
 
-    def _with_retriever(self, start: Retriever | AskingRetriever | Search) -> Run:
-        """This run for a retriever's own work: all is shared, but searches and links go to the one it starts from."""
+    def _with_retriever(self, retriever: RunRetriever) -> Run:
+        """This run for a retriever's own work: all is shared, but it searches by another retriever."""
         run = copy.copy(self)
-        run._retriever = start
+        run._retriever = retriever
         return run
 
     async def _execute(self, key: Hashable, start: Callable[[], Awaitable[Any]], *, costs: bool = True) -> Any:
@@ -429,15 +428,12 @@ class Run:
         self.note("budget spent", limit=spent.limit)
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
-    """A run's ``ask``, as a reader is given it (``readers.base.Asks``)."""
+class _Attempt(NamedTuple):
+    """A call that was made: its reply, and the output read from it, or None and the ``complaint``."""
 
-    run: Run
-
-    async def __call__(self, task: str, *, options: Options | None = None, **fields: Any) -> Any:
-        return await self.run.ask(task, options=options, **fields)
-
-    def capabilities(self, task: str) -> Capabilities:
-        """What the model can do that is asked this task."""
-        return self.run._engine.model_of(task).capabilities
+    call: Call
+    step: OpenStep
+    sample: int
+    reply: Completion
+    output: Output | None
+    complaint: str

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from polyhop.readers import Reader
-from polyhop.readers.base import spans_of
+from polyhop.readers import Reader, as_reader
 from polyhop.retrieval.base import Retriever
 from polyhop.types import Passage, Span
 
@@ -33,12 +32,12 @@ class RememberingReader:
 
     def __init__(self, start: Reader) -> None:
         self.name, self.threshold = start.name, start.threshold
-        self._start = start
+        self._start = as_reader(start)
         self._read: dict[tuple[str, tuple[Passage, ...]], list[Span]] = {}
 
     async def read(self, question: str, passages: Sequence[Passage]) -> Sequence[Span]:
         """As the reader's own."""
         key = (question, tuple(passages))
         if key not in self._read:
-            self._read[key] = await spans_of(self._start, question, passages)
+            self._read[key] = await self._start.read(question, passages, None)
         return self._read[key]

@@ -20,7 +20,7 @@ from polyhop.metrics import Metrics, choose_profiles
 from polyhop.metrics.profiles import DEFAULT
 from polyhop.pipeline import LM, LoopThread, Pipeline, Source
 from polyhop.redaction import redacted
-from polyhop.retrieval.base import AskingRetriever, Reranked, beginning_of
+from polyhop.retrieval.base import Reranked
 from polyhop.telemetry import traced
 from polyhop.types import Question
 
@@ -181,12 +181,11 @@ def run_settings(pipeline: Pipeline, dataset: str) -> dict[str, Any]:
     """Every setting of a run, as ``run.json`` holds it."""
     needs = frozenset(pipeline.method.needs(pipeline.settings))
     scores = any(need.startswith("score") for need in needs)
-    asks = pipeline.answers or scores or isinstance(pipeline.engine.retriever, AskingRetriever)
+    retriever, reader = pipeline.engine.retriever, pipeline.engine.reader
+    asks = pipeline.answers or scores or (retriever is not None and retriever.base_retriever is not None)
     models = pipeline.engine.models.by_name if asks else {}
-    reads = "reader" in needs
-    retriever = pipeline.engine.retriever
-    retriever = retriever.start if isinstance(retriever, Reranked) else retriever
-    searched = pipeline.index or beginning_of(pipeline.engine.retriever)
+    reranked = retriever.base_retriever if isinstance(retriever, Reranked) else retriever
+    searched: Any = pipeline.index or (retriever and retriever.innermost)
     links = pipeline.index.facts["links_asked"] if pipeline.index else None
     return {
         "method": pipeline.method.name,
@@ -196,11 +195,11 @@ def run_settings(pipeline: Pipeline, dataset: str) -> dict[str, Any]:
             for name, model in sorted(models.items())
         )
         or "no model",
-        "retriever": redacted(str(getattr(pipeline.engine.retriever, "name", "of the caller's own"))),
-        "retriever_settings": getattr(retriever, "chosen", None) or None,
+        "retriever": redacted((retriever and retriever.name) or "of the caller's own"),
+        "retriever_settings": (reranked and getattr(reranked.source, "chosen", None)) or None,
         "reranker": pipeline.reranker.name if pipeline.reranker else None,
         "reranker_settings": getattr(pipeline.reranker, "chosen", None) or None,
-        "reader": getattr(pipeline.engine.reader, "name", "of the caller's own") if reads else None,
+        "reader": ((reader and reader.name) or "of the caller's own") if "reader" in needs else None,
         "corpus": getattr(searched, "fingerprint", None),
         "language": str(searched.analysis) if hasattr(searched, "analysis") else None,
         "links": None if links == "titles" else links,  # as most indexes have them

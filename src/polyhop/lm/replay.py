@@ -74,15 +74,21 @@ class ReplayLM:
         try:
             for step in orjson.loads(read_inside(self.folder, path.relative_to(self.folder)))["trace"]["steps"]:
                 if step["kind"] == "ask":
-                    named = step["task"], step["prompt"], step["sample"]
-                    self._calls[*named, step.get("max_tokens")] = self._calls[*named, None] = step
+                    call = step["task"], _prompt_hash(step), step["sample"]
+                    self._calls[*call, step.get("max_tokens")] = self._calls[*call, None] = step
                 elif step["kind"] == "score":
+                    prompt, temperature = _prompt_hash(step), step["temperature"]
                     for target, logprobs in zip(step["targets"], step["tokens"], strict=True):
-                        self._scores[step["task"], step["prompt"], target, step["temperature"]] = _logprobs(logprobs)
+                        self._scores[step["task"], prompt, target, temperature] = _logprobs(logprobs)
         except (ValueError, TypeError, KeyError):
             raise DataError("not a trace of a run", path) from None
         except OSError as error:
             raise DataError(f"cannot be read: {error.strerror}", path) from None
+
+
+def _prompt_hash(step: Mapping[str, Any]) -> str:
+    """Return the hash of a call's prompt, which older traces call ``prompt``."""
+    return str(step["prompt_hash"] if "prompt_hash" in step else step["prompt"])
 
 
 def _logprobs(told: Sequence[float | None]) -> tuple[float, ...]:

@@ -18,9 +18,13 @@ from polyhop.methods.promptrank import likelihood, promptrank
 from polyhop.methods.registry import method_named
 from polyhop.methods.settings import read_retriever, read_settings
 from polyhop.retrieval import open_retriever, register_reranker, register_retriever
-from polyhop.retrieval.base import AskingRetriever, Retriever, knows_links, links_of
+from polyhop.retrieval.base import (
+    AnyRetriever,
+    RunRetriever,
+    as_retriever,
+)
 from polyhop.retrieval.index import Index
-from polyhop.types import Passage, Search
+from polyhop.types import Passage
 
 if TYPE_CHECKING:
     from polyhop.engine.run import Run
@@ -28,55 +32,37 @@ if TYPE_CHECKING:
 NAME, HOPS = "promptrank", "hops"
 
 
-class PathRetriever:
+class PathRetriever(RunRetriever):
     """The passages of the paths that make a query likeliest. ``start``: what finds the first ones; ``settings``: the
     method's, of which those of reading do nothing here."""
 
-    def __init__(self, start: Retriever | AskingRetriever | Search, name: str = NAME, **settings: Any) -> None:
-        self.start, self.name = start, name
+    def __init__(self, start: AnyRetriever, name: str = NAME, **settings: Any) -> None:
+        self.base_retriever, self.name = as_retriever(start), name
         self.chosen = _chosen(NAME, settings, start)
         self._settings = {**method_named(NAME).resolve(settings), "answer_by": "none"}
         self.needs = (*follows_links(self._settings), *likelihood(self._settings).needs)
 
-    async def search_by(self, run: Run, query: str, k: int) -> Sequence[Passage]:
+    async def search(self, query: str, k: int, run: Run) -> Sequence[Passage]:
         """The ``k`` best passages of all scored paths, then of the first search."""
         first = max(k, self._settings["first"])
         return (await promptrank(query, run, **{**self._settings, "first": first})).passages[:k]
 
-    @property
-    def linked(self) -> bool:
-        """Whether the retriever it starts from knows links."""
-        return knows_links(self.start)
 
-    def links(self, passage: Passage) -> list[Passage]:
-        """The links of the retriever it starts from."""
-        return links_of(self.start, passage)
-
-
-class HopsRetriever:
+class HopsRetriever(RunRetriever):
     """The passages of the best paths, by a path scorer that asks no language model unless it is told to. ``start``:
     what finds the first ones; ``settings``: the method's, of which those of reading do nothing here."""
 
-    def __init__(self, start: Retriever | AskingRetriever | Search, name: str = HOPS, **settings: Any) -> None:
-        self.start, self.name = start, name
+    def __init__(self, start: AnyRetriever, name: str = HOPS, **settings: Any) -> None:
+        self.base_retriever, self.name = as_retriever(start), name
         self.chosen = _chosen(HOPS, settings, start)
         self._settings = {key: method_named(HOPS).resolve(settings)[key] for key in RANKING}
         self.needs = (*follows_links(self._settings), *scoring_needs(self._settings["scorer"]))
 
-    async def search_by(self, run: Run, query: str, k: int) -> Sequence[Passage]:
+    async def search(self, query: str, k: int, run: Run) -> Sequence[Passage]:
         """The ``k`` best passages of all scored paths."""
         first = max(k, self._settings["first"])
         ranking, _ = await ranked_by_paths(query, run, **{**self._settings, "first": first})
         return ranking[:k]
-
-    @property
-    def linked(self) -> bool:
-        """Whether the retriever it starts from knows links."""
-        return knows_links(self.start)
-
-    def links(self, passage: Passage) -> list[Passage]:
-        """The links of the retriever it starts from."""
-        return links_of(self.start, passage)
 
 
 class LikelihoodReranker:
@@ -118,7 +104,7 @@ def likelihood_reranker(path: str = "") -> LikelihoodReranker:
     return LikelihoodReranker(_name(NAME, path), **_settings(NAME, path))
 
 
-def _start(method: str, index: Index, path: str) -> Retriever | AskingRetriever:
+def _start(method: str, index: Index, path: str) -> AnyRetriever:
     return open_retriever((read_retriever(path) if path else None) or method_named(method).retriever, index)
 
 

@@ -7,8 +7,8 @@ from functools import lru_cache
 from itertools import groupby
 from math import inf
 from unicodedata import category
-from unicodedata import normalize as decompose
 
+from polyhop.common.text import normalise_unicode
 from polyhop.metrics.answers import LABELS, normalise
 from polyhop.types import Passage, Question
 
@@ -116,7 +116,9 @@ def answer_rank(passages: Sequence[Passage], answers: Iterable[str]) -> int | No
 def _token_row(text: str) -> str:
     """Return the tokens of a text, separated by a character that no token contains."""
     tokens: list[str] = []
-    for is_word, run in groupby(decompose("NFD", text), lambda char: char.isalnum() or category(char)[0] in "LNM"):
+    for is_word, run in groupby(
+        normalise_unicode("NFD", text), lambda char: char.isalnum() or category(char)[0] in "LNM"
+    ):
         if is_word:
             tokens.append("".join(run).lower())
         else:

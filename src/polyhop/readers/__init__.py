@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from polyhop.common.registry import AnyFactory, Named
-from polyhop.readers.base import AskingReader, Reader, spans_of, threshold_of
+from polyhop.readers.base import AskingReader, Reader, RunReader, as_reader
 
-__all__ = ["AskingReader", "Reader", "open_reader", "readers", "register_reader", "spans_of", "threshold_of"]
+__all__ = ["AskingReader", "Reader", "RunReader", "as_reader", "open_reader", "readers", "register_reader"]
 
-_readers: Named[Reader | AskingReader] = Named("reader", "polyhop.readers")
+_readers: Named[Reader | AskingReader | RunReader] = Named("reader", "polyhop.readers")
 
 
 def register_reader(name: str) -> Callable[[AnyFactory], AnyFactory]:
@@ -31,7 +31,7 @@ def readers() -> list[str]:
     return _readers.names()
 
 
-def open_reader(name: str) -> Reader | AskingReader:
+def open_reader(name: str) -> Reader | AskingReader | RunReader:
     """The reader of a name.
 
     Raises:
@@ -48,7 +48,7 @@ def _pocket() -> Reader:
 
 
 @register_reader("lm")
-def _lm() -> AskingReader:
+def _lm() -> RunReader:
     from polyhop.readers.lm import LmReader
 
     return LmReader()

@@ -1,20 +1,23 @@
-"""What the engine asks of a reader. Any ``(question, passages) -> spans`` callable serves too (``types.Read``)."""
+"""The shapes of a reader.
+
+Users hand in a callable ``(question, passages) -> spans`` (``types.Read``), a ``Reader`` or an ``AskingReader``.
+``as_reader`` wraps it once, when it is opened; from then on it is a ``RunReader``.
+"""
 
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from polyhop.errors import SettingError, UsageError
 from polyhop.lm.base import Capabilities
-from polyhop.types import Passage, Read, Span, SpanChoice
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeIs
+from polyhop.types import Passage, QuestionRun, Read, Span, SpanChoice
 
 DEFAULT_THRESHOLD = 0.5
-"""Where a callable names no ``threshold`` of its own, its confidence is taken as a probability."""
+"""The threshold of a callable without one: its confidence is taken as a probability."""
 
 
 @runtime_checkable
@@ -29,32 +32,32 @@ class Reader(Protocol):
     threshold: float
 
     def read(self, question: str, passages: Sequence[Passage]) -> Sequence[Span] | Awaitable[Sequence[Span]]:
-        """The answer spans, best first; [] where it sees none."""
+        """The answer spans, best first; [] if it sees none."""
         ...
 
 
 @runtime_checkable
 class SpanReader(Reader, Protocol):
-    """A reader whose way to pick a span can be chosen at each read; ``span`` is the one it takes unless told."""
+    """A reader that can pick spans in several ways; ``span`` is its default."""
 
     span: SpanChoice
 
     def read(
         self, question: str, passages: Sequence[Passage], *, span: SpanChoice | None = None
     ) -> Sequence[Span] | Awaitable[Sequence[Span]]:
-        """The answer spans, best first, picked so."""
+        """The answer spans, best first, picked in the way of ``span``."""
         ...
 
 
-class Asks(Protocol):
-    """A run's own ``ask``: its calls are traced, within the budget, and cached."""
+class Ask(Protocol):
+    """A run's own ``ask``: its calls are traced, cached and within the budget."""
 
     async def __call__(self, task: str, *, options: Any = None, **fields: Any) -> Any:
         """The task's typed output, its reply in ``.completion``."""
         ...
 
     def capabilities(self, task: str) -> Capabilities:
-        """What the model can do that is asked this task."""
+        """The capabilities of the model of this task."""
         ...
 
 
@@ -65,67 +68,120 @@ class AskingReader(Protocol):
     name: str
     threshold: float
 
-    async def read_by(self, ask: Asks, question: str, passages: Sequence[Passage]) -> Sequence[Span]:
-        """The answer spans, best first; [] where it sees none."""
+    async def read_by(self, ask: Ask, question: str, passages: Sequence[Passage]) -> Sequence[Span]:
+        """The answer spans, best first; [] if it sees none."""
         ...
 
 
-def threshold_of(reader: Reader | AskingReader | Read | None) -> float:
-    """The confidence above which a reader's answers can be trusted.
+class RunReader(ABC):
+    """A reader as the engine calls it: one coroutine, within a question's run.
 
-    >>> threshold_of(lambda question, passages: [])
+    Attributes:
+        name: None if the user's callable has none.
+        threshold: the confidence above which its answers can be trusted, on its own scale.
+        needs: the capabilities its model must have, as for an ``AskingRetriever``.
+        uses_lm: True if it asks a language model, through its run.
+    """
+
+    name: str | None
+    threshold: float = DEFAULT_THRESHOLD
+    needs: Iterable[str] = ()
+    uses_lm = False
+
+    @abstractmethod
+    async def read(
+        self, question: str, passages: Sequence[Passage], run: QuestionRun | None, *, span: SpanChoice | None = None
+    ) -> list[Span]:
+        """The answer spans, best first; [] if it sees none.
+
+        Raises:
+            SettingError: ``span`` is given to a reader that does not let it be chosen.
+            UsageError: it asks a language model and ``run`` is None, or it gives anything but spans.
+        """
+
+    @property
+    def source(self) -> Any:
+        """The object that was wrapped; itself if there is none."""
+        return self
+
+    def check_span(self, span: SpanChoice | None) -> None:
+        """Raise ``SettingError`` if the way it picks spans cannot be chosen."""
+        if span is not None and not isinstance(self.source, SpanReader):
+            raise SettingError(
+                f"span={span}: the reader {self.name or 'your own'} picks its spans its own way; dpr:PATH can be told"
+            )
+
+    def check_run(self, run: QuestionRun | None) -> QuestionRun:
+        """The run; ``UsageError`` if there is none, for a reader that needs one."""
+        if run is None:
+            raise UsageError(f"the reader {self.name} asks a language model, and none is at hand here; try pocket")
+        return run
+
+
+AnyReader: TypeAlias = Reader | AskingReader | Read | RunReader
+"""Everything that ``as_reader`` takes."""
+
+
+def as_reader(source: AnyReader) -> RunReader:
+    """Wrap a reader or a callable for the engine; a ``RunReader`` stays what it is.
+
+    Raises:
+        UsageError: it is neither.
+
+    >>> as_reader(lambda question, passages: []).threshold
     0.5
     """
-    return float(getattr(reader, "threshold", DEFAULT_THRESHOLD))
+    if isinstance(source, RunReader):
+        return source
+    if not (callable(source) or isinstance(source, Reader | AskingReader)):
+        raise UsageError(f"reader={source!r}: must be a name, a callable (question, passages) -> spans or a Reader")
+    return _Wrapped(source)
 
 
-async def spans_of(
-    reader: Reader | AskingReader | Read | None,
-    question: str,
-    passages: Sequence[Passage],
-    *,
-    span: SpanChoice | None = None,
-    ask: Asks | None = None,
-) -> list[Span]:
-    """What a reader finds; ``UsageError`` without one, when it must ``ask`` and cannot, or when it gives anything but
-    spans. ``span`` is for readers that pick their spans so: ``SettingError`` with any other."""
-    if reader is None:
-        raise UsageError("this method reads passages: give reader= a name or a (question, passages) -> spans callable")
-    found: Any
-    if span is not None:
-        found = span_reader(reader, span).read(question, passages, span=span)
-    elif reads_by_asking(reader):
-        if ask is None:
-            raise UsageError(f"the reader {reader.name} asks a language model, and none is at hand here; try pocket")
-        found = reader.read_by(ask, question, passages)
-    else:
-        found = reader.read(question, passages) if reads(reader) else reader(question, passages)
-    if inspect.isawaitable(found):
-        found = await found
+class _Wrapped(RunReader):
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self.name = getattr(source, "name", None)
+        self.threshold = float(getattr(source, "threshold", DEFAULT_THRESHOLD))
+        self.needs = getattr(source, "needs", ())
+        self.uses_lm = isinstance(source, AskingReader)
+        self._function: Read = source.read if isinstance(source, Reader) else source
+
+    @property
+    def source(self) -> Any:
+        return self._source
+
+    async def read(
+        self, question: str, passages: Sequence[Passage], run: QuestionRun | None, *, span: SpanChoice | None = None
+    ) -> list[Span]:
+        found: Any
+        if span is not None:
+            self.check_span(span)
+            found = self._source.read(question, passages, span=span)
+        elif self.uses_lm:
+            found = self._source.read_by(_Ask(self.check_run(run)), question, passages)
+        else:
+            found = self._function(question, passages)
+        return check_spans(await found if inspect.isawaitable(found) else found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    run: QuestionRun
+
+    async def __call__(self, task: str, *, options: Any = None, **fields: Any) -> Any:
+        return await self.run.ask(task, options=options, **fields)
+
+    def capabilities(self, task: str) -> Capabilities:
+        found: Capabilities = self.run.capabilities(task)
+        return found
+
+
+def check_spans(found: Any) -> list[Span]:
+    """The result of a reading as a list; ``UsageError`` if it holds anything but spans."""
     if isinstance(found, (str, bytes)) or not isinstance(found, Iterable):
         raise UsageError(f"the reader must return polyhop.Span objects, not a {type(found).__name__}")
     spans = list(found)
     if strange := next((type(span).__name__ for span in spans if not isinstance(span, Span)), None):
         raise UsageError(f"the reader must return polyhop.Span objects, not a list with a {strange}")
     return spans
-
-
-# What a reader is was checked when it was opened; by these it is told from others at each reading, as retrievers are.
-
-
-def reads_by_asking(reader: object) -> TypeIs[AskingReader]:
-    """Whether it asks a language model."""
-    return hasattr(reader, "read_by")
-
-
-def reads(reader: object) -> TypeIs[Reader]:
-    """Whether it is more than a callable."""
-    return hasattr(reader, "read")
-
-
-def span_reader(reader: Reader | AskingReader | Read | None, span: SpanChoice) -> SpanReader:
-    """A reader whose way to pick spans can be chosen; ``SettingError`` for any other."""
-    if isinstance(reader, SpanReader):
-        return reader
-    name = getattr(reader, "name", "your own")
-    raise SettingError(f"span={span}: the reader {name} picks its spans its own way; dpr:PATH can be told")

@@ -10,28 +10,32 @@ from collections.abc import Sequence
 
 from polyhop.common.text import find_folded, normalise
 from polyhop.prompts.tasks.reader import Extraction
-from polyhop.readers.base import DEFAULT_THRESHOLD, Asks
-from polyhop.types import Passage, Span
+from polyhop.readers.base import RunReader
+from polyhop.types import Passage, QuestionRun, Span, SpanChoice
 
 TASK = "reader.extract"
 _VERDICTS = ("yes", "no")
 
 
-class LmReader:
+class LmReader(RunReader):
     """At most one span for all passages together. Confidence, 0 to 1: the geometric mean probability of the answer's
     tokens; the model's own number where it gives no log-probabilities."""
 
     name = "lm"
-    threshold = DEFAULT_THRESHOLD
+    uses_lm = True
 
-    async def read_by(self, ask: Asks, question: str, passages: Sequence[Passage]) -> list[Span]:
+    async def read(
+        self, question: str, passages: Sequence[Passage], run: QuestionRun | None, *, span: SpanChoice | None = None
+    ) -> list[Span]:
         """The words the model found, in the passage it named, else in the first that holds them; [] where they stand
         nowhere."""
+        self.check_span(span)
+        run = self.check_run(run)
         if not passages:
             return []
-        silent = not ask.capabilities(TASK).token_logprobs
+        silent = not run.capabilities(TASK).token_logprobs
         for verbal in (True,) if silent else (False, True):  # one that should give log-probabilities may yet give none
-            found: Extraction = await ask(
+            found: Extraction = await run.ask(
                 TASK, options={"logprobs": not verbal}, question=question, passages=list(passages), verbal=verbal
             )
             if found.answer is None or normalise(found.answer) in _VERDICTS:
@@ -39,8 +43,8 @@ class LmReader:
             sure = found.confidence if verbal else found.completion.probability(found.answer)
             if sure is not None:
                 break
-        span = _located(found, passages, sure or 0.0)
-        return [span] if span else []
+        located = _located(found, passages, sure or 0.0)
+        return [located] if located else []
 
 
 def _located(found: Extraction, passages: Sequence[Passage], sure: float) -> Span | None:

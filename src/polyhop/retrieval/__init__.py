@@ -5,19 +5,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
 
 from polyhop.common.registry import AnyFactory, Named
 from polyhop.errors import UsageError
-from polyhop.retrieval.base import AskingRetriever, AwaitedRetriever, Reranker, Retriever
+from polyhop.retrieval.base import (
+    AnyRetriever,
+    AskingRetriever,
+    AwaitedRetriever,
+    Reranker,
+    Retriever,
+    RetrieverObject,
+    RunRetriever,
+    as_retriever,
+)
 from polyhop.retrieval.index import Index, build_index, index_for, open_index
 
 __all__ = [
+    "AnyRetriever",
     "AskingRetriever",
     "AwaitedRetriever",
     "Index",
     "Reranker",
     "Retriever",
+    "RunRetriever",
+    "as_retriever",
     "brings_corpus",
     "build_index",
     "index_for",
@@ -31,10 +42,7 @@ __all__ = [
     "retrievers",
 ]
 
-Factory: TypeAlias = "Callable[..., Retriever | AskingRetriever]"
-"""What makes a retriever over an index; a class with ``__init__(index)`` is one."""
-
-_retrievers: Named[Retriever | AskingRetriever] = Named("retriever", "polyhop.retrievers")
+_retrievers: Named[RetrieverObject] = Named("retriever", "polyhop.retrievers")
 _rerankers: Named[Reranker] = Named("reranker", "polyhop.rerankers")
 _bring_corpus: set[str] = set()
 
@@ -66,7 +74,7 @@ def retrievers() -> list[str]:
     return _retrievers.names()
 
 
-def open_retriever(spec: str, index: Index | None) -> Retriever | AskingRetriever:
+def open_retriever(spec: str, index: Index | None) -> RetrieverObject:
     """The retriever of a name over an index, or over passages of its own.
 
     Raises:
@@ -84,7 +92,7 @@ def open_retriever(spec: str, index: Index | None) -> Retriever | AskingRetrieve
 def open_plain_retriever(spec: str, index: Index | None) -> Retriever:
     """``open_retriever``, where no language model is at hand: one that asks a model is a ``UsageError``."""
     opened = open_retriever(spec, index)
-    if isinstance(opened, AskingRetriever):
+    if not isinstance(opened, Retriever):
         raise UsageError(
             f"the retriever {spec} asks a language model: use it to answer (run, ask), or search with bm25"
         )

@@ -8,12 +8,11 @@ Nothing is made of a language's two scripts (simplified and traditional Chinese 
 
 from __future__ import annotations
 
-import unicodedata
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from polyhop.common.text import STOP_WORDS, spaced_bigrams
+from polyhop.common.text import STOP_WORDS, normalise_unicode, spaced_bigrams
 from polyhop.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ class Analysis:
         """A text as ``tokenizer`` wants it."""
         if self.language == "english":
             return text
-        text = unicodedata.normalize("NFKC", text).replace("İ", "I")  # in lower case it would be two characters
+        text = normalise_unicode("NFKC", text).replace("İ", "I")  # in lower case it would be two characters
         return spaced_bigrams(text) if self.by_characters else text
 
     def is_stop_word(self, word: str) -> bool:

@@ -1,40 +1,44 @@
-"""What the engine asks of a retriever and of a reranker. Any ``(query, k) -> passages`` callable retrieves too
-(``types.Search``)."""
+"""The shapes of a retriever and of a reranker.
+
+Users hand in a callable ``(query, k) -> passages`` (``types.Search``), a ``Retriever``, an ``AwaitedRetriever`` or an
+``AskingRetriever``. ``as_retriever`` wraps it once, when it is opened; from then on it is a ``RunRetriever``.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from polyhop.errors import UsageError, brief
 from polyhop.types import Passage, QuestionRun, Search
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeIs
-
     from polyhop.retrieval.encoders.base import Encoder
     from polyhop.retrieval.index import Index
 
 _log = logging.getLogger("polyhop.retrieval")
 
 
+_log = logging.getLogger("polyhop.retrieval")
+
+
 @runtime_checkable
 class Retriever(Protocol):
-    """Searches a corpus; one query or many at once; ties are broken by passage id, so results never wobble."""
+    """Searches a corpus, for one query or many. Ties are broken by passage id, so results are reproducible."""
 
     name: str
 
     def search(self, query: str, k: int) -> list[Passage]:
-        """The ``k`` best passages, best first; fewer where fewer match; [] for a query without a term."""
+        """The ``k`` best passages, best first; fewer if fewer match; [] for a query without a term."""
         ...
 
     def search_many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
-        """``search`` for each query, in order."""
+        """``search`` for every query, in order."""
         ...
 
     def links(self, passage: Passage) -> list[Passage]:
@@ -44,7 +48,7 @@ class Retriever(Protocol):
 
 @runtime_checkable
 class AwaitedRetriever(Retriever, Protocol):
-    """A retriever that mostly waits, for another machine: it is searched on the event loop, not on a thread."""
+    """A retriever that waits for another machine: it is searched on the event loop instead of on a thread."""
 
     async def asearch(self, query: str, k: int) -> list[Passage]:
         """``search``, awaited."""
@@ -55,15 +59,15 @@ class AwaitedRetriever(Retriever, Protocol):
 class AskingRetriever(Protocol):
     """A retriever that asks a language model while it searches.
 
-    It may have ``needs``: what the model must be able to do (``score``,
-    ``token_logprobs``; ``score:TASK`` for the model that does this prompt task), checked before the first call.
+    It may have ``needs``: the capabilities its model must have (``score``, ``token_logprobs``; ``score:TASK`` for the
+    model of that prompt task). They are checked before the first call.
     """
 
     name: str
 
     @property
-    def start(self) -> Retriever | AskingRetriever | Search:
-        """The retriever it begins from."""
+    def start(self) -> AnyRetriever:
+        """The retriever it begins with."""
         ...
 
     async def search_by(self, run: Any, query: str, k: int) -> Sequence[Passage]:
@@ -78,10 +82,10 @@ class AskingRetriever(Protocol):
 
 @runtime_checkable
 class Reranker(Protocol):
-    """Orders anew what a retriever found, for any method; it may ask a language model.
+    """Reorders the passages that a retriever found, for any method; it may ask a language model.
 
-    ``first``: how many of the retriever's hits it looks at, more where more are asked for. ``needs`` as an
-    ``AskingRetriever``'s.
+    ``first``: the number of the retriever's passages that it reorders; more if more are requested. ``needs``: as for an
+    ``AskingRetriever``.
     """
 
     name: str
@@ -92,109 +96,99 @@ class Reranker(Protocol):
         ...
 
 
-@dataclass(eq=False)
-class Reranked:
-    """A retriever with a reranker behind it: an ``AskingRetriever`` like any other. Its name is the retriever's; a
-    run's settings tell the reranker beside it."""
+class RunRetriever(ABC):
+    """A retriever as the engine calls it: one coroutine, within a question's run.
 
-    start: Retriever | AskingRetriever | Search
-    reranker: Reranker
-    name: str = field(init=False)
+    Attributes:
+        name: None if the user's callable has none.
+        base_retriever: the retriever that the run given to ``search`` searches with; None if that run is not used.
+        needs: the capabilities its model must have, as for an ``AskingRetriever``.
+    """
 
-    def __post_init__(self) -> None:
-        self.name = getattr(self.start, "name", "of the caller's own")
+    name: str | None
+    base_retriever: RunRetriever | None = None
+    needs: Iterable[str] = ()
 
-    async def search_by(self, run: QuestionRun, query: str, k: int) -> Sequence[Passage]:
-        """The reranker's ``k`` best of the retriever's ``max(k, first)``."""
-        found = await run.search(query, max(k, self.reranker.first))
-        return await self.reranker.rerank_by(run, query, found, k)
-
-    @property
-    def linked(self) -> bool:
-        """Whether the retriever knows links."""
-        return knows_links(self.start)
+    @abstractmethod
+    async def search(self, query: str, k: int, run: Any) -> Sequence[Passage]:
+        """The ``k`` best passages, best first. ``run`` asks and scores within the question's budget, trace and cache;
+        its own ``search`` and ``links`` go to ``base_retriever``."""
 
     def links(self, passage: Passage) -> list[Passage]:
-        """The retriever's links; none where it knows none."""
-        return links_of(self.start, passage)
+        """The passages this one links to; by default those of the base retriever."""
+        return self.base_retriever.links(passage) if self.base_retriever else []
+
+    @property
+    def has_links(self) -> bool:
+        """False if it knows the links of no passage; by default as the base retriever."""
+        return self.base_retriever.has_links if self.base_retriever else True
+
+    def with_links(self, corpus: CorpusLinks) -> RunRetriever:
+        """A copy that takes the links of a corpus wherever it, or a retriever below it, has none of its own."""
+        linked = copy.copy(self)
+        linked.base_retriever = self.base_retriever and self.base_retriever.with_links(corpus)
+        return linked
+
+    @property
+    def layers(self) -> Iterator[RunRetriever]:
+        """This retriever, its base retriever, and so on down to the one that makes the first search."""
+        yield self
+        if self.base_retriever is not None:
+            yield from self.base_retriever.layers
+
+    @property
+    def source(self) -> Any:
+        """The object that was wrapped; itself if there is none."""
+        return self
+
+    @property
+    def innermost(self) -> Any:
+        """The object that makes the first search, below everything that asks or reranks."""
+        return self.base_retriever.innermost if self.base_retriever else self.source
+
+    @property
+    def encoder(self) -> Encoder | None:
+        """The encoder of the innermost retriever, if that has one: a dense or hybrid one."""
+        return cast("Encoder | None", getattr(self.innermost, "encoder", None))
+
+    async def aclose(self) -> None:
+        """Close the connections of the innermost retriever, if it has any."""
+        if close := getattr(self.innermost, "aclose", None):
+            await close()
 
 
-async def searched(retriever: Retriever | Search | None, query: str, k: int) -> Any:
-    """What a retriever or a callable gives for a query; a retriever's work is done on a thread. ``UsageError`` without
-    one."""
-    if retriever is None:
-        raise UsageError("this method searches: give corpus= or retriever=")
-    if awaits(retriever):
-        return await retriever.asearch(query, k)
-    if searches(retriever):
-        return await asyncio.to_thread(retriever.search, query, k)
-    found = retriever(query, k)
-    return await found if inspect.isawaitable(found) else found
+RetrieverObject: TypeAlias = Retriever | AskingRetriever | RunRetriever
+AnyRetriever: TypeAlias = RetrieverObject | Search
+"""Everything that ``as_retriever`` takes."""
 
 
-def passages_of(found: Any) -> list[Passage]:
-    """What was searched for as passages; ``UsageError`` where it is anything else."""
-    if isinstance(found, (str, bytes)) or not isinstance(found, Iterable):
-        raise UsageError(f"the retriever must return polyhop.Passage objects, not a {type(found).__name__}")
-    passages = list(found)
-    if strange := next((type(p).__name__ for p in passages if not isinstance(p, Passage)), None):
-        raise UsageError(f"the retriever must return polyhop.Passage objects, not a list with a {strange}")
-    return passages
+def as_retriever(source: AnyRetriever) -> RunRetriever:
+    """Wrap a retriever or a callable for the engine; a ``RunRetriever`` stays what it is.
 
-
-def encoder_of(retriever: object) -> Encoder | None:
-    """The encoder of a retriever, or of the one it starts from, where that has one: a dense one's, a hybrid's."""
-    return getattr(beginning_of(retriever), "encoder", None)
-
-
-# What a retriever is was checked when it was opened, and by these it is told from others at each search: to check a
-# whole protocol takes as long as all else about it.
-
-
-def asks(retriever: object) -> TypeIs[AskingRetriever]:
-    """Whether it asks."""
-    return hasattr(retriever, "search_by")
-
-
-def awaits(retriever: object) -> TypeIs[AwaitedRetriever]:
-    """Whether it is searched on the event loop."""
-    return hasattr(retriever, "asearch")
-
-
-def searches(retriever: object) -> TypeIs[Retriever]:
-    """Whether it is more than a callable."""
-    return hasattr(retriever, "search_many")
-
-
-def layers_of(retriever: object) -> Iterator[object]:
-    """The retriever, the one it starts from, and so on to the one that makes the first search."""
-    yield retriever
-    while asks(retriever):
-        retriever = retriever.start
-        yield retriever
-
-
-def beginning_of(retriever: object) -> object:
-    """The retriever that the first search is really made by, whatever asks and reranks above it."""
-    *_, last = layers_of(retriever)
-    return last
-
-
-def links_of(retriever: object, passage: Passage) -> list[Passage]:
-    """The passages that ``passage`` links to; none where the retriever knows no links."""
-    return retriever.links(passage) if isinstance(retriever, Retriever | AskingRetriever) else []
-
-
-def knows_links(retriever: object) -> bool:
-    """Tell whether a retriever knows what a passage links to; one that does not may say so: ``linked = False``."""
-    return isinstance(retriever, Retriever | AskingRetriever) and getattr(retriever, "linked", True) is not False
+    Raises:
+        UsageError: it is neither.
+    """
+    if isinstance(source, RunRetriever):
+        return source
+    if isinstance(source, AskingRetriever):
+        return _WithRun(source)
+    if isinstance(source, AwaitedRetriever):
+        return _Async(source)
+    if isinstance(source, Retriever):
+        return _Sync(source)
+    if callable(source):
+        return _Function(source)
+    raise UsageError(
+        f"retriever={source!r}: must be a name, a callable (query, k) -> passages or a Retriever, "
+        "which has name, search, search_many and links"
+    )
 
 
 class CorpusLinks:
-    """The links of a corpus, for the passages of a retriever that stands beside it and knows none itself.
+    """The links of a corpus for a retriever beside it that knows none itself. Passages are matched by id.
 
-    A passage is known to the corpus by its id. The first that is not is told in a warning, since a retriever with ids
-    of its own would follow no link at all.
+    The first passage with an id that the corpus does not have is named in a warning, because a retriever with other ids
+    would follow no link at all.
     """
 
     def __init__(self, index: Index, retriever: str) -> None:
@@ -212,6 +206,89 @@ class CorpusLinks:
                 brief(passage.id),
             )
         return self._index.links(passage)
+
+
+class _Wrapped(RunRetriever):
+    _corpus_links: CorpusLinks | None = None
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self.name = getattr(source, "name", None)
+        self.needs = getattr(source, "needs", ())
+
+    @property
+    def source(self) -> Any:
+        return self._source
+
+    @property
+    def has_links(self) -> bool:
+        return self._corpus_links is not None or self._has_own_links
+
+    @property
+    def _has_own_links(self) -> bool:
+        return hasattr(self._source, "links") and getattr(self._source, "linked", True) is not False
+
+    def links(self, passage: Passage) -> list[Passage]:
+        if self._corpus_links is not None:
+            return self._corpus_links(passage)
+        return cast("list[Passage]", self._source.links(passage)) if self._has_own_links else []
+
+    def with_links(self, corpus: CorpusLinks) -> RunRetriever:
+        linked = super().with_links(corpus)
+        if not self.has_links and isinstance(linked, _Wrapped):
+            linked._corpus_links = corpus
+        return linked
+
+
+class _WithRun(_Wrapped):
+    def __init__(self, source: AskingRetriever) -> None:
+        super().__init__(source)
+        self.base_retriever = as_retriever(source.start)
+
+    async def search(self, query: str, k: int, run: QuestionRun) -> list[Passage]:
+        return check_passages(await self._source.search_by(run, query, k))
+
+
+class _Async(_Wrapped):
+    async def search(self, query: str, k: int, run: QuestionRun) -> list[Passage]:
+        return check_passages(await self._source.asearch(query, k))
+
+
+class _Sync(_Wrapped):
+    async def search(self, query: str, k: int, run: QuestionRun) -> list[Passage]:
+        return check_passages(await asyncio.to_thread(self._source.search, query, k))
+
+
+class _Function(_Wrapped):
+    async def search(self, query: str, k: int, run: QuestionRun) -> list[Passage]:
+        found = self._source(query, k)
+        return check_passages(await found if inspect.isawaitable(found) else found)
+
+
+class Reranked(RunRetriever):
+    """A retriever with a reranker behind it. It has the retriever's name; a run's settings name the reranker apart."""
+
+    base_retriever: RunRetriever
+
+    def __init__(self, start: AnyRetriever, reranker: Reranker) -> None:
+        self.base_retriever, self.reranker = as_retriever(start), reranker
+        self.name = self.base_retriever.name or "of the caller's own"
+        self.needs = getattr(reranker, "needs", ())
+
+    async def search(self, query: str, k: int, run: QuestionRun) -> list[Passage]:
+        """The reranker's ``k`` best of the retriever's ``max(k, first)``."""
+        passages = await run.search(query, max(k, self.reranker.first))
+        return check_passages(await self.reranker.rerank_by(run, query, passages, k))
+
+
+def check_passages(found: Any) -> list[Passage]:
+    """The result of a search as a list; ``UsageError`` if it holds anything but passages."""
+    if isinstance(found, (str, bytes)) or not isinstance(found, Iterable):
+        raise UsageError(f"the retriever must return polyhop.Passage objects, not a {type(found).__name__}")
+    passages = list(found)
+    if strange := next((type(p).__name__ for p in passages if not isinstance(p, Passage)), None):
+        raise UsageError(f"the retriever must return polyhop.Passage objects, not a list with a {strange}")
+    return passages
 
 
 class ScoringRetriever(ABC):

@@ -14,7 +14,7 @@ from math import fsum, isfinite, sqrt
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from polyhop.errors import SettingError, UsageError
-from polyhop.retrieval.base import Retriever, ScoringRetriever, encoder_of, knows_links
+from polyhop.retrieval.base import Retriever, ScoringRetriever, as_retriever
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Hybrid(ScoringRetriever):
                 raise UsageError(f"{name}: {part.name} tells no scores, so it is fused by rank: hybrid:rrf:…")
         self.name, self.fusion, self.depth = name, fusion, depth
         self._index, self._parts = index, parts
-        self.encoder: Encoder | None = next(filter(None, (encoder_of(part) for part, _ in parts)), None)
+        self.encoder: Encoder | None = next(filter(None, (getattr(part, "encoder", None) for part, _ in parts)), None)
 
     async def aclose(self) -> None:
         """Close the connections of those parts that have any."""
@@ -75,7 +75,7 @@ class Hybrid(ScoringRetriever):
         """Whether the index has links or, without one, whether a part knows some."""
         if self._index is not None:
             return bool(self._index.link_mode)
-        return any(knows_links(part) for part, _ in self._parts)
+        return any(as_retriever(part).has_links for part, _ in self._parts)
 
     def links(self, passage: Passage) -> list[Passage]:
         """The passages this one links to."""

@@ -8,7 +8,6 @@ that is left out. Weights are read from safetensors alone, and no code that come
 from __future__ import annotations
 
 import hashlib
-import unicodedata
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyhop.common.extras import installed, load
-from polyhop.common.text import counted
+from polyhop.common.text import counted, normalise_unicode
 from polyhop.errors import DataError, MissingExtra, SettingError, UsageError
 from polyhop.types import Passage
 
@@ -186,4 +185,4 @@ def asked(query: str) -> str:
 
 
 def _shown(passage: Passage) -> tuple[str, str]:
-    return unicodedata.normalize("NFD", passage.title.strip()), passage.text.strip()
+    return normalise_unicode("NFD", passage.title.strip()), passage.text.strip()

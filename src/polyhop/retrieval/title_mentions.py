@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from polyhop.common.text import CJK, bare_title
+from polyhop.common.text import CJK, bare_title, normalise_unicode
 from polyhop.retrieval.analysis import ENGLISH, Analysis
 from polyhop.retrieval.store import map_bytes
 
@@ -47,9 +47,9 @@ def tokens(text: str, analysis: Analysis = ENGLISH) -> list[str]:
     ['鲁', '迅', '(', '作', '家', ')', '用', 'UTF', '8']
     """
     if analysis.by_characters:
-        return _CHARACTER.findall(unicodedata.normalize("NFKC", text))
+        return _CHARACTER.findall(normalise_unicode("NFKC", text))
     if not text.isascii():
-        text = _NOT_ASCII.sub(_without_marks, unicodedata.normalize("NFD", text))
+        text = _NOT_ASCII.sub(_without_marks, normalise_unicode("NFD", text))
     return _TOKEN.findall(text)
 
 

@@ -13,8 +13,8 @@ from polyhop.engine.call import Models
 from polyhop.methods.registry import method_named
 from polyhop.pipeline import LM, Pipeline, Searcher, Source, close_parts, open_models
 from polyhop.prompts.book import PromptBook, Rendering
-from polyhop.readers import open_reader
-from polyhop.retrieval import brings_corpus, open_reranker, open_retriever
+from polyhop.readers import as_reader, open_reader
+from polyhop.retrieval import RunRetriever, as_retriever, brings_corpus, open_reranker, open_retriever
 from polyhop.retrieval.index import Index, index_for
 from polyhop.serve.corpora import CorpusFacts, facts_of
 from polyhop.telemetry import traced
@@ -33,7 +33,7 @@ class Holdings:
     telemetry: bool = False
     _indexes: dict[str, Index] = field(default_factory=dict)
     _facts: dict[str, CorpusFacts] = field(default_factory=dict)
-    _retrievers: dict[tuple[str, str], Any] = field(default_factory=dict)
+    _retrievers: dict[tuple[str, str], RunRetriever] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -42,10 +42,11 @@ class Holdings:
         self.models = Models(models)
         self.prompts: PromptBook = opened(PromptBook, given.get("prompts")) or PromptBook()
         self.rendering: Rendering = given.get("rendering", "text")
+        reader = opened(open_reader, given.get("reader", "pocket"))
         self._shared = {
             **given,
             "prompts": self.prompts,
-            "reader": opened(open_reader, given.get("reader", "pocket")),
+            "reader": reader and as_reader(reader),
             "rerank": opened(open_reranker, given.get("rerank")),
         }
 
@@ -66,7 +67,8 @@ class Holdings:
 
     async def aclose(self) -> None:
         """Close the connections of models and retrievers, and the cache."""
-        await close_parts(self.models, [*self._retrievers.values(), self.retriever], self._cache)
+        own = [] if self.retriever is None or isinstance(self.retriever, str) else [as_retriever(self.retriever)]
+        await close_parts(self.models, [*self._retrievers.values(), *own], self._cache)
 
     def _index(self, corpus: str) -> Index | None:
         source = self.corpora[corpus]
@@ -86,9 +88,8 @@ class Holdings:
             index = self._index(corpus)
             if index is None and not brings_corpus(name):
                 return None
-            self._retrievers[corpus, name] = open_retriever(name, index)
-        found: Searcher = self._retrievers[corpus, name]
-        return found
+            self._retrievers[corpus, name] = as_retriever(open_retriever(name, index))
+        return self._retrievers[corpus, name]
 
 
 def opened(open: Any, given: Any) -> Any:

@@ -99,6 +99,7 @@ class OpenStep:
     started: float
     number: int = 0
     verdict: str | None = None
+    retry_of: OpenStep | None = None
 
     def close(self, kind: type[Step], **data: Any) -> None:
         """Record the step as ``kind`` with its own ``data``; its seconds end now."""
@@ -177,7 +178,8 @@ class Recorder:
         """Let whoever listens know of a step, numbered in the order of opening; its parent was opened before it."""
         if self.listen is not None:
             parent = None if opened.parent is None else self.opened[opened.parent].number
-            self.listen(step(id=opened.number, parent=parent))
+            retry = {"retry_of": opened.retry_of.number} if opened.retry_of else {}
+            self.listen(step(id=opened.number, parent=parent, **retry))
 
     @contextmanager
     def branch(self, name: str, label: str, passages: Sequence[Passage] = ()) -> Iterator[OpenStep]:
@@ -211,7 +213,9 @@ class Recorder:
             while above is not None and above not in number:  # it was cut short, and never recorded
                 above = self.opened[above].parent
             after = tuple(sorted({number[before] for before in self._closed_before(opened)}))
-            steps.append(self.closed[key](id=index, parent=None if above is None else number[above], after=after))
+            retry = {"retry_of": number[opened.retry_of.key]} if opened.retry_of else {}
+            parent = None if above is None else number[above]
+            steps.append(self.closed[key](id=index, parent=parent, after=after, **retry))
         return Trace(self.question, self.method, tuple(steps), self.budget)
 
     def _closed_before(self, step: OpenStep) -> Iterator[_Key]:

@@ -37,9 +37,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask(Step):
-    """One language model call. ``problem`` says what was wrong with the reply's form (``output`` is then None);
-    ``attempt`` 2 is the corrective retry, or the retry with a larger cap after a reply that ``ran_out``. ``depth``,
-    where calls ran ahead of their turn: how many in a row it took to come to this reply."""
+    """A language model call."""
 
     kind: ClassVar[str] = "ask"
     volatile: ClassVar[frozenset[str]] = frozenset({"started", "seconds", "cached", "retries", "depth"})
@@ -56,19 +54,27 @@ class Ask(Step):
     prompt_words: int = 0
     completion_words: int = 0
     estimated: bool = False
-    prompt: str = ""
-    """A hash of the messages sent; with ``sample`` and ``max_tokens`` it tells this call from every other."""
+    prompt_hash: str = ""
+    """A hash of the messages sent; with ``sample`` and ``max_tokens`` it identifies the call."""
+    shots: int | None = None
+    """The number of demonstrations in the prompt; None in older traces."""
     max_tokens: int | None = None
-    """The call's token cap; None in a trace that does not tell it."""
+    """The token cap of the call; None in older traces."""
     sample: int = 0
+    """The number of identical calls of the question before this one."""
     tokens: tuple[str, ...] | None = None
     logprobs: tuple[float, ...] | None = None
     attempt: int = 1
+    """2 for a corrective retry, and for a retry with a larger token cap after a reply that ``ran_out``."""
+    retry_of: int | None = None
+    """The id of the call that this one retries."""
     problem: str | None = None
+    """What is wrong with the form of the reply; ``output`` is None then."""
     final: bool = False
     cached: bool = False
     retries: int = 0
     depth: int | None = None
+    """The length of the chain of calls that leads to this reply, if calls were prefetched."""
 
     @property
     def ran_out(self) -> bool:
@@ -78,8 +84,7 @@ class Ask(Step):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score(Step):
-    """One batch of scored targets: the summed log-probability of each, and those of its ``tokens``. ``prompt`` is a
-    hash of the prompt that they follow. ``prompt_tokens``, estimated: of the prompt and a target, for each target."""
+    """A batch of scored targets: the summed log-probability of each target, and those of its ``tokens``."""
 
     kind: ClassVar[str] = "score"
     volatile: ClassVar[frozenset[str]] = frozenset({"started", "seconds", "retries"})
@@ -89,9 +94,11 @@ class Score(Step):
     targets: tuple[str, ...]
     logprobs: tuple[float, ...]
     tokens: tuple[tuple[float, ...], ...] = ()
-    prompt: str = ""
+    prompt_hash: str = ""
+    """A hash of the prompt that the targets follow."""
     temperature: float = 1.0
     prompt_tokens: int = 0
+    """An estimate: the tokens of the prompt and a target, summed over the targets."""
     prompt_words: int = 0
     retries: int = 0
 

@@ -20,7 +20,6 @@ from polyhop.data.corpora import open_corpus
 from polyhop.errors import RetrievalError, SettingError, UnknownName, UsageError
 from polyhop.pipeline import Pipeline
 from polyhop.retrieval import Index, build_index
-from polyhop.retrieval.base import links_of
 from polyhop.retrieval.engines import open_store, parse_address
 from polyhop.retrieval.engines.base import Row
 from polyhop.types import Passage, Question
@@ -146,7 +145,8 @@ def test_a_hybrid_of_engines_needs_no_corpus(server: SearchEngine, address: str,
     load(index, address, WordEncoder())
     with Pipeline(method="one-r", retriever=f"hybrid:rrf:{address}+{address}*0.5") as pipeline:
         assert ids(pipeline.search("kiln", 1)) == ["5 %s {table}"]
-        linked = links_of(pipeline.engine.retriever, PASSAGES[1])
+        assert pipeline.engine.retriever is not None
+        linked = pipeline.engine.retriever.links(PASSAGES[1])
     assert ids(linked) == ids(index.links(PASSAGES[1]))
     with pytest.raises(UsageError, match="give it a corpus"):
         Pipeline(method="one-r", retriever=f"hybrid:bm25+{address}")

@@ -21,7 +21,7 @@ from polyhop.errors import RetrievalError, ServiceError, SettingError, UnknownNa
 from polyhop.methods import registry
 from polyhop.net.failures import WrongShape
 from polyhop.retrieval import brings_corpus, open_plain_retriever, open_retriever
-from polyhop.retrieval.base import AwaitedRetriever, Retriever, ScoringRetriever, knows_links
+from polyhop.retrieval.base import AwaitedRetriever, Retriever, ScoringRetriever, as_retriever
 from polyhop.retrieval.services import served
 from polyhop.retrieval.services.protocols import PROTOCOLS
 from polyhop.retrieval.services.served import ServedRetriever
@@ -234,7 +234,7 @@ def follower() -> Iterator[str]:
 
 def test_a_method_that_follows_links_is_told_before_any_request(follower: str) -> None:
     retriever = ServedRetriever("http://localhost:1")
-    assert not knows_links(retriever)
+    assert not as_retriever(retriever).has_links
     assert retriever.links(PASSAGES[0]) == []
     with pytest.raises(UsageError, match="follows links: use a retriever over an index"):
         Pipeline(method=follower, retriever=retriever)

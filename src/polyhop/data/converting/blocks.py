@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from dataclasses import dataclass
+
+from polyhop.common.text import normalise_unicode
 
 MAX_BYTES = 512 * 2**20
 """Of the file of a PDF, DOCX or EPUB."""
@@ -26,7 +27,7 @@ TITLE = 0
 """The level of a document's own title."""
 
 _UNPRINTED = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\ufeff\ufffe\uffff\ud800-\udfff]")
-_LIGATURES = {code: unicodedata.normalize("NFKC", chr(code)) for code in range(0xFB00, 0xFB07)}
+_LIGATURES = {code: normalise_unicode("NFKC", chr(code)) for code in range(0xFB00, 0xFB07)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,4 +46,4 @@ def tidy(text: str) -> str:
     >>> tidy("e\\u0301\\ufb03cient\\x00")
     'éfficient'
     """
-    return unicodedata.normalize("NFC", _UNPRINTED.sub("", text).translate(_LIGATURES))
+    return normalise_unicode("NFC", _UNPRINTED.sub("", text).translate(_LIGATURES))

@@ -20,8 +20,10 @@ from polyhop.evaluation.store import read_trace
 Row = Mapping[str, Any]
 
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
-_LEFT_OUT = frozenset({"volatile", "after", "tokens", "logprobs", "prompt", "sample"})
-"""What a page shows nothing of: times, and numbers for each token."""
+_LEFT_OUT = frozenset(
+    {"volatile", "after", "tokens", "logprobs", "prompt", "prompt_hash", "shots", "sample", "retry_of"}
+)
+"""Fields of steps that the page does not show; ``prompt`` is the prompt hash of older traces."""
 
 
 def element(name: str, value: Any) -> str:

@@ -30,10 +30,11 @@ from polyhop.evaluation.tuning.stages import Scores, Stage, Staged, Trial
 from polyhop.methods.paths import NO_INSTRUCTION, TASK
 from polyhop.methods.registry import method_named
 from polyhop.pipeline import LM, LoopThread, Pipeline, Source
-from polyhop.readers import AskingReader, Reader
+from polyhop.readers import Reader, as_reader
+from polyhop.readers.base import AnyReader
 from polyhop.retrieval import retrievers
-from polyhop.retrieval.base import Retriever
-from polyhop.types import Question, Read
+from polyhop.retrieval.base import Retriever, as_retriever
+from polyhop.types import Question
 
 METHOD = "promptrank"
 LIMIT = 128
@@ -67,7 +68,7 @@ def tune_promptrank(
     temperatures: Sequence[float] = TEMPERATURES,
     demos: int = 0,
     demo_seeds: Sequence[int | None] = DEMO_SEEDS,
-    reader: str | Reader | AskingReader | Read | None = None,
+    reader: str | AnyReader | None = None,
     weights: Sequence[float] = WEIGHTS,
     objective: str = "f1",
     work: str | Path | None = None,
@@ -135,12 +136,13 @@ class _Bench:
         self, pipeline: Pipeline, questions: Sequence[Question], title: str, notebook: Notebook, concurrency: int
     ) -> None:
         engine = pipeline.engine
-        start, reader = engine.retriever, engine.reader
+        found = engine.retriever and engine.retriever.source
+        reader = engine.reader and engine.reader.source
         self._pipeline = copy.copy(pipeline)
         self._pipeline.engine = replace(
             engine,
-            retriever=RememberingRetriever(start) if isinstance(start, Retriever) else start,
-            reader=RememberingReader(reader) if isinstance(reader, Reader) else reader,
+            retriever=as_retriever(RememberingRetriever(found)) if isinstance(found, Retriever) else engine.retriever,
+            reader=as_reader(RememberingReader(reader)) if isinstance(reader, Reader) else engine.reader,
         )
         models = engine.models.by_name
         self._same = {
@@ -230,7 +232,7 @@ def _fixed(options: Mapping[str, Any]) -> dict[str, Any]:
 def _opened(
     corpus: Source | None,
     lm: LM,
-    reader: str | Reader | AskingReader | Read | None,
+    reader: str | AnyReader | None,
     options: Mapping[str, Any],
     steps: Sequence[Step],
 ) -> Pipeline:

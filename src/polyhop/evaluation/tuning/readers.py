@@ -13,7 +13,7 @@ from polyhop.errors import UsageError
 from polyhop.evaluation.calibration import Threshold, auroc, best_threshold, threshold
 from polyhop.evaluation.runner import Progress
 from polyhop.pipeline import LoopThread
-from polyhop.readers import AskingReader, Reader, open_reader, spans_of, threshold_of
+from polyhop.readers import Reader, RunReader, as_reader, open_reader
 from polyhop.retrieval import open_plain_retriever
 from polyhop.retrieval.index import Index
 from polyhop.types import Passage, Question, Read
@@ -61,7 +61,7 @@ def fit_reader(
     Raises:
         UsageError: no question can be judged, no passage answers, or the reader sees an answer nowhere.
     """
-    opened = open_reader(reader) if isinstance(reader, str) else reader
+    opened = as_reader(open_reader(reader) if isinstance(reader, str) else reader)
     asked = [step for question in questions for step in steps_of(question)]
     judged = [question for question in asked if _in_passages(question)]
     thread = LoopThread()
@@ -80,7 +80,7 @@ def fit_reader(
     return ReaderFit(
         reader=getattr(opened, "name", "of the caller's own"),
         fitted=fitted,
-        default=threshold(threshold_of(opened), confidence, right),
+        default=threshold(opened.threshold, confidence, right),
         auroc=auroc(confidence, right),
         questions=len(judged),
         left_out=len(asked) - len(judged),
@@ -145,11 +145,12 @@ def _pairs(questions: Sequence[Question], index: Index, retriever: str, k: int) 
 
 
 async def _confidences(
-    reader: Reader | AskingReader | Read, pairs: Sequence[tuple[Question, Passage]], progress: Progress | None
+    reader: RunReader, pairs: Sequence[tuple[Question, Passage]], progress: Progress | None
 ) -> list[float]:
     found = []
     for done, (question, passage) in enumerate(pairs, 1):
-        spans = [span for span in await spans_of(reader, question.text, [passage]) if span.answerable and span.text]
+        spans = await reader.read(question.text, [passage], None)
+        spans = [span for span in spans if span.answerable and span.text]
         best = spans[0].confidence if spans else -math.inf
         found.append(-math.inf if math.isnan(best) else best)
         if progress:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import orjson
 
 from polyhop.common.extras import load
-from polyhop.common.text import printable
+from polyhop.common.text import normalise_unicode, printable
 from polyhop.errors import RetrievalError, SettingError, UsageError
 from polyhop.redaction import register_secret, summary
 from polyhop.retrieval.analysis import Analysis
@@ -322,9 +322,7 @@ def _prepared(text: str, analysis: Analysis) -> str:
     if analysis.language != "english":
         return analysis.prepared(text)
     return (
-        text
-        if text.isascii()
-        else "".join(c for c in unicodedata.normalize("NFD", text) if not unicodedata.combining(c))
+        text if text.isascii() else "".join(c for c in normalise_unicode("NFD", text) if not unicodedata.combining(c))
     )
 
 

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from polyhop.common.text import normalise_unicode
+
 _WORD = re.compile(r"[!-/:-@\[-`{-~]|[^\s!-/:-@\[-`{-~]+")
 _LONGEST_WORD = 100  # characters; a longer one is unknown
 _WORDS_KEPT = 100_000
@@ -115,4 +117,4 @@ def _plain(word: str) -> str:
     """Without accents and control characters, in lower case."""
     told = (each for each in word if each != "\ufffd" and not unicodedata.category(each).startswith("C"))
     lowered = "".join(told).lower()
-    return "".join(each for each in unicodedata.normalize("NFD", lowered) if unicodedata.category(each) != "Mn")
+    return "".join(each for each in normalise_unicode("NFD", lowered) if unicodedata.category(each) != "Mn")

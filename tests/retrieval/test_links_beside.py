@@ -17,7 +17,7 @@ from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.as_retriever import HopsRetriever
 from polyhop.pipeline import Pipeline
 from polyhop.retrieval import Index, build_index
-from polyhop.retrieval.base import knows_links
+from polyhop.retrieval.base import as_retriever
 from polyhop.retrieval.bm25 import BM25
 from polyhop.retrieval.hybrid import Hybrid
 from polyhop.retrieval.services.served import ServedRetriever
@@ -73,13 +73,19 @@ async def test_so_does_one_that_a_retriever_of_paths_starts_from(index: Index) -
 @pytest.mark.parametrize("retriever", [ServedRetriever("http://localhost:1"), "http://localhost:1"])
 def test_so_does_a_server_of_passages(index: Index, retriever: Any) -> None:
     with Pipeline(index, "hops", retriever=retriever) as pipeline:
-        assert pipeline.engine.corpus_links is not None
-        assert pipeline.engine.corpus_links(FILM) == [LEE]
+        assert pipeline.engine.retriever is not None
+        assert pipeline.engine.retriever.links(FILM) == [LEE]
+
+
+class Towns(BM25):
+    def links(self, passage: Passage) -> list[Passage]:
+        return [STOW]
 
 
 async def test_a_retriever_with_links_keeps_its_own(index: Index) -> None:
-    with Pipeline(index, "hops", retriever=BM25(index)) as pipeline:
-        assert pipeline.engine.corpus_links is None
+    with Pipeline(index, "hops", retriever=Towns(index)) as pipeline:
+        assert pipeline.engine.retriever is not None
+        assert pipeline.engine.retriever.links(FILM) == [STOW]
 
 
 @pytest.mark.parametrize("method", ["hops", "promptrank"])
@@ -99,9 +105,9 @@ def test_without_a_corpus_it_is_an_error_that_names_the_retriever(method: str) -
 
 def test_an_index_without_links_is_told_too(tmp_path: Path) -> None:
     bare = build_index(open_corpus(PAGES), tmp_path / "bare", links=False)
-    assert not knows_links(BM25(bare))
-    assert not knows_links(Hybrid(bare, [(BM25(bare), 1.0)] * 2))
-    assert not knows_links(Hybrid(None, [(BM25(bare), 1.0)] * 2))
+    assert not as_retriever(BM25(bare)).has_links
+    assert not as_retriever(Hybrid(bare, [(BM25(bare), 1.0)] * 2)).has_links
+    assert not as_retriever(Hybrid(None, [(BM25(bare), 1.0)] * 2)).has_links
     with pytest.raises(UsageError, match="tfidf-bm25 follows links, and the index was built without"):
         Pipeline(bare, "one-r", retriever="tfidf-bm25")
     for retriever in ("bm25", only_the_film):
