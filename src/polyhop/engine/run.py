@@ -248,22 +248,21 @@ class Run:
         ``by``: the embedded path scorer, which also looks at where a passage stands among those ``found`` first; its
         linear model alone, which is quick; or the likelihood of the question's words after the path's.
         """
-        from polyhop.lm.pocket import leading  # which most never need
-        from polyhop.lm.pocket import paths as scorers
+        from polyhop.lm.pocket import paths as scorers  # which most never need
 
         if by == "pocket":
-            scores = await asyncio.to_thread(leading.path_scores, question, paths, found)
+            scores = await asyncio.to_thread(scorers.path_scores, question, paths, found)
         elif by == "reasons":
-            scores = scorers.reason_scores(question, paths, found)
+            scores = scorers.linear_scores(question, paths, found)
         else:
             scores = scorers.likelihood_scores(question, paths)
         return [round(score, 4) for score in scores]
 
     async def leads(self, question: str, path: Sequence[Passage], most: int) -> list[str]:
         """At most ``most`` names to search for next, read off a path by the embedded reader, the likeliest first."""
-        from polyhop.lm.pocket import leading  # which most never need
+        from polyhop.lm.pocket import paths as scorers  # which most never need
 
-        return await asyncio.to_thread(leading.leads, question, path, most)
+        return await asyncio.to_thread(scorers.leads, question, path, most)
 
     # --- lengths -------------------------------------------------------------------------------------------------
 

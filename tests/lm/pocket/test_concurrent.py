@@ -15,7 +15,7 @@ from polyhop.lm.pocket import Pocket
 from polyhop.lm.pocket.encoder import cache as looking
 from polyhop.lm.pocket.encoder.network import encoder
 from polyhop.types import Passage
-from tests.kit.looks import Network, looking_by
+from tests.kit.pocket_network import Network, using_network
 
 PEOPLE = "Ann Lee,Bo Marsh,Cy Noll,Di Opal,Ed Pike,Flo Quinn,Gus Reed,Hal Sorel".split(",")
 TEACHERS = [*PEOPLE[3:], *PEOPLE[:3]]
@@ -37,7 +37,7 @@ REQUESTS = [asked(number) for number in range(8)]
 
 @pytest.fixture
 def network() -> Iterator[Network]:
-    with looking_by(Network()) as network:
+    with using_network(Network()) as network:
         yield network
 
 
@@ -53,11 +53,11 @@ async def all_at_once(requests: list[Request]) -> list[Completion]:
 
 
 async def test_calls_that_wait_together_are_looked_for_together() -> None:
-    with looking_by(Network()) as network:
+    with using_network(Network()) as network:
         for request in REQUESTS:
             await all_at_once([request])
         alone, shown = len(network.batches), set(network.shown)
-    with looking_by(Network()) as network:
+    with using_network(Network()) as network:
         await all_at_once(REQUESTS)
         together = len(network.batches)
         assert set(network.shown) == shown
@@ -76,11 +76,11 @@ async def test_what_is_known_is_not_looked_at_again(network: Network) -> None:
 async def test_the_network_itself_answers_the_same_alone_and_together() -> None:
     opened = encoder()
     counted = Counted(opened)
-    with looking_by(counted):
+    with using_network(counted):
         together = await all_at_once(REQUESTS)
     alone: list[Completion] = []
     for request in REQUESTS:
-        with looking_by(Counted(opened)):
+        with using_network(Counted(opened)):
             alone += await all_at_once([request])
     assert together == alone
     assert all(found.value and found.value["answer"] for found in together)
@@ -94,12 +94,12 @@ class Counted(Network):
         super().__init__()
         self.real, self.rows = real, list[int]()
 
-    def row(self, question: str, path: Any) -> Any:
-        return self.real.row(question, path)
+    def build_input(self, question: str, path: Any) -> Any:
+        return self.real.build_input(question, path)
 
-    def looks(self, rows: Any) -> Any:
+    def predict(self, rows: Any) -> Any:
         self.rows.append(len(rows))
-        return self.real.looks(rows)
+        return self.real.predict(rows)
 
 
 async def test_the_loop_goes_on_while_looks_are_made(network: Network) -> None:
@@ -172,7 +172,7 @@ async def test_a_network_that_cannot_be_opened_is_told_to_every_caller(network: 
 async def test_a_skill_comes_to_an_end_though_no_look_is_kept(
     network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looking, "KEPT", 0)
+    monkeypatch.setattr(looking, "MAX_CACHED", 0)
     pocket = Pocket()
     assert (await pocket.complete(REQUESTS[0])).value
     await pocket.aclose()

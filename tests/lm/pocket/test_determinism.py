@@ -10,11 +10,11 @@ import pytest
 import polyhop
 from polyhop.answer import Answer
 from polyhop.engine.run import Run
-from polyhop.lm.pocket.encoder.cache import _known
-from polyhop.lm.pocket.reading import study as studies
+from polyhop.lm.pocket.encoder.cache import _cache
+from polyhop.lm.pocket.reading import answer as studies
 from polyhop.types import Passage
 from tests.kit.hand import using
-from tests.kit.looks import Network, looking_by
+from tests.kit.pocket_network import Network, using_network
 
 PEOPLE = "Ann Lee,Bo Marsh,Cy Noll,Di Opal".split(",")
 FILMS = "Dark Mill,Tall Tower,Red Barn,Old Canal".split(",")
@@ -33,8 +33,8 @@ QUESTIONS += [f"Who kept bees in {town}?" for town in TOWNS]
 
 def forget() -> None:
     """Let nothing be known from before."""
-    _known.clear()
-    studies._study.cache_clear()
+    _cache.clear()
+    studies.clear_cache()
 
 
 def told(answer: Answer) -> tuple[Any, ...]:
@@ -79,7 +79,7 @@ async def test_paths_get_a_score_each_and_no_model_is_asked(by: Literal["pocket"
 
 
 async def test_only_the_whole_scorer_looks() -> None:
-    with looking_by(Network()) as network:
+    with using_network(Network()) as network:
         await relevance(PATHS, by="reasons")
         await relevance(PATHS, by="likelihood")
         assert network.shown == []
@@ -90,7 +90,7 @@ async def test_only_the_whole_scorer_looks() -> None:
 
 
 async def test_the_loop_goes_on_while_paths_are_looked_at() -> None:
-    with looking_by(Network()) as network:
+    with using_network(Network()) as network:
         network.may_go.clear()
         scoring = asyncio.create_task(relevance(PATHS))
         assert await asyncio.to_thread(network.began.wait, 10)

@@ -12,7 +12,7 @@ import pytest
 from polyhop.errors import CapabilityError
 from polyhop.lm.base import LanguageModel, Request, ScoreRequest
 from polyhop.lm.pocket import TASKS, Pocket
-from polyhop.lm.pocket.reading import study as studies
+from polyhop.lm.pocket.reading import answer as studies
 from polyhop.prompts.tasks import TASKS as PROMPT_TASKS
 from polyhop.types import Passage
 
@@ -126,7 +126,7 @@ async def test_an_unknown_task_is_named_with_those_it_can_do() -> None:
 async def test_the_same_request_gives_the_same_reply(task: str) -> None:
     fields = fields_of(task, [MILL, ANDERS, FERRY])
     first = await Pocket().complete(request(task, **fields))
-    studies.forget()
+    studies.clear_cache()
     assert await Pocket().complete(request(task, **fields)) == first
 
 
@@ -142,9 +142,9 @@ async def test_a_path_is_rejected_searched_on_and_accepted() -> None:
 
 async def test_thoughts_are_written_only_where_asked_for() -> None:
     silent = await ask("tor.review", question=QUESTION, passages=[MILL], thoughts=False)
-    spoken = await ask("tor.review", question=QUESTION, passages=[MILL], thoughts=True)
+    as_answer = await ask("tor.review", question=QUESTION, passages=[MILL], thoughts=True)
     assert silent["thought"] is None
-    assert "Rolf Anders" in spoken["thought"]
+    assert "Rolf Anders" in as_answer["thought"]
 
 
 async def test_completion_names_what_is_missing_and_invents_nothing() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from polyhop.errors import DataError
-from polyhop.lm.pocket.encoder.inputs import LENGTH, Row
+from polyhop.lm.pocket.encoder.inputs import MAX_PIECES, EncoderInput
 from polyhop.lm.pocket.encoder.network import FOLDER, NETWORK, VOCABULARY, WIDTH, Encoder, encoder, fingerprint
 from polyhop.lm.pocket.encoder.outputs import KINDS, PLACES
 from polyhop.retrieval.encoders.pocket import PocketEncoder
@@ -48,11 +48,11 @@ def network() -> Encoder:
 
 
 @pytest.fixture(scope="module")
-def rows(network: Encoder) -> list[Row]:
+def rows(network: Encoder) -> list[EncoderInput]:
     """Rows from three pieces to the most, in no order of length."""
     texts = ["", MILL.text, f"{MILL.text} {ANDERS.text}", " ".join([ANDERS.text] * 3)]
     paths = [[], [MILL], [MILL, ANDERS], [ODD["long"]], *([Passage("t", "", text)] for text in texts)]
-    return [network.row(question, path) for path in paths for question in (QUESTION, "Who?")]
+    return [network.build_input(question, path) for path in paths for question in (QUESTION, "Who?")]
 
 
 def whole(found: list[Any], place: int, length: int) -> list[bytes]:
@@ -61,8 +61,8 @@ def whole(found: list[Any], place: int, length: int) -> list[bytes]:
             for at, part in enumerate(found)]  # fmt: skip
 
 
-def test_a_row_gets_the_same_bits_alone_and_in_any_batch(network: Encoder, rows: list[Row]) -> None:
-    def told(some: list[Row]) -> list[list[bytes]]:
+def test_a_row_gets_the_same_bits_alone_and_in_any_batch(network: Encoder, rows: list[EncoderInput]) -> None:
+    def told(some: list[EncoderInput]) -> list[list[bytes]]:
         found = network._run([row.ids for row in some], [row.first for row in some])
         return [whole(found, at, len(row.ids)) for at, row in enumerate(some)]
 
@@ -74,43 +74,45 @@ def test_a_row_gets_the_same_bits_alone_and_in_any_batch(network: Encoder, rows:
         assert told([rows[at] for at in some]) == [alone[at] for at in some], some
 
 
-def test_looks_come_in_the_order_asked(network: Encoder, rows: list[Row]) -> None:
-    alone = [network.looks([row])[0] for row in rows]
+def test_looks_come_in_the_order_asked(network: Encoder, rows: list[EncoderInput]) -> None:
+    alone = [network.predict([row])[0] for row in rows]
     order = random.Random(1).sample(range(len(rows)), len(rows))
-    assert network.looks([rows[at] for at in order]) == [alone[at] for at in order]
+    assert network.predict([rows[at] for at in order]) == [alone[at] for at in order]
     twice = [rows[1], rows[0], rows[1]]
-    assert network.looks(twice) == [alone[1], alone[0], alone[1]]
-    assert network.looks([]) == []
+    assert network.predict(twice) == [alone[1], alone[0], alone[1]]
+    assert network.predict([]) == []
 
 
 @pytest.mark.parametrize("name", PATHS)
 @pytest.mark.parametrize("question", [QUESTION, "", "¿東京? " * 300], ids=["asked", "empty", "long"])
 def test_a_look_is_whole_whatever_is_looked_at(network: Encoder, name: str, question: str) -> None:
     path = PATHS[name]
-    row = network.row(question, path)
-    (look,) = network.looks([row])
-    assert len(row.ids) <= LENGTH
+    row = network.build_input(question, path)
+    (look,) = network.predict([row])
+    assert len(row.ids) <= MAX_PIECES
     assert tuple(look.kinds) == KINDS
     assert sum(look.kinds.values()) == pytest.approx(1.0, abs=1e-3)
-    numbers = [look.relevance, look.sufficiency, *look.kinds.values(), *(span.log_share for span in look.spans)]
+    numbers = [look.relevance, look.sufficiency, *look.kinds.values(), *(span.log_probability for span in look.spans)]
     assert np.isfinite(numbers).all()
     assert numbers == [round(number, PLACES) for number in numbers]
     for span in look.spans:
         within = path[span.passage].title if span.in_title else path[span.passage].text
         assert 0 <= span.start < span.end <= len(within)
         assert span.text(path) == within[span.start : span.end]
-        assert span.log_share <= 0.0
+        assert span.log_probability <= 0.0
     places = [span[:4] for span in look.spans]
     assert len(set(places)) == len(places)
-    assert [span.log_share for span in look.spans] == sorted((span.log_share for span in look.spans), reverse=True)
-    assert bool(look.spans) == any(row.places)
+    assert [span.log_probability for span in look.spans] == sorted(
+        (span.log_probability for span in look.spans), reverse=True
+    )
+    assert bool(look.spans) == any(row.origins)
 
 
 def test_it_reads(network: Encoder) -> None:
     """What any network worth shipping does: it tells a passage that answers from one that does not, and finds names."""
     asked = "Who directed Dark Mill?"
     other = Passage("o", "Ferry transport", "A ferry carries passengers across water.")
-    right, wrong = network.looks([network.row(asked, [MILL]), network.row(asked, [other])])
+    right, wrong = network.predict([network.build_input(asked, [MILL]), network.build_input(asked, [other])])
     assert right.relevance > wrong.relevance
     assert right.sufficiency > wrong.sufficiency
     assert right.kinds["none"] < wrong.kinds["none"]
@@ -161,7 +163,7 @@ def test_it_needs_no_torch() -> None:
     code = (
         "from polyhop.lm.pocket.encoder.network import encoder\n"
         "network = encoder()\n"
-        "network.looks([network.row('Who?', [])]), network.embed(['who'])"
+        "network.predict([network.build_input('Who?', [])]), network.embed(['who'])"
     )
     assert imported(code, "torch", "transformers", "tokenizers", "onnx") == "[]"
     assert imported(code, "onnxruntime") == "['onnxruntime']"

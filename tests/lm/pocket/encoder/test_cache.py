@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyhop.lm.pocket.encoder import cache as looking
-from polyhop.lm.pocket.encoder.cache import Wanted, ahead, look, looks
-from polyhop.lm.pocket.encoder.outputs import Look, Sight
+from polyhop.lm.pocket.encoder.cache import CacheMiss, cached_only, predict, run_queries
+from polyhop.lm.pocket.encoder.outputs import EncoderOutput, EncoderQuery
 from polyhop.types import Passage
-from tests.kit.looks import Network, looking_by
+from tests.kit.pocket_network import Network, using_network
 
 PASSAGES = [Passage(name, f"Title {name}", f"{name}-text of {name}") for name in "abcd"]
 A, B, C, D = PASSAGES
@@ -22,61 +22,61 @@ A, B, C, D = PASSAGES
 
 @pytest.fixture
 def network() -> Iterator[Network]:
-    with looking_by(Network()) as network:
+    with using_network(Network()) as network:
         yield network
 
 
-def told(found: Look, path: Sequence[Passage]) -> list[str]:
+def told(found: EncoderOutput, path: Sequence[Passage]) -> list[str]:
     return [span.text(path) for span in found.spans]
 
 
 def test_a_look_is_made_once(network: Network) -> None:
-    first = looks("Q", [[A], [A, B], [A]])
-    assert looks("Q", [[A], [A, B], [A]]) == first
+    first = predict("Q", [[A], [A, B], [A]])
+    assert predict("Q", [[A], [A, B], [A]]) == first
     assert first[0] == first[2]
     assert len(network.shown) == 2
-    looks("Q", [[A], [C]])
-    looks("other", [[A]])
+    predict("Q", [[A], [C]])
+    predict("other", [[A]])
     assert len(network.shown) == 4
-    assert looks("Q", []) == []
+    assert predict("Q", []) == []
 
 
 def test_what_is_not_known_is_wanted_and_nothing_made(network: Network) -> None:
-    looks("Q", [[A]])
-    with pytest.raises(Wanted) as raised, ahead():
-        looks("Q", [[A], [A, B], [C]])
+    predict("Q", [[A]])
+    with pytest.raises(CacheMiss) as raised, cached_only():
+        predict("Q", [[A], [A, B], [C]])
     assert len(network.shown) == 1
-    assert [[title for title, _ in sight.path] for sight in raised.value.sights] == [
+    assert [[title for title, _ in sight.path] for sight in raised.value.queries] == [
         ["Title a", "Title b"],
         ["Title c"],
     ]
-    look(raised.value.sights)
-    with ahead():
-        assert len(looks("Q", [[A], [A, B], [C]])) == 3
-        assert looks("Q", []) == []
+    run_queries(raised.value.queries)
+    with cached_only():
+        assert len(predict("Q", [[A], [A, B], [C]])) == 3
+        assert predict("Q", []) == []
     assert len(network.shown) == 3
 
 
 def test_ahead_ends_with_its_block_and_holds_for_its_task_alone(network: Network) -> None:
-    with pytest.raises(Wanted), ahead():
-        looks("Q", [[A]])
-    looks("Q", [[A]])
+    with pytest.raises(CacheMiss), cached_only():
+        predict("Q", [[A]])
+    predict("Q", [[A]])
 
     async def other(reached: asyncio.Event, go_on: asyncio.Event) -> None:
         reached.set()
         await go_on.wait()
-        looks("Q", [[B]])  # this task began outside
+        predict("Q", [[B]])  # this task began outside
 
     async def main() -> None:
         reached, go_on = asyncio.Event(), asyncio.Event()
         task = asyncio.create_task(other(reached, go_on))
         await reached.wait()
-        with ahead():
+        with cached_only():
             go_on.set()
             await task
-            with pytest.raises(Wanted):
-                looks("Q", [[C]])
-            thread = threading.Thread(target=looks, args=("Q", [[D]]))
+            with pytest.raises(CacheMiss):
+                predict("Q", [[C]])
+            thread = threading.Thread(target=predict, args=("Q", [[D]]))
             thread.start()
             thread.join()
 
@@ -91,46 +91,46 @@ def test_the_order_of_passages_does_not_matter_and_places_are_those_given(
 ) -> None:
     path = order[:size]
     other = [path[at] for at in shuffle if at < size]
-    with looking_by(Network()) as network:
-        (one,), (two,) = looks("Q", [path]), looks("Q", [other])
+    with using_network(Network()) as network:
+        (one,), (two,) = predict("Q", [path]), predict("Q", [other])
     assert len(network.shown) == 1
     assert (one.relevance, one.kinds) == (two.relevance, two.kinds)
     assert told(one, path) == told(two, other) == sorted(f"{passage.id}-text" for passage in path)
 
 
 def test_passages_are_told_apart_by_title_and_text_not_by_id(network: Network) -> None:
-    (one,) = looks("Q", [[A]])
-    assert looks("Q", [[Passage("z", A.title, A.text)]]) == [one]
+    (one,) = predict("Q", [[A]])
+    assert predict("Q", [[Passage("z", A.title, A.text)]]) == [one]
     assert len(network.shown) == 1
-    looks("Q", [[Passage("a", A.title, B.text)], [Passage("a", B.title, A.text)]])
+    predict("Q", [[Passage("a", A.title, B.text)], [Passage("a", B.title, A.text)]])
     assert len(network.shown) == 3
 
 
 def test_passages_alike_keep_their_places(network: Network) -> None:
-    (found,) = looks("Q", [[B, A, Passage("again", A.title, A.text)]])
+    (found,) = predict("Q", [[B, A, Passage("again", A.title, A.text)]])
     assert sorted(span.passage for span in found.spans) == [0, 1, 2]
     assert told(found, [B, A, A]) == ["a-text", "a-text", "b-text"]
 
 
-def test_no_more_looks_are_kept_than_told_the_latest_used(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "KEPT", 3)
+def test_no_more_predict_are_kept_than_told_the_latest_used(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "MAX_CACHED", 3)
     for passage in (A, B, C):
-        looks("Q", [[passage]])
-    looks("Q", [[A]])  # used again: B is now the oldest
-    looks("Q", [[D]])
-    assert [sight.path[0][0] for sight in looking._known] == ["Title c", "Title a", "Title d"]
+        predict("Q", [[passage]])
+    predict("Q", [[A]])  # used again: B is now the oldest
+    predict("Q", [[D]])
+    assert [sight.path[0][0] for sight in looking._cache] == ["Title c", "Title a", "Title d"]
     many = [[Passage(str(at), str(at), "text")] for at in range(10)]
-    assert len(looks("Q", many)) == 10
-    assert len(looking._known) == 3
+    assert len(predict("Q", many)) == 10
+    assert len(looking._cache) == 3
 
 
 def test_many_threads_look_at_once(network: Network) -> None:
-    sights = [Sight("Q", ((str(at % 5), "text"),)) for at in range(40)]
-    alone = {sight: look([sight])[0] for sight in sights}
-    found: list[list[Look]] = [[] for _ in range(6)]
+    sights = [EncoderQuery("Q", ((str(at % 5), "text"),)) for at in range(40)]
+    alone = {sight: run_queries([sight])[0] for sight in sights}
+    found: list[list[EncoderOutput]] = [[] for _ in range(6)]
 
     def work(number: int) -> None:
-        found[number] = look(sights[number:])
+        found[number] = run_queries(sights[number:])
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
     for thread in threads:
@@ -143,6 +143,6 @@ def test_many_threads_look_at_once(network: Network) -> None:
 def test_a_look_that_fails_leaves_no_trace(network: Network) -> None:
     network.error = RuntimeError("broken")
     with pytest.raises(RuntimeError, match="broken"):
-        looks("Q", [[A]])
+        predict("Q", [[A]])
     network.error = None
-    assert len(looks("Q", [[A]])) == 1
+    assert len(predict("Q", [[A]])) == 1

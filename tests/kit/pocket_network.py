@@ -12,10 +12,10 @@ import pytest
 
 from polyhop.lm.pocket.encoder import cache as looking
 from polyhop.lm.pocket.encoder import network as networks
-from polyhop.lm.pocket.encoder.outputs import KINDS, Look, Seen, Told
-from polyhop.lm.pocket.reading import study as studies
+from polyhop.lm.pocket.encoder.outputs import KINDS, EncoderOutput, SpanPrediction, TitledText
+from polyhop.lm.pocket.reading import answer as studies
 
-Row = tuple[str, tuple[Told, ...]]
+Row = tuple[str, tuple[TitledText, ...]]
 
 
 class Network:
@@ -32,10 +32,10 @@ class Network:
         self.waited = True
         self.error: Exception | None = None
 
-    def row(self, question: str, path: Sequence[Told]) -> Row:
+    def build_input(self, question: str, path: Sequence[TitledText]) -> Row:
         return question, tuple(path)
 
-    def looks(self, rows: Sequence[Row]) -> list[Look]:
+    def predict(self, rows: Sequence[Row]) -> list[EncoderOutput]:
         self.batches.append(list(rows))
         self.threads.add(threading.get_ident())
         self.began.set()
@@ -50,21 +50,23 @@ class Network:
         return [row for batch in self.batches for row in batch]
 
 
-def _look(question: str, path: Sequence[Told]) -> Look:
+def _look(question: str, path: Sequence[TitledText]) -> EncoderOutput:
     seed = zlib.crc32(repr((question, [(told.title, told.text) for told in path])).encode())
     odds = round(seed % 1000 / 100 - 5, 4)
     spans = [
-        Seen(at, False, 0, len(told.text.split()[0]), -1.0 - at) for at, told in enumerate(path) if told.text.split()
+        SpanPrediction(at, False, 0, len(told.text.split()[0]), -1.0 - at)
+        for at, told in enumerate(path)
+        if told.text.split()
     ]
-    return Look(odds, -odds, dict.fromkeys(KINDS, 0.25), tuple(spans))
+    return EncoderOutput(odds, -odds, dict.fromkeys(KINDS, 0.25), tuple(spans))
 
 
 @contextmanager
-def looking_by(network: Network) -> Iterator[Network]:
+def using_network(network: Network) -> Iterator[Network]:
     """Inside, ``pocket`` looks by this network; no look of another is remembered, inside or after."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(networks, "encoder", lambda: network)
-        patch.setattr(looking, "_known", OrderedDict())
-        studies._study.cache_clear()
+        patch.setattr(looking, "_cache", OrderedDict())
+        studies.clear_cache()
         yield network
-        studies._study.cache_clear()
+        studies.clear_cache()
