@@ -1,4 +1,4 @@
-"""A network for tests that costs nothing: it notes what it is shown, and says what hangs on that alone."""
+"""A cheap stand-in for the network of ``pocket``: it records its inputs, and its outputs depend on them alone."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from contextlib import contextmanager
 
 import pytest
 
-from polyhop.lm.pocket.encoder import cache as looking
+from polyhop.lm.pocket.encoder import cache
 from polyhop.lm.pocket.encoder import network as networks
 from polyhop.lm.pocket.encoder.outputs import KINDS, EncoderOutput, SpanPrediction, TitledText
-from polyhop.lm.pocket.reading import answer as studies
+from polyhop.lm.pocket.reading.answer import clear_cache
 
 Row = tuple[str, tuple[TitledText, ...]]
 
 
 class Network:
-    """Reads every passage's first word; how likely, a hash says.
+    """Predicts the first word of every passage, with numbers from a hash.
 
-    ``batches``: the rows of each call; ``began``: set by the first; ``may_go``: cleared, a call waits for it.
+    ``batches``: the inputs of each call; ``began``: set by the first call; ``may_go``: a call waits while it is
+    cleared.
     """
 
     def __init__(self) -> None:
@@ -42,31 +43,31 @@ class Network:
         self.waited = self.may_go.wait(10) and self.waited
         if self.error is not None:
             raise self.error
-        return [_look(*row) for row in rows]
+        return [_output(*row) for row in rows]
 
     @property
     def shown(self) -> list[Row]:
-        """All rows, in order."""
+        """All inputs, in order."""
         return [row for batch in self.batches for row in batch]
 
 
-def _look(question: str, path: Sequence[TitledText]) -> EncoderOutput:
-    seed = zlib.crc32(repr((question, [(told.title, told.text) for told in path])).encode())
+def _output(question: str, path: Sequence[TitledText]) -> EncoderOutput:
+    seed = zlib.crc32(repr((question, [(passage.title, passage.text) for passage in path])).encode())
     odds = round(seed % 1000 / 100 - 5, 4)
     spans = [
-        SpanPrediction(at, False, 0, len(told.text.split()[0]), -1.0 - at)
-        for at, told in enumerate(path)
-        if told.text.split()
+        SpanPrediction(i, False, 0, len(passage.text.split()[0]), -1.0 - i)
+        for i, passage in enumerate(path)
+        if passage.text.split()
     ]
     return EncoderOutput(odds, -odds, dict.fromkeys(KINDS, 0.25), tuple(spans))
 
 
 @contextmanager
 def using_network(network: Network) -> Iterator[Network]:
-    """Inside, ``pocket`` looks by this network; no look of another is remembered, inside or after."""
+    """Use this network in ``pocket``, with an empty cache before and after."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(networks, "encoder", lambda: network)
-        patch.setattr(looking, "_cache", OrderedDict())
-        studies.clear_cache()
+        patch.setattr(cache, "_cache", OrderedDict())
+        clear_cache()
         yield network
-        studies.clear_cache()
+        clear_cache()

@@ -11,7 +11,7 @@ import polyhop
 from polyhop.answer import Answer
 from polyhop.engine.run import Run
 from polyhop.lm.pocket.encoder.cache import _cache
-from polyhop.lm.pocket.reading import answer as studies
+from polyhop.lm.pocket.reading.answer import clear_cache
 from polyhop.types import Passage
 from tests.kit.hand import using
 from tests.kit.pocket_network import Network, using_network
@@ -31,28 +31,27 @@ QUESTIONS = [f"Where was the maker of {film} raised?" for film in FILMS]
 QUESTIONS += [f"Who kept bees in {town}?" for town in TOWNS]
 
 
-def forget() -> None:
-    """Let nothing be known from before."""
+def clear_caches() -> None:
     _cache.clear()
-    studies.clear_cache()
+    clear_cache()
 
 
-def told(answer: Answer) -> tuple[Any, ...]:
+def outcome(answer: Answer) -> tuple[Any, ...]:
     return answer.text, answer.confidence, [passage.id for passage in answer.passages]
 
 
 @pytest.mark.parametrize(("method", "settings"), [("hops", {"keep": 2}), ("tor", {"widths": (2, 1)})])
 async def test_a_question_gets_the_same_twice_and_amid_others(method: str, settings: dict[str, Any]) -> None:
     asked, retriever = QUESTIONS[0], "hybrid:bm25+dense:pocket"
-    forget()
+    clear_caches()
     async with polyhop.Pipeline(CORPUS, method, "pocket", retriever=retriever, **settings) as pipeline:
-        first = told(await pipeline.aask(asked))
-        kept = told(await pipeline.aask(asked))
-        forget()
-        again = told(await pipeline.aask(asked))
-        forget()
+        first = outcome(await pipeline.aask(asked))
+        cached = outcome(await pipeline.aask(asked))
+        clear_caches()
+        again = outcome(await pipeline.aask(asked))
+        clear_caches()
         amid = await asyncio.gather(*map(pipeline.aask, reversed(QUESTIONS)))
-    assert first == kept == again == told(amid[-1])
+    assert first == cached == again == outcome(amid[-1])
 
 
 # --- run.relevance ------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Looks are kept, made once, asked for ahead, and told by the passages' places, over a network that only notes."""
+"""Predictions are computed once, cached, and numbered by the given path, over a network that only records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyhop.lm.pocket.encoder import cache as looking
+from polyhop.lm.pocket.encoder import cache
 from polyhop.lm.pocket.encoder.cache import CacheMiss, cached_only, predict, run_queries
 from polyhop.lm.pocket.encoder.outputs import EncoderOutput, EncoderQuery
 from polyhop.types import Passage
@@ -26,11 +26,11 @@ def network() -> Iterator[Network]:
         yield network
 
 
-def told(found: EncoderOutput, path: Sequence[Passage]) -> list[str]:
-    return [span.text(path) for span in found.spans]
+def spans(output: EncoderOutput, path: Sequence[Passage]) -> list[str]:
+    return [span.text(path) for span in output.spans]
 
 
-def test_a_look_is_made_once(network: Network) -> None:
+def test_a_prediction_is_computed_once(network: Network) -> None:
     first = predict("Q", [[A], [A, B], [A]])
     assert predict("Q", [[A], [A, B], [A]]) == first
     assert first[0] == first[2]
@@ -41,12 +41,12 @@ def test_a_look_is_made_once(network: Network) -> None:
     assert predict("Q", []) == []
 
 
-def test_what_is_not_known_is_wanted_and_nothing_made(network: Network) -> None:
+def test_a_cache_miss_names_the_missing_queries_and_computes_nothing(network: Network) -> None:
     predict("Q", [[A]])
     with pytest.raises(CacheMiss) as raised, cached_only():
         predict("Q", [[A], [A, B], [C]])
     assert len(network.shown) == 1
-    assert [[title for title, _ in sight.path] for sight in raised.value.queries] == [
+    assert [[title for title, _ in query.path] for query in raised.value.queries] == [
         ["Title a", "Title b"],
         ["Title c"],
     ]
@@ -57,7 +57,7 @@ def test_what_is_not_known_is_wanted_and_nothing_made(network: Network) -> None:
     assert len(network.shown) == 3
 
 
-def test_ahead_ends_with_its_block_and_holds_for_its_task_alone(network: Network) -> None:
+def test_cached_only_ends_with_its_block_and_holds_for_its_task_alone(network: Network) -> None:
     with pytest.raises(CacheMiss), cached_only():
         predict("Q", [[A]])
     predict("Q", [[A]])
@@ -86,19 +86,19 @@ def test_ahead_ends_with_its_block_and_holds_for_its_task_alone(network: Network
 
 @settings(max_examples=60, deadline=None)
 @given(st.permutations(PASSAGES), st.integers(0, 4), st.permutations(range(4)))
-def test_the_order_of_passages_does_not_matter_and_places_are_those_given(
+def test_the_order_of_a_path_does_not_matter_and_spans_keep_its_numbers(
     order: list[Passage], size: int, shuffle: list[int]
 ) -> None:
     path = order[:size]
-    other = [path[at] for at in shuffle if at < size]
+    other = [path[i] for i in shuffle if i < size]
     with using_network(Network()) as network:
-        (one,), (two,) = predict("Q", [path]), predict("Q", [other])
+        (first,), (second,) = predict("Q", [path]), predict("Q", [other])
     assert len(network.shown) == 1
-    assert (one.relevance, one.kinds) == (two.relevance, two.kinds)
-    assert told(one, path) == told(two, other) == sorted(f"{passage.id}-text" for passage in path)
+    assert (first.relevance, first.kinds) == (second.relevance, second.kinds)
+    assert spans(first, path) == spans(second, other) == sorted(f"{passage.id}-text" for passage in path)
 
 
-def test_passages_are_told_apart_by_title_and_text_not_by_id(network: Network) -> None:
+def test_passages_differ_by_title_and_text_not_by_id(network: Network) -> None:
     (one,) = predict("Q", [[A]])
     assert predict("Q", [[Passage("z", A.title, A.text)]]) == [one]
     assert len(network.shown) == 1
@@ -106,41 +106,41 @@ def test_passages_are_told_apart_by_title_and_text_not_by_id(network: Network) -
     assert len(network.shown) == 3
 
 
-def test_passages_alike_keep_their_places(network: Network) -> None:
-    (found,) = predict("Q", [[B, A, Passage("again", A.title, A.text)]])
-    assert sorted(span.passage for span in found.spans) == [0, 1, 2]
-    assert told(found, [B, A, A]) == ["a-text", "a-text", "b-text"]
+def test_equal_passages_keep_their_numbers(network: Network) -> None:
+    (output,) = predict("Q", [[B, A, Passage("again", A.title, A.text)]])
+    assert sorted(span.passage for span in output.spans) == [0, 1, 2]
+    assert spans(output, [B, A, A]) == ["a-text", "a-text", "b-text"]
 
 
-def test_no_more_predict_are_kept_than_told_the_latest_used(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "MAX_CACHED", 3)
+def test_the_cache_drops_the_least_recently_used(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "MAX_CACHED", 3)
     for passage in (A, B, C):
         predict("Q", [[passage]])
     predict("Q", [[A]])  # used again: B is now the oldest
     predict("Q", [[D]])
-    assert [sight.path[0][0] for sight in looking._cache] == ["Title c", "Title a", "Title d"]
-    many = [[Passage(str(at), str(at), "text")] for at in range(10)]
+    assert [query.path[0][0] for query in cache._cache] == ["Title c", "Title a", "Title d"]
+    many = [[Passage(str(n), str(n), "text")] for n in range(10)]
     assert len(predict("Q", many)) == 10
-    assert len(looking._cache) == 3
+    assert len(cache._cache) == 3
 
 
-def test_many_threads_look_at_once(network: Network) -> None:
-    sights = [EncoderQuery("Q", ((str(at % 5), "text"),)) for at in range(40)]
-    alone = {sight: run_queries([sight])[0] for sight in sights}
+def test_many_threads_predict_at_once(network: Network) -> None:
+    queries = [EncoderQuery("Q", ((str(n % 5), "text"),)) for n in range(40)]
+    alone = {query: run_queries([query])[0] for query in queries}
     found: list[list[EncoderOutput]] = [[] for _ in range(6)]
 
     def work(number: int) -> None:
-        found[number] = run_queries(sights[number:])
+        found[number] = run_queries(queries[number:])
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert all(some == [alone[sight] for sight in sights[number:]] for number, some in enumerate(found))
+    assert all(outputs == [alone[query] for query in queries[number:]] for number, outputs in enumerate(found))
 
 
-def test_a_look_that_fails_leaves_no_trace(network: Network) -> None:
+def test_a_failed_prediction_is_not_cached(network: Network) -> None:
     network.error = RuntimeError("broken")
     with pytest.raises(RuntimeError, match="broken"):
         predict("Q", [[A]])

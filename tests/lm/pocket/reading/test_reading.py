@@ -1,4 +1,4 @@
-"""Pocket's skills one by one, on cases written for them."""
+"""The rules of pocket one by one, on cases written for them."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ PAGES = [page(title, text) for title, text in TEXTS.items()]
         ("Name the river of Ostwik.", "thing", None),
     ],
 )
-def test_what_a_question_asks_for(question: str, type_: str, head: str | None) -> None:
-    asked = parse_question(question)
-    assert (asked.type, asked.head) == (type_, head)
+def test_a_question_has_an_answer_type_and_a_head(question: str, type_: str, head: str | None) -> None:
+    parsed = parse_question(question)
+    assert (parsed.type, parsed.head) == (type_, head)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,9 @@ def test_what_a_question_asks_for(question: str, type_: str, head: str | None) -
         ("Which band plays blues, Larn Blues or The Weirs?", ("Larn Blues", "The Weirs"), "fits", "terms"),
     ],
 )
-def test_what_a_comparison_compares(question: str, options: tuple[str, str], how: str, what: str) -> None:
+def test_a_comparison_has_options_and_a_way_to_decide(
+    question: str, options: tuple[str, str], how: str, what: str
+) -> None:
     comparison = parse_question(question).comparison
     assert comparison is not None
     assert (comparison.options, comparison.how, comparison.what) == (options, how, what)
@@ -109,7 +111,7 @@ def test_a_name_with_and_is_no_comparison() -> None:
         ("Who built the tower?", []),
     ],
 )  # fmt: skip
-def test_nested_descriptions_come_apart_from_the_inside(question: str, steps: list[tuple[str, str | None]]) -> None:
+def test_nested_descriptions_are_decomposed_from_the_inside(question: str, steps: list[tuple[str, str | None]]) -> None:
     assert [(step.subject, step.relation) for step in decompose(question)] == steps
 
 
@@ -117,7 +119,7 @@ def test_the_last_step_keeps_its_own_question() -> None:
     assert decompose("Who rules the country where Ostwik is located?")[-1].question == "Who rules #1?"
 
 
-def test_a_chain_stops_where_its_page_is_missing() -> None:
+def test_a_chain_stops_at_a_missing_page() -> None:
     hops = follow_chain(decompose("When was the director of Dark Mill born?"), PAGES[:1])
     assert [(hop.subject, hop.value.text if hop.value else None) for hop in hops] == [
         ("Dark Mill", "Rolf Anders"),
@@ -177,12 +179,12 @@ def test_facts_of_a_page(title: str, relation: str, value: str | None) -> None:
     ],
 )
 def test_comparisons_are_decided_by_values(question: str, answer: str) -> None:
-    asked = parse_question(question)
-    assert asked.comparison is not None
-    assert compare(asked, asked.comparison, PAGES).answer == answer
+    parsed = parse_question(question)
+    assert parsed.comparison is not None
+    assert compare(parsed, parsed.comparison, PAGES).answer == answer
 
 
-def test_a_comparison_waits_for_the_side_it_has_begun() -> None:
+def test_a_comparison_finishes_the_side_it_has_begun() -> None:
     question = "Which film has the director who was born later, Dark Mill or Bright Weir?"
     film, director = (passage(title, TEXTS[title]) for title in ("Bright Weir (1960 film)", "Paule Morin"))
     assert next_query(read_path(question, [film])) == "Paule Morin"
@@ -216,7 +218,7 @@ def test_candidates_are_ranked_once_each() -> None:
     assert [c.score for c in ranked] == sorted((c.score for c in ranked), reverse=True)
 
 
-def test_a_longer_path_is_judged_more_nearly_enough() -> None:
+def test_a_path_that_holds_the_answer_is_sufficient() -> None:
     question = "When was the director of Dark Mill born?"
     film, director, stray = (passage(title, TEXTS[title]) for title in ("Dark Mill", "Rolf Anders", "Ostwik"))
     assert relevance(read_path(question, [film])) > relevance(read_path(question, [stray]))
@@ -225,7 +227,7 @@ def test_a_longer_path_is_judged_more_nearly_enough() -> None:
     assert relevance(read_path(question, [])) == sufficiency(read_path(question, [])) == 0.0
 
 
-def test_a_link_given_by_the_corpus_counts_as_a_mention() -> None:
+def test_a_link_counts_as_a_mention() -> None:
     question = "Which river feeds the lake beside the Ost mill?"
     lake = passage("Larn Water", "A lake of great depth.")
     bare = Passage("a", "Ost mill", "The Ost mill stands beside a lake.")
@@ -233,7 +235,7 @@ def test_a_link_given_by_the_corpus_counts_as_a_mention() -> None:
     assert relevance(read_path(question, [linked, lake])) > relevance(read_path(question, [bare, lake]))
 
 
-def test_the_bridge_is_a_new_name_and_the_query_adds_what_is_unmet() -> None:
+def test_the_bridge_is_a_new_name_and_the_query_adds_unmet_words() -> None:
     question = "What award did the singer who formed Larn Blues receive in Norland?"
     path = read_path(question, [passage("Larn Blues", TEXTS["Larn Blues"])])
     assert bridge(path) == "Tom Reed"
@@ -242,7 +244,7 @@ def test_the_bridge_is_a_new_name_and_the_query_adds_what_is_unmet() -> None:
     assert next_query(read_path("", [])) is None
 
 
-def test_many_passages_are_narrowed_to_those_that_belong_together() -> None:
+def test_the_best_pair_of_many_passages_gives_the_answer() -> None:
     strays = [passage(f"Stray {n}", f"Stray {n} is a song by Ann Lee, recorded in 19{n}0.") for n in range(1, 7)]
     wanted = [passage(title, TEXTS[title]) for title in ("Larn Blues", "Ostwik")]
     question = "What is the population of the village the band Larn Blues comes from?"
@@ -275,7 +277,7 @@ def test_numbers_are_read(text: str, number: float | None) -> None:
     assert parse_number(text) == number
 
 
-def test_dates_known_in_part_compare_by_what_they_share() -> None:
+def test_dates_are_compared_by_the_parts_both_have() -> None:
     assert earlier(Date(1900, 5), Date(1900, 6, 1)) is True
     assert earlier(Date(1900), Date(1900, 6, 1)) is None
     assert earlier(Date(1901), Date(1900, 6, 1)) is False
@@ -303,23 +305,23 @@ def test_words_of_one_family_share_a_stem() -> None:
 
 
 def test_initials_and_titles_end_no_sentence() -> None:
-    wording = tokenize("Dr. A. B. Lee met Mr. Reed. They left.")
-    assert max(wording.sentence_of) == 1
+    tokenized = tokenize("Dr. A. B. Lee met Mr. Reed. They left.")
+    assert max(tokenized.sentence_of) == 1
 
 
-def test_every_reason_has_its_weight() -> None:
+def test_every_feature_has_a_weight() -> None:
     path = read_path(
         "What award did the singer who formed Larn Blues receive?", [passage("Larn Blues", TEXTS["Larn Blues"])]
     )
 
     assert set(relevance_features(path)) == set(weights().relevance)
     assert set(sufficiency_features(path)) == set(weights().sufficiency)
-    for _, reasons in bridge_candidates(path):
-        assert {name for name in reasons if not name.startswith("kind ")} <= set(weights().bridge) | set(
+    for _, features in bridge_candidates(path):
+        assert {name for name in features if not name.startswith("kind ")} <= set(weights().bridge) | set(
             weights().candidate
         )
 
 
-def test_what_is_kept_is_bounded() -> None:
+def test_caches_are_bounded() -> None:
     assert cached_pages.cache_info().maxsize == MAX_CACHED
     assert cached_readings.cache_info().maxsize == MAX_CACHED_READINGS

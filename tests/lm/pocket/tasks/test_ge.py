@@ -1,4 +1,4 @@
-"""Pocket at GE-Reasoning's tasks: graphs of chains and comparisons, triplets read back, its confidence."""
+"""The tasks of GE-Reasoning: graphs of chains and comparisons, triplets read back, the confidence."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def test_a_relations_own_sentence_is_read_back(relation: str) -> None:
     value = {"birth date": "4 May 1899", "death date": "1950", "release": "1931"}.get(relation, "Ida Kuhn")
     question = ge.next_sub_question({"head": "Dark Mill", "relation": relation, "tail": "#1"}, None, None)
     assert [(step.subject, step.relation) for step in decompose(question or "")] == [("Dark Mill", relation)]
-    told = ge.statement("Dark Mill", relation, value)
-    assert [found.text for found in facts(parse_passage(Passage("1", "Dark Mill", told)), relation)][:1] == [value]
+    sentence = ge.statement("Dark Mill", relation, value)
+    assert [found.text for found in facts(parse_passage(Passage("1", "Dark Mill", sentence)), relation)][:1] == [value]
 
 
 def test_a_passage_is_facts_and_sentences() -> None:
