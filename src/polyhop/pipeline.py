@@ -14,7 +14,7 @@ import polyhop.methods.as_retriever  # noqa: F401 - registers the retrievers and
 from polyhop.answer import Answer
 from polyhop.common.aio import LoopThread as LoopThread
 from polyhop.common.files import cache_folder
-from polyhop.common.text import check_asked
+from polyhop.common.text import check_text
 from polyhop.data.corpora import Corpus, open_corpus
 from polyhop.engine.budget import Budget
 from polyhop.engine.call import Models
@@ -146,7 +146,7 @@ class Pipeline:
         text, kind = (question.text, question.kind) if isinstance(question, Question) else (question, kind)
         if not isinstance(text, str):
             raise UsageError(f"a question is a text or a polyhop.Question, not a {type(text).__name__}")
-        check_asked("question", text)
+        check_text("question", text)
         found = await self._answer(text, kind, listen)
         if self.abstain_below is None or (found.confidence or 0.0) >= self.abstain_below:
             return found

@@ -21,8 +21,8 @@ from polyhop.common.text import estimate_tokens
 from polyhop.engine.budget import Budget, Meter, until_spent
 from polyhop.engine.call import (
     MORE_TOKENS,
-    Asked,
     Call,
+    Fields,
     Models,
     Options,
     check_fields,
@@ -72,7 +72,7 @@ class Engine:
         name: str,
         question: str,
         kind: Kind,
-        settings: Asked,
+        settings: Fields,
         listen: Callable[[Step], object] | None = None,
     ) -> Answer:
         """Run a method on one question; its answer with citations, confidence, trace and usage. ``listen`` is told of
@@ -332,7 +332,7 @@ class Run:
 
     # --- inside --------------------------------------------------------------------------------------------------
 
-    def _call(self, task: str, fields: Asked, options: Options | None, final: bool = False) -> Call:
+    def _call(self, task: str, fields: Fields, options: Options | None, final: bool = False) -> Call:
         prompt = self._engine.prompts[task]
         check_fields(task, fields, prompt.task.fields)
         settings, rendering = settings_of(prompt, options), self._engine.rendering
@@ -341,7 +341,7 @@ class Run:
         model = self._engine.models(task, settings["role"])
         return Call(prompt, fields, settings, model, rendering, turns, final=final)
 
-    def _render(self, task: str, fields: Asked, options: Options | None) -> tuple[LanguageModel, str]:
+    def _render(self, task: str, fields: Fields, options: Options | None) -> tuple[LanguageModel, str]:
         """The model that a task is scored by, and the whole prompt as one text."""
         if task not in SCORED:
             call = self._call(task, fields, options)

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import orjson
 
 from polyhop.answer import Answer
-from polyhop.common.text import check_asked
+from polyhop.common.text import check_text
 from polyhop.errors import SettingError, UnknownName, UsageError
 from polyhop.methods.registry import Method, method_named
 from polyhop.trace import plain
@@ -90,7 +90,7 @@ class Terms:
 
     def check_text(self, what: str, text: str) -> None:
         """Raises ``UsageError`` for a question or query that is empty, too long or no text."""
-        check_asked(what, text)
+        check_text(what, text)
         if len(text) > self.longest:
             raise UsageError(f"the {what} has {len(text)} characters; at most {self.longest} are taken")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from importlib.metadata import entry_points
 from typing import Any
 
-from polyhop.common.extras import load
+from polyhop.common.extras import require
 from polyhop.errors import SettingError, UnknownName
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -26,10 +26,10 @@ def start() -> None:
     ``UnknownName``, and ``SettingError`` for an invalid value.
     """
     captures_content()
-    trace, sdk = (load(f"opentelemetry.{name}", "otel", "telemetry") for name in ("trace", "sdk.trace"))
+    trace, sdk = (require(f"opentelemetry.{name}", "otel", "telemetry") for name in ("trace", "sdk.trace"))
     if isinstance(trace.get_tracer_provider(), sdk.TracerProvider):
         return
-    export = load("opentelemetry.sdk.trace.export", "otel", "telemetry")
+    export = require("opentelemetry.sdk.trace.export", "otel", "telemetry")
     provider = sdk.TracerProvider(resource=_resource())
     for exporter in _exporters(export):
         provider.add_span_processor(export.BatchSpanProcessor(exporter))
@@ -48,7 +48,7 @@ def captures_content() -> bool:
 
 def _resource() -> Any:
     """Return the environment's description of this program, named polyhop unless it has another name."""
-    resources = load("opentelemetry.sdk.resources", "otel", "telemetry")
+    resources = require("opentelemetry.sdk.resources", "otel", "telemetry")
     described = resources.Resource.create()
     unnamed = str(described.attributes.get("service.name", "")).startswith("unknown_service")
     return described.merge(resources.Resource({"service.name": "polyhop"})) if unnamed else described

@@ -15,7 +15,7 @@ from typing import Any
 
 from polyhop._version import __version__
 from polyhop.answer import Answer
-from polyhop.common.extras import load
+from polyhop.common.extras import require
 from polyhop.engine.run import Engine
 from polyhop.methods.registry import Method
 from polyhop.pipeline import Pipeline
@@ -35,7 +35,7 @@ def traced(
     ``corpus``: the name that its searches report. ``provider``: a ``TracerProvider`` other than the program's.
     ``content``: report texts; by default as the environment says. Raises ``MissingExtra``.
     """
-    api = load("opentelemetry.trace", "otel", "telemetry")
+    api = require("opentelemetry.trace", "otel", "telemetry")
     pipeline.observer = Tracing(
         api=api,
         tracer=api.get_tracer("polyhop", __version__, tracer_provider=provider),
