@@ -1,6 +1,6 @@
 """Modules that are made of an extra have no doctests where it is not installed."""
 
-from polyhop.common.extras import installed
+from polyhop.common.extras import is_installed
 
 NEED = {
     "langchain": "src/polyhop/adapters/langchain.py",
@@ -8,4 +8,4 @@ NEED = {
     "haystack": "src/polyhop/adapters/haystack.py",
 }
 
-collect_ignore = [module for extra, module in NEED.items() if not installed(extra)]
+collect_ignore = [module for extra, module in NEED.items() if not is_installed(extra)]

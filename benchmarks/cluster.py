@@ -27,7 +27,7 @@ from tests.evaluation.test_store import files
 from tests.kit.server import FakeServer, in_thread
 
 from polyhop import Pipeline, evaluate
-from polyhop.common.ray import joined
+from polyhop.common.ray import connected
 from polyhop.data.questions import read_questions
 from polyhop.evaluation.ray import Ray
 from polyhop.evaluation.runner import run_questions
@@ -103,7 +103,7 @@ def main() -> None:
     told = parser.parse_args()
     asked, each = questions(told.questions), told.concurrency
     os.environ["OPENAI_API_KEY"] = "none"
-    with server() as url, joined(None):
+    with server() as url, connected(None):
         one, two = rate(asked, url, 1, each), rate(asked, url, 2, each)
         agree = same(asked, url, each)
     print(f"one worker   {one:8.1f} questions/s")

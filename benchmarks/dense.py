@@ -35,8 +35,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polyhop.cli.progress import Watched
-from polyhop.common.extras import load
-from polyhop.common.progress import watching
+from polyhop.common.extras import require
+from polyhop.common.progress import show_progress
 from polyhop.data.corpora import open_corpus
 from polyhop.data.questions import read_questions
 from polyhop.retrieval import Index, Retriever, build_index, open_index, open_plain_retriever
@@ -65,7 +65,7 @@ class Measured(NamedTuple):
 
 def exact(rows: int, size: int, queries: int, k: int) -> float:
     """Print both times; how many times as fast as faiss ours is."""
-    faiss = load("faiss", "dense", "this benchmark")
+    faiss = require("faiss", "dense", "this benchmark")
     draw = np.random.default_rng(0)
     asked = unit(draw.normal(size=(queries, size)).astype(np.float32))
     with tempfile.TemporaryDirectory() as folder:
@@ -95,7 +95,7 @@ def exact(rows: int, size: int, queries: int, k: int) -> float:
 
 def approximate(cloud: str, rows: int, size: int, kinds: Sequence[str]) -> dict[str, Measured]:
     """Print a table of a cloud; what was measured by kind."""
-    faiss = load("faiss", "dense", "this benchmark")
+    faiss = require("faiss", "dense", "this benchmark")
     faiss.omp_set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         vectors, asked = drawn(cloud, rows, size, 200, Path(folder, "vectors"))
@@ -246,7 +246,7 @@ def main() -> int:
         held = measured.get("falling", {}).get("ivf-rabitq")
         short = held is not None and (held.recall < TARGET or held.saving < 20)
     else:
-        with tempfile.TemporaryDirectory() as folder, watching(Watched):
+        with tempfile.TemporaryDirectory() as folder, show_progress(Watched):
             place = arguments.index or Path(folder)
             found = recall(arguments.data, arguments.encoder, place, arguments.split, arguments.only)
         short = {"dev", "train"} <= {*arguments.split} and any(found.get(n, bar) < bar for n, bar in HELD_TO.items())

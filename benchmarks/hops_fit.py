@@ -1,4 +1,4 @@
-"""``hops``, fitted: where ``START`` and ``STEP`` in ``lm/pocket/reading/weights.py`` come from; it writes them anew.
+"""Fit the path weights of ``hops``, ``path_start`` and ``path_step`` in ``lm/pocket/tables/weights.toml``.
 
     python -m benchmarks.hops_fit DATA
 
@@ -22,8 +22,8 @@ from benchmarks.pocket_fit import weights_page
 
 from polyhop import Passage
 from polyhop.data.corpora import open_corpus
-from polyhop.lm.pocket.paths import Reasons, sought, start_reasons, step_reasons
-from polyhop.lm.pocket.reading import weights
+from polyhop.lm.pocket.paths import Features, start_features, step_features, weigh_question
+from polyhop.lm.pocket.reading.tables import WEIGHTS, weights
 from polyhop.retrieval.index import index_for
 
 FIRST, EXTENDED = 100, 30
@@ -73,14 +73,14 @@ class Example:
         return self.weight * np.asarray(pulled)
 
 
-def reasons_of(question: str, found: Sequence[Passage], index: Any) -> Iterator[tuple[list[str], Reasons]]:
+def reasons_of(question: str, found: Sequence[Passage], index: Any) -> Iterator[tuple[list[str], Features]]:
     """Every path of one passage or two: its ids, its reasons; those of a step under ``step:``."""
-    asked = sought(question, found)
+    asked = weigh_question(question, found)
     for place, passage in enumerate(found):
-        start = start_reasons(asked, passage)
+        start = start_features(asked, passage)
         yield [passage.id], start
         for target in index.links(passage) if place < EXTENDED else []:
-            step = step_reasons(asked, [passage], target)
+            step = step_features(asked, [passage], target)
             yield [passage.id, target.id], {**start, **{f"step:{name}": value for name, value in step.items()}}
 
 
@@ -116,8 +116,8 @@ def fitted(data: Sequence[Example]) -> np.ndarray:
 
 
 def fit(data: Path) -> None:
-    """Fit on the train splits, and write ``weights.py``."""
-    names = [*sorted(weights.START), *(f"step:{name}" for name in sorted(weights.STEP))]
+    """Fit on the train splits, and write ``weights.toml``."""
+    names = [*sorted(weights().path_start), *(f"step:{name}" for name in sorted(weights().path_step))]
     sets = {part.name: part for part in load(data, "train")}
     held = {
         name: list(examples(sets[name], index_for(open_corpus(data / name / "corpus.jsonl")), names))
@@ -134,8 +134,8 @@ def fit(data: Path) -> None:
         print(f"{name}: R@5 {100 * np.mean(told[name]):.1f} in cross-validation, ", end="")
         print(f"{100 * np.mean([example.recall(solution) for example in own]):.1f} fitted to all")
     for name, value in zip(names, solution.tolist(), strict=True):
-        (weights.STEP if name.startswith("step:") else weights.START)[name.removeprefix("step:")] = value
-    Path(weights.__file__).write_text(weights_page(), encoding="utf-8")
+        (weights().path_step if name.startswith("step:") else weights().path_start)[name.removeprefix("step:")] = value
+    WEIGHTS.write_text(weights_page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

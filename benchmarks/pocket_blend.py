@@ -1,18 +1,17 @@
-"""Pocket, blended: where the numbers in ``lm/pocket/reading/blends.py`` come from; it writes them anew.
+"""Blend the rules of ``pocket`` with its encoder, and write the weights into ``lm/pocket/tables/blends.toml``.
 
     python -m benchmarks.pocket_blend DATA [--limit N] [--out FILE] [--leading]
 
 DATA as in ``benchmarks/pocket_data.py``, of which only the split ``held`` is read: the network knows the answers of the
 other training questions. The two judgements, the reading and how sure an answer is are fitted one after another, each
-with those before in place, over gold passages and what ``hops`` finds. ``BRIDGE`` stays as it is.
-``--out`` writes another file than ``blends.py``; ``--leading`` writes none, and prints R@5 of ``hops`` for numbers
-around those in ``lm/pocket/leading.py``.
+with those before in place, over gold passages and what ``hops`` finds. ``bridge`` stays as it is.
+``--out`` writes another file than ``blends.toml``; ``--leading`` writes none, and prints R@5 of ``hops`` for numbers
+around those in ``lm/pocket/paths.py``.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -24,24 +23,28 @@ from benchmarks.pocket_parts import Job
 
 from polyhop import Passage, Pipeline, Question, metrics
 from polyhop.evaluation.calibration import auroc, calibration_bins, calibration_error
-from polyhop.lm.pocket import leading
-from polyhop.lm.pocket.encoder.cache import looks
-from polyhop.lm.pocket.reading import blends, narrowing, weights
-from polyhop.lm.pocket.reading import judge as judging
-from polyhop.lm.pocket.reading.study import forget, study
+from polyhop.lm.pocket import paths as path_scorer
+from polyhop.lm.pocket.encoder.cache import predict
+from polyhop.lm.pocket.reading import judge
+from polyhop.lm.pocket.reading.answer import clear_cache, read_path
+from polyhop.lm.pocket.reading.tables import BLENDS, Blend, CorrectWeights, blends, weights
 from polyhop.metrics.rankings import score_gold
 
 FOLDS, PENALTY, PLACES = 5, 0.3, 2
 CLIP = 8.0  # log-odds by the reasons that are as sure as any
 READ = 5  # hits that an answer is read off
-COUNTS = (0.0, 0.05, 0.1, 0.25, 0.5, 1.0)  # tried of a candidate's reasons in ``READING``
-SURE = ("settled", "share", "read", "constant")  # the reasons of ``narrowing.sure_reasons``
-LEADING, FACTORS = ("LOOK_WEIGHT", "LEAD_WEIGHT", "UNNAMED"), (0.5, 0.75, 1.5, 2.0)
-JUDGED = {
-    "RELEVANCE": (weights.RELEVANT, judging.relevance_features),
-    "SUFFICIENCY": (weights.SUFFICIENT, judging.sufficiency_features),
+COUNTS = (0.0, 0.05, 0.1, 0.25, 0.5, 1.0)  # tried of a candidate's reasons in ``reading``
+LEADING, FACTORS = ("ENCODER_WEIGHT", "LEAD_WEIGHT", "UNNAMED_PENALTY"), (0.5, 0.75, 1.5, 2.0)
+JUDGED = {"relevance": judge.relevance_features, "sufficiency": judge.sufficiency_features}
+NOTES = {
+    "relevance": "Log-odds that a path bears on the question (judge.relevance).",
+    "sufficiency": "Log-odds that a path is enough (judge.sufficiency).",
+    "reading": "A candidate's score, and its log-probability by the encoder, at least floor (candidates._blended).",
+    "bridge": "The same of a name that leads on (answer.bridge_score). Set by hand.",
+    "correct": "Log-odds that an answer is correct (judge.correct_probability).",
 }
-FITTED = (*JUDGED, "READING", "SURE")
+"""The blends of ``blends.toml``, in their order, and the comment above each."""
+FITTED = (*JUDGED, "reading", "correct")
 
 
 class Judged(NamedTuple):
@@ -64,7 +67,7 @@ class Case(NamedTuple):
 
     def f1(self, passages: Sequence[Passage]) -> float:
         """Of the answer that is read off passages."""
-        answer, _ = narrowing.best_answer(self.question.text, passages)
+        answer, _ = judge.best_answer(self.question.text, passages)
         return metrics.f1(answer or "", self.question.answers)
 
     def paths(self) -> list[tuple[Passage, ...]]:
@@ -89,21 +92,20 @@ def cases(data: Path, limit: int | None) -> list[Case]:
 
 def judgements(case: Case, what: str) -> Iterator[Judged]:
     """A question's paths: relevant are those of gold passages alone, sufficient those that hold all."""
-    table, features = JUDGED[what]
     question, paths, gold = case.question.text, case.paths(), set(case.question.gold_ids)
-    for path, look in zip(paths, looks(question, paths), strict=True):
-        odds = judging.log_odds(table, features(study(question, path)))
-        reasons = blends.Blend(max(-CLIP, min(odds, CLIP)), getattr(look, what.lower()), 1.0)._asdict()
+    for path, look in zip(paths, predict(question, paths), strict=True):
+        odds = judge.log_odds(getattr(weights(), what), JUDGED[what](read_path(question, path)))
+        reasons = Blend(max(-CLIP, min(odds, CLIP)), getattr(look, what), 1.0)._asdict()
         ids = {passage.id for passage in path}
-        yield Judged(case.name, case.fold, reasons, ids <= gold if what == "RELEVANCE" else gold <= ids)
+        yield Judged(case.name, case.fold, reasons, ids <= gold if what == "relevance" else gold <= ids)
 
 
 def answers(case: Case) -> Iterator[Judged]:
     """The answer that is read off the first hits, and whether it is right; nothing where there is none."""
     question, passages = case.question, case.hits[:READ]
-    told = narrowing.weighed(question.text, passages)
+    told = judge.weigh_answers(question.text, passages)
     if told.answer is not None:
-        reasons = zip(SURE, narrowing.sure_reasons(question.text, passages, told), strict=True)
+        reasons = zip(CorrectWeights._fields, judge.correct_features(question.text, passages, told), strict=True)
         yield Judged(case.name, case.fold, dict(reasons), metrics.exact_match(told.answer, question.answers) == 1)
 
 
@@ -128,10 +130,10 @@ def _fit(told: Sequence[Judged]) -> Reasons:
 
 def fit_reading(every: Sequence[Case]) -> float:
     """What a candidate's reasons count for: the best F1 over gold passages and first hits together; prints all."""
-    print(f"READING: F1 over gold passages and over the first {READ} hits")
+    print(f"reading: F1 over gold passages and over the first {READ} hits")
     told = []
     for count in COUNTS:
-        install("READING", (count, *blends.READING[1:]))
+        install("reading", (count, *blends().reading[1:]))
         told.append([[case.f1(case.gold), case.f1(case.hits[:READ])] for case in every])
         print(f"  {count}:", _by_set(every, np.array(told[-1])))
     scores, folds = np.array(told), np.array([case.fold for case in every])
@@ -149,21 +151,20 @@ def _by_set(every: Sequence[Case], scores: np.ndarray) -> str:
 
 
 def install(name: str, numbers: Iterable[float]) -> None:
-    """Put numbers of ``blends`` in place, as they will be written."""
-    rounded = [round(number, PLACES) for number in numbers]
-    setattr(blends, name, blends.Blend(*rounded) if name in JUDGED else tuple(rounded))
-    forget()
+    """Put the numbers of a blend in use, rounded as they will be written."""
+    blend = type(getattr(blends(), name))
+    setattr(blends(), name, blend(*(round(number, PLACES) for number in numbers)))
+    clear_cache()
 
 
 def blends_page() -> str:
-    """The text of ``blends.py`` for the numbers in place. Raises ``ValueError`` where it has no line for one."""
-    page = Path(blends.__file__).read_text(encoding="utf-8")
-    for name in FITTED:
-        numbers = ", ".join(f"{number:.{PLACES}f}" for number in getattr(blends, name))
-        page, lines = re.subn(rf"(?m)^({name}\b.* = (?:Blend)?\().*\)$", rf"\g<1>{numbers})", page)
-        if lines != 1:
-            raise ValueError(f"{blends.__file__} has {lines} lines for {name}; it takes one, with the numbers in it")
-    return page
+    """The text of ``blends.toml`` for the blends in use."""
+    page = ["# The weights of rules and encoder beside each other. Written by benchmarks/pocket_blend.py.\n"]
+    for name, note in NOTES.items():
+        numbers = getattr(blends(), name)._asdict()
+        rows = "".join(f"{key} = {value:.{PLACES}f}\n" for key, value in numbers.items())
+        page.append(f"\n# {note}\n[{name}]\n{rows}")
+    return "".join(page)
 
 
 def fit(data: Path, limit: int | None, out: Path) -> None:
@@ -171,28 +172,28 @@ def fit(data: Path, limit: int | None, out: Path) -> None:
     every = cases(data, limit)
     for what in JUDGED:
         install(what, fit_logistic(what, [each for case in every for each in judgements(case, what)]))
-    install("READING", (fit_reading(every), *blends.READING[1:]))
-    install("SURE", fit_logistic("SURE", [each for case in every for each in answers(case)]))
-    print(*(f"{name} {tuple(getattr(blends, name))}" for name in FITTED), sep="\n")
+    install("reading", (fit_reading(every), *blends().reading[1:]))
+    install("correct", fit_logistic("correct", [each for case in every for each in answers(case)]))
+    print(*(f"{name} {tuple(getattr(blends(), name))}" for name in FITTED), sep="\n")
     out.write_text(blends_page(), encoding="utf-8")
 
 
 def try_leading(data: Path, limit: int | None) -> None:
-    """Print R@5 of ``hops`` with each number of ``leading`` less and more, one at a time."""
+    """Print R@5 of ``hops`` with each number of ``paths`` less and more, one at a time."""
     for name, factor in [(LEADING[0], 1.0), *((name, factor) for name in LEADING for factor in FACTORS)]:
-        own = getattr(leading, name)
-        setattr(leading, name, factor * own)
+        own = getattr(path_scorer, name)
+        setattr(path_scorer, name, factor * own)
         every = cases(data, limit)
         recalls = [[score_gold(case.hits, case.question, [READ])[f"recall_mean@{READ}"]] for case in every]
         print(f"{name} {factor * own:g}: R@{READ}", _by_set(every, np.array(recalls)))
-        setattr(leading, name, own)
+        setattr(path_scorer, name, own)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--limit", type=int, help="of each data set's held-out questions, the first")
-    parser.add_argument("--out", type=Path, default=Path(blends.__file__))
+    parser.add_argument("--out", type=Path, default=BLENDS)
     parser.add_argument("--leading", action="store_true")
     asked = parser.parse_args()
     if asked.leading:

@@ -19,8 +19,7 @@ from polyhop import Passage, metrics
 from polyhop.common.text import normalise
 from polyhop.data.corpora import open_corpus
 from polyhop.data.questions import read_questions
-from polyhop.lm.pocket.reading import queries
-from polyhop.lm.pocket.reading.study import study
+from polyhop.lm.pocket.reading.answer import next_query, read_path
 from polyhop.retrieval.bm25 import BM25
 from polyhop.retrieval.index import index_for
 from polyhop.types import Question
@@ -78,7 +77,7 @@ def paths(part: Split) -> Iterator[tuple[dict[str, Any], tuple[Passage, ...]]]:
         yield from ((row, (root,)) for root in roots)
         good = [root for root in roots if root in gold] or gold[:1]
         for root in (*good[:2], *[root for root in roots if root not in gold][:1]):
-            query = queries.next_query(study(row["question"], [root])) or row["question"]
+            query = next_query(read_path(row["question"], [root])) or row["question"]
             hits = [hit for hit in part.search(query, 4) if hit != root]
             yield from ((row, (root, hit)) for hit in hits[: 3 if root in gold else 2])
         yield row, tuple(gold[:3])
@@ -93,9 +92,9 @@ def all_gold(row: dict[str, Any], path: Sequence[Passage]) -> bool:
 
 def is_enough(row: dict[str, Any], path: Sequence[Passage]) -> bool:
     """Whether a path holds all gold passages, or several of them that already give the answer."""
-    answer = study(row["question"], path).solution.answer
+    answer = read_path(row["question"], path).solution.answer
     if answer is None:
         return False
-    spoken = normalise(row["answers"][0]) not in ("yes", "no") and metrics.f1(answer, row["answers"]) >= 0.6
+    is_spoken = normalise(row["answers"][0]) not in ("yes", "no") and metrics.f1(answer, row["answers"]) >= 0.6
     everything = set(row["gold_pids"]) <= {passage.id for passage in path}
-    return everything or (spoken and len(path) > 1 and all_gold(row, path))
+    return everything or (is_spoken and len(path) > 1 and all_gold(row, path))

@@ -1,4 +1,4 @@
-"""Pocket, fitted: where the numbers in ``lm/pocket/reading/weights.py`` come from; it writes them anew.
+"""Fit the weights of ``pocket``, and write them into ``lm/pocket/tables/weights.toml``.
 
     python -m benchmarks.pocket_fit DATA
 
@@ -12,7 +12,6 @@ import argparse
 import gzip
 import json
 import random
-import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,14 +23,12 @@ from benchmarks.pocket import Split, all_gold, is_enough, load, paths
 
 from polyhop import Passage
 from polyhop.common.text import fold, normalise
-from polyhop.lm.pocket.reading import candidates as reading
-from polyhop.lm.pocket.reading import judge as judging
-from polyhop.lm.pocket.reading import queries, weights
-from polyhop.lm.pocket.reading import study as studies
-from polyhop.lm.pocket.reading.passage import Page, open_page
-from polyhop.lm.pocket.reading.question import Asked, ask
-from polyhop.lm.pocket.reading.study import study
-from polyhop.lm.pocket.reading.values import parse_date
+from polyhop.lm.pocket.reading import answer, candidates, judge
+from polyhop.lm.pocket.reading.answer import PathReading, read_path
+from polyhop.lm.pocket.reading.passage import ParsedPassage, parse_passage
+from polyhop.lm.pocket.reading.question import ParsedQuestion, parse_question
+from polyhop.lm.pocket.reading.tables import WEIGHTS, weights
+from polyhop.lm.pocket.reading.text import parse_date
 
 BY_TYPE = ("near", "focused", "beside", "sentence", "first sentence", "cue before")
 READER_FILES = ("squad_dev", "hotpot_dev_extra", "qed_dev", "nq_open_oracle", "quoref_contrast")
@@ -39,6 +36,17 @@ READER_WEIGHT = 0.2  # of a one-passage example against a multi-hop one
 OTHERS = 6  # passages a question's gold ones are read among
 READER_LIMIT = 2500  # examples of a file
 Reasons = dict[str, float]
+NOTES = {
+    "candidate": "Reasons for and against a candidate answer (candidates.candidate_features).",
+    "candidate_by_type": "What is added to a reason's weight where the question asks for a type.",
+    "kind_fit": "How well a kind of mention fits a type of answer.",
+    "relevance": "Reasons for a path to bear on the question (judge.relevance_features).",
+    "sufficiency": "Reasons for a path to be enough (judge.sufficiency_features).",
+    "bridge": "Reasons for a name to lead on to the next passage (answer.bridge_candidates).",
+    "path_start": "Reasons for a path to begin with a passage (paths.start_features).",
+    "path_step": "Reasons for a path to go on with a passage (paths.step_features).",
+}
+"""The tables of ``weights.toml``, in their order, and the comment above each."""
 
 
 @dataclass
@@ -55,7 +63,7 @@ def reading_groups(parts: Iterable[Split], data: Path) -> Iterator[Group]:
     chance = random.Random(0)
     for part in parts:
         for row in part.questions:
-            asked = ask(row["question"])
+            asked = parse_question(row["question"])
             compared = asked.comparison is not None and asked.comparison.how != "common"
             if row["answers"][0].lower() in ("yes", "no") or compared:
                 continue
@@ -63,7 +71,7 @@ def reading_groups(parts: Iterable[Split], data: Path) -> Iterator[Group]:
             others = [pid for pid in row["context_pids"] if pid not in gold and pid in part.passages]
             for pids in (gold, gold + chance.sample(others, min(OTHERS, len(others)))):
                 chance.shuffle(pids)
-                yield _group(asked, [open_page(part.passages[pid]) for pid in pids], row["answers"])
+                yield _group(asked, [parse_passage(part.passages[pid]) for pid in pids], row["answers"])
     for name in READER_FILES:
         file = data / "reader" / f"{name}.jsonl.gz"
         if file.exists():
@@ -75,19 +83,19 @@ def _one_passage_groups(file: Path) -> Iterator[Group]:
     spans = [row for row in rows if row["type"] == "span"]
     for row in random.Random(1).sample(spans, min(READER_LIMIT, len(spans))):
         context = row["context"] if isinstance(row["context"], str) else " ".join(row["context"])
-        page = open_page(Passage(row["id"], row.get("title") or "", context))
-        yield _group(ask(row["question"]), [page], [answer["text"] for answer in row["answers"]], READER_WEIGHT)
+        page = parse_passage(Passage(row["id"], row.get("title") or "", context))
+        yield _group(parse_question(row["question"]), [page], [told["text"] for told in row["answers"]], READER_WEIGHT)
 
 
-def _group(asked: Asked, pages: list[Page], answers: list[str], weight: float = 1.0) -> Group:
-    seen = reading.view(asked, pages)
-    wanted = {fold(normalise(answer)) for answer in answers}
+def _group(asked: ParsedQuestion, pages: list[ParsedPassage], answers: list[str], weight: float = 1.0) -> Group:
+    seen = candidates.match_pages(asked, pages)
+    wanted = {fold(normalise(text)) for text in answers}
     group = Group([], [], weight)
     for at, page in enumerate(seen.pages):
         for mention in page.mentions:
-            reasons = reading.features(seen, at, mention)
+            reasons = candidates.candidate_features(seen, at, mention)
             typed = {f"{name}|{asked.type}": reasons[name] for name in BY_TYPE}
-            group.rows.append(reasons | typed | {f"{asked.type}/{reading.kind_of(mention)}": 1.0})
+            group.rows.append(reasons | typed | {f"{asked.type}/{candidates.kind_of(mention)}": 1.0})
             date = parse_date(mention.text) if asked.type == "year" and mention.kind == "date" else None
             group.right.append(fold(normalise(str(date.year) if date else mention.text)) in wanted)
     return group
@@ -99,12 +107,12 @@ def bridge_groups(parts: Iterable[Split]) -> Iterator[Group]:
         for row in part.questions:
             gold = [part.passages[pid] for pid in row["gold_pids"]]
             for root in gold:
-                found = study(row["question"], [root])
-                if queries.missing_piece(found):
+                found = read_path(row["question"], [root])
+                if answer.missing_name(found):
                     continue
-                titles = {fold(open_page(passage).name) for passage in gold if passage != root}
-                candidates = queries.bridge_candidates(found)
-                yield Group([reasons for _, reasons in candidates], [fold(m.text) in titles for m, _ in candidates])
+                titles = {fold(parse_passage(passage).name) for passage in gold if passage != root}
+                leads = answer.bridge_candidates(found)
+                yield Group([reasons for _, reasons in leads], [fold(m.text) in titles for m, _ in leads])
 
 
 def fit_choice(groups: Iterable[Group], penalty: float, epochs: int = 30) -> Reasons:
@@ -158,19 +166,19 @@ def _matrix(rows: list[Reasons], names: list[str]) -> np.ndarray:
 
 
 def fit(data: Path) -> None:
-    """Fit everything on the train splits, each part with the parts before it in place, and write ``weights.py``."""
+    """Fit everything on the train splits, each part with the parts before it in place, and write ``weights.toml``."""
     parts = load(data, "train")
     _install_reader(fit_choice(reading_groups(parts, data), penalty=1.0))
-    _install(weights.BRIDGE, fit_choice(bridge_groups(parts), penalty=0.3, epochs=60))
-    examples = [(study(row["question"], path), row, path) for part in parts for row, path in paths(part)]
-    _install(weights.RELEVANT, fit_decision(*_judged(examples, judging.relevance_features, all_gold)))
-    _install(weights.SUFFICIENT, fit_decision(*_judged(examples, judging.sufficiency_features, is_enough)))
-    Path(weights.__file__).write_text(weights_page(), encoding="utf-8")
+    _install(weights().bridge, fit_choice(bridge_groups(parts), penalty=0.3, epochs=60))
+    examples = [(read_path(row["question"], path), row, path) for part in parts for row, path in paths(part)]
+    _install(weights().relevance, fit_decision(*_judged(examples, judge.relevance_features, all_gold)))
+    _install(weights().sufficiency, fit_decision(*_judged(examples, judge.sufficiency_features, is_enough)))
+    WEIGHTS.write_text(weights_page(), encoding="utf-8")
 
 
 def _judged(
     examples: list[Any],
-    features: Callable[[studies.Study], Reasons],
+    features: Callable[[PathReading], Reasons],
     truth: Callable[[dict[str, Any], Sequence[Passage]], bool],
 ) -> tuple[list[Reasons], list[bool]]:
     return [features(found) for found, _, _ in examples], [truth(row, path) for _, row, path in examples]
@@ -179,7 +187,7 @@ def _judged(
 def _install(table: Reasons, fitted: Reasons) -> None:
     table.clear()
     table.update(fitted)
-    studies.forget()
+    answer.clear_cache()
 
 
 def _install_reader(fitted: Reasons) -> None:
@@ -193,50 +201,26 @@ def _install_reader(fitted: Reasons) -> None:
             fits[name.partition("/")[0]][name.partition("/")[2]] = value
         else:
             general[name] = value
-    _install(weights.WEIGHTS, general)
-    weights.BY_TYPE.clear()
-    weights.BY_TYPE.update(by_type)
-    weights.FIT.clear()
-    weights.FIT.update(fits)
+    _install(weights().candidate, general)
+    weights().candidate_by_type = dict(by_type)
+    weights().kind_fit = dict(fits)
 
 
 def weights_page() -> str:
-    """The text of ``weights.py`` for the weights in place."""
-    page = [
-        '"""The weights of reader, judges and path scorer, fitted by ``benchmarks/pocket_fit.py`` and '
-        '``hops_fit.py``."""\n',
-    ]
-    page.append("from __future__ import annotations\n")
-    for name, note in (
-        ("WEIGHTS", "Reasons for and against a candidate answer (``reading.features``)."),
-        ("BY_TYPE", "What is added to a reason's weight where the question asks for a type."),
-        ("FIT", "How well a kind of mention fits a type of answer."),
-        ("RELEVANT", "Reasons for a path to bear on the question (``judging.relevance_features``)."),
-        ("SUFFICIENT", "Reasons for a path to be enough (``judging.sufficiency_features``)."),
-        ("BRIDGE", "Reasons for a name to lead on to the next passage (``queries.bridge_candidates``)."),
-        ("START", "Reasons for a path to begin with a passage (``paths.start_reasons``)."),
-        ("STEP", "Reasons for a path to go on with a passage (``paths.step_reasons``)."),
-    ):
-        table = getattr(weights, name)
-        first = next(iter(table.values()))
-        kind = "dict[str, dict[str, float]]" if isinstance(first, dict) else "dict[str, float]"
-        page.append(f"# {note}\n{name}: {kind} = {{\n{_table(table)}\n}}  # fmt: skip\n")
-    return "\n".join(page)
+    """The text of ``weights.toml`` for the weights in use."""
+    page = ["# The weights of reader, judges and path scorer. Written by benchmarks/pocket_fit.py and hops_fit.py.\n"]
+    for name, note in NOTES.items():
+        table = getattr(weights(), name)
+        page.append(f"\n# {note}\n")
+        if isinstance(next(iter(table.values())), dict):
+            page += [f"[{name}.{row}]\n{_rows(table[row])}" for row in sorted(table)]
+        else:
+            page.append(f"[{name}]\n{_rows(table)}")
+    return "".join(page)
 
 
-def _table(table: dict[str, Any]) -> str:
-    if isinstance(next(iter(table.values())), dict):
-        return "\n".join(
-            f"    {json.dumps(name)}: {{\n{_pairs(row, 8)}\n    }}," for name, row in sorted(table.items())
-        )
-    return _pairs(table, 4)
-
-
-def _pairs(table: Reasons, indent: int) -> str:
-    """Name and number pairs, as many a line as fit; a mark stands in for spaces so that no pair is broken."""
-    pairs = [f"{json.dumps(name)}: {value:.2f},".replace(" ", "~") for name, value in sorted(table.items())]
-    lines = textwrap.wrap(" ".join(pairs), 118 - indent, break_on_hyphens=False)
-    return textwrap.indent("\n".join(lines).replace("~", " "), " " * indent)
+def _rows(table: Reasons) -> str:
+    return "".join(f"{json.dumps(name)} = {value:.2f}\n" for name, value in sorted(table.items()))
 
 
 if __name__ == "__main__":

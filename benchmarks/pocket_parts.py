@@ -32,12 +32,12 @@ from polyhop.evaluation.calibration import auroc, best_threshold, calibration_bi
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import evaluate
 from polyhop.evaluation.statistics import means
-from polyhop.lm.pocket import leading
-from polyhop.lm.pocket.encoder.cache import looks
+from polyhop.lm.pocket import paths as path_scorer
+from polyhop.lm.pocket.encoder.cache import predict
 from polyhop.lm.pocket.encoder.network import encoder
-from polyhop.lm.pocket.reading import judge as judging
-from polyhop.lm.pocket.reading.study import study
-from polyhop.lm.pocket.tasks import RELEVANT_ABOVE, SUFFICIENT_ABOVE
+from polyhop.lm.pocket.reading import judge
+from polyhop.lm.pocket.reading.answer import read_path
+from polyhop.lm.pocket.tasks.tor import RELEVANT_ABOVE, SUFFICIENT_ABOVE
 from polyhop.metrics.rankings import gold_ranks, score_gold
 from polyhop.readers import open_reader
 from polyhop.retrieval.index import Index, index_for
@@ -257,10 +257,10 @@ def reviews(job: Job) -> Figures:
     pairs: dict[str, list[tuple[bool, bool]]] = {"relevance": [], "sufficiency": []}
     (part,) = (each for each in pocket_data.load(job.data, job.split, job.limit) if each.name == job.name)
     for row, path in pocket_data.paths(part):
-        found = study(row["question"], path)
-        pairs["relevance"].append((judging.relevant(found) >= RELEVANT_ABOVE, pocket_data.all_gold(row, path)))
+        found = read_path(row["question"], path)
+        pairs["relevance"].append((judge.relevance(found) >= RELEVANT_ABOVE, pocket_data.all_gold(row, path)))
         if len(path) > 1:
-            enough = judging.sufficient(found) >= SUFFICIENT_ABOVE
+            enough = judge.sufficiency(found) >= SUFFICIENT_ABOVE
             pairs["sufficiency"].append((enough, pocket_data.is_enough(row, path)))
     return decided(pairs[job.what])
 
@@ -279,7 +279,7 @@ def decided(pairs: Sequence[tuple[bool, bool]]) -> Figures:
 @contextmanager
 def timing_scores() -> Iterator[list[float]]:
     """Inside, the seconds of each batch of paths that is scored."""
-    scored, spent = leading.path_scores, list[float]()
+    scored, spent = path_scorer.path_scores, list[float]()
 
     def timed(question: str, paths: Sequence[Sequence[Passage]], found: Sequence[Passage]) -> list[float]:
         with Timed() as timing:
@@ -287,11 +287,11 @@ def timing_scores() -> Iterator[list[float]]:
         spent.append(timing.wall)
         return scores
 
-    leading.path_scores = timed
+    path_scorer.path_scores = timed
     try:
         yield spent
     finally:
-        leading.path_scores = scored
+        path_scorer.path_scores = scored
 
 
 def speed(job: Job) -> Figures:
@@ -310,7 +310,7 @@ def speed(job: Job) -> Figures:
         found = [pipeline.search(question.text, BATCH + 1) for question in questions]
     with Timed() as looking:
         looked = sum(
-            len(looks(question.text, [(passages[0], other) for other in passages[1:]]))
+            len(predict(question.text, [(passages[0], other) for other in passages[1:]]))
             for question, passages in zip(questions, found, strict=True)
         )
     return {
@@ -385,7 +385,7 @@ def looks_alike(job: Job) -> Figures:
     with Pipeline(job.index, "one-r", "pocket") as pipeline:
         for question in job.questions:
             hits = pipeline.search(question.text, 4)
-            rows += [network.row(question.text, hits[:size]) for size in range(1, len(hits) + 1)]
-    together = network.looks(rows)
-    differ = sum(network.looks([row]) != [look] for row, look in zip(rows, together, strict=True))
+            rows += [network.build_input(question.text, hits[:size]) for size in range(1, len(hits) + 1)]
+    together = network.predict(rows)
+    differ = sum(network.predict([row]) != [look] for row, look in zip(rows, together, strict=True))
     return {"looks": len(rows), "looks differ": differ}

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from polyhop.common.extras import load
+from polyhop.common.extras import require
 from polyhop.lm import ScoreRequest, TokenScores
 from polyhop.lm.hf import TransformersLM
 
@@ -124,7 +124,7 @@ def checkpoint(folder: Path, shape: str, dtype: str) -> Path:
     import torch
     import transformers
 
-    tokenizers: Any = load("tokenizers", "hf", "this benchmark")
+    tokenizers: Any = require("tokenizers", "hf", "this benchmark")
     size: dict[str, Any] = SHAPES[shape]
     encodes = shape.startswith("t5")
     marks = ["<pad>", "</s>", "<unk>", "Document:", "Question:", ":"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyhop.answer import Answer, cite, is_whole, marked, references, with_references
+from polyhop.answer import Answer, cite, content_is_answer, references, with_citation_marks, with_references
 from polyhop.types import Citation, Evidence, Passage
 from tests.kit.families import FERRY, FILM, MAN, answered
 
@@ -17,7 +17,7 @@ SHORT = Answer("Bremen", (FILM, MAN, FERRY), (Evidence((FILM, MAN), "Bremen"), E
 def test_without_marks_in_the_text_citations_are_numbered_in_the_order_of_the_evidence() -> None:
     answer = replace(SHORT, citations=cite(SHORT))
     assert [(each.markers, each.passage.id) for each in references(answer)] == [((1,), "film"), ((2,), "man")]
-    assert marked(answer) == "Bremen [2]"  # the one that has the answer in it
+    assert with_citation_marks(answer) == "Bremen [2]"  # the one that has the answer in it
     assert with_references(answer) == "Bremen [2]\n\n- [1] Dark Mill (film)\n- [2] Rolf Anders"
 
 
@@ -35,8 +35,8 @@ def test_marks_that_stand_in_the_text_keep_their_numbers() -> None:
 
 async def test_a_long_answer_is_its_content() -> None:
     answer = await answered("searchain", "long")
-    assert is_whole(answer)
-    assert answer.to_dict()["content"] == marked(answer)
+    assert content_is_answer(answer)
+    assert answer.to_dict()["content"] == with_citation_marks(answer)
     assert [(c["marker"], c["passage_id"]) for c in answer.to_dict()["citations"]] == [(1, "film"), (2, "man")]
     assert with_references(answer) == (
         "Dark Mill was directed by Rolf Anders [1], who was born in Bremen [2].\n\n"
@@ -65,4 +65,4 @@ def test_titles_are_no_markdown() -> None:
 def test_every_answer_has_a_text(text: str, content: str, markers: list[int]) -> None:
     cited = tuple(Citation(marker, "man", 0, 4) for marker in markers)
     answer = replace(SHORT, text=text, content=content, citations=cited)
-    assert with_references(answer).endswith("Rolf Anders" if markers else marked(answer))
+    assert with_references(answer).endswith("Rolf Anders" if markers else with_citation_marks(answer))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from polyhop.lm.pocket.encoder.inputs import LEAST, LENGTH, QUESTION, TITLE
+from polyhop.lm.pocket.encoder.inputs import MAX_PIECES, MAX_QUESTION_PIECES, MAX_TITLE_PIECES, MIN_TEXT_PIECES
 from polyhop.lm.pocket.encoder.outputs import KINDS
 from polyhop.lm.pocket.encoder.wordpiece import WordPiece
 from training.data import Example
@@ -41,14 +41,14 @@ def row_of(example: Example, pieces: WordPiece, chance: random.Random) -> Row | 
     """The example as numbers; None where no place of its answer is within reach."""
     if example.embed is not None:
         return Row([pieces.begin, *pieces.encode(example.embed).ids[:EMBEDDED], pieces.end], [], [], -1, -1, -1)
-    ids = [pieces.begin, *pieces.encode(example.question).ids[:QUESTION], pieces.end]
+    ids = [pieces.begin, *pieces.encode(example.question).ids[:MAX_QUESTION_PIECES], pieces.end]
     first = len(ids)
-    share = (LENGTH - first) // len(example.passages)
+    share = (MAX_PIECES - first) // len(example.passages)
     spans: list[tuple[int, int]] = []
     for number, (title, text) in enumerate(example.passages):
         named, told = pieces.encode(title), pieces.encode(text)
-        named_ids = [*named.ids[:TITLE], *pieces.encode(":").ids] if title else []
-        room = max(LEAST, share - len(named_ids) - 1)
+        named_ids = [*named.ids[:MAX_TITLE_PIECES], *pieces.encode(":").ids] if title else []
+        room = max(MIN_TEXT_PIECES, share - len(named_ids) - 1)
         wanted = [(start, end) for at, start, end in example.spans if at == number]
         inside = [_pieces_at(told.starts, told.ends, start, end) for start, end in wanted]
         begin = 0
@@ -61,7 +61,9 @@ def row_of(example: Example, pieces: WordPiece, chance: random.Random) -> Row | 
         spans += [(low + base, high + base) for low, high in held]
         in_title = [_pieces_at(named.starts, named.ends, s, e) for at, s, e in example.spans if at == -1 - number]
         spans += [
-            (low + len(ids), high + len(ids)) for low, high in in_title if low <= high < min(TITLE, len(named.ids))
+            (low + len(ids), high + len(ids))
+            for low, high in in_title
+            if low <= high < min(MAX_TITLE_PIECES, len(named.ids))
         ]
         ids += [*named_ids, *told.ids[begin : begin + room], pieces.end]
     if example.kind == "span" and not spans:

@@ -103,21 +103,21 @@ def references(answer: Answer) -> list[Reference]:
     ]
 
 
-def marked(answer: Answer) -> str:
+def with_citation_marks(answer: Answer) -> str:
     """The answer with the marks of its citations: those that the method wrote, with the reasoning they stand in; else,
     after the answer, those of the passages that carry it word for word."""
     if not answer.content:
         carrying = "".join(f"[{citation.marker}]" for citation in answer.citations if citation.start is not None)
         return f"{answer.text} {carrying}".strip() if answer.text else ""
-    return answer.content if is_whole(answer) else f"{answer.text}\n\n{answer.content}".strip()
+    return answer.content if content_is_answer(answer) else f"{answer.text}\n\n{answer.content}".strip()
 
 
-def is_whole(answer: Answer) -> bool:
+def content_is_answer(answer: Answer) -> bool:
     """Whether the content is the answer itself, a long one, not the reasoning of a short one.
 
-    >>> is_whole(Answer("It is by Ann Lee.", content="It is by Ann Lee [1]."))
+    >>> content_is_answer(Answer("It is by Ann Lee.", content="It is by Ann Lee [1]."))
     True
-    >>> is_whole(Answer("Ann Lee", content="It is by Ann Lee [1]."))
+    >>> content_is_answer(Answer("Ann Lee", content="It is by Ann Lee [1]."))
     False
     """
     return normalise(without_citation_marks(answer.content)) == normalise(answer.text)
@@ -133,13 +133,14 @@ def with_references(answer: Answer) -> str:
     <BLANKLINE>
     - [1] Mill \\[film\\]
     """
-    lines = (f"- {each.marks} {_MARKDOWN.sub(_escape, titled(each.passage))}" for each in references(answer))
-    return "\n\n".join(filter(None, (marked(answer), "\n".join(lines))))
+    titles = ((cited.marks, title_and_location(cited.passage)) for cited in references(answer))
+    lines = (f"- {marks} {_MARKDOWN.sub(_escape, title)}" for marks, title in titles)
+    return "\n\n".join(filter(None, (with_citation_marks(answer), "\n".join(lines))))
 
 
-def titled(passage: Passage) -> str:
+def title_and_location(passage: Passage) -> str:
     """A passage's title and where it stands in its document, on one line of printable text."""
-    where = place_of(passage.metadata)
+    where = location_of(passage.metadata)
     return printable(f"{passage.title} ({where})" if where else passage.title) or printable(passage.id)
 
 
@@ -147,12 +148,12 @@ def _escape(character: re.Match[str]) -> str:
     return "\\" + character[0]
 
 
-def place_of(metadata: Mapping[str, Any]) -> str:
+def location_of(metadata: Mapping[str, Any]) -> str:
     """Where a passage of a document stands, for people; "" for a passage of another corpus.
 
-    >>> place_of({"source": "report.pdf", "page": 3, "last_page": 4, "heading": "Findings"})
+    >>> location_of({"source": "report.pdf", "page": 3, "last_page": 4, "heading": "Findings"})
     'report.pdf, pp. 3–4, Findings'
-    >>> place_of({"source": "notes.md", "heading": "May"}), place_of({"source": 7})
+    >>> location_of({"source": "notes.md", "heading": "May"}), location_of({"source": 7})
     ('notes.md, May', '')
     """
     source, page, last, heading = (metadata.get(name) for name in ("source", "page", "last_page", "heading"))

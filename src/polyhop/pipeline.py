@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -13,7 +14,7 @@ import polyhop.methods.as_retriever  # noqa: F401 - registers the retrievers and
 from polyhop.answer import Answer
 from polyhop.common.aio import LoopThread as LoopThread
 from polyhop.common.files import cache_folder
-from polyhop.common.text import check_asked
+from polyhop.common.text import check_text
 from polyhop.data.corpora import Corpus, open_corpus
 from polyhop.engine.budget import Budget, check_limit
 from polyhop.engine.call import Models
@@ -45,6 +46,9 @@ T = TypeVar("T")
 Source = str | Path | Corpus | Index | Iterable[Passage]
 LM = str | LanguageModel | Mapping[str, "str | LanguageModel"]
 Searcher = AnyRetriever
+Listen = Callable[[Step], object]
+Observer = Callable[[Method, Kind, Mapping[str, Any]], AbstractContextManager[Callable[[Step | Answer], object]]]
+"""Opens, with method, kind and settings, a context around a question; it is given every step, then the answer."""
 
 _SET_BY: Mapping[str, str] = {
     **dict.fromkeys(("max_tokens", "max_completion_tokens"), "set it by --max-tokens-per-call (max_tokens_per_call)"),
@@ -140,23 +144,37 @@ class Pipeline:
         if abstain_below is not None:
             check_limit("abstain_below", abstain_below, 1)
         self.abstain_below = abstain_below
+        self.observer: Observer | None = None
         self._loop = LoopThread()
         self._closed = False
 
-    async def aask(
-        self, question: str | Question, *, kind: Kind = "qa", listen: Callable[[Step], object] | None = None
-    ) -> Answer:
+    async def aask(self, question: str | Question, *, kind: Kind = "qa", listen: Listen | None = None) -> Answer:
         """Answer one question; ``listen`` is called with each step as ``stream`` gives them. Raises ``LMError`` when
         the model cannot be reached, ``UsageError`` once the pipeline is closed."""
         self._check_open()
         text, kind = (question.text, question.kind) if isinstance(question, Question) else (question, kind)
         if not isinstance(text, str):
             raise UsageError(f"a question is a text or a polyhop.Question, not a {type(text).__name__}")
-        check_asked("question", text)
-        found = await self.engine.answer(self.method.function, self.method.name, text, kind, self.settings, listen)
+        check_text("question", text)
+        found = await self._answer(text, kind, listen)
         if self.abstain_below is None or (found.confidence or 0.0) >= self.abstain_below:
             return found
         return replace(found, text="", content="", abstained=True, citations=())
+
+    async def _answer(self, question: str, kind: Kind, listen: Listen | None) -> Answer:
+        function, name = self.method.function, self.method.name
+        if self.observer is None:
+            return await self.engine.answer(function, name, question, kind, self.settings, listen)
+        with self.observer(self.method, kind, self.settings) as observe:
+
+            def observe_and_listen(step: Step) -> None:
+                observe(step)
+                if listen is not None:
+                    listen(step)
+
+            answer = await self.engine.answer(function, name, question, kind, self.settings, observe_and_listen)
+            observe(answer)
+            return answer
 
     async def stream(self, question: str | Question, *, kind: Kind = "qa") -> AsyncGenerator[Step | Answer, None]:
         """The steps as they happen, then the answer. A branch comes twice: as it begins, without a verdict, and as it

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-import runpy
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,11 @@ from training.examples import held_out
 
 from benchmarks import pocket_blend
 from polyhop import Passage, Question
-from polyhop.lm.pocket import leading
-from polyhop.lm.pocket.reading import blends
-from polyhop.lm.pocket.reading import study as studies
-from polyhop.lm.pocket.reading.narrowing import sureness, weighed
-from tests.kit.looks import Network, looking_by
+from polyhop.lm.pocket import paths as path_scorer
+from polyhop.lm.pocket.reading import answer
+from polyhop.lm.pocket.reading.judge import correct_probability, weigh_answers
+from polyhop.lm.pocket.reading.tables import BLENDS, CorrectWeights, blends
+from tests.kit.pocket_network import Network, using_network
 
 FILMS = (
     ("Dark Mill", "Ann Lee", "Elstow"),
@@ -28,7 +28,7 @@ FILMS = (
     ("Winter Ferry", "Olga Moran", "Bergen"),
 )
 HELD = [name for name in (f"t{number}" for number in range(200)) if held_out(name)][:6]
-STANDING = Path(blends.__file__).read_text(encoding="utf-8")
+STANDING = BLENDS.read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -57,28 +57,29 @@ def asked(name: str, film: str, director: str, town: str) -> dict[str, Any]:
 def network(monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
     """A network that costs nothing; afterwards the numbers are again as they were."""
     for name in pocket_blend.FITTED:
-        monkeypatch.setattr(blends, name, getattr(blends, name))
-    with looking_by(Network()) as network:
+        monkeypatch.setattr(blends(), name, getattr(blends(), name))
+    with using_network(Network()) as network:
         yield network
     monkeypatch.undo()
-    studies.forget()
+    answer.clear_cache()
 
 
 @pytest.mark.usefixtures("network")
 def test_all_is_fitted_and_only_the_numbers_are_written(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out, before = tmp_path / "blends.py", (blends.BRIDGE, blends.READING)
+    out, before = tmp_path / "blends.toml", (blends().bridge, blends().reading)
     pocket_blend.fit(data, None, out)
     page = out.read_text(encoding="utf-8")
-    assert Path(blends.__file__).read_text(encoding="utf-8") == STANDING
+    assert BLENDS.read_text(encoding="utf-8") == STANDING
     number = r"-?\d+\.\d\d"
     assert re.sub(number, "0", page) == re.sub(number, "0", STANDING)
-    fitted = runpy.run_path(str(out))
+    fitted = tomllib.loads(page)
     for name in pocket_blend.FITTED:
-        assert tuple(fitted[name]) == tuple(getattr(blends, name)), name
-    assert (fitted["BRIDGE"], fitted["READING"][1:]) == (before[0], before[1][1:])
-    assert fitted["READING"][0] in pocket_blend.COUNTS
+        assert fitted[name] == getattr(blends(), name)._asdict(), name
+    assert fitted["bridge"] == before[0]._asdict()
+    assert fitted["reading"] == {**before[1]._asdict(), "rules": fitted["reading"]["rules"]}
+    assert fitted["reading"]["rules"] in pocket_blend.COUNTS
     assert page != STANDING
     told = capsys.readouterr().out
     for name in (*pocket_blend.FITTED, "musique", "cross-validation"):
@@ -111,23 +112,23 @@ def test_paths_of_gold_alone_are_relevant_and_those_with_all_of_it_enough() -> N
     assert [path for path, each in zip(ids, relevant, strict=True) if each.is_so] == [("f",), ("d",), ("f", "d")]
     assert [path for path, each in zip(ids, enough, strict=True) if each.is_so] == [("f", "d")]
     for each in (*relevant, *enough):
-        assert list(each.reasons) == ["reasons", "encoder", "constant"]
-        assert abs(each.reasons["reasons"]) <= pocket_blend.CLIP
+        assert list(each.reasons) == ["rules", "encoder", "constant"]
+        assert abs(each.reasons["rules"]) <= pocket_blend.CLIP
         assert each.reasons["constant"] == 1.0
 
 
 @pytest.mark.usefixtures("network")
 def test_the_reasons_for_sureness_are_those_it_is_told_by(monkeypatch: pytest.MonkeyPatch) -> None:
     case = a_case()
-    told = weighed(case.question.text, case.hits)
+    told = weigh_answers(case.question.text, case.hits)
     assert told.answer is not None
     (each,) = pocket_blend.answers(a_case(told.answer))
     assert each.is_so
     assert [other.is_so for other in pocket_blend.answers(a_case("nowhere"))] == [False]
-    counts = (0.5, 1.5, 2.5, -1.0)
-    monkeypatch.setattr(blends, "SURE", counts)
+    counts = CorrectWeights(0.5, 1.5, 2.5, -1.0)
+    monkeypatch.setattr(blends(), "correct", counts)
     odds = sum(count * value for count, value in zip(counts, each.reasons.values(), strict=True))
-    assert sureness(case.question.text, case.hits, told) == pytest.approx(1 / (1 + math.exp(-odds)))
+    assert correct_probability(case.question.text, case.hits, told) == pytest.approx(1 / (1 + math.exp(-odds)))
 
 
 def test_a_logistic_fit_follows_the_reason_that_tells(capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,15 +136,15 @@ def test_a_logistic_fit_follows_the_reason_that_tells(capsys: pytest.CaptureFixt
         Judged("one", at % 5, {"tells": float(at % 2), "does not": float(at % 4 < 2), "constant": 1.0}, at % 2 == 1)
         for at in range(20)
     ]
-    tells, does_not, constant = pocket_blend.fit_logistic("SURE", told)
+    tells, does_not, constant = pocket_blend.fit_logistic("correct", told)
     assert tells > 1 > abs(does_not)
     assert constant < 0
     assert "all, 10 of 20: 1.000 " in capsys.readouterr().out
 
 
 def test_the_reading_is_the_best_of_all_that_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blends, "READING", blends.READING)
-    monkeypatch.setattr(Case, "f1", lambda self, passages: 1 - abs(blends.READING[0] - 0.25))
+    monkeypatch.setattr(blends(), "reading", blends().reading)
+    monkeypatch.setattr(Case, "f1", lambda self, passages: 1 - abs(blends().reading.rules - 0.25))
     assert pocket_blend.fit_reading([a_case(fold=at % 5) for at in range(6)]) == 0.25
 
 
@@ -152,12 +153,12 @@ def test_numbers_that_lead_are_tried_and_put_back(
     data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(pocket_blend, "FACTORS", (2.0,))
-    before = [getattr(leading, name) for name in pocket_blend.LEADING]
+    before = [getattr(path_scorer, name) for name in pocket_blend.LEADING]
     pocket_blend.try_leading(data, 5)
-    assert [getattr(leading, name) for name in pocket_blend.LEADING] == before
+    assert [getattr(path_scorer, name) for name in pocket_blend.LEADING] == before
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in lines] == [
-        f"LOOK_WEIGHT {before[0]:g}",
+        f"ENCODER_WEIGHT {before[0]:g}",
         *(f"{name} {2 * own:g}" for name, own in zip(pocket_blend.LEADING, before, strict=True)),
     ]
     assert all("R@5 musique" in line for line in lines)

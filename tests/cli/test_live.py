@@ -16,7 +16,7 @@ from rich.console import Console
 
 from polyhop.cli import live
 from polyhop.cli.live import Steps, can_show
-from polyhop.common.progress import watched, watching
+from polyhop.common.progress import report_progress, show_progress
 from polyhop.trace import Ask, Branch, Note, Score, Searched, Step
 from polyhop.types import Passage
 from tests.kit.terminal import Cli, cli
@@ -110,8 +110,8 @@ def test_what_a_search_asks_is_shown_before_the_search_is_told_of() -> None:
 
 def test_work_within_a_step_is_told() -> None:
     tree = Steps()
-    with watching(tree.working):
-        with watched("passages") as tell:
+    with show_progress(tree.working):
+        with report_progress("passages") as tell:
             tell(1200, 5000)
             assert drawn(tree, 80)[-1].endswith("1,200/5,000 passages")
         assert "passages" not in drawn(tree)[-1]

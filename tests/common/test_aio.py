@@ -76,7 +76,7 @@ def test_a_signal_that_does_not_wake_who_waits_is_heard_all_the_same() -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer's signal")
 def test_a_signal_at_any_moment_of_a_wait_leaves_the_loop_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loops, "HEARS", 0.0005)  # so that many waits begin and end while signals come
+    monkeypatch.setattr(loops, "SIGNAL_POLL_SECONDS", 0.0005)  # so that many waits begin and end while signals come
 
     async def interrupted(after: float) -> None:
         signal.setitimer(signal.ITIMER_REAL, after)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from polyhop.common.extras import EXTRAS, installed, load
+from polyhop.common.extras import EXTRA_MODULES, is_installed, require
 from polyhop.errors import MissingExtra
 
 ROOT = Path(__file__).parents[2]
@@ -33,14 +33,14 @@ ENTRY_POINTS = {"opentelemetry.exporter.otlp.proto.http": "otlp_proto_http"}
 
 def test_table_agrees_with_the_package() -> None:
     declared = tomllib.loads(PYPROJECT.read_text())["project"]["optional-dependencies"]
-    assert set(EXTRAS) == set(declared) - {"all", "test", "agreement", "browser", "training", "site", "dev"}
-    assert declared["all"] == [f"polyhop[{','.join(EXTRAS)}]"]
+    assert set(EXTRA_MODULES) == set(declared) - {"all", "test", "agreement", "browser", "training", "site", "dev"}
+    assert declared["all"] == [f"polyhop[{','.join(EXTRA_MODULES)}]"]
 
 
 def test_every_distribution_of_an_extra_is_imported() -> None:
     declared = tomllib.loads(PYPROJECT.read_text())["project"]["optional-dependencies"]
     named = {module for path in (ROOT / "src").rglob("*.py") if path.name != "extras.py" for module in modules_in(path)}
-    for extra, modules in EXTRAS.items():
+    for extra, modules in EXTRA_MODULES.items():
         distributions = [re.split(r"[\[<>=~!; ]", requirement)[0] for requirement in declared[extra]]
         brought = {MODULES.get(name, name.replace("-", "_")) for name in distributions}
         assert brought <= set(modules), extra
@@ -50,7 +50,7 @@ def test_every_distribution_of_an_extra_is_imported() -> None:
 
 
 def modules_in(path: Path) -> set[str]:
-    """The modules that a source file imports, those named by a string (``load("faiss", ...)``) included."""
+    """The modules that a source file imports, those named by a string (``require("faiss", ...)``) included."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -64,14 +64,14 @@ def modules_in(path: Path) -> set[str]:
 
 def test_a_missing_extra_names_its_install_line() -> None:
     with pytest.raises(MissingExtra, match=r"pip install 'polyhop\[hf\]'"):
-        load("polyhop_has_no_such_module", "hf", "the hf: backend")
+        require("polyhop_has_no_such_module", "hf", "the hf: backend")
 
 
 @pytest.mark.extra
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("extra", EXTRAS)
+@pytest.mark.parametrize("extra", EXTRA_MODULES)
 def test_an_installed_extra_imports(extra: str) -> None:
-    if not installed(extra):
+    if not is_installed(extra):
         pytest.skip(f"extra not installed: {extra}")
-    for module in EXTRAS[extra]:
-        assert importlib.import_module(module) is load(module, extra, extra)
+    for module in EXTRA_MODULES[extra]:
+        assert importlib.import_module(module) is require(module, extra, extra)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import polyhop
-from polyhop.common.extras import EXTRAS
+from polyhop.common.extras import EXTRA_MODULES
 
 FOLDER = Path(__file__).parents[2] / "examples"
 EXAMPLES = sorted(FOLDER.glob("*.py"))
@@ -44,7 +44,7 @@ def needed(example: Path) -> list[str]:
     modules: list[str] = []
     for name in told[1].replace("'", "").split() if told else ():
         extras = re.fullmatch(r"polyhop\[([\w,]+)\]", name)
-        modules += [module for extra in extras[1].split(",") for module in EXTRAS[extra]] if extras else [name]
+        modules += [module for extra in extras[1].split(",") for module in EXTRA_MODULES[extra]] if extras else [name]
     return modules
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import polyhop
-from polyhop.common.extras import installed
+from polyhop.common.extras import is_installed
 from tests.kit.pages import DOCS, SERVED, Block, Reader, blocks
 
 CORPUS = [
@@ -45,7 +45,7 @@ def test_the_chat_client_and_curl_get_an_answer(
     corpus: Path, reader: Reader, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("openai")
-    if not installed("serve"):
+    if not is_installed("serve"):
         pytest.skip("needs polyhop[serve]")
     reader.serve(f"polyhop serve --corpus docs={corpus}")
     assert reader.url
@@ -59,7 +59,7 @@ def test_the_chat_client_and_curl_get_an_answer(
 
 
 def test_the_server_is_made_in_python(corpus: Path, tmp_path: Path) -> None:
-    if not installed("serve"):
+    if not is_installed("serve"):
         pytest.skip("needs polyhop[serve]")
     code = the_block("serve.md", "python").text
     given = {"my-documents/": str(corpus), "openai:gpt-4o-mini": "pocket", "Who …?": "Where was Ridley Scott born?"}
@@ -73,7 +73,7 @@ def test_the_server_is_made_in_python(corpus: Path, tmp_path: Path) -> None:
 
 
 def test_a_pipeline_is_traced(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not installed("otel"):
+    if not is_installed("otel"):
         pytest.skip("needs polyhop[otel]")
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"polyhop": polyhop}

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from polyhop import evaluate
 from polyhop.cli.app import app
-from polyhop.common.extras import installed
+from polyhop.common.extras import is_installed
 from polyhop.data import DEMO
 from polyhop.data.corpora import open_corpus
 from polyhop.evaluation.ray import Ray
@@ -30,7 +30,7 @@ from tests.kit.server import FakeServer, in_thread
 
 pytestmark = [
     pytest.mark.extra,
-    pytest.mark.skipif(not installed("ray") or sys.platform != "linux", reason="needs Ray, and /proc"),
+    pytest.mark.skipif(not is_installed("ray") or sys.platform != "linux", reason="needs Ray, and /proc"),
     pytest.mark.filterwarnings("ignore"),  # Ray's own
 ]
 

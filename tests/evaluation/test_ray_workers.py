@@ -265,10 +265,10 @@ class Silent:
 
 
 def test_an_address_without_a_cluster_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "load", lambda *_: Silent)
+    monkeypatch.setattr(cluster, "require", lambda *_: Silent)
     with (
         pytest.raises(ServiceError, match=r"no Ray cluster answers at 127\.0\.0\.1:1 .*ray start --head"),
-        cluster.joined("127.0.0.1:1"),
+        cluster.connected("127.0.0.1:1"),
     ):
         pass
 
@@ -287,7 +287,7 @@ played = types.SimpleNamespace(is_initialized=lambda: False, init=init, shutdown
 cluster.load = lambda *_: played
 if sys.argv[1] == "own":
     signal.signal(signal.SIGTERM, lambda *_: print("own", flush=True))
-with cluster.joined(None):
+with cluster.connected(None):
     os.kill(os.getpid(), signal.SIGTERM)
 """
 
@@ -304,10 +304,10 @@ def test_sigterm_ends_the_program_once_the_cluster_is_left(when: str, told: str,
 
 def test_more_workers_than_there_is_room_for() -> None:
     ray = SimpleNamespace(cluster_resources=lambda: {"CPU": 2.0})
-    assert cluster.wanted(ray, None) == 2
-    assert cluster.wanted(ray, 4) == 4
+    assert cluster.worker_count(ray, None) == 2
+    assert cluster.worker_count(ray, 4) == 4
     with pytest.raises(UsageError, match="5 workers: the cluster has room for 4, 2 on each core"):
-        cluster.wanted(ray, 5)
+        cluster.worker_count(ray, 5)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from polyhop.common.extras import load
+from polyhop.common.extras import require
 from polyhop.retrieval.encoders.base import Vectors, shown
 from polyhop.types import Passage
 from tests.kit.tiny import WORDS
@@ -95,7 +95,7 @@ def add_layer(folder: Path, out: int, *, bias: bool) -> None:
 
     torch.manual_seed(7)
     made = {"linear.weight": torch.randn(out, SIZE)} | ({"linear.bias": torch.randn(out)} if bias else {})
-    load("safetensors.torch", "hf", "a tiny checkpoint").save_file(made, folder / "model.safetensors")
+    require("safetensors.torch", "hf", "a tiny checkpoint").save_file(made, folder / "model.safetensors")
     told = {"in_features": SIZE, "out_features": out, "bias": bias}
     write(folder / "config.json", {**told, "activation_function": "torch.nn.modules.linear.Identity"})
 
@@ -109,7 +109,7 @@ def tokenizer(*, pairs: bool = False) -> Any:
     """A WordPiece of the known words, and of letters for all others; ``pairs``: it joins two texts as BERT's does."""
     import transformers
 
-    tk = load("tokenizers", "hf", "a tiny checkpoint")
+    tk = require("tokenizers", "hf", "a tiny checkpoint")
     marks = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"]
     own = tk.Tokenizer(
         tk.models.WordPiece(vocab={word: at for at, word in enumerate([*marks, *_pieces()])}, unk_token="[UNK]")

@@ -9,7 +9,7 @@ from math import fsum, sqrt
 from pathlib import Path
 from typing import Any
 
-from polyhop.common.extras import load
+from polyhop.common.extras import require
 from polyhop.types import Passage
 from tests.kit import encoding
 
@@ -41,7 +41,7 @@ def make(folder: Path, *, seed: int = 0, weights: str = "safetensors", told: dic
     tensors = {f"bert.{key}": value.clone() for key, value in bert.state_dict().items()}
     tensors["linear.weight"] = torch.randn(SIZE, encoding.SIZE)
     if weights == "safetensors":
-        load("safetensors.torch", "hf", "a tiny checkpoint").save_file(tensors, folder / "model.safetensors")
+        require("safetensors.torch", "hf", "a tiny checkpoint").save_file(tensors, folder / "model.safetensors")
     else:
         torch.save(tensors, folder / "pytorch_model.bin")
     written = TOLD if told is None else told
@@ -99,7 +99,7 @@ def _opened(folder: Path) -> tuple[Any, tuple[Any, Any]]:
     import transformers
 
     if (folder / "model.safetensors").exists():
-        tensors = load("safetensors.torch", "hf", "a test").load_file(folder / "model.safetensors")
+        tensors = require("safetensors.torch", "hf", "a test").load_file(folder / "model.safetensors")
     else:
         tensors = torch.load(folder / "pytorch_model.bin", weights_only=True)
     bert = transformers.BertModel(transformers.AutoConfig.from_pretrained(folder), add_pooling_layer=False).eval()

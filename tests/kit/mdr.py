@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from polyhop.common.extras import load
+from polyhop.common.extras import require
 from polyhop.types import Passage
 from tests.kit.tiny import WORDS
 
@@ -53,7 +53,7 @@ def weights(config: Any, seed: int) -> dict[str, Any]:
 
 def save(path: Path, made: dict[str, Any]) -> None:
     """Write a state dict as safetensors."""
-    load("safetensors.torch", "hf", "a tiny checkpoint").save_file({k: v.clone() for k, v in made.items()}, path)
+    require("safetensors.torch", "hf", "a tiny checkpoint").save_file({k: v.clone() for k, v in made.items()}, path)
 
 
 class Plain:
@@ -108,7 +108,7 @@ def _network(config: Any, path: Path) -> Any:
     import torch
     import transformers
 
-    given = load("safetensors.torch", "hf", "a tiny checkpoint").load_file(path)
+    given = require("safetensors.torch", "hf", "a tiny checkpoint").load_file(path)
     encoder = transformers.RobertaModel(config)
     project = torch.nn.Sequential(torch.nn.Linear(SIZE, SIZE), torch.nn.LayerNorm(SIZE, eps=config.layer_norm_eps))
     for part, network in (("encoder", encoder), ("project", project)):
@@ -121,7 +121,7 @@ def _tokenizer() -> Any:
     """A tokenizer of bytes with the marks and pairs of RoBERTa's."""
     import transformers
 
-    tk = load("tokenizers", "hf", "a tiny checkpoint")
+    tk = require("tokenizers", "hf", "a tiny checkpoint")
     marks = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     own = tk.Tokenizer(tk.models.BPE())
     own.pre_tokenizer = tk.pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from polyhop.common.extras import load
+from polyhop.common.extras import require
 
 WORDS = "who made the film dark mill was by rolf anders in paris a 1931 city river of and born director what is".split()
 TEMPLATE = (
@@ -77,7 +77,7 @@ def _pieces(shape: str) -> Any:
     """A tokenizer that shows a word's beginning by a mark, as sentencepiece does."""
     import transformers
 
-    tk = load("tokenizers", "hf", "a tiny checkpoint")
+    tk = require("tokenizers", "hf", "a tiny checkpoint")
 
     marks = ["<pad>", "</s>", "<s>", "<unk>", "<|user|>", "<|assistant|>", "<|system|>"]
     own = tk.Tokenizer(tk.models.BPE(unk_token="<unk>", byte_fallback=False))
@@ -100,7 +100,7 @@ def _bytes(shape: str) -> Any:
     """A tokenizer of bytes, as GPT-2's."""
     import transformers
 
-    tk = load("tokenizers", "hf", "a tiny checkpoint")
+    tk = require("tokenizers", "hf", "a tiny checkpoint")
 
     own = tk.Tokenizer(tk.models.BPE())
     own.pre_tokenizer = tk.pre_tokenizers.ByteLevel(add_prefix_space=False)

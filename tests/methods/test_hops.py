@@ -17,8 +17,7 @@ from polyhop.data.corpora import open_corpus
 from polyhop.engine.run import Run
 from polyhop.errors import CapabilityError, UnknownName
 from polyhop.lm.base import Capabilities
-from polyhop.lm.pocket.leading import path_scores
-from polyhop.lm.pocket.paths import likelihood_scores
+from polyhop.lm.pocket.paths import likelihood_scores, path_scores
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.as_retriever import HopsRetriever
 from polyhop.methods.hops import second_query

@@ -11,9 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyhop.data.corpora import open_corpus
-from polyhop.lm.pocket.leading import UNNAMED, leads, path_scores
-from polyhop.lm.pocket.paths import likelihood_scores, sought, start_reasons, step_reasons
-from polyhop.lm.pocket.reading.weights import START, STEP
+from polyhop.lm.pocket.paths import (
+    UNNAMED_PENALTY,
+    leads,
+    likelihood_scores,
+    path_scores,
+    start_features,
+    step_features,
+    weigh_question,
+)
+from polyhop.lm.pocket.reading.tables import weights
 from polyhop.methods.as_retriever import HopsRetriever
 from polyhop.pipeline import Pipeline
 from polyhop.retrieval.bm25 import BM25
@@ -30,29 +37,32 @@ PATHS = st.lists(st.lists(st.sampled_from(PASSAGES), min_size=1, max_size=4), ma
 
 
 def test_reasons_to_begin_with_a_passage() -> None:
-    told = start_reasons(sought(QUESTION, [TOWN, FILM]), FILM)
-    assert told.keys() == START.keys()
+    told = start_features(weigh_question(QUESTION, [TOWN, FILM]), FILM)
+    assert told.keys() == weights().path_start.keys()
     assert (told["title in question"], told["names"], told["comparison, title in question"]) == (1.0, 1.0, 0.0)
     assert told["place"] == math.log1p(1)
-    assert start_reasons(sought(QUESTION, [TOWN, FILM]), PERSON)["place"] == math.log1p(2)  # behind all found
+    assert start_features(weigh_question(QUESTION, [TOWN, FILM]), PERSON)["place"] == math.log1p(2)  # behind all found
     assert 0 < told["first sentence"] < told["coverage"] < 1
-    assert start_reasons(sought("Which is older, Ost or Dark Mill?", []), TOWN)["comparison, title in question"] == 1
+    assert (
+        start_features(weigh_question("Which is older, Ost or Dark Mill?", []), TOWN)["comparison, title in question"]
+        == 1
+    )
 
 
 def test_reasons_to_go_on_with_a_passage() -> None:
-    asked = sought(QUESTION, [TOWN, FILM])
-    told = step_reasons(asked, [FILM], PERSON)
-    assert told.keys() == STEP.keys()
+    asked = weigh_question(QUESTION, [TOWN, FILM])
+    told = step_features(asked, [FILM], PERSON)
+    assert told.keys() == weights().path_step.keys()
     assert told["mention"] == asked.share({"direct"})  # the sentence that leads to her says who directed
     assert told["mentions back"] == 1.0
     assert told["new"] == asked.share({"birth"})
-    apart = step_reasons(asked, [TOWN], FILM)
+    apart = step_features(asked, [TOWN], FILM)
     assert (apart["mention"], apart["mentions back"]) == (0.0, 1.0)
-    assert step_reasons(asked, [FILM], PASSAGES[4])["mention"] == 0.0  # a title without a word is mentioned nowhere
+    assert step_features(asked, [FILM], PASSAGES[4])["mention"] == 0.0  # a title without a word is mentioned nowhere
 
 
 def test_a_word_of_few_passages_weighs_more() -> None:
-    asked = sought("mill town", [FILM, TOWN, *[Passage(str(n), "", "mill") for n in range(5)]])
+    asked = weigh_question("mill town", [FILM, TOWN, *[Passage(str(n), "", "mill") for n in range(5)]])
     assert asked.weights["town"] > asked.weights["mill"]
 
 
@@ -94,7 +104,7 @@ def test_a_passage_that_is_not_named_must_be_worth_more() -> None:
     """The same words under a title that the film's page names, and under one that it does not."""
     stranger = Passage("s", "Eva Horn", PERSON.text)
     named, unnamed = path_scores(QUESTION, [[FILM, PERSON], [FILM, stranger]], [FILM, TOWN])
-    assert named > unnamed + UNNAMED
+    assert named > unnamed + UNNAMED_PENALTY
 
 
 @pytest.mark.slow

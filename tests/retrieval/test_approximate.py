@@ -253,7 +253,7 @@ def test_a_damaged_folder_is_refused_and_made_anew_where_its_kind_is_named(index
 
 @extra
 def test_what_faiss_cannot_read_is_refused(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    faiss: Any = extras.load("faiss", "dense", "a test")
+    faiss: Any = extras.require("faiss", "dense", "a test")
     monkeypatch.setattr(faiss, "write_index", lambda index, path: Path(path).write_bytes(b"IwZZ" + bytes(99)))
     with pytest.raises(IndexFolderError, match=r"faiss [0-9.]+ cannot read it; build the dense index again"):
         dense_index(index, VECTORS, ENCODER, "hnsw")

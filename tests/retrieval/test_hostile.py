@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from polyhop.common.extras import installed
+from polyhop.common.extras import is_installed
 from polyhop.errors import PolyhopError
 from polyhop.net.failures import BadReply
 from polyhop.retrieval.engines import open_engine
@@ -39,7 +39,7 @@ SERVICES: dict[str, Callable[[str], Any]] = {
     **{f"web {name}": partial(_web, name) for name in APIS},
 }
 ENGINES = [
-    pytest.param(kind, marks=[pytest.mark.extra, pytest.mark.skipif(not installed(extra), reason=f"needs {extra}")])
+    pytest.param(kind, marks=[pytest.mark.extra, pytest.mark.skipif(not is_installed(extra), reason=f"needs {extra}")])
     for kind, extra in (("elastic", "elastic"), ("opensearch", "elastic"), ("qdrant", "qdrant"))
 ]
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from polyhop.common.progress import watched, watching
+from polyhop.common.progress import report_progress, show_progress
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import IndexFolderError, UsageError
 from polyhop.retrieval import Index, build_index
@@ -203,7 +203,7 @@ def test_who_watches_is_told_how_far_it_is(index: Index) -> None:
         finally:
             told.append("end")
 
-    with watching(show):
+    with show_progress(show):
         with pytest.raises(KeyboardInterrupt):
             passage_vectors(index, Numbers("p14").encoder())
         passage_vectors(index, Numbers().encoder())
@@ -211,7 +211,7 @@ def test_who_watches_is_told_how_far_it_is(index: Index) -> None:
     first = [("passages encoded", 0), *((done, 23) for done in (4, 8, 12)), "end"]
     second = [("passages encoded", 8), *((done, 23) for done in (12, 16, 20, 23)), "end"]
     assert told == [*first, *second]
-    with watched("passages") as tell:
+    with report_progress("passages") as tell:
         tell(1, 2)
     assert told[-1] == "end"
     quiet: Callable[[int, int], object] = tell

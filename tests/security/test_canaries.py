@@ -20,7 +20,7 @@ import pytest
 
 from polyhop import cli
 from polyhop.common.aio import LoopThread
-from polyhop.common.extras import installed
+from polyhop.common.extras import is_installed
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import PolyhopError
 from polyhop.lm.names import open_lm
@@ -111,8 +111,8 @@ def _http(status: str, body: Any) -> bytes:
 
 
 def needs(*extras: str) -> Callable[[F], F]:
-    """Mark a test of an extra, which is skipped before its server starts if the extra is not installed."""
-    missing = not all(map(installed, extras))
+    """Mark a test of an extra, which is skipped before its server starts if the extra is not is_installed."""
+    missing = not all(map(is_installed, extras))
 
     def mark(test: F) -> F:
         marked: F = pytest.mark.extra(pytest.mark.skipif(missing, reason=f"needs {', '.join(extras)}")(test))

@@ -8,7 +8,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from polyhop.common.text import bare_title, citation_marks, passage_spans, unwrapped, without_citation_marks
+from polyhop.common.text import (
+    bare_title,
+    citation_marks,
+    join_wrapped_lines,
+    passage_spans,
+    without_citation_marks,
+)
 from polyhop.data.converting.pdf import _cut
 from polyhop.data.converting.plain import markdown_blocks, text_blocks
 from polyhop.methods.graph import QuestionGraph
@@ -54,7 +60,16 @@ def cut_at_headings(text: str) -> object:
     return list(_cut(text, 1, [("A b", 1), ("1 1", 1)]))
 
 
-READING = (harmless, redacted, unwrapped, passage_spans, text_blocks, markdown_blocks, labelled, cut_at_headings)
+READING = (
+    harmless,
+    redacted,
+    join_wrapped_lines,
+    passage_spans,
+    text_blocks,
+    markdown_blocks,
+    labelled,
+    cut_at_headings,
+)
 
 
 @pytest.mark.parametrize("read", READING)

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from polyhop import Passage, ScriptedLM
-from polyhop.common.extras import installed
+from polyhop.common.extras import is_installed
 from polyhop.errors import LMError
 from polyhop.lm.base import Completion, Request
 from polyhop.serve.http import replies
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.extra,
-    pytest.mark.skipif(not installed("serve"), reason="extra not installed: serve"),
+    pytest.mark.skipif(not is_installed("serve"), reason="extra not installed: serve"),
 ]
 
 TOWNS = [

@@ -21,7 +21,7 @@ import pytest
 
 from polyhop import Passage
 from polyhop.cli import main
-from polyhop.common.extras import installed
+from polyhop.common.extras import is_installed
 from polyhop.errors import UsageError
 from polyhop.serve.http.app import Options
 from polyhop.serve.http.server import listen, serve, url_of
@@ -29,7 +29,7 @@ from polyhop.serve.service import Service
 from tests.serve.test_http import QUESTION, Model, events, until
 
 OSLO = Passage("oslo", "Oslo", "Oslo is the capital of Norway.")
-needs_serve = pytest.mark.skipif(not installed("serve"), reason="extra not installed: serve")
+needs_serve = pytest.mark.skipif(not is_installed("serve"), reason="extra not installed: serve")
 
 
 def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:

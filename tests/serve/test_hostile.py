@@ -13,14 +13,14 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from polyhop.common.aio import LoopThread
-from polyhop.common.extras import installed
+from polyhop.common.extras import is_installed
 from polyhop.serve.service import Service
 from tests.kit.serving import served
 from tests.serve.test_chat import TOWNS, Model
 
 pytestmark = [
     pytest.mark.extra,
-    pytest.mark.skipif(not installed("serve"), reason="extra not installed: serve"),
+    pytest.mark.skipif(not is_installed("serve"), reason="extra not is_installed: serve"),
 ]
 
 ASKING: dict[str, Any] = {"question": "Which town?"}

@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from polyhop import Passage, ScriptedLM
-from polyhop.common.extras import installed
+from polyhop.common.extras import is_installed
 from polyhop.errors import LMError
 from polyhop.lm.base import Completion, Request
 from polyhop.serve.http import replies
@@ -26,7 +26,7 @@ from tests.kit.serving import served
 
 pytestmark = [
     pytest.mark.extra,
-    pytest.mark.skipif(not installed("serve"), reason="extra not installed: serve"),
+    pytest.mark.skipif(not is_installed("serve"), reason="extra not installed: serve"),
 ]
 
 OSLO = Passage("oslo", "Oslo", "Oslo is the capital of Norway.")

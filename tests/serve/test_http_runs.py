@@ -12,14 +12,14 @@ import aiohttp
 import pytest
 
 from polyhop import Passage, ScriptedLM
-from polyhop.common.extras import installed
+from polyhop.common.extras import is_installed
 from polyhop.serve.service import Service
 from tests.kit.evil import ATTACKS, evil_run, plain_run
 from tests.kit.serving import served
 
 pytestmark = [
     pytest.mark.extra,
-    pytest.mark.skipif(not installed("serve"), reason="extra not installed: serve"),
+    pytest.mark.skipif(not is_installed("serve"), reason="extra not installed: serve"),
 ]
 
 

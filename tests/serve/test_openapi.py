@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 
 from polyhop.common.aio import LoopThread
-from polyhop.common.extras import installed
+from polyhop.common.extras import is_installed
 from polyhop.serve.service import Service
 from tests.kit.evil import evil_run, plain_run
 from tests.kit.serving import served
@@ -19,7 +19,7 @@ from tests.serve.test_chat import TOWNS, Model
 
 pytestmark = [
     pytest.mark.extra,
-    pytest.mark.skipif(not installed("serve"), reason="extra not installed: serve"),
+    pytest.mark.skipif(not is_installed("serve"), reason="extra not installed: serve"),
 ]
 
 TRIED = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))

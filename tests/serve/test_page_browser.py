@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from polyhop import Passage, ScriptedLM
-from polyhop.common.extras import installed
+from polyhop.common.extras import is_installed
 from polyhop.serve.http.app import Options
 from polyhop.serve.limits import Keys
 from polyhop.serve.service import Service
@@ -22,7 +22,7 @@ from tests.kit.evil import ATTACKS, evil_run, plain_run
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed"),
-    pytest.mark.skipif(not installed("serve"), reason="extra not installed: serve"),
+    pytest.mark.skipif(not is_installed("serve"), reason="extra not installed: serve"),
 ]
 
 METROPOLIS = "In which city was the director of the science-fiction film Metropolis born?"

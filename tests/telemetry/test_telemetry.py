@@ -1,4 +1,4 @@
-"""What OpenTelemetry is told of a question: spans, their places and times, and no texts unless asked for."""
+"""OpenTelemetry receives the spans of a question with their parents and times, and no texts unless asked to."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from polyhop.lm.openai import OpenAICompatible
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.telemetry import traced
-from polyhop.telemetry.attributes import MAX_CHARACTERS, content_of, described
+from polyhop.telemetry.attributes import MAX_CHARACTERS, content_of, describe
 from polyhop.telemetry.exporting import CAPTURE, captures_content
 from polyhop.trace import Ask, Branch, Note, Readout, Score, Searched
 from polyhop.types import Passage, Question, Span
@@ -39,8 +39,8 @@ SCENE = {
 }
 
 
-class Told:
-    """A tracer provider that keeps what it is told."""
+class Exporter:
+    """A tracer provider that keeps its spans in memory."""
 
     def __init__(self, sampler: Any = None) -> None:
         sdk = pytest.importorskip("opentelemetry.sdk.trace")
@@ -67,14 +67,16 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def exporter() -> Exporter:
+    return Exporter()
 
 
-async def played(told: Told, method: str = "tor", *, content: bool = False, **arguments: Any) -> tuple[Answer, Scene]:
+async def played(
+    exporter: Exporter, method: str = "tor", *, content: bool = False, **arguments: Any
+) -> tuple[Answer, Scene]:
     scene = Scene(**SCENE)  # type: ignore[arg-type]
     async with Pipeline(method=method, lm=scene.model, retriever=scene._search, **arguments) as pipeline:
-        traced(pipeline, corpus="wiki", provider=told.provider, content=content)
+        traced(pipeline, corpus="wiki", provider=exporter.provider, content=content)
         return await pipeline.aask("Q"), scene
 
 
@@ -82,12 +84,12 @@ def seconds(span: Any) -> tuple[float, float]:
     return span.start_time / 1e9, span.end_time / 1e9
 
 
-async def test_a_question_is_a_tree_of_spans_with_the_times_they_had(told: Told) -> None:
+async def test_a_question_is_a_tree_of_spans_with_the_times_of_its_steps(exporter: Exporter) -> None:
     before = time.time()
-    answer, _ = await played(told)
+    answer, _ = await played(exporter)
     after = time.time()
     assert answer.text == "Rome"
-    root, spans = told.root, told.of(answer)
+    root, spans = exporter.root, exporter.of(answer)
     began, ended = seconds(root)
     assert before <= began <= ended <= after + 0.001
     assert root.parent is None
@@ -103,9 +105,9 @@ async def test_a_question_is_a_tree_of_spans_with_the_times_they_had(told: Told)
         assert tuple(span.attributes["polyhop.after"]) == step.after
 
 
-async def test_names_kinds_and_attributes_follow_the_conventions(told: Told) -> None:
-    answer, _ = await played(told)
-    root, spans = told.root, told.of(answer)
+async def test_names_kinds_and_attributes_follow_the_conventions(exporter: Exporter) -> None:
+    answer, _ = await played(exporter)
+    root, spans = exporter.root, exporter.of(answer)
     assert root.name == "invoke_workflow tor"
     assert root.kind.name == "INTERNAL"
     assert root.attributes["gen_ai.operation.name"] == "invoke_workflow"
@@ -143,21 +145,21 @@ async def test_names_kinds_and_attributes_follow_the_conventions(told: Told) -> 
     assert spent == answer.usage.prompt_tokens
 
 
-async def test_no_text_leaves_unless_it_is_asked_for(told: Told) -> None:
+async def test_no_text_is_exported_by_default(exporter: Exporter) -> None:
     secrets = ["Zanzibar", "Kilimanjaro", "Serengeti", "Ngorongoro"]
     passage = Passage("p1", "Kilimanjaro", "Serengeti")
     model = ScriptedLM({"answer.read_cot": {"answer": "Ngorongoro"}, "answer.read": {"answer": "Ngorongoro"}})
     for content in (False, True):
-        sink = Told()
+        sink = Exporter()
         async with Pipeline(method="one-r", lm=model, retriever=lambda query, k: [passage]) as pipeline:
             await traced(pipeline, provider=sink.provider, content=content).aask("Where is Zanzibar?")
         everything = "".join(span.to_json() for span in sink.spans)
         assert [secret in everything for secret in secrets] == [content] * 4
 
 
-async def test_messages_are_those_that_were_sent(told: Told) -> None:
-    answer, scene = await played(told, content=True)
-    spans = told.of(answer)
+async def test_messages_are_those_that_were_sent(exporter: Exporter) -> None:
+    answer, scene = await played(exporter, content=True)
+    spans = exporter.of(answer)
     sent = {request.digest(): request.messages for request in scene.model.calls}
     for call in answer.trace.calls:
         inputs = json.loads(spans[call.id].attributes["gen_ai.input.messages"])
@@ -173,88 +175,88 @@ async def test_messages_are_those_that_were_sent(told: Told) -> None:
         assert span.attributes["gen_ai.retrieval.query.text"] == search.query
         found = json.loads(span.attributes["gen_ai.retrieval.documents"])
         assert [row["id"] for row in found] == [passage.id for passage in search.passages]
-    (question,) = json.loads(told.root.attributes["gen_ai.input.messages"])
+    (question,) = json.loads(exporter.root.attributes["gen_ai.input.messages"])
     assert question["parts"][0]["content"] == "Q"
-    (found,) = json.loads(told.root.attributes["gen_ai.output.messages"])
+    (found,) = json.loads(exporter.root.attributes["gen_ai.output.messages"])
     assert found["parts"][0]["content"] == "Rome"
 
 
-async def test_reasoning_is_a_part_of_its_own_before_the_text(told: Told) -> None:
+async def test_reasoning_is_a_separate_part_before_the_text(exporter: Exporter) -> None:
     reply = Completion(text="Answer: Rome", reasoning="It must be Rome.", finish_reason="length")
     async with Pipeline(method="direct", lm=ScriptedLM(lambda task, fields: reply)) as pipeline:
-        answer = await traced(pipeline, provider=told.provider, content=True).aask("Where?")
-    (output,) = json.loads(told.of(answer)[0].attributes["gen_ai.output.messages"])
+        answer = await traced(pipeline, provider=exporter.provider, content=True).aask("Where?")
+    (output,) = json.loads(exporter.of(answer)[0].attributes["gen_ai.output.messages"])
     assert [part["type"] for part in output["parts"]] == ["reasoning", "text"]
-    assert told.of(answer)[0].attributes["gen_ai.response.finish_reasons"] == ("length",)
+    assert exporter.of(answer)[0].attributes["gen_ai.response.finish_reasons"] == ("length",)
 
 
-async def test_notes_are_events_where_they_were_made(told: Told) -> None:
-    answer, _ = await played(told, content=True, max_calls=2)
+async def test_notes_are_events_where_they_were_made(exporter: Exporter) -> None:
+    answer, _ = await played(exporter, content=True, max_calls=2)
     note = next(step for step in answer.trace.steps if isinstance(step, Note))
-    above = told.root if note.parent is None else told.of(answer)[note.parent]
+    above = exporter.root if note.parent is None else exporter.of(answer)[note.parent]
     (event,) = (event for event in above.events if event.name == note.name)
     assert json.loads(event.attributes["polyhop.note"]) == dict(note.data)
-    assert event.timestamp / 1e9 == pytest.approx(seconds(told.root)[0] + note.started, abs=1e-5)
-    assert told.root.attributes["polyhop.budget_spent"] == "max_calls"
+    assert event.timestamp / 1e9 == pytest.approx(seconds(exporter.root)[0] + note.started, abs=1e-5)
+    assert exporter.root.attributes["polyhop.budget_spent"] == "max_calls"
 
 
-async def test_a_reply_out_of_the_cache_costs_no_tokens_again(told: Told, tmp_path: Any) -> None:
+async def test_a_cached_reply_reports_no_tokens(exporter: Exporter, tmp_path: Any) -> None:
     for cached in (False, True):
-        sink = Told()
+        sink = Exporter()
         async with Pipeline(
             method="direct", lm=ScriptedLM({"answer.direct": "Rome"}), cache=tmp_path / "c"
         ) as pipeline:
             answer = await traced(pipeline, provider=sink.provider).aask("Where?")
-        told_of = sink.of(answer)[0].attributes
-        assert told_of["polyhop.cached"] is cached
-        assert ("gen_ai.usage.input_tokens" in told_of) is not cached
+        attributes = sink.of(answer)[0].attributes
+        assert attributes["polyhop.cached"] is cached
+        assert ("gen_ai.usage.input_tokens" in attributes) is not cached
 
 
-async def test_a_question_that_fails_is_told_as_far_as_it_came(told: Told) -> None:
+async def test_a_failed_question_reports_its_steps_so_far(exporter: Exporter) -> None:
     def script(task: str, fields: Any) -> Any:
         return LMError("the server said: Zanzibar") if task == "tor.review" else {"answer": "Rome"}
 
     async with Pipeline(
         method="tor", lm=ScriptedLM(script), retriever=lambda query, k: [Passage("a", "A", "x")]
     ) as asked:
-        traced(asked, provider=told.provider)
+        traced(asked, provider=exporter.provider)
         with pytest.raises(LMError):
             await asked.aask("Q")
-    assert told.root.status.status_code.name == "ERROR"
-    assert told.root.attributes["error.type"] == "LMError"
-    assert {span.name for span in told.spans} >= {"invoke_workflow tor", "retrieval"}
-    assert "Zanzibar" not in "".join(span.to_json() for span in told.spans)
+    assert exporter.root.status.status_code.name == "ERROR"
+    assert exporter.root.attributes["error.type"] == "LMError"
+    assert {span.name for span in exporter.spans} >= {"invoke_workflow tor", "retrieval"}
+    assert "Zanzibar" not in "".join(span.to_json() for span in exporter.spans)
 
 
-async def test_a_question_that_is_cut_short_is_told_too(told: Told) -> None:
+async def test_a_cancelled_question_is_reported(exporter: Exporter) -> None:
     async with Pipeline(method="direct", lm=ScriptedLM({"answer.direct": "Rome"}, latency=60)) as pipeline:
-        traced(pipeline, provider=told.provider)
+        traced(pipeline, provider=exporter.provider)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(pipeline.aask("Where?"), 0.01)
-    assert told.root.attributes["error.type"] == "CancelledError"
+    assert exporter.root.attributes["error.type"] == "CancelledError"
 
 
-async def test_questions_stand_under_the_span_they_were_asked_in_and_apart_from_each_other(told: Told) -> None:
-    tracer = told.provider.get_tracer("test")
+async def test_concurrent_questions_have_their_own_parents(exporter: Exporter) -> None:
+    tracer = exporter.provider.get_tracer("test")
     async with Pipeline(method="direct", lm=ScriptedLM({"answer.direct": "Rome"}, latency=0.001)) as pipeline:
-        traced(pipeline, provider=told.provider)
+        traced(pipeline, provider=exporter.provider)
 
         async def asked(name: str) -> None:
             with tracer.start_as_current_span(name):
                 await pipeline.aask(f"Where is {name}?")
 
         await asyncio.gather(*map(asked, "abc"))
-    by_id = {span.context.span_id: span for span in told.spans}
-    roots = [span for span in told.spans if span.name == "invoke_workflow direct"]
+    by_id = {span.context.span_id: span for span in exporter.spans}
+    roots = [span for span in exporter.spans if span.name == "invoke_workflow direct"]
     assert {by_id[root.parent.span_id].name for root in roots} == set("abc")
-    for call in (span for span in told.spans if span.name == "chat scripted"):
+    for call in (span for span in exporter.spans if span.name == "chat scripted"):
         above = by_id[call.parent.span_id]
         assert above in roots
         assert call.context.trace_id == above.context.trace_id
     assert len(by_id) == 9
 
 
-async def test_the_span_of_a_question_is_the_current_one_while_it_is_answered(told: Told) -> None:
+async def test_the_span_of_a_question_is_the_current_one_while_it_is_answered(exporter: Exporter) -> None:
     trace = pytest.importorskip("opentelemetry.trace")
     seen = []
 
@@ -263,27 +265,27 @@ async def test_the_span_of_a_question_is_the_current_one_while_it_is_answered(to
         return "Rome"
 
     async with Pipeline(method="direct", lm=ScriptedLM(script)) as pipeline:
-        await traced(pipeline, provider=told.provider).aask("Where?")
-    assert seen == [told.root.context.span_id]
+        await traced(pipeline, provider=exporter.provider).aask("Where?")
+    assert seen == [exporter.root.context.span_id]
 
 
-async def test_a_question_that_is_not_sampled_is_answered_and_not_told() -> None:
+async def test_a_question_that_is_not_sampled_is_answered_but_not_reported() -> None:
     sampling = pytest.importorskip("opentelemetry.sdk.trace.sampling")
-    told = Told(sampling.ALWAYS_OFF)
-    answer, _ = await played(told, content=True)
-    assert (answer.text, told.spans) == ("Rome", [])
+    exporter = Exporter(sampling.ALWAYS_OFF)
+    answer, _ = await played(exporter, content=True)
+    assert (answer.text, exporter.spans) == ("Rome", [])
 
 
-async def test_streamed_steps_come_as_ever(told: Told) -> None:
+async def test_streamed_steps_are_unchanged(exporter: Exporter) -> None:
     scene = Scene(**SCENE)  # type: ignore[arg-type]
     async with Pipeline(method="tor", lm=scene.model, retriever=scene._search) as pipeline:
         plain = [type(step).__name__ async for step in pipeline.stream("Q")]
-        traced(pipeline, provider=told.provider)
+        traced(pipeline, provider=exporter.provider)
         assert [type(step).__name__ async for step in pipeline.stream("Q")] == plain
-    assert told.root.name == "invoke_workflow tor"
+    assert exporter.root.name == "invoke_workflow tor"
 
 
-def test_half_of_a_surrogate_pair_can_be_exported() -> None:
+def test_an_unpaired_surrogate_can_be_exported() -> None:
     engine = Engine(models=Models({}))
     found = (Passage("p", "\ud83d", "half"),)
     for step in (
@@ -308,49 +310,51 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 @pytest.mark.parametrize("content", [True, False])
-async def test_no_text_of_strangers_breaks_a_span_or_makes_it_large(told: Told, text: str, content: bool) -> None:
+async def test_no_text_of_strangers_breaks_a_span_or_makes_it_large(
+    exporter: Exporter, text: str, content: bool
+) -> None:
     passages = [Passage(f"{number} {text}", text, f"{text} {number}", metadata={"url": text}) for number in range(30)]
     lm = ScriptedLM(lambda task, fields: Completion(text=f"Answer: {text}", finish_reason=text, reasoning=text))
     question = "Where is it?" if "\ud83d" in text else f"Where is it? {text}"
     async with Pipeline(method="one-r", lm=lm, retriever=lambda query, k: passages, k=30, shots=0) as pipeline:
-        traced(pipeline, corpus=text, provider=told.provider, content=content)
+        traced(pipeline, corpus=text, provider=exporter.provider, content=content)
         await pipeline.aask(question)
-    assert len(told.spans) >= 3
-    for span in told.spans:
+    assert len(exporter.spans) >= 3
+    for span in exporter.spans:
         for name, value in {"name": span.name, **span.attributes}.items():
             assert len(str(value)) <= MAX_CHARACTERS + 10, name
             str(value).encode()
             if name in ("gen_ai.retrieval.documents", "gen_ai.output.messages", "gen_ai.input.messages"):
                 assert json.loads(value)
     encoder = pytest.importorskip("opentelemetry.exporter.otlp.proto.common.trace_encoder")
-    assert len(encoder.encode_spans(told.spans).SerializeToString()) < 1_000_000
+    assert len(encoder.encode_spans(exporter.spans).SerializeToString()) < 1_000_000
 
 
-async def test_a_failure_of_strange_words_is_told_whole(told: Told) -> None:
+async def test_a_failure_of_strange_words_is_told_whole(exporter: Exporter) -> None:
     def broken(query: str, k: int) -> list[Passage]:
         raise LMError(HOSTILE[1] * 10_000)
 
     async with Pipeline(method="one-r", lm=ScriptedLM({}), retriever=broken) as pipeline:
-        traced(pipeline, provider=told.provider, content=True)
+        traced(pipeline, provider=exporter.provider, content=True)
         with pytest.raises(LMError):
             await pipeline.aask("Where?")
-    assert len(told.root.status.description.encode()) <= MAX_CHARACTERS
+    assert len(exporter.root.status.description.encode()) <= MAX_CHARACTERS
 
 
-async def test_a_served_model_is_told_by_name_and_server() -> None:
+async def test_a_served_model_is_reported_by_name_and_server() -> None:
     model = OpenAICompatible("llama3:8b", url="https://llm.example:8443/v1", api_key="k", chat=False)
     async with Pipeline(method="direct", lm=model, seed=7) as pipeline:
         ask = Ask(id=0, task="answer.direct", model=model.name, fields={}, output={}, text="x")
-        told = described(ask, pipeline.engine, None)
+        call = describe(ask, pipeline.engine, None)
         scored = Score(id=0, task="t", model=model.name, targets=("x",), logprobs=(0.0,), temperature=1.4)
-        score = described(scored, pipeline.engine, None)
-    assert (told.name, told.outside) == ("text_completion llama3:8b", True)
-    assert (score.name, score.outside) == ("score llama3:8b", True)
+        score = describe(scored, pipeline.engine, None)
+    assert (call.name, call.is_remote) == ("text_completion llama3:8b", True)
+    assert (score.name, score.is_remote) == ("score llama3:8b", True)
     assert score.attributes["gen_ai.request.temperature"] == 1.4
-    assert told.attributes["gen_ai.provider.name"] == "openai"
-    assert told.attributes["server.address"] == "llm.example"
-    assert told.attributes["server.port"] == 8443
-    assert told.attributes["gen_ai.request.seed"] == 7
+    assert call.attributes["gen_ai.provider.name"] == "openai"
+    assert call.attributes["server.address"] == "llm.example"
+    assert call.attributes["server.port"] == 8443
+    assert call.attributes["gen_ai.request.seed"] == 7
 
 
 @pytest.mark.parametrize(
@@ -365,21 +369,21 @@ def test_the_environment_opts_in_to_content(word: str, on: bool, monkeypatch: py
     assert captures_content() is on
 
 
-def test_an_unknown_word_of_the_environment_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_value_in_the_environment_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CAPTURE, "yes")
     with pytest.raises(SettingError, match="SPAN_ONLY"):
         captures_content()
 
 
-async def test_a_run_over_a_dataset_is_told_question_by_question(
-    told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_run_over_a_dataset_reports_each_question(
+    exporter: Exporter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opentelemetry.trace._TRACER_PROVIDER", told.provider)
+    monkeypatch.setattr("opentelemetry.trace._TRACER_PROVIDER", exporter.provider)
     questions = [Question(str(number), f"Where is {number}?", ("Rome",)) for number in range(3)]
     lm = ScriptedLM({"answer.direct": {"answer": "Rome"}})
     for telemetry in (False, True):
         evaluate(questions, None, "direct", lm, out=tmp_path / str(telemetry), telemetry=telemetry)
-    assert [span.name for span in told.spans].count("invoke_workflow direct") == 3
+    assert [span.name for span in exporter.spans].count("invoke_workflow direct") == 3
     plain, traced_too = (json.loads((tmp_path / name / "run.json").read_text()) for name in ("False", "True"))
     assert still(plain) == still(traced_too)
 
@@ -393,7 +397,7 @@ def asked(**environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=given, capture_output=True, text=True, timeout=300, check=False)
 
 
-def test_spans_go_where_the_environment_says_and_results_to_stdout() -> None:
+def test_spans_go_to_the_configured_exporter_and_results_to_stdout() -> None:
     done = asked(OTEL_TRACES_EXPORTER="console", OTEL_RESOURCE_ATTRIBUTES="deployment.environment=test")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["trace"]["method"] == "direct"
@@ -404,7 +408,7 @@ def test_spans_go_where_the_environment_says_and_results_to_stdout() -> None:
     assert spans[0]["resource"]["attributes"]["deployment.environment"] == "test"
 
 
-def test_an_unknown_exporter_is_wrong_use_and_names_the_others() -> None:
+def test_an_unknown_exporter_is_an_error_that_suggests_the_nearest() -> None:
     done = asked(OTEL_TRACES_EXPORTER="consle")
     assert done.returncode == 2
     assert "did you mean 'console'?" in done.stderr

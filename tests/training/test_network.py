@@ -82,11 +82,11 @@ def named(row: Row) -> list[set[str]]:
 
 
 def test_a_row_is_laid_out_as_pocket_lays_it_out() -> None:
-    from polyhop.lm.pocket.encoder.inputs import Layout
+    from polyhop.lm.pocket.encoder.inputs import InputBuilder
 
     row = some_rows()[0]
     path = [Passage("", title, text) for title, text in TOLD]
-    asked = Layout(PIECES).row(BORN, path)
+    asked = InputBuilder(PIECES).build(BORN, path)
     assert row.ids == asked.ids
     assert row.segments == [0] * asked.first + [1] * (len(asked.ids) - asked.first)
     assert named(row) == [{"elstow"}]
@@ -275,7 +275,7 @@ def test_once_exported_it_says_nearly_the_same(exported: Path) -> None:
 def test_once_exported_a_row_gets_the_same_bits_in_any_batch(exported: Path) -> None:
     opened = Encoder(exported, threads=1)
     paths = [TOLD, OTHER, [], TOLD[:1], [("Elstow", PAGES["Elstow"] * 20)], [*TOLD, *OTHER]]
-    rows = [opened.row(BORN, [Passage("", *told) for told in path]) for path in paths]
+    rows = [opened.build_input(BORN, [Passage("", *told) for told in path]) for path in paths]
 
     def told(some: list[int]) -> list[list[bytes]]:
         found = opened._run([rows[at].ids for at in some], [rows[at].first for at in some])
@@ -291,4 +291,4 @@ def test_once_exported_a_row_gets_the_same_bits_in_any_batch(exported: Path) -> 
     alone = [told([at])[0] for at in range(len(rows))]
     for order in ([0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [2, 4], [1, 1, 3]):
         assert told(order) == [alone[at] for at in order]
-    assert opened.looks(rows) == [opened.looks([row])[0] for row in rows]
+    assert opened.predict(rows) == [opened.predict([row])[0] for row in rows]

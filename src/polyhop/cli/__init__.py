@@ -39,11 +39,11 @@ def main() -> None:
 def _run() -> int | None:
     """Run the command that was given and print what stops it; its exit code."""
     from polyhop.cli.printing import complain, warnings_shown
-    from polyhop.common.progress import watching
+    from polyhop.common.progress import show_progress
     from polyhop.errors import PolyhopError
 
     try:
-        with watching(_shown), warnings_shown():
+        with show_progress(_shown), warnings_shown():
             code = _command()
         sys.stdout.flush()
     except PolyhopError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from polyhop.answer import Answer, is_whole, marked, references
+from polyhop.answer import Answer, content_is_answer, references, with_citation_marks
 from polyhop.cli.passages import entries
 from polyhop.cli.show import Entry, clean, print_prose
 from polyhop.cli.traces import critical_line, trace_tree
@@ -48,8 +48,8 @@ def _print_text(answer: Answer, to: Console) -> None:
         to.print(Text(f"No answer: its confidence, {_share(answer.confidence)}, is too low.", style="bold yellow"))
         return
     head = Text("Answer:", style="bold")
-    if not (answer.content and is_whole(answer)):
-        told = answer.text if answer.content else marked(answer)
+    if not (answer.content and content_is_answer(answer)):
+        told = answer.text if answer.content else with_citation_marks(answer)
         head = Text.assemble(head, " ", _with_marks(told or "(none)", "bold green"))
     print_prose(Entry(head.append_text(Text.assemble(sure))), to)
     for paragraph in filter(None, map(str.strip, answer.content.split("\n"))):

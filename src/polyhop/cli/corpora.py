@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
-from polyhop.answer import place_of
+from polyhop.answer import location_of
 from polyhop.cli import show as draw
 from polyhop.cli.ask import say_left_out
 from polyhop.cli.printing import say
@@ -105,7 +105,7 @@ def run_search(
         return
     to = draw.console()
     for rank, passage in enumerate(found, 1):
-        where = place_of(passage.metadata) or passage.id
+        where = location_of(passage.metadata) or passage.id
         head = Text.assemble((f"{rank}. {draw.clean(passage.title)}", "bold"), (f"  {draw.clean(where)}", "dim"))
         below = [Text(draw.clean(passage.text, 300))]
         if linked[passage.id]:

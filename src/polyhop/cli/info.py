@@ -19,7 +19,7 @@ from polyhop import __version__
 from polyhop.cli import show as draw
 from polyhop.cli.answers import cut_replies
 from polyhop.cli.printing import write
-from polyhop.common.extras import EXTRAS, installed
+from polyhop.common.extras import EXTRA_MODULES, is_installed
 from polyhop.common.files import cache_folder
 from polyhop.common.text import counted, printable
 from polyhop.errors import PolyhopError
@@ -153,8 +153,8 @@ def run_doctor(lm: str | None, arguments: Mapping[str, Any], as_json: bool) -> N
         "python": platform.python_version(),
         **{name: _version(name) for name in CORE},
         **{
-            f"extra {name}": "installed" if installed(name) else f"not installed: pip install 'polyhop[{name}]'"
-            for name in EXTRAS
+            f"extra {name}": "installed" if is_installed(name) else f"not installed: pip install 'polyhop[{name}]'"
+            for name in EXTRA_MODULES
         },
         "cache folder": str(cache_folder()),
     }

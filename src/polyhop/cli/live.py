@@ -20,7 +20,7 @@ from rich.text import Text
 from polyhop.answer import Answer
 from polyhop.cli import show as draw
 from polyhop.cli.traces import FOLDED, Look, seconds, tokens_of, told, told_together
-from polyhop.common.progress import watching
+from polyhop.common.progress import show_progress
 from polyhop.common.text import counted
 from polyhop.trace import CALLS, Branch, Searched, Step
 
@@ -52,7 +52,7 @@ async def shown_live(steps: AsyncGenerator[Step | Answer, None]) -> Answer:
 def _drawn(tree: Steps) -> Iterator[None]:
     to = draw.console(stderr=True)
     live = Live(tree, console=to, refresh_per_second=10, transient=True, redirect_stdout=False)
-    with live, watching(tree.working):
+    with live, show_progress(tree.working):
         yield
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rich.text import Text
 
-from polyhop.answer import Answer, references, titled
+from polyhop.answer import Answer, references, title_and_location
 from polyhop.cli.show import Entry, clean
 from polyhop.common.text import find_folded
 from polyhop.types import Passage
@@ -32,7 +32,7 @@ def titles(passages: Sequence[Passage], marks: Mapping[str, str]) -> Text:
 def entries(answer: Answer, *, plain: bool) -> Iterator[Entry]:
     """The references of an answer: numbers and title, and an excerpt below with the words that carry the answer."""
     for reference in references(answer):
-        head = Text.assemble((f"{reference.marks} ", "bold"), (titled(reference.passage), "bold"))
+        head = Text.assemble((f"{reference.marks} ", "bold"), (title_and_location(reference.passage), "bold"))
         if span := find_folded(answer.text, head.plain):
             head.stylize("green", *span)
         yield Entry(head, [excerpt(reference.passage.text, reference.spans, plain=plain)], indent=4)

@@ -12,7 +12,7 @@ from typing import Any
 
 from polyhop.cli.ask import POCKET_IS
 from polyhop.cli.printing import say
-from polyhop.common.extras import load
+from polyhop.common.extras import require
 from polyhop.data import DEMO
 from polyhop.data.corpora import Corpus, open_corpus
 from polyhop.errors import UsageError
@@ -53,7 +53,7 @@ class Door:
 def run_serve(service: Mapping[str, Any], door: Door, limits: Mapping[str, Any], log_questions: bool) -> None:
     """Serve over HTTP until a signal comes."""
     for module in ("fastapi", "uvicorn"):
-        load(module, "serve", "polyhop serve")
+        require(module, "serve", "polyhop serve")
     from polyhop.serve.http.app import Options
     from polyhop.serve.http.server import serve
 
@@ -66,7 +66,7 @@ def run_serve(service: Mapping[str, Any], door: Door, limits: Mapping[str, Any],
 
 def run_mcp(service: Mapping[str, Any], transport: str, door: Door, limits: Mapping[str, Any]) -> None:
     """Serve the tools to an agent."""
-    load("mcp", "mcp", "polyhop mcp")
+    require("mcp", "mcp", "polyhop mcp")
     from polyhop.serve.http.app import Options
     from polyhop.serve.mcp import run
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from rich.text import Text
 
-from polyhop.answer import titled
+from polyhop.answer import title_and_location
 from polyhop.cli.passages import excerpt, titles
 from polyhop.cli.show import clean
 from polyhop.common.text import counted
@@ -161,7 +161,7 @@ def told_reading(step: Readout, known: Known, plain: bool) -> Told:
         return Told(asked, [Text("→ nothing read", style="yellow")])
     found = Text.assemble(("= ", "dim"), (clean(best.text, _LINE), "green"), (f"  {best.confidence:.3g}", "dim"))
     if passage := known.get(best.passage_id):
-        found.append(f"  in {titled(passage)}", "dim")
+        found.append(f"  in {title_and_location(passage)}", "dim")
         return Told(asked, [found, excerpt(passage.text, [(best.start, best.end)], plain=plain, longest=_LINE)])
     return Told(asked, [found])
 

@@ -11,7 +11,7 @@ from polyhop.errors import BudgetSpent, Waiting
 
 T = TypeVar("T")
 
-HEARS = 0.5
+SIGNAL_POLL_SECONDS = 0.5
 """Seconds after which whoever waits looks for signals: one that comes just before Python waits does not wake it."""
 
 
@@ -31,33 +31,33 @@ class LoopThread:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for ``work``; an interrupt cancels it."""
         with self._starting:
-            loop = self._loop = self._loop or _begun()
-        return _waited(work, loop)
+            loop = self._loop = self._loop or _start_loop()
+        return _wait(work, loop)
 
     def stop(self) -> None:
         """Cancel what still runs and end the thread, if it has begun."""
         with self._starting:
             loop, self._loop = self._loop, None
         if loop is not None:
-            thread = _waited(_cancel_others(), loop)
+            thread = _wait(_cancel_others(), loop)
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()
 
 
-def _begun() -> asyncio.AbstractEventLoop:
+def _start_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="polyhop", daemon=True).start()
     return loop
 
 
-def _waited(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
+def _wait(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
     ended = threading.Lock()  # and not the future's own waiting: a signal amid that leaves it locked for its loop
     ended.acquire()
     future = asyncio.run_coroutine_threadsafe(work, loop)
     try:
         future.add_done_callback(lambda _: ended.release())
-        while not ended.acquire(timeout=HEARS):
+        while not ended.acquire(timeout=SIGNAL_POLL_SECONDS):
             pass
         return future.result()
     except BaseException:

@@ -8,7 +8,7 @@ from types import ModuleType
 
 from polyhop.errors import MissingExtra
 
-EXTRAS: dict[str, tuple[str, ...]] = {
+EXTRA_MODULES: dict[str, tuple[str, ...]] = {
     "hf": ("torch", "transformers"),
     "onnx": ("onnxruntime", "tokenizers"),
     "dense": ("faiss",),
@@ -28,16 +28,16 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 """The modules of each extra of the package, as ``pip install 'polyhop[NAME]'`` brings them."""
 
 
-def installed(extra: str) -> bool:
+def is_installed(extra: str) -> bool:
     """Whether all modules of an extra can be found, without importing them.
 
-    >>> installed("hf") in (True, False)
+    >>> is_installed("hf") in (True, False)
     True
     """
-    return all(find_spec(module.partition(".")[0]) is not None for module in EXTRAS[extra])
+    return all(find_spec(module.partition(".")[0]) is not None for module in EXTRA_MODULES[extra])
 
 
-def load(module: str, extra: str, feature: str) -> ModuleType:
+def require(module: str, extra: str, feature: str) -> ModuleType:
     """Import a module of an extra; ``MissingExtra`` with the install line where it is not installed."""
     try:
         loaded = importlib.import_module(module)

@@ -16,14 +16,14 @@ class Progress(Protocol):
         ...
 
 
-Show: TypeAlias = Callable[[str, int], AbstractContextManager[Progress]]
+OpenProgress: TypeAlias = Callable[[str, int], AbstractContextManager[Progress]]
 """Opens a ``Progress`` for work on things of a name, such as ``passages``, some of which were done before."""
 
-_show: ContextVar[Show | None] = ContextVar("show", default=None)
+_show: ContextVar[OpenProgress | None] = ContextVar("show", default=None)
 
 
 @contextmanager
-def watching(show: Show) -> Iterator[None]:
+def show_progress(show: OpenProgress) -> Iterator[None]:
     """What is begun within the block is shown by ``show``, called with its noun and how many were done before."""
     token = _show.set(show)
     try:
@@ -33,11 +33,11 @@ def watching(show: Show) -> Iterator[None]:
 
 
 @contextmanager
-def watched(noun: str, before: int = 0) -> Iterator[Callable[[int, int], object]]:
+def report_progress(noun: str, before: int = 0) -> Iterator[Callable[[int, int], object]]:
     """What to call with the number of ``noun`` done and their total, while the block works on them; ``before``: so many
     were done already.
 
-    >>> with watched("passages") as tell:
+    >>> with report_progress("passages") as tell:
     ...     tell(1, 2)
     """
     if show := _show.get():

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from polyhop.common.extras import load
+from polyhop.common.extras import require
 from polyhop.common.text import counted
 from polyhop.errors import ServiceError, UsageError
 
@@ -32,7 +32,7 @@ _OURS = ("OPENAI_", "RETRIEVER_", "ELASTIC_", "OPENSEARCH_", "QDRANT_", "SERPER_
 
 
 @contextmanager
-def joined(address: str | None) -> Iterator[Any]:
+def connected(address: str | None) -> Iterator[Any]:
     """The module ``ray``, connected to the cluster at ``address`` (``HOST:PORT`` or ``auto``) until the block is left.
 
     Without an address it is the one that ``$RAY_ADDRESS`` names, else the one that this machine is part of, else one of
@@ -43,7 +43,7 @@ def joined(address: str | None) -> Iterator[Any]:
         ServiceError: no cluster is there.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    ray: Any = load("ray", "ray", "--engine ray")
+    ray: Any = require("ray", "ray", "--engine ray")
     if ray.is_initialized():
         yield ray
         return
@@ -81,14 +81,14 @@ def at(address: str | None) -> str:
     return f" at {address}" if address else ""
 
 
-def room(ray: Any) -> int:
+def max_workers(ray: Any) -> int:
     """How many workers the cluster's machines have room for, when nothing else runs there."""
     return int(ray.cluster_resources().get("CPU", 0) / CPUS)
 
 
-def wanted(ray: Any, workers: int | None) -> int:
+def worker_count(ray: Any, workers: int | None) -> int:
     """So many workers, by default one for each core. Raises ``UsageError`` where there are fewer places."""
-    places = room(ray)
+    places = max_workers(ray)
     if workers is None:
         return max(1, round(places * CPUS))
     if workers > places:
@@ -98,10 +98,10 @@ def wanted(ray: Any, workers: int | None) -> int:
     return workers
 
 
-def shares(total: int, parts: int) -> list[int]:
+def split_evenly(total: int, parts: int) -> list[int]:
     """``total`` in so many parts that differ by one at most.
 
-    >>> shares(16, 3)
+    >>> split_evenly(16, 3)
     [6, 5, 5]
     """
     return [total // parts + (part < total % parts) for part in range(parts)]
@@ -112,7 +112,7 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith(_OURS)}
 
 
-def settle(folder: str, variables: dict[str, str]) -> str:
+def prepare_worker(folder: str, variables: dict[str, str]) -> str:
     """Have names of files and variables mean in a worker what they mean where it was begun; the machine's name."""
     if os.path.isdir(folder):
         os.chdir(folder)

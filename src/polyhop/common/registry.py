@@ -12,7 +12,7 @@ T = TypeVar("T")
 AnyFactory = TypeVar("AnyFactory", bound=Callable[..., Any])
 
 
-class Named(Generic[T]):
+class Registry(Generic[T]):
     """The factories of one kind of thing by name; ``what`` it is called in messages, ``group``: its entry points'.
 
     A name that ends in a colon is a prefix: ``dpr:`` makes ``dpr:PATH``, its factory's last argument then ``PATH``;

@@ -210,10 +210,10 @@ def _pieces(text: str, most_words: int) -> Iterator[tuple[int, int, int]]:
             yield piece[0][0], piece[-1][1], len(piece)
 
 
-def unwrapped(text: str) -> str:
+def join_wrapped_lines(text: str) -> str:
     """A text without line ends inside runs of Chinese or Japanese, which stand for no blank.
 
-    >>> unwrapped("鲁迅生\\n于绍兴。\\n\\nBorn\\nin 1881.")
+    >>> join_wrapped_lines("鲁迅生\\n于绍兴。\\n\\nBorn\\nin 1881.")
     '鲁迅生于绍兴。\\n\\nBorn\\nin 1881.'
     """
     return _WRAPPED.sub("", text)
@@ -228,10 +228,10 @@ def estimate_tokens(text: str) -> int:
     return -(-len(text) // 4)
 
 
-def check_asked(what: str, text: str) -> None:
+def check_text(what: str, text: str) -> None:
     """Raises ``UsageError`` for a question or query that is empty or no text that could be sent or written.
 
-    >>> check_asked("question", "half \\ud83d")
+    >>> check_text("question", "half \\ud83d")
     Traceback (most recent call last):
     polyhop.errors.UsageError: the question is no valid text: it has half of a surrogate pair
     """

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from polyhop.common.files import path_text
-from polyhop.common.text import passage_spans, printable, unwrapped
+from polyhop.common.text import join_wrapped_lines, passage_spans, printable
 from polyhop.data.converting.blocks import TITLE, Block
 from polyhop.data.converting.converter import MAX_SECONDS_LOST, SUFFIXES, Converter, needs_extra
 from polyhop.errors import DataError
@@ -130,7 +130,7 @@ class _Section:
 
     def add(self, block: Block) -> None:
         """Append a block. The text of a page continues that of the page before it."""
-        gap, text = "\n" if block.page else "\n\n", unwrapped(block.text)
+        gap, text = "\n" if block.page else "\n\n", join_wrapped_lines(block.text)
         if block.page and block.page not in self.numbers[-1:]:
             self.starts.append(self.length + len(gap))
             self.numbers.append(block.page)

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from polyhop.common.extras import load
+from polyhop.common.extras import require
 from polyhop.data.lines import json_type
 from polyhop.data.sources import Rows, Source
 from polyhop.errors import DataError, UsageError
@@ -45,7 +45,7 @@ def open_hub(name: str) -> Source:
         DataError: the dataset, configuration or split does not exist or cannot be reached.
     """
     dataset, config, split = parse_hub_name(name)
-    datasets = load("datasets", "datasets", "a dataset of the Hub")
+    datasets = require("datasets", "datasets", "a dataset of the Hub")
 
     def rows() -> Rows:
         try:

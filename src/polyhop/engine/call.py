@@ -16,7 +16,7 @@ from polyhop.prompts.tasks import Output
 from polyhop.redaction import redacted
 from polyhop.types import Passage
 
-Asked = Mapping[str, Any]
+Fields = Mapping[str, Any]
 
 MORE_TOKENS = 4096
 """Tokens that are added to a call's cap for its second attempt, where the first spent the cap before any text came."""
@@ -56,8 +56,8 @@ class Call:
     """One language model call about to be made."""
 
     prompt: Prompt
-    fields: Asked
-    settings: Asked
+    fields: Fields
+    settings: Fields
     model: LanguageModel
     rendering: Rendering
     turns: list[dict[str, str]]
@@ -169,7 +169,7 @@ def correction(reply: str, complaint: str) -> list[dict[str, str]]:
     return [{"role": "assistant", "content": reply[:2000] or "(nothing)"}, {"role": "user", "content": wanted}]
 
 
-def check_fields(task: str, fields: Asked, known: Sequence[str]) -> None:
+def check_fields(task: str, fields: Fields, known: Sequence[str]) -> None:
     """``UsageError`` where a task is not asked with the fields it knows, and all of them."""
     if fields.keys() == set(known):
         return

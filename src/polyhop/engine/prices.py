@@ -18,7 +18,7 @@ import orjson
 from polyhop.errors import DataError, SettingError
 from polyhop.trace import Usage
 
-EVERY = "*"
+ANY_MODEL = "*"
 """The name in a table that stands for every model without a price of its own."""
 
 _PAIR = re.compile(r"([0-9.]+):([0-9.]+)")
@@ -49,18 +49,18 @@ class Prices:
         if isinstance(given, Prices):
             return given
         if isinstance(given, str) and (pair := _PAIR.fullmatch(given.strip())):
-            return cls({EVERY: _price(given, pair[1], pair[2])})
+            return cls({ANY_MODEL: _price(given, pair[1], pair[2])})
         table = given if isinstance(given, Mapping) else _read(Path(given))
         return cls({str(name): _named(str(name), price) for name, price in table.items()})
 
     def __getitem__(self, model: str) -> Price:
         short = model.partition(":")[2].partition("@")[0]
-        for name in (model, short, EVERY):
+        for name in (model, short, ANY_MODEL):
             if name in self.by_model:
                 return self.by_model[name]
         known = ", ".join(self.by_model) or "none"
         raise SettingError(
-            f"no price is given for {model} (prices are for: {known}); give it one, or one for '{EVERY}'"
+            f"no price is given for {model} (prices are for: {known}); give it one, or one for '{ANY_MODEL}'"
         )
 
     def cost(self, model: str, prompt_tokens: int, completion_tokens: int) -> float:

@@ -21,8 +21,8 @@ from polyhop.common.text import estimate_tokens
 from polyhop.engine.budget import Budget, Meter, until_spent
 from polyhop.engine.call import (
     MORE_TOKENS,
-    Asked,
     Call,
+    Fields,
     Models,
     Options,
     check_fields,
@@ -74,7 +74,7 @@ class Engine:
         name: str,
         question: str,
         kind: Kind,
-        settings: Asked,
+        settings: Fields,
         listen: Callable[[Step], object] | None = None,
     ) -> Answer:
         """Run a method on one question; its answer with citations, confidence, trace and usage. ``listen`` is told of
@@ -250,22 +250,21 @@ class Run:
         ``by``: the embedded path scorer, which also looks at where a passage stands among those ``found`` first; its
         linear model alone, which is quick; or the likelihood of the question's words after the path's.
         """
-        from polyhop.lm.pocket import leading  # which most never need
-        from polyhop.lm.pocket import paths as scorers
+        from polyhop.lm.pocket import paths as scorers  # which most never need
 
         if by == "pocket":
-            scores = await asyncio.to_thread(leading.path_scores, question, paths, found)
+            scores = await asyncio.to_thread(scorers.path_scores, question, paths, found)
         elif by == "reasons":
-            scores = scorers.reason_scores(question, paths, found)
+            scores = scorers.linear_scores(question, paths, found)
         else:
             scores = scorers.likelihood_scores(question, paths)
         return [round(score, 4) for score in scores]
 
     async def leads(self, question: str, path: Sequence[Passage], most: int) -> list[str]:
         """At most ``most`` names to search for next, read off a path by the embedded reader, the likeliest first."""
-        from polyhop.lm.pocket import leading  # which most never need
+        from polyhop.lm.pocket import paths as scorers  # which most never need
 
-        return await asyncio.to_thread(leading.leads, question, path, most)
+        return await asyncio.to_thread(scorers.leads, question, path, most)
 
     # --- lengths -------------------------------------------------------------------------------------------------
 
@@ -335,7 +334,7 @@ class Run:
 
     # --- inside --------------------------------------------------------------------------------------------------
 
-    def _call(self, task: str, fields: Asked, options: Options | None, final: bool = False) -> Call:
+    def _call(self, task: str, fields: Fields, options: Options | None, final: bool = False) -> Call:
         prompt = self._engine.prompts[task]
         check_fields(task, fields, prompt.task.fields)
         settings, rendering = settings_of(prompt, options), self._engine.rendering
@@ -344,7 +343,7 @@ class Run:
         model = self._engine.models(task, settings["role"])
         return Call(prompt, fields, settings, model, rendering, turns, final=final)
 
-    def _render(self, task: str, fields: Asked, options: Options | None) -> tuple[LanguageModel, str]:
+    def _render(self, task: str, fields: Fields, options: Options | None) -> tuple[LanguageModel, str]:
         """The model that a task is scored by, and the whole prompt as one text."""
         if task not in SCORED:
             call = self._call(task, fields, options)

@@ -22,8 +22,8 @@ from typing import Any
 from polyhop import errors
 from polyhop._version import __version__
 from polyhop.answer import Answer
-from polyhop.common.extras import load
-from polyhop.common.ray import CPUS, environment, joined, settle, shares, wanted
+from polyhop.common.extras import require
+from polyhop.common.ray import CPUS, connected, environment, prepare_worker, split_evenly, worker_count
 from polyhop.engine.prices import Prices
 from polyhop.errors import PolyhopError, ServiceError, SettingError, UsageError
 from polyhop.evaluation.runner import Ask, run_settings
@@ -49,8 +49,8 @@ RATES = ("requests_per_minute", "tokens_per_minute")
 class Ray:
     """A Ray cluster that answers a run's questions: ``evaluate(..., engine=Ray(address="head:6379", workers=8))``.
 
-    ``address``: as ``cluster.joined`` takes it; without one, this machine will do. ``workers``: processes, by default
-    one for each core, and no more than ``concurrency`` or a cap can be parted into. ``concurrency`` and caps on calls
+    ``address``: see ``common.ray.connected``; without one, this machine will do. ``workers``: processes, by default one
+    for each core, and no more than ``concurrency`` or a cap can be parted into. ``concurrency`` and caps on calls
     are of the whole run; limits on a question are as they are.
     """
 
@@ -87,8 +87,8 @@ class Ray:
             environment=environment(),
             collect=gc.get_threshold(),
         )
-        with joined(self.address) as ray:
-            most = min(wanted(ray, self.workers), left)
+        with connected(self.address) as ray:
+            most = min(worker_count(ray, self.workers), left)
             workers = Workers(ray, told, parts(most, concurrency, caps_of(lm, options)))
             try:
                 workers.start()
@@ -145,7 +145,7 @@ class Worker:
     """The process elsewhere: a pipeline, opened once and asked many times. Nothing of it raises."""
 
     def __init__(self, told: Told, caps: Mapping[str, int]) -> None:
-        self.machine = settle(told.folder, told.environment)
+        self.machine = prepare_worker(told.folder, told.environment)
         gc.set_threshold(*told.collect)
         self._telemetry = told.telemetry
         self._pipeline: Pipeline | None = None
@@ -177,7 +177,7 @@ class Worker:
         if self._pipeline is not None:
             await self._pipeline.aclose()
         if self._telemetry:
-            load("opentelemetry.trace", "otel", "telemetry").get_tracer_provider().shutdown()
+            require("opentelemetry.trace", "otel", "telemetry").get_tracer_provider().shutdown()
 
     @staticmethod
     def _check(pipeline: Pipeline, wanted: Mapping[str, Any]) -> None:
@@ -342,10 +342,10 @@ def parts(workers: int, concurrency: int, caps: Mapping[str, int]) -> list[Part]
     ([2, 2, 1, 1], 3)
     """
     many = max(1, min(workers, concurrency, *caps.values()))
-    each = {name: shares(cap, many) for name, cap in caps.items()}
+    each = {name: split_evenly(cap, many) for name, cap in caps.items()}
     return [
         Part(share, {name: each[name][number] for name in each})
-        for number, share in enumerate(shares(max(1, concurrency), many))
+        for number, share in enumerate(split_evenly(max(1, concurrency), many))
     ]
 
 

@@ -7,7 +7,7 @@ Graph for Question Answering", 2020) that a path is judged by a small trained sc
 (Khattab et al., "Baleen: Robust Multi-Hop Reasoning at Scale via Condensed Retrieval", 2021) and MDR (Xiong et al.,
 2021) the second query made of the question and what was found (``requery``): a name that the reader inside would read
 off the path, and what the path leaves unsaid.
-Settled here: ``scorer=pocket`` is the path scorer inside (``lm/pocket/leading.py``), the only one with second queries;
+Settled here: ``scorer=pocket`` is the path scorer inside (``lm/pocket/paths.py``), the only one with second queries;
 ``reasons`` its linear part alone, ``likelihood`` its unigram model's likelihood of the question, ``promptrank``
 PromptRank's score at its defaults, by a language model: the one that asks one. A path's score has four places; equal
 passages stand by id. The defaults were chosen on training questions.

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from polyhop.common.registry import AnyFactory, Named
+from polyhop.common.registry import AnyFactory, Registry
 from polyhop.readers.base import AskingReader, Reader, RunReader, as_reader
 
 __all__ = ["AskingReader", "Reader", "RunReader", "as_reader", "open_reader", "readers", "register_reader"]
 
-_readers: Named[Reader | AskingReader | RunReader] = Named("reader", "polyhop.readers")
+_readers: Registry[Reader | AskingReader | RunReader] = Registry("reader", "polyhop.readers")
 
 
 def register_reader(name: str) -> Callable[[AnyFactory], AnyFactory]:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from polyhop.common.extras import installed, load
+from polyhop.common.extras import is_installed, require
 from polyhop.common.text import counted
 from polyhop.errors import DataError, MissingExtra, SettingError, UsageError
 from polyhop.readers.checkpoint import Batch, CheckpointReader, NoAnswerReader, Scores, inside
@@ -132,7 +132,7 @@ class _Network:
     """A checkpoint of transformers: checked when named, opened later, called with a batch."""
 
     def __init__(self, name: str, path_or_name: str, model_class: str, device: str | None, dtype: Dtype) -> None:
-        if not installed("hf"):
+        if not is_installed("hf"):
             raise MissingExtra(f"the reader {name}", "hf")
         if dtype not in ("float32", "float16", "bfloat16"):
             raise SettingError(f"dtype={dtype!r}: must be 'float32', 'float16' or 'bfloat16'")
@@ -146,7 +146,7 @@ class _Network:
 
     def open(self, max_tokens: int) -> Any:
         """Open model and tokenizer; the ``tokenizers.Tokenizer`` inside the latter."""
-        torch, transformers = (load(module, "hf", f"the reader {self.name}") for module in ("torch", "transformers"))
+        torch, transformers = (require(module, "hf", f"the reader {self.name}") for module in ("torch", "transformers"))
         config = self._pretrained(transformers.AutoConfig)
         self._check(config, max_tokens)
         tokenizer = self._pretrained(transformers.AutoTokenizer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from polyhop.common.extras import installed, load
+from polyhop.common.extras import is_installed, require
 from polyhop.errors import DataError, MissingExtra, UsageError
 from polyhop.readers.checkpoint import Batch, NoAnswerReader
 
@@ -40,7 +40,7 @@ class OnnxReader(NoAnswerReader):
             batch_size=batch_size,
             threshold=threshold,
         )
-        if not installed("onnx"):
+        if not is_installed("onnx"):
             raise MissingExtra(f"the reader {self.name}", "onnx")
         self.folder, self.device = Path(folder).expanduser(), device
         if lacking := [name for name in _FILES if not (self.folder / name).is_file()]:
@@ -49,7 +49,7 @@ class OnnxReader(NoAnswerReader):
 
     def _open(self) -> Any:
         feature = f"the reader {self.name}"
-        runtime, tokenizers = load("onnxruntime", "onnx", feature), load("tokenizers", "onnx", feature)
+        runtime, tokenizers = require("onnxruntime", "onnx", feature), require("tokenizers", "onnx", feature)
         model, words = (str(self.folder / name) for name in _FILES)
         providers = self._providers(runtime)
         try:

@@ -17,7 +17,7 @@ class PocketReader:
 
     def read(self, question: str, passages: Sequence[Passage]) -> list[Span]:
         """At most one span a passage, the surest first."""
-        from polyhop.lm.pocket.reading.extracting import extract  # late: most methods read nothing
+        from polyhop.lm.pocket.reading.judge import extract_span  # late: most methods read nothing
 
-        found = [span for passage in passages if (span := extract(question, passage))]
+        found = [span for passage in passages if (span := extract_span(question, passage))]
         return sorted(found, key=lambda span: -span.confidence)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from polyhop.common.registry import AnyFactory, Named
+from polyhop.common.registry import AnyFactory, Registry
 from polyhop.errors import UsageError
 from polyhop.retrieval.base import (
     AnyRetriever,
@@ -42,8 +42,8 @@ __all__ = [
     "retrievers",
 ]
 
-_retrievers: Named[RetrieverObject] = Named("retriever", "polyhop.retrievers")
-_rerankers: Named[Reranker] = Named("reranker", "polyhop.rerankers")
+_retrievers: Registry[RetrieverObject] = Registry("retriever", "polyhop.retrievers")
+_rerankers: Registry[Reranker] = Registry("reranker", "polyhop.rerankers")
 _bring_corpus: set[str] = set()
 
 

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from polyhop.common.extras import load
+from polyhop.common.extras import require
 from polyhop.common.files import locked
-from polyhop.common.progress import watched
+from polyhop.common.progress import report_progress
 from polyhop.common.text import counted
 from polyhop.errors import IndexFolderError, UnknownName
 from polyhop.retrieval.exact import Hit, nearest
@@ -230,7 +230,7 @@ def fill(making: Path, kind: str, vectors: Matrix) -> dict[str, Any]:
 def _add(index: Any, vectors: Matrix, which: NDArray[np.bool_]) -> None:
     rows = np.flatnonzero(which)
     step = max(1, _BLOCK // vectors.shape[1])
-    with watched("vectors indexed") as tell:
+    with report_progress("vectors indexed") as tell:
         for start in range(0, len(rows), step):
             some = rows[start : start + step]
             index.add_with_ids(_plain(vectors[some]), some)
@@ -295,7 +295,7 @@ def _recall(goals: Sequence[set[int]], found: Sequence[NDArray[np.int64]], wante
 
 
 def _faiss(feature: str) -> Any:
-    return load("faiss", "dense", feature)
+    return require("faiss", "dense", feature)
 
 
 def _candidates(index: Any, query: NDArray[np.float32], most: int) -> NDArray[np.int64]:

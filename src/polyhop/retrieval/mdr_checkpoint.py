@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from polyhop.common.extras import installed, load
+from polyhop.common.extras import is_installed, require
 from polyhop.common.text import counted, normalise_unicode
 from polyhop.errors import DataError, MissingExtra, SettingError, UsageError
 from polyhop.types import Passage
@@ -52,7 +52,7 @@ class MdrCheckpoint:
     """
 
     def __init__(self, name: str, path: str, *, device: str | None, dtype: Dtype, batch_size: int) -> None:
-        if not installed("hf"):
+        if not is_installed("hf"):
             raise MissingExtra(f"the retriever {name}", "hf")
         if dtype not in get_args(Dtype):
             raise SettingError(f"dtype={dtype!r}: must be {', '.join(map(repr, get_args(Dtype)))}")
@@ -63,7 +63,7 @@ class MdrCheckpoint:
             raise DataError(f"{name}: no such folder; as in mdr:FOLDER, with a checkpoint's weights, config, tokenizer")
         self._questions, self._passages = self._weights()
         self._torch, self._transformers, self._safetensors = (
-            load(module, "hf", f"the retriever {name}") for module in ("torch", "transformers", "safetensors.torch")
+            require(module, "hf", f"the retriever {name}") for module in ("torch", "transformers", "safetensors.torch")
         )
         self._device = device or ("cuda" if self._torch.cuda.is_available() else "cpu")
         self._dtype, self._batch_size = dtype, batch_size

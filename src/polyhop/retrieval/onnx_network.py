@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from polyhop.common.extras import installed, load
+from polyhop.common.extras import is_installed, require
 from polyhop.errors import DataError, MissingExtra, UsageError
 
 _GRAPHS = ("model.onnx", "onnx/model.onnx")
@@ -29,13 +29,13 @@ class Exported:
 
     def __init__(self, name: str, folder: str, outputs: Sequence[str]) -> None:
         self.name, self.folder = name, Path(folder).expanduser()
-        if not installed("onnx"):
+        if not is_installed("onnx"):
             raise MissingExtra(name, "onnx")
         graphs = [path for path in _GRAPHS if (self.folder / path).is_file()]
         if not folder or not graphs or not (self.folder / "tokenizer.json").is_file():
             raise DataError(f"{name} needs a folder with model.onnx and tokenizer.json", self.folder)
         self.files = (self.folder / graphs[0], self.folder / "tokenizer.json")
-        runtime, tokenizers = (load(module, "onnx", name) for module in ("onnxruntime", "tokenizers"))
+        runtime, tokenizers = (require(module, "onnx", name) for module in ("onnxruntime", "tokenizers"))
         graph, words = map(str, self.files)
         try:
             self._session = runtime.InferenceSession(graph, providers=runtime.get_available_providers())

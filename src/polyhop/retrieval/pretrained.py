@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from polyhop.common.extras import installed, load
+from polyhop.common.extras import is_installed, require
 from polyhop.common.text import counted
 from polyhop.errors import DataError, MissingExtra, SettingError, UsageError
 
@@ -40,7 +40,7 @@ class Pretrained:
     """
 
     def __init__(self, name: str, path_or_name: str, *, device: str | None, dtype: Dtype) -> None:
-        if not installed("hf"):
+        if not is_installed("hf"):
             raise MissingExtra(name, "hf")
         if dtype not in get_args(Dtype):
             raise SettingError(f"dtype={dtype!r}: must be {', '.join(map(repr, get_args(Dtype)))}")
@@ -50,7 +50,7 @@ class Pretrained:
         if not self.local and not _HUB_NAME.fullmatch(path_or_name):
             raise DataError(f"{name}: no such folder; give that of a checkpoint, or a name on the Hugging Face hub")
         self.name = name
-        self.torch, self.transformers = (load(module, "hf", name) for module in ("torch", "transformers"))
+        self.torch, self.transformers = (require(module, "hf", name) for module in ("torch", "transformers"))
         self.config = self.part("AutoConfig")
         self.tokenizer = self.part("AutoTokenizer")
         if self.tokenizer.pad_token is None:

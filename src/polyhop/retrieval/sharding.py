@@ -16,7 +16,7 @@ from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from polyhop.common.ray import CPUS, environment, joined, settle, wanted
+from polyhop.common.ray import CPUS, connected, environment, prepare_worker, worker_count
 from polyhop.errors import ServiceError
 from polyhop.types import Passage
 
@@ -51,7 +51,7 @@ class Worker:
     """A process of the cluster. It keeps its function, which may be large, until it gets another one."""
 
     def __init__(self, fetch: Callable[[Any], Any], folder: str, variables: dict[str, str]) -> None:
-        settle(folder, variables)
+        prepare_worker(folder, variables)
         self._fetch = fetch
         self._reference: Any = None
         self._function: Callable[[Any], Any]
@@ -135,8 +135,8 @@ def cluster_map(address: str | None, workers: int | None) -> Iterator[MapShards]
         UsageError: the cluster has no room for that many workers.
         ServiceError: the cluster cannot be reached; or, from the shards, a worker fails or is lost again and again.
     """
-    with joined(address) as ray:
-        pool = Workers(ray, wanted(ray, workers))
+    with connected(address) as ray:
+        pool = Workers(ray, worker_count(ray, workers))
         try:
             yield pool.map
         finally:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyhop.common.files import locked
-from polyhop.common.progress import watched
+from polyhop.common.progress import report_progress
 from polyhop.data.index_folder import manifest_of
 from polyhop.errors import IndexFolderError, UsageError
 from polyhop.retrieval.sealed_folder import check, ensure_dir, sidecar_dir, write_manifest, writing
@@ -130,7 +130,7 @@ def surely_done(path: Path, passage_bytes: int) -> int:
 
 def shards(index: Index, done: int) -> Iterator[list[Passage]]:
     """The passages after the first ``done``, a shard at a time; whoever watches is told of each that was worked on."""
-    with watched("passages encoded", done) as tell:
+    with report_progress("passages encoded", done) as tell:
         for shard in in_shards(index.passages.all_rows(done), _SHARD):
             yield shard
             done += len(shard)

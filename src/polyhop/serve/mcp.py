@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 
 from polyhop import __version__
-from polyhop.common.extras import load
+from polyhop.common.extras import require
 from polyhop.errors import PolyhopError, UnknownName
 from polyhop.methods.registry import methods
 from polyhop.serve.http.app import Options
@@ -63,7 +63,7 @@ def run(
 
 def server(service: Service, *, lifespan: Any = None) -> "MCPServer[Any]":
     """The tools over a service, for any transport; ``lifespan`` is the SDK's. Raises ``MissingExtra`` without it."""
-    load("mcp.server.mcpserver", "mcp", "polyhop mcp")
+    require("mcp.server.mcpserver", "mcp", "polyhop mcp")
     from mcp.server.mcpserver import MCPServer
     from mcp.types import ToolAnnotations
 

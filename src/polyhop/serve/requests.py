@@ -11,7 +11,7 @@ from typing import Any, get_args
 import orjson
 
 from polyhop.answer import Answer
-from polyhop.common.text import check_asked, counted
+from polyhop.common.text import check_text, counted
 from polyhop.engine.budget import check_limit
 from polyhop.errors import SettingError, UnknownName, UsageError, brief
 from polyhop.methods.registry import Method, method_named
@@ -96,14 +96,14 @@ class Terms:
     def check_text(self, what: str, text: str) -> None:
         """Raises ``UsageError`` for a question or query that is empty, too long or no text."""
         with naming(what):
-            check_asked(what, text)
+            check_text(what, text)
             if len(text) > self.longest:
                 raise UsageError(f"the {what} has {counted(len(text), 'characters')}; at most {self.longest} are taken")
 
 
 @contextmanager
 def naming(field: str) -> Iterator[None]:
-    """Have a ``UsageError`` of the block tell the field of the request that is wrong."""
+    """Name the request's field in a ``UsageError`` of the block."""
     try:
         yield
     except UsageError as error:

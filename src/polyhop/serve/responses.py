@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, Field
 
-from polyhop.answer import marked, references, titled
+from polyhop.answer import references, title_and_location, with_citation_marks
 from polyhop.serve.schemas import notice_of
 from polyhop.serve.service import Answered
 from polyhop.types import Passage
@@ -31,7 +31,7 @@ class FoundPassages(BaseModel):
     @classmethod
     def of(cls, passages: Sequence[Passage]) -> Self:
         rows = [
-            {"rank": rank, "id": passage.id, "title": titled(passage), "text": passage.text}
+            {"rank": rank, "id": passage.id, "title": title_and_location(passage), "text": passage.text}
             for rank, passage in enumerate(passages, 1)
         ]
         return cls.model_validate(valid({"passages": rows}))
@@ -66,7 +66,7 @@ class FoundAnswer(BaseModel):
         answer = answered.answer
         row = {
             "answer": answer.text,
-            "content": marked(answer),
+            "content": with_citation_marks(answer),
             "confidence": answer.confidence,
             "supported": answer.supported,
             "abstained": answer.abstained,
@@ -75,7 +75,7 @@ class FoundAnswer(BaseModel):
                 {
                     "markers": each.markers,
                     "id": each.passage.id,
-                    "title": titled(each.passage),
+                    "title": title_and_location(each.passage),
                     "text": each.passage.text,
                     "quotes": [each.passage.text[start:end] for start, end in each.spans],
                 }

@@ -1,4 +1,4 @@
-"""What spans say: steps and answers as attributes of the GenAI semantic conventions."""
+"""Steps and answers as attributes of the GenAI semantic conventions."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ _PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
-    """A span's name, its attributes without texts, and whether its work is another program's."""
+class Description:
+    """A span's name and its attributes without texts; ``is_remote`` if another program does the work."""
 
     name: str
     attributes: Mapping[str, Any]
-    outside: bool = False
+    is_remote: bool = False
 
 
-def described(step: Step, engine: Engine, corpus: str | None) -> Described:
-    """A step as its span tells it; ``corpus`` is the name of what is searched."""
+def describe(step: Step, engine: Engine, corpus: str | None) -> Description:
+    """Describe a step for its span; ``corpus`` is the name of the searched corpus."""
     match step:
         case Ask():
-            return _of_call(step, engine)
+            return _describe_call(step, engine)
         case Score():
-            model = _of_model(step.model, engine)
-            told = {
+            model = _model_attributes(step.model, engine)
+            attributes = {
                 "gen_ai.operation.name": "score",
                 **model,
                 "gen_ai.request.temperature": step.temperature,
@@ -50,27 +50,32 @@ def described(step: Step, engine: Engine, corpus: str | None) -> Described:
                 "polyhop.targets": len(step.targets),
                 "polyhop.tokens_estimated": True,
             }
-            return Described(f"score {model['gen_ai.request.model']}", told, "server.address" in model)
+            return Description(f"score {model['gen_ai.request.model']}", attributes, "server.address" in model)
         case Searched():
-            told = {
+            attributes = {
                 "gen_ai.operation.name": "retrieval",
                 "gen_ai.data_source.id": corpus,
                 "gen_ai.request.top_k": float(step.k),
                 "polyhop.retriever": redacted(str(getattr(engine.retriever, "name", "the caller's own"))),
                 "polyhop.passages": len(step.passages),
             }
-            return Described(f"retrieval {corpus}" if corpus else "retrieval", known(told), outside=True)
+            return Description(
+                f"retrieval {corpus}" if corpus else "retrieval", without_none(attributes), is_remote=True
+            )
         case Readout():
-            told = {"polyhop.reader": getattr(engine.reader, "name", None), "polyhop.passages": len(step.passages)}
-            return Described("read", known(told))
+            attributes = {
+                "polyhop.reader": getattr(engine.reader, "name", None),
+                "polyhop.passages": len(step.passages),
+            }
+            return Description("read", without_none(attributes))
         case Branch():
-            return Described(step.name, known({"polyhop.verdict": step.verdict}))
+            return Description(step.name, without_none({"polyhop.verdict": step.verdict}))
         case _:
-            return Described(step.kind, {})
+            return Description(step.kind, {})
 
 
 def content_of(step: Step, steps: Sequence[Step], engine: Engine) -> dict[str, Any]:
-    """The texts of a step, one of a question's ``steps``."""
+    """Return the texts of a step, one of a question's ``steps``."""
     match step:
         case Ask():
             reply = _message("assistant", step.text, step.finish_reason)
@@ -81,19 +86,22 @@ def content_of(step: Step, steps: Sequence[Step], engine: Engine) -> dict[str, A
             return {"polyhop.scores": json_text(list(zip(step.targets, step.logprobs, strict=True)))}
         case Searched():
             found = [{"id": passage.id, "title": passage.title, "content": passage.text} for passage in step.passages]
-            return {"gen_ai.retrieval.query.text": whole(step.query), "gen_ai.retrieval.documents": json_text(found)}
+            return {
+                "gen_ai.retrieval.query.text": exportable(step.query),
+                "gen_ai.retrieval.documents": json_text(found),
+            }
         case Readout():
-            return {"polyhop.question": whole(step.question), "polyhop.spans": json_text(plain(step.spans))}
+            return {"polyhop.question": exportable(step.question), "polyhop.spans": json_text(plain(step.spans))}
         case Branch():
-            return {"polyhop.label": whole(step.label)}
+            return {"polyhop.label": exportable(step.label)}
         case _:
             return {}
 
 
 def outcome(answer: Answer) -> dict[str, Any]:
-    """What came of a question, in numbers."""
+    """Return the outcome of a question in numbers."""
     usage = answer.usage
-    return known(
+    return without_none(
         {
             "polyhop.supported": answer.supported,
             "polyhop.confidence": answer.confidence,
@@ -106,44 +114,44 @@ def outcome(answer: Answer) -> dict[str, Any]:
 
 
 def answer_content(answer: Answer) -> dict[str, Any]:
-    """The texts of a question and its answer."""
+    """Return the texts of a question and its answer."""
     return {
         "gen_ai.input.messages": json_text([_message("user", answer.trace.question)]),
         "gen_ai.output.messages": json_text([_message("assistant", answer.text, "stop")]),
     }
 
 
-def known(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes that have a value.
+def without_none(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes that have a value.
 
-    >>> known({"polyhop.verdict": None, "polyhop.engine.call": 0})
+    >>> without_none({"polyhop.verdict": None, "polyhop.engine.call": 0})
     {'polyhop.engine.call': 0}
     """
     return {name: value for name, value in attributes.items() if value is not None}
 
 
-def sendable(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes as exporters take them: texts that are ``whole``, alone and in sequences."""
-    return {name: _sendable(value) for name, value in attributes.items()}
+def exportable_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes as exporters accept them: every text ``exportable``, alone and in sequences."""
+    return {name: _exportable(value) for name, value in attributes.items()}
 
 
-def _sendable(value: Any) -> Any:
+def _exportable(value: Any) -> Any:
     if isinstance(value, str):
-        return whole(value)
-    return tuple(map(_sendable, value)) if isinstance(value, tuple) else value
+        return exportable(value)
+    return tuple(map(_exportable, value)) if isinstance(value, tuple) else value
 
 
-def whole(text: str) -> str:
-    """A text that exporters take, of at most ``MAX_CHARACTERS``: half of a surrogate pair becomes a question mark.
+def exportable(text: str) -> str:
+    """Return a text that exporters accept: at most ``MAX_CHARACTERS``, an unpaired surrogate as a question mark.
 
-    >>> whole("a\\ud800"), len(whole("a" * 10**6))
+    >>> exportable("a\\ud800"), len(exportable("a" * 10**6))
     ('a?', 60000)
     """
     return text[:MAX_CHARACTERS].encode("utf-8", "replace").decode()
 
 
 def json_text(value: Any) -> str:
-    """A structured attribute as spans hold it, all in ASCII; where it is too long, the texts in it are cut.
+    """Return a structured attribute as JSON in ASCII; if it is too long, the texts in it are cut.
 
     >>> json_text({"text": "é\\ud800"})
     '{"text": "\\\\u00e9\\\\ud800"}'
@@ -167,11 +175,11 @@ def _cut(value: Any, longest: int | None) -> Any:
             return value
 
 
-def _of_call(step: Ask, engine: Engine) -> Described:
-    """A language model call. What a reply out of the cache once cost is not told again."""
-    model = _of_model(step.model, engine)
-    operation = "chat" if _asked_by_chat(step.model, engine) else "text_completion"
-    told = {
+def _describe_call(step: Ask, engine: Engine) -> Description:
+    """Describe a model call. The tokens of a cached reply are not reported again."""
+    model = _model_attributes(step.model, engine)
+    operation = "chat" if _is_chat(step.model, engine) else "text_completion"
+    attributes = {
         "gen_ai.operation.name": operation,
         **model,
         "gen_ai.request.seed": _seed(step, engine),
@@ -185,31 +193,35 @@ def _of_call(step: Ask, engine: Engine) -> Described:
         "polyhop.retries": step.retries,
         "polyhop.tokens_estimated": step.estimated,
     }
-    return Described(f"{operation} {model['gen_ai.request.model']}", known(told), "server.address" in model)
+    return Description(
+        f"{operation} {model['gen_ai.request.model']}", without_none(attributes), "server.address" in model
+    )
 
 
-def _of_model(name: str, engine: Engine) -> dict[str, Any]:
-    """A model's provider, name and server. One whose name has no known prefix is the caller's own."""
+def _model_attributes(name: str, engine: Engine) -> dict[str, Any]:
+    """Return a model's provider, name and server. A model whose name has no known prefix is the caller's own."""
     prefix, _, rest = name.partition(":")
     named = bool(rest) and prefix in lm_names()
-    told: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "gen_ai.provider.name": prefix if named else "polyhop",
         "gen_ai.request.model": model_and_url(prefix, rest)[0] if named else name,
     }
     model = _model(name, engine)
     if isinstance(url := getattr(model, "url", None), str):
         parts = urlsplit(url)
-        told |= known({"server.address": parts.hostname, "server.port": parts.port or _PORTS.get(parts.scheme)})
-    return told
+        attributes |= without_none(
+            {"server.address": parts.hostname, "server.port": parts.port or _PORTS.get(parts.scheme)}
+        )
+    return attributes
 
 
 def _seed(step: Ask, engine: Engine) -> int | None:
-    """The seed that a call was sent; None for a model that takes none."""
+    """Return the seed that a call was sent; None if the model accepts none."""
     model = _model(step.model, engine)
     return seed_of(engine.seed, step.task, step.sample) if model is not None and model.capabilities.seed else None
 
 
-def _asked_by_chat(name: str, engine: Engine) -> bool:
+def _is_chat(name: str, engine: Engine) -> bool:
     model = _model(name, engine)
     return model is None or model.capabilities.chat
 
@@ -224,4 +236,4 @@ def _prompt(step: Ask, steps: Sequence[Step], engine: Engine) -> str:
 
 
 def _message(role: str, text: str, finish_reason: str | None = None) -> dict[str, Any]:
-    return known({"role": role, "parts": [{"type": "text", "content": text}], "finish_reason": finish_reason})
+    return without_none({"role": role, "parts": [{"type": "text", "content": text}], "finish_reason": finish_reason})

@@ -1,4 +1,4 @@
-"""Where spans go and what they may tell, as the environment says."""
+"""The export of spans, configured by environment variables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from importlib.metadata import entry_points
 from typing import Any
 
-from polyhop.common.extras import load
+from polyhop.common.extras import require
 from polyhop.errors import SettingError, UnknownName
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -18,18 +18,18 @@ _EXPORTERS = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
 
 
 def start() -> None:
-    """Have spans exported as the ``OTEL_*`` variables say, unless the program or ``opentelemetry-instrument`` has set
-    that up already.
+    """Export spans as the ``OTEL_*`` variables say, unless the program or ``opentelemetry-instrument`` has already
+    configured an export.
 
     ``OTEL_TRACES_EXPORTER`` names ``otlp`` (the default), ``console`` (to stderr, since results go to stdout), ``none``
-    or another package's. What is left is sent at the program's end. Raises ``MissingExtra``, ``UnknownName``, and
-    ``SettingError`` for a value that cannot be.
+    or another package's exporter. Remaining spans are sent when the program ends. Raises ``MissingExtra``,
+    ``UnknownName``, and ``SettingError`` for an invalid value.
     """
     captures_content()
-    trace, sdk = (load(f"opentelemetry.{name}", "otel", "telemetry") for name in ("trace", "sdk.trace"))
+    trace, sdk = (require(f"opentelemetry.{name}", "otel", "telemetry") for name in ("trace", "sdk.trace"))
     if isinstance(trace.get_tracer_provider(), sdk.TracerProvider):
         return
-    export = load("opentelemetry.sdk.trace.export", "otel", "telemetry")
+    export = require("opentelemetry.sdk.trace.export", "otel", "telemetry")
     provider = sdk.TracerProvider(resource=_resource())
     for exporter in _exporters(export):
         provider.add_span_processor(export.BatchSpanProcessor(exporter))
@@ -37,25 +37,25 @@ def start() -> None:
 
 
 def captures_content() -> bool:
-    """Whether the environment asks for texts on spans. Raises ``SettingError`` for a word that it does not know."""
-    told = os.environ.get(CAPTURE, "").strip().lower()
-    if told not in (*_ON_SPANS, *_NOT_ON_SPANS):
+    """Return True if the environment asks for texts on spans. Raises ``SettingError`` for an unknown value."""
+    value = os.environ.get(CAPTURE, "").strip().lower()
+    if value not in (*_ON_SPANS, *_NOT_ON_SPANS):
         raise SettingError(
-            f"{CAPTURE}={told}: must be NO_CONTENT, SPAN_ONLY, SPAN_AND_EVENT, EVENT_ONLY, true or false"
+            f"{CAPTURE}={value}: must be NO_CONTENT, SPAN_ONLY, SPAN_AND_EVENT, EVENT_ONLY, true or false"
         )
-    return told in _ON_SPANS
+    return value in _ON_SPANS
 
 
 def _resource() -> Any:
-    """What the environment says of this program, named polyhop where it has no other name."""
-    resources = load("opentelemetry.sdk.resources", "otel", "telemetry")
-    told = resources.Resource.create()
-    unnamed = str(told.attributes.get("service.name", "")).startswith("unknown_service")
-    return told.merge(resources.Resource({"service.name": "polyhop"})) if unnamed else told
+    """Return the environment's description of this program, named polyhop unless it has another name."""
+    resources = require("opentelemetry.sdk.resources", "otel", "telemetry")
+    described = resources.Resource.create()
+    unnamed = str(described.attributes.get("service.name", "")).startswith("unknown_service")
+    return described.merge(resources.Resource({"service.name": "polyhop"})) if unnamed else described
 
 
 def _exporters(export: Any) -> Iterator[Any]:
-    others = entry_points(group="opentelemetry_traces_exporter")
+    installed = entry_points(group="opentelemetry_traces_exporter")
     for name in os.environ.get("OTEL_TRACES_EXPORTER", "otlp").split(","):
         match name.strip():
             case "none" | "":
@@ -64,15 +64,15 @@ def _exporters(export: Any) -> Iterator[Any]:
                 yield export.ConsoleSpanExporter(out=sys.stderr)
             case other:
                 known = _otlp() if other == "otlp" else other
-                if known not in others.names:
-                    raise UnknownName("OTEL_TRACES_EXPORTER", known, {"console", "none", "otlp", *others.names})
-                yield others[known].load()()
+                if known not in installed.names:
+                    raise UnknownName("OTEL_TRACES_EXPORTER", known, {"console", "none", "otlp", *installed.names})
+                yield installed[known].load()()
 
 
 def _otlp() -> str:
-    """The exporter of the OTLP protocol that the environment names; HTTP where it names none."""
-    every = os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
-    protocol = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", every)
+    """Return the exporter for the OTLP protocol that the environment names; HTTP by default."""
+    default = os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
+    protocol = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", default)
     if protocol not in _EXPORTERS:
         raise UnknownName("OTEL_EXPORTER_OTLP_PROTOCOL", protocol, _EXPORTERS)
     return _EXPORTERS[protocol]

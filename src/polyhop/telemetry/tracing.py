@@ -1,45 +1,54 @@
-"""A pipeline whose questions are told to OpenTelemetry.
+"""Spans for OpenTelemetry from the questions of a pipeline.
 
-The span of a question is the current one while it is answered, so whoever instruments HTTP sees the requests under it.
-The spans of its steps are written when it is over, with the times they had: only then does a trace know which step
-stands under which.
+The span of a question is current while the question is answered, so that instrumented HTTP requests appear under it.
+The spans of its steps are written at the end, with their own times: only then is it known which step has which parent.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from polyhop._version import __version__
 from polyhop.answer import Answer
-from polyhop.common.extras import load
+from polyhop.common.extras import require
 from polyhop.engine.run import Engine
+from polyhop.methods.registry import Method
 from polyhop.pipeline import Pipeline
 from polyhop.redaction import redacted
-from polyhop.telemetry.attributes import answer_content, content_of, described, json_text, outcome, sendable, whole
+from polyhop.telemetry.attributes import (
+    answer_content,
+    content_of,
+    describe,
+    exportable,
+    exportable_attributes,
+    json_text,
+    outcome,
+)
 from polyhop.telemetry.exporting import captures_content
 from polyhop.trace import Note, Step, plain
 from polyhop.types import Kind
 
-_SECOND = 1_000_000_000
+_NANOSECONDS = 1_000_000_000
 
 
 def traced(
     pipeline: Pipeline, *, corpus: str | None = None, provider: Any = None, content: bool | None = None
 ) -> Pipeline:
-    """The same pipeline, which from now on tells OpenTelemetry of every question it answers.
+    """Report every further question of a pipeline to OpenTelemetry; returns the pipeline.
 
-    ``corpus``: the name its searches are told by. ``provider``: a ``TracerProvider`` other than the program's.
-    ``content``: whether texts are told; by default what the environment says. Raises ``MissingExtra``.
+    ``corpus``: the name that its searches report. ``provider``: a ``TracerProvider`` other than the program's.
+    ``content``: report texts; by default as the environment says. Raises ``MissingExtra``.
     """
-    api = load("opentelemetry.trace", "otel", "telemetry")
-    pipeline.engine = TracedEngine(
-        **{item.name: getattr(pipeline.engine, item.name) for item in fields(Engine)},
+    api = require("opentelemetry.trace", "otel", "telemetry")
+    pipeline.observer = Tracing(
         api=api,
         tracer=api.get_tracer("polyhop", __version__, tracer_provider=provider),
+        engine=pipeline.engine,
         corpus=corpus,
         content=captures_content() if content is None else content,
     )
@@ -47,97 +56,88 @@ def traced(
 
 
 @dataclass(frozen=True, kw_only=True)
-class TracedEngine(Engine):
-    """An engine that writes spans by ``tracer``, texts where ``content`` is set."""
+class Tracing:
+    """A pipeline's observer that writes the spans of each question, with texts if ``content`` is set."""
 
     api: Any
     tracer: Any
+    engine: Engine
     corpus: str | None
     content: bool
 
-    async def answer(
-        self,
-        function: Callable[..., Awaitable[Answer]],
-        name: str,
-        question: str,
-        kind: Kind,
-        settings: Mapping[str, Any],
-        listen: Callable[[Step], object] | None = None,
-    ) -> Answer:
-        """``Engine.answer`` inside a span; a question that fails or is cut short is told as far as it came."""
-        told: dict[int, Step] = {}
+    @contextmanager
+    def __call__(
+        self, method: Method, kind: Kind, settings: Mapping[str, Any]
+    ) -> Iterator[Callable[[Step | Answer], None]]:
+        """Open the span of a question. If it fails or is cancelled, the steps so far are written."""
+        steps: dict[int, Step] = {}
+        answers: list[Answer] = []
 
-        def hear(step: Step) -> None:
-            told[step.id] = step
-            if listen is not None:
-                listen(step)
+        def observe(event: Step | Answer) -> None:
+            if isinstance(event, Answer):
+                answers.append(event)
+            else:
+                steps[event.id] = event
 
-        clock, wall = asyncio.get_running_loop().time, time.time_ns()
+        clock, start = asyncio.get_running_loop().time, time.time_ns()
         began = clock()
-        attributes = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": name, "polyhop.kind": kind}
-        root = self.tracer.start_span(f"invoke_workflow {name}", attributes=attributes, start_time=wall)
-        spans = _Spans(self, root, wall)
+        name = f"invoke_workflow {method.name}"
+        attributes = {
+            "gen_ai.operation.name": "invoke_workflow",
+            "gen_ai.workflow.name": method.name,
+            "polyhop.kind": kind,
+        }
+        root = self.tracer.start_span(name, attributes=attributes, start_time=start)
         try:
             with self.api.use_span(root, record_exception=False, set_status_on_exception=False):
-                answer = await super().answer(function, name, question, kind, settings, hear)
-            spans.answered(settings, answer)
+                yield observe
+            self._write_answer(root, start, settings, answers[0])
         except BaseException as error:
-            spans.failed(error, [told[number] for number in sorted(told)])
+            self._write_failure(root, start, error, [steps[id] for id in sorted(steps)])
             raise
         finally:
-            root.end(wall + int((clock() - began) * _SECOND))
-        return answer
+            root.end(start + int((clock() - began) * _NANOSECONDS))
 
-
-@dataclass(frozen=True, slots=True)
-class _Spans:
-    """The spans of one question, under its ``root``, which began at ``wall`` (nanoseconds of the epoch)."""
-
-    engine: TracedEngine
-    root: Any
-    wall: int
-
-    def answered(self, settings: Mapping[str, Any], answer: Answer) -> None:
-        """Tell what was found, and every step of its trace."""
-        if self.root.is_recording():
+    def _write_answer(self, root: Any, start: int, settings: Mapping[str, Any], answer: Answer) -> None:
+        if root.is_recording():
             texts = {**answer_content(answer), "polyhop.settings": json_text(plain(settings))}
-            self.root.set_attributes(sendable({**outcome(answer), **(texts if self.engine.content else {})}))
-            self._write(answer.trace.steps)
+            root.set_attributes(exportable_attributes({**outcome(answer), **(texts if self.content else {})}))
+            self._write_steps(root, start, answer.trace.steps)
 
-    def failed(self, error: BaseException, steps: Sequence[Step]) -> None:
-        """Tell why there is no answer, and the steps that were begun."""
-        if self.root.is_recording():
-            self.root.set_attribute("error.type", type(error).__qualname__)
-            # a server's own words may quote the prompt
-            why = whole(redacted(str(error))) if self.engine.content else None
-            self.root.set_status(self.engine.api.StatusCode.ERROR, why)
-            self._write(steps)
+    def _write_failure(self, root: Any, start: int, error: BaseException, steps: Sequence[Step]) -> None:
+        if root.is_recording():
+            root.set_attribute("error.type", type(error).__qualname__)
+            # a server's message may quote the prompt
+            message = exportable(redacted(str(error))) if self.content else None
+            root.set_status(self.api.StatusCode.ERROR, message)
+            self._write_steps(root, start, steps)
 
-    def _write(self, steps: Sequence[Step]) -> None:
-        """A span for each step, under that of its parent, which comes before it; a note is an event there."""
+    def _write_steps(self, root: Any, start: int, steps: Sequence[Step]) -> None:
+        """Write a span per step under that of its parent, which comes before it; a note becomes an event there."""
+
+        def wall_time(seconds: float) -> int:
+            return start + int(seconds * _NANOSECONDS)
+
         spans: dict[int | None, Any] = {}
         for step in steps:
-            above = spans.get(step.parent, self.root)
+            parent = spans.get(step.parent, root)
             if isinstance(step, Note):
-                data = {"polyhop.note": json_text(plain(step.data))} if self.engine.content else {}
-                above.add_event(step.name, data, self._at(step.started))
+                data = {"polyhop.note": json_text(plain(step.data))} if self.content else {}
+                parent.add_event(step.name, data, wall_time(step.started))
                 continue
-            told = described(step, self.engine, self.engine.corpus)
-            texts = content_of(step, steps, self.engine) if self.engine.content else {}
-            spans[step.id] = self.engine.tracer.start_span(
-                whole(told.name),
-                context=self.engine.api.set_span_in_context(above),
-                kind=self.engine.api.SpanKind.CLIENT if told.outside else self.engine.api.SpanKind.INTERNAL,
+            description = describe(step, self.engine, self.corpus)
+            texts = content_of(step, steps, self.engine) if self.content else {}
+            spans[step.id] = self.tracer.start_span(
+                exportable(description.name),
+                context=self.api.set_span_in_context(parent),
+                kind=self.api.SpanKind.CLIENT if description.is_remote else self.api.SpanKind.INTERNAL,
                 attributes={
                     "polyhop.step": step.id,
                     "polyhop.after": step.after,
-                    **sendable({**told.attributes, **texts}),
+                    **exportable_attributes({**description.attributes, **texts}),
                 },
-                start_time=self._at(step.started),
+                start_time=wall_time(step.started),
             )
         for step in steps:
             if step.id in spans:
-                spans[step.id].end(self._at(step.started + step.seconds))
-
-    def _at(self, seconds: float) -> int:
-        return self.wall + int(seconds * _SECOND)
+                spans[step.id].end(wall_time(step.started + step.seconds))

@@ -1,4 +1,4 @@
-"""Many calls of ``pocket`` at once: they share looks, wait for nobody, and answer as they do alone."""
+"""Many calls of ``pocket`` at once: they share predictions, do not block the loop, and answer as they do alone."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import pytest
 from polyhop.errors import DataError
 from polyhop.lm.base import Completion, Request
 from polyhop.lm.pocket import Pocket
-from polyhop.lm.pocket.encoder import cache as looking
+from polyhop.lm.pocket.encoder import cache
 from polyhop.lm.pocket.encoder.network import encoder
 from polyhop.types import Passage
-from tests.kit.looks import Network, looking_by
+from tests.kit.pocket_network import Network, using_network
 
 PEOPLE = "Ann Lee,Bo Marsh,Cy Noll,Di Opal,Ed Pike,Flo Quinn,Gus Reed,Hal Sorel".split(",")
 TEACHERS = [*PEOPLE[3:], *PEOPLE[:3]]
 
 
 def asked(number: int) -> Request:
-    """A question that no rule answers, so that it is looked at."""
+    """A question that no rule answers, so that the encoder reads it."""
     person, teacher = PEOPLE[number], TEACHERS[number]
     passages = [
         Passage("p", person, f"{person} was a film director. {person} was taught to sing by {teacher} in Tartu."),
@@ -37,7 +37,7 @@ REQUESTS = [asked(number) for number in range(8)]
 
 @pytest.fixture
 def network() -> Iterator[Network]:
-    with looking_by(Network()) as network:
+    with using_network(Network()) as network:
         yield network
 
 
@@ -52,12 +52,12 @@ async def all_at_once(requests: list[Request]) -> list[Completion]:
     return found
 
 
-async def test_calls_that_wait_together_are_looked_for_together() -> None:
-    with looking_by(Network()) as network:
+async def test_waiting_calls_share_a_batch() -> None:
+    with using_network(Network()) as network:
         for request in REQUESTS:
             await all_at_once([request])
         alone, shown = len(network.batches), set(network.shown)
-    with looking_by(Network()) as network:
+    with using_network(Network()) as network:
         await all_at_once(REQUESTS)
         together = len(network.batches)
         assert set(network.shown) == shown
@@ -66,21 +66,21 @@ async def test_calls_that_wait_together_are_looked_for_together() -> None:
     assert threading.get_ident() not in network.threads
 
 
-async def test_what_is_known_is_not_looked_at_again(network: Network) -> None:
+async def test_cached_predictions_are_not_computed_again(network: Network) -> None:
     first = await all_at_once(REQUESTS)
-    looked = len(network.batches)
+    batches = len(network.batches)
     assert await all_at_once(REQUESTS) == first
-    assert len(network.batches) == looked
+    assert len(network.batches) == batches
 
 
 async def test_the_network_itself_answers_the_same_alone_and_together() -> None:
     opened = encoder()
     counted = Counted(opened)
-    with looking_by(counted):
+    with using_network(counted):
         together = await all_at_once(REQUESTS)
     alone: list[Completion] = []
     for request in REQUESTS:
-        with looking_by(Counted(opened)):
+        with using_network(Counted(opened)):
             alone += await all_at_once([request])
     assert together == alone
     assert all(found.value and found.value["answer"] for found in together)
@@ -94,15 +94,15 @@ class Counted(Network):
         super().__init__()
         self.real, self.rows = real, list[int]()
 
-    def row(self, question: str, path: Any) -> Any:
-        return self.real.row(question, path)
+    def build_input(self, question: str, path: Any) -> Any:
+        return self.real.build_input(question, path)
 
-    def looks(self, rows: Any) -> Any:
+    def predict(self, rows: Any) -> Any:
         self.rows.append(len(rows))
-        return self.real.looks(rows)
+        return self.real.predict(rows)
 
 
-async def test_the_loop_goes_on_while_looks_are_made(network: Network) -> None:
+async def test_the_loop_is_not_blocked_by_predictions(network: Network) -> None:
     network.may_go.clear()
     pocket = Pocket()
     call = asyncio.create_task(pocket.complete(REQUESTS[0]))
@@ -114,7 +114,7 @@ async def test_the_loop_goes_on_while_looks_are_made(network: Network) -> None:
     await pocket.aclose()
 
 
-async def test_a_caller_that_gives_up_harms_no_other(network: Network) -> None:
+async def test_a_cancelled_call_does_not_affect_others(network: Network) -> None:
     network.may_go.clear()
     pocket = Pocket()
     calls = [asyncio.create_task(pocket.complete(request)) for request in REQUESTS[:4]]
@@ -131,7 +131,7 @@ async def test_a_caller_that_gives_up_harms_no_other(network: Network) -> None:
     await pocket.aclose()
 
 
-async def test_closing_ends_the_thread_and_a_later_call_begins_another(network: Network) -> None:
+async def test_closing_ends_the_thread_and_a_later_call_starts_another(network: Network) -> None:
     pocket = Pocket()
     await pocket.aclose()
     first = await pocket.complete(REQUESTS[0])
@@ -161,7 +161,7 @@ def test_one_pocket_serves_loops_on_several_threads(network: Network) -> None:
     assert [found[number] for number in range(4)] == asyncio.run(all_at_once(REQUESTS[:4]))
 
 
-async def test_a_network_that_cannot_be_opened_is_told_to_every_caller(network: Network) -> None:
+async def test_every_caller_gets_the_error_of_a_broken_network(network: Network) -> None:
     network.error = DataError("the network of pocket cannot be opened")
     pocket = Pocket()
     found = await asyncio.gather(*map(pocket.complete, REQUESTS[:3]), return_exceptions=True)
@@ -169,10 +169,8 @@ async def test_a_network_that_cannot_be_opened_is_told_to_every_caller(network: 
     assert [str(each) for each in found] == ["the network of pocket cannot be opened"] * 3
 
 
-async def test_a_skill_comes_to_an_end_though_no_look_is_kept(
-    network: Network, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(looking, "KEPT", 0)
+async def test_a_task_ends_even_if_nothing_is_cached(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "MAX_CACHED", 0)
     pocket = Pocket()
     assert (await pocket.complete(REQUESTS[0])).value
     await pocket.aclose()

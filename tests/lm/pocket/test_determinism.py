@@ -10,11 +10,11 @@ import pytest
 import polyhop
 from polyhop.answer import Answer
 from polyhop.engine.run import Run
-from polyhop.lm.pocket.encoder.cache import _known
-from polyhop.lm.pocket.reading import study as studies
+from polyhop.lm.pocket.encoder.cache import _cache
+from polyhop.lm.pocket.reading.answer import clear_cache
 from polyhop.types import Passage
 from tests.kit.hand import using
-from tests.kit.looks import Network, looking_by
+from tests.kit.pocket_network import Network, using_network
 
 PEOPLE = "Ann Lee,Bo Marsh,Cy Noll,Di Opal".split(",")
 FILMS = "Dark Mill,Tall Tower,Red Barn,Old Canal".split(",")
@@ -31,28 +31,27 @@ QUESTIONS = [f"Where was the maker of {film} raised?" for film in FILMS]
 QUESTIONS += [f"Who kept bees in {town}?" for town in TOWNS]
 
 
-def forget() -> None:
-    """Let nothing be known from before."""
-    _known.clear()
-    studies._study.cache_clear()
+def clear_caches() -> None:
+    _cache.clear()
+    clear_cache()
 
 
-def told(answer: Answer) -> tuple[Any, ...]:
+def outcome(answer: Answer) -> tuple[Any, ...]:
     return answer.text, answer.confidence, [passage.id for passage in answer.passages]
 
 
 @pytest.mark.parametrize(("method", "settings"), [("hops", {"keep": 2}), ("tor", {"widths": (2, 1)})])
 async def test_a_question_gets_the_same_twice_and_amid_others(method: str, settings: dict[str, Any]) -> None:
     asked, retriever = QUESTIONS[0], "hybrid:bm25+dense:pocket"
-    forget()
+    clear_caches()
     async with polyhop.Pipeline(CORPUS, method, "pocket", retriever=retriever, **settings) as pipeline:
-        first = told(await pipeline.aask(asked))
-        kept = told(await pipeline.aask(asked))
-        forget()
-        again = told(await pipeline.aask(asked))
-        forget()
+        first = outcome(await pipeline.aask(asked))
+        cached = outcome(await pipeline.aask(asked))
+        clear_caches()
+        again = outcome(await pipeline.aask(asked))
+        clear_caches()
         amid = await asyncio.gather(*map(pipeline.aask, reversed(QUESTIONS)))
-    assert first == kept == again == told(amid[-1])
+    assert first == cached == again == outcome(amid[-1])
 
 
 # --- run.relevance ------------------------------------------------------------------------------------------------
@@ -79,7 +78,7 @@ async def test_paths_get_a_score_each_and_no_model_is_asked(by: Literal["pocket"
 
 
 async def test_only_the_whole_scorer_looks() -> None:
-    with looking_by(Network()) as network:
+    with using_network(Network()) as network:
         await relevance(PATHS, by="reasons")
         await relevance(PATHS, by="likelihood")
         assert network.shown == []
@@ -90,7 +89,7 @@ async def test_only_the_whole_scorer_looks() -> None:
 
 
 async def test_the_loop_goes_on_while_paths_are_looked_at() -> None:
-    with looking_by(Network()) as network:
+    with using_network(Network()) as network:
         network.may_go.clear()
         scoring = asyncio.create_task(relevance(PATHS))
         assert await asyncio.to_thread(network.began.wait, 10)

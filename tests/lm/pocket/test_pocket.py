@@ -1,4 +1,4 @@
-"""Pocket from the outside: the tasks it does, the shapes it gives, and that it is the same every time."""
+"""Pocket from the outside: its tasks, the shapes of its outputs, and that they are always the same."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from polyhop.errors import CapabilityError
 from polyhop.lm.base import LanguageModel, Request, ScoreRequest
 from polyhop.lm.pocket import TASKS, Pocket
-from polyhop.lm.pocket.reading import study as studies
+from polyhop.lm.pocket.reading.answer import clear_cache
 from polyhop.prompts.tasks import TASKS as PROMPT_TASKS
 from polyhop.types import Passage
 
@@ -32,7 +32,7 @@ def request(task: str, **fields: Any) -> Request:
 
 def fields_of(task: str, passages: list[Passage], question: str = QUESTION) -> dict[str, Any]:
     evidence = [{"passages": passages, "analysis": "Bremen"}]
-    told = [{"query": f"What is {p.title}?", "answer": p.title, "passage": p, "reason": "complete"} for p in passages]
+    nodes = [{"query": f"What is {p.title}?", "answer": p.title, "passage": p, "reason": "complete"} for p in passages]
     return {
         **graph_fields(question, passages),
         **summary_fields(passages),
@@ -47,9 +47,9 @@ def fields_of(task: str, passages: list[Passage], question: str = QUESTION) -> d
         "rejected": None,
         "memory": memory_of(passages, question),
         "kind": "qa",
-        "chains": [[] for _ in told],
-        "feedback": told,
-        "nodes": told,
+        "chains": [[] for _ in nodes],
+        "feedback": nodes,
+        "nodes": nodes,
         "conclude": False,
         "reasoning": ["What is the director of Dark Mill? Rolf Anders."],
         "phrase": "Bremen",
@@ -59,29 +59,34 @@ def fields_of(task: str, passages: list[Passage], question: str = QUESTION) -> d
 
 
 def summary_fields(passages: list[Passage]) -> dict[str, Any]:
-    """What SuRe's, RECOMP's, Verify-and-Edit's and ERA-CoT's tasks are given."""
+    """Fields of the tasks of SuRe, RECOMP, Verify-and-Edit and ERA-CoT."""
     texts = [passage.text for passage in passages]
-    told = {"candidate": "Bremen", "summary": " ".join(texts), "summaries": [" ".join(texts), "Nothing."], "count": 2}
-    return {**told, "sentence": "He was born in Bremen.", "rationale": " ".join(texts), "entities": ["Bremen (city)"]}
+    values = {"candidate": "Bremen", "summary": " ".join(texts), "summaries": [" ".join(texts), "Nothing."], "count": 2}
+    return {**values, "sentence": "He was born in Bremen.", "rationale": " ".join(texts), "entities": ["Bremen (city)"]}
 
 
 def acting_fields(passages: list[Passage]) -> dict[str, Any]:
-    """What ReAct's and Toolformer's tasks and plans are given: a search for each passage."""
+    """Fields of the tasks of ReAct, Toolformer and plans: a search per passage."""
     step: dict[str, Any] = {"thought": None, "action": "Search", "text": None}
     steps = [{**step, "argument": p.title, "query": p.title, "passages": [p]} for p in passages]
     return {"steps": steps, "written": steps, "plan": [p.title for p in passages]}
 
 
 def graph_fields(question: str, passages: list[Passage]) -> dict[str, Any]:
-    """What GE-Reasoning's tasks are given."""
+    """Fields of the tasks of GE-Reasoning."""
     triplets = [{"head": p.title, "relation": "states", "tail": p.text} for p in passages]
     history = [{"sub_question": "Who directed Dark Mill?", "sentence": "Rolf Anders did.", "answer": "Rolf Anders"}]
-    told = {"typed": True, "verbal": True, "sub_question": question, "history": history[: len(passages)]}
-    return {**told, "triplet": triplets[0] if triplets else None, "triplets": triplets, "passage": [*passages, MILL][0]}
+    values = {"typed": True, "verbal": True, "sub_question": question, "history": history[: len(passages)]}
+    return {
+        **values,
+        "triplet": triplets[0] if triplets else None,
+        "triplets": triplets,
+        "passage": [*passages, MILL][0],
+    }
 
 
 def memory_of(passages: list[Passage], question: str) -> dict[str, Any]:
-    """What ReSP's tasks are shown: a note of each passage, and a sub-question that brought nothing."""
+    """A memory of ReSP: a note per passage, and a sub-question without a response."""
     notes = [f"[{passage.title}] {passage.text}" for passage in passages]
     return {"global_evidence": notes, "local_pathway": [{"sub_question": question, "response": None}]}
 
@@ -126,11 +131,11 @@ async def test_an_unknown_task_is_named_with_those_it_can_do() -> None:
 async def test_the_same_request_gives_the_same_reply(task: str) -> None:
     fields = fields_of(task, [MILL, ANDERS, FERRY])
     first = await Pocket().complete(request(task, **fields))
-    studies.forget()
+    clear_cache()
     assert await Pocket().complete(request(task, **fields)) == first
 
 
-async def test_a_path_is_rejected_searched_on_and_accepted() -> None:
+async def test_a_path_is_rejected_extended_or_accepted() -> None:
     wrong = await ask("tor.review", question=QUESTION, passages=[FERRY], thoughts=False)
     begun = await ask("tor.review", question=QUESTION, passages=[MILL], thoughts=False)
     done = await ask("tor.review", question=QUESTION, passages=[MILL, ANDERS], thoughts=False)
@@ -140,7 +145,7 @@ async def test_a_path_is_rejected_searched_on_and_accepted() -> None:
     assert done["query"] is None
 
 
-async def test_thoughts_are_written_only_where_asked_for() -> None:
+async def test_thoughts_are_written_only_on_request() -> None:
     silent = await ask("tor.review", question=QUESTION, passages=[MILL], thoughts=False)
     spoken = await ask("tor.review", question=QUESTION, passages=[MILL], thoughts=True)
     assert silent["thought"] is None
@@ -162,7 +167,7 @@ async def test_the_merged_review_holds_review_and_missing_piece() -> None:
     assert (accepted["answer"], accepted["information"]) == ("Bremen", None)
 
 
-async def test_fusion_reads_the_evidence_again_and_hears_the_analyses() -> None:
+async def test_fusion_reads_the_evidence_again_and_counts_the_analyses() -> None:
     good = {"passages": [MILL, ANDERS], "analysis": "Bremen"}
     stray = {"passages": [FERRY], "analysis": "Lisbon"}
     fused = await ask("tor.fuse", question=QUESTION, evidence=[stray, good], mode="evidence")
@@ -186,7 +191,7 @@ async def test_enough_needs_agreement() -> None:
     assert not (await ask("tor.enough", question=QUESTION, evidence=[]))["sufficient"]
 
 
-async def test_reading_gives_the_answer_and_what_it_was_read_from() -> None:
+async def test_reading_gives_the_answer_and_its_rationale() -> None:
     read = await ask("answer.read_cot", question=QUESTION, passages=[FERRY, ANDERS, MILL])
     assert read["answer"] == "Bremen"
     assert "Rolf Anders" in read["rationale"]
@@ -208,7 +213,7 @@ async def test_closed_book_it_knows_nothing_and_says_so(question: str, answer: s
     assert (await ask("answer.cot", question=question))["answer"] == answer
 
 
-async def test_a_target_is_likelier_after_a_prompt_that_holds_its_words() -> None:
+async def test_a_target_is_likelier_after_a_prompt_with_its_words() -> None:
     target = "Who directed Dark Mill?"
     near, far = await Pocket().score(
         [ScoreRequest(task="promptrank.path", prompt=passage.text, target=target) for passage in (MILL, FERRY)]
@@ -246,7 +251,7 @@ def test_importing_it_loads_nothing_heavy() -> None:
 # --- ReSP --------------------------------------------------------------------------------------------------------
 
 
-async def test_a_note_holds_what_helps_and_opens_as_pages_again() -> None:
+async def test_a_note_keeps_helpful_passages_only() -> None:
     noted = await ask("resp.summarize", question=QUESTION, passages=[FERRY, MILL])
     assert noted == {"summary": f"[Dark Mill] {MILL.text}"}
     assert (await ask("resp.summarize", question=QUESTION, passages=[FERRY])) == {"summary": ""}
@@ -259,19 +264,19 @@ async def test_memories_are_judged_planned_on_and_answered() -> None:
     assert planned == {"sub_question": "Where was Rolf Anders born?"}
     other = await ask("resp.plan", question=QUESTION, memory=begun, asked=[QUESTION, *planned.values()], rejected=None)
     assert other == {"sub_question": "Rolf Anders"}  # the same is never asked twice
-    told = await ask("resp.respond", **planned, passages=[FERRY, ANDERS], memory=None)
-    assert told == {"answered": True, "response": "Bremen"}
-    done = {**begun, "local_pathway": [{**planned, "response": told["response"]}]}
+    reply = await ask("resp.respond", **planned, passages=[FERRY, ANDERS], memory=None)
+    assert reply == {"answered": True, "response": "Bremen"}
+    done = {**begun, "local_pathway": [{**planned, "response": reply["response"]}]}
     assert await ask("resp.judge", question=QUESTION, memory=done) == {"sufficient": True}
     assert (await ask("resp.generate", question=QUESTION, memory=done))["answer"] == "Bremen"
 
 
 async def test_a_sub_question_without_an_answer_is_not_answered() -> None:
-    told = await ask("resp.respond", sub_question="Where was Rolf Anders born?", passages=[FERRY], memory=None)
-    assert told == {"answered": False, "response": None}
+    reply = await ask("resp.respond", sub_question="Where was Rolf Anders born?", passages=[FERRY], memory=None)
+    assert reply == {"answered": False, "response": None}
     nothing: dict[str, list[Any]] = {"global_evidence": [], "local_pathway": []}
-    told = await ask("resp.respond", sub_question="Where was Rolf Anders born?", passages=None, memory=nothing)
-    assert told == {"answered": False, "response": None}
+    reply = await ask("resp.respond", sub_question="Where was Rolf Anders born?", passages=None, memory=nothing)
+    assert reply == {"answered": False, "response": None}
     assert await ask("resp.plan", question="Why?", memory=nothing, asked=["Why?"], rejected=None) == {
         "sub_question": ""
     }

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from polyhop.common.extras import load
+from polyhop.common.extras import require
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import DataError, MissingExtra, SettingError, UnknownName, UsageError
 from polyhop.retrieval import build_index, open_retriever, pretrained
@@ -111,7 +111,7 @@ def test_gtr_is_t5s_encoder_with_a_layer(tmp_path: Path, bias: bool) -> None:
     (folder / "2_Dense").mkdir()
     kit.add_layer(folder / "2_Dense", 12, bias=bias)
     encoder = open_encoder(str(folder))
-    tensors = load("safetensors.numpy", "hf", "a test").load_file(folder / "2_Dense" / "model.safetensors")
+    tensors = require("safetensors.numpy", "hf", "a test").load_file(folder / "2_Dense" / "model.safetensors")
     for vector, text in zip(encoder.queries(TEXTS), TEXTS, strict=True):
         expected = tensors["linear.weight"] @ plainly(folder, text.strip(), 512).mean(0) + tensors.get("linear.bias", 0)
         assert np.abs(vector - expected / np.linalg.norm(expected)).max() < 1e-4

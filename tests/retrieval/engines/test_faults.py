@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from polyhop import evaluate
-from polyhop.common.extras import load as extra
+from polyhop.common.extras import require as extra
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import RetrievalError, SettingError, UnknownName, UsageError
 from polyhop.pipeline import Pipeline

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from polyhop import evaluate
-from polyhop.common.extras import load as extra
+from polyhop.common.extras import require as extra
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import RetrievalError, SettingError, UsageError
 from polyhop.redaction import register_secret

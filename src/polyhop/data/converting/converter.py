@@ -12,7 +12,7 @@ from threading import Timer
 from types import TracebackType
 from typing import IO, Any, Self
 
-from polyhop.common.extras import installed
+from polyhop.common.extras import is_installed
 from polyhop.data.converting.blocks import Block
 from polyhop.errors import DataError, MissingExtra
 
@@ -30,7 +30,7 @@ _OF_EXTRA = (".pdf", ".docx")
 
 def needs_extra(name: str) -> bool:
     """Whether a document of this name needs the extra ``docs``, and it is not installed."""
-    return name.lower().endswith(_OF_EXTRA) and not installed("docs")
+    return name.lower().endswith(_OF_EXTRA) and not is_installed("docs")
 
 
 class Converter:

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from polyhop.answer import place_of
+from polyhop.answer import location_of
 from polyhop.evaluation.errors import error_of, is_judged
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.store import read_trace
@@ -101,7 +101,7 @@ def _trace(folder: Path, cell: Mapping[str, Any]) -> dict[str, Any] | None:
             "citations": told["citations"],
             "content": told.get("content", ""),
             "passages": {
-                name: {"title": each["title"], "text": each["text"], "place": place_of(each.get("metadata", {}))}
+                name: {"title": each["title"], "text": each["text"], "place": location_of(each.get("metadata", {}))}
                 for name, each in passages.items()
             },
             "steps": [

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from polyhop.common.extras import installed, load
+from polyhop.common.extras import is_installed, require
 from polyhop.common.text import counted
 from polyhop.errors import DataError, MissingExtra, SettingError, UsageError
 from polyhop.lm.hf.packing import pack
@@ -31,7 +31,7 @@ class Checkpoint:
     """
 
     def __init__(self, name: str, path_or_name: str, device: str | None, dtype: Dtype) -> None:
-        if not installed("hf"):
+        if not is_installed("hf"):
             raise MissingExtra(f"the model {name}", "hf")
         if dtype not in get_args(Dtype):
             raise SettingError(f"dtype={dtype!r}: must be {', '.join(map(repr, get_args(Dtype)))}")
@@ -44,7 +44,7 @@ class Checkpoint:
         self.name, self.dtype = name, dtype
         self._source = str(folder) if self._is_local else path_or_name
         self._torch, self._transformers = (
-            load(module, "hf", f"the model {name}") for module in ("torch", "transformers")
+            require(module, "hf", f"the model {name}") for module in ("torch", "transformers")
         )
         self.device = self._checked_device(device)
         self._config = self._pretrained(self._transformers.AutoConfig)

@@ -1,9 +1,9 @@
-"""Pocket: the language model that is always there. No key, no GPU, no download, no server.
+"""Pocket: the built-in language model. It needs no key, no GPU, no download and no server.
 
-It reads by a small trained encoder and by rules: the encoder judges whether passages bear on a question and are enough,
-and finds the answer's words; rules take questions apart, follow the facts in the phrases encyclopedias use, and compare
-dates and numbers in code. It knows nothing beyond the passages it is given, and it writes no prose: it exists so that
-every method runs anywhere, the same way every time. ``model/CARD.md`` says how well it does.
+It reads with a small trained encoder and with rules. The encoder judges whether passages are relevant and sufficient,
+and finds the words of the answer. The rules decompose questions, follow the facts in the phrases that encyclopedias
+use, and compare dates and numbers in code. It knows nothing beyond the passages it is given, and it writes no prose:
+with it every method runs anywhere, the same way every time. ``model/CARD.md`` says how well it does.
 """
 
 from __future__ import annotations
@@ -18,59 +18,60 @@ import orjson
 from polyhop.common.text import estimate_tokens
 from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, TokenScores, TokenUsage
 from polyhop.lm.batcher import Batcher
-from polyhop.lm.pocket.encoder.cache import Wanted, ahead, look
+from polyhop.lm.pocket.encoder.cache import CacheMiss, cached_only, run_queries
 from polyhop.lm.pocket.likelihood import log_likelihood
 from polyhop.lm.pocket.tasks import TASKS, do
-from polyhop.lm.pocket.tasks.stepping import ASIDE
+from polyhop.lm.pocket.tasks.reading import ANSWER_CONFIDENCE
 
 __all__ = ["TASKS", "Pocket"]
 
-_MOST_TURNS = 50  # that a skill begins again for looks it lacks
+_MAX_RESTARTS = 50  # of a task that needs predictions
 
 
 class Pocket:
-    """The embedded language model. It answers from a request's task and typed fields, not from the rendered prompt.
+    """The built-in language model. It answers from the task and typed fields of a request, not from its prompt.
 
-    Deterministic: temperature, seed and sample change nothing in ``complete``. Log-probabilities come with the tasks
-    whose output holds a confidence, and with a sentence: its answer is then one token, as likely as that.
+    Deterministic: temperature, seed and sample change nothing in ``complete``. There are log-probabilities for tasks
+    whose output contains a confidence, and for sentences: the answer is then one token of that probability.
     """
 
     name = "pocket"
     capabilities = Capabilities(chat=True, json_schema=True, token_logprobs=True, score=True, score_temperature=True)
 
     def __init__(self) -> None:
-        self._looks = Batcher(look, name="pocket")
+        self._predictions = Batcher(run_queries, name="pocket")
 
     async def complete(self, request: Request) -> Completion:
-        """The task's output as a value and as JSON text; usage is estimated from the rendered messages.
+        """Return the output of the task as a value and as JSON text; usage is estimated from the rendered messages.
 
-        Raises ``CapabilityError`` for a prompt task it does not know, naming those it does.
+        Raises ``CapabilityError`` for an unknown prompt task, with the names of the known ones.
         """
-        value = await self._done(request)
-        answer, sure = value.pop(ASIDE, (value.get("answer"), value.get("confidence")))
+        value = await self._run_task(request)
+        answer, confidence = value.pop(ANSWER_CONFIDENCE, (value.get("answer"), value.get("confidence")))
         text = orjson.dumps(value).decode()
         prompt = sum(estimate_tokens(message["content"]) for message in request.messages)
         usage = TokenUsage(prompt_tokens=prompt, completion_tokens=estimate_tokens(text), estimated=True)
-        tokens, logprobs = ((answer,), (math.log(sure),)) if sure and request.logprobs else (None, None)
+        has_logprobs = confidence and request.logprobs
+        tokens, logprobs = ((answer,), (math.log(confidence),)) if has_logprobs else (None, None)
         return Completion(text=text, value=value, tokens=tokens, logprobs=logprobs, usage=usage)
 
-    async def _done(self, request: Request) -> dict[str, Any]:
-        """The task's value; looks it needs are made together with those of other calls."""
-        await asyncio.sleep(0)  # let others begin: a method may ask many things at once
-        for _ in range(_MOST_TURNS):
+    async def _run_task(self, request: Request) -> dict[str, Any]:
+        """Run a task; the predictions it needs are computed in one batch with those of other calls."""
+        await asyncio.sleep(0)  # let other calls begin: a method may ask many things at once
+        for _ in range(_MAX_RESTARTS):
             try:
-                with ahead():
+                with cached_only():
                     return do(request.task, request.fields)
-            except Wanted as wanted:
-                await self._looks(wanted.sights)
+            except CacheMiss as miss:
+                await self._predictions(miss.queries)
         return do(request.task, request.fields)
 
     async def aclose(self) -> None:
-        """End the thread of the looks."""
-        await self._looks.aclose()
+        """End the thread that computes predictions."""
+        await self._predictions.aclose()
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:
-        """The words of each target with their log-probabilities after the prompt (see ``likelihood``)."""
+        """Score the words of each target: their log-probabilities after the prompt (see ``likelihood``)."""
         scores = []
         for request in requests:
             scores.append(TokenScores(*log_likelihood(request.prompt, request.target, request.temperature)))

@@ -1,147 +1,224 @@
-"""How well a path of passages bears on a question: a linear model over what a reader sees at a glance.
+"""Path scorers without a language model: a linear model, the same with the encoder's predictions, and a likelihood.
 
-A path is worth what its first passage is (``START``), plus what each further one adds (``STEP``): the question's words
-it holds, the question's names, what stands in the sentence that mentions it. A word weighs the more, the fewer of the
-passages first found hold it. No weight knows a corpus: ``benchmarks/hops_fit.py`` fits them to the training questions
-of HotpotQA, 2WikiMultiHopQA and MuSiQue. ``leading`` adds what the encoder sees.
+In the linear model a path scores what its first passage scores (``path_start``), plus what each further one adds
+(``path_step``): the question's words and names in it, and in the sentence that mentions it. A word weighs more the
+fewer of the passages found first contain it. The weights know no corpus: ``benchmarks/hops_fit.py`` fits them to the
+training questions of HotpotQA, 2WikiMultiHopQA and MuSiQue.
+
+The encoder adds how relevant the best paths are, whether it reads the name of the next passage off those before it, and
+the names to search for next. Three numbers weigh that, chosen on training questions that the network had not seen.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from polyhop.common.text import STOP_WORDS, bare_title
+from polyhop.common.text import STOP_WORDS, bare_title, fold
+from polyhop.lm.pocket.encoder.cache import predict
+from polyhop.lm.pocket.encoder.outputs import PLACES, EncoderOutput
 from polyhop.lm.pocket.likelihood import log_likelihood
-from polyhop.lm.pocket.reading.question import ask
-from polyhop.lm.pocket.reading.text import TOKEN, stem, take_apart
-from polyhop.lm.pocket.reading.weights import START, STEP
+from polyhop.lm.pocket.reading.question import parse_question
+from polyhop.lm.pocket.reading.tables import weights
+from polyhop.lm.pocket.reading.text import TOKEN, stem_of, tokenize
 from polyhop.types import Passage
 
-MOST_CHARACTERS = 8000  # of a passage that are read
-_LEAST_WEIGHT = 0.05  # of a word that every passage holds
+ENCODER_WEIGHT = 0.5  # of the encoder's log-odds beside the score of the linear model
+LEAD_WEIGHT = 0.6  # of the log-probability that the encoder reads the next passage's name off those before it
+UNNAMED_PENALTY = 4.0  # for a step to a passage that the one before it does not name
+_MIN_LEAD = -5.0  # of that log-probability; its value if the encoder reads another name
+_MAX_SCORED = 12  # best paths of one call that the encoder reads
+_MAX_LEAD_SPANS = 4  # of a prediction
+_MAX_CHARACTERS = 8000  # read of a passage
+_MIN_WEIGHT = 0.05  # of a word that every passage contains
 
 Path = Sequence[Passage]
-Reasons = dict[str, float]
+Features = dict[str, float]
 
 
-class Text(NamedTuple):
-    """A passage's stems: of each sentence, of all with the title, in a row; and those of its title, without its
-    parenthesis."""
+# --- scorers ----------------------------------------------------------------------------------------------------------
 
-    sentences: tuple[frozenset[str], ...]
-    roots: frozenset[str]
-    row: str
-    name: str
-    name_roots: frozenset[str]
+
+def path_scores(question: str, paths: Sequence[Path], found: Sequence[Passage]) -> list[float]:
+    """Score each path with the linear model and the encoder, higher is better. ``found``: the passages of the first
+    search, best first. The encoder reads only the best paths of one call; the others count as the worst of those.
+
+    >>> film = Passage("f", "Dark Mill", "Dark Mill is a film directed by Ann Lee.")
+    >>> person, town = Passage("p", "Ann Lee", "Ann Lee was born in Elstow."), Passage("t", "Ost", "Ost is a town.")
+    >>> scores = path_scores("Where was the director of Dark Mill born?", [[film, person], [town]], [film, town])
+    >>> scores[0] > scores[1]
+    True
+    """
+    scores = linear_scores(question, paths, found)
+    for i, score in enumerate(_step_scores(question, paths)):
+        scores[i] += score
+    best = sorted(range(len(paths)), key=lambda i: -round(scores[i], PLACES))[:_MAX_SCORED]
+    outputs = zip(best, predict(question, [paths[i] for i in best]), strict=True)
+    relevance = {i: output.relevance for i, output in outputs}
+    lowest = min(relevance.values(), default=0.0)
+    return [score + ENCODER_WEIGHT * relevance.get(i, lowest) for i, score in enumerate(scores)]
+
+
+def linear_scores(question: str, paths: Sequence[Path], found: Sequence[Passage]) -> list[float]:
+    """Score each path with the linear model alone. ``found``: the passages of the first search, best first."""
+    weighted, model = weigh_question(question, found), weights()
+    return [
+        _weighted_sum(model.path_start, start_features(weighted, path[0]))
+        + sum(_weighted_sum(model.path_step, step_features(weighted, path[:i], path[i])) for i in range(1, len(path)))
+        for path in paths
+    ]
+
+
+def likelihood_scores(question: str, paths: Sequence[Path]) -> list[float]:
+    """The mean log-probability of the question's words after each path, by the smoothed unigram model."""
+    texts = ("\n".join(f"{passage.title}\n{passage.text}" for passage in path) for path in paths)
+    logs = (log_likelihood(text, question)[1] for text in texts)
+    return [sum(logprobs) / max(1, len(logprobs)) for logprobs in logs]
+
+
+def leads(question: str, path: Path, max_leads: int) -> list[str]:
+    """At most ``max_leads`` names that the encoder reads off a path and that may lead on, most probable first. None of
+    them is part of the question or of a title on the path."""
+    known = [fold(question), *(fold(passage.title) for passage in path)]
+    names: dict[str, str] = {}
+    for text, _ in _lead_spans(predict(question, [path])[0], path):
+        folded = fold(text)
+        if len(text) > 2 and not any(folded in part for part in known):
+            names.setdefault(folded, text)
+    return list(names.values())[:max_leads]
+
+
+def _step_scores(question: str, paths: Sequence[Path]) -> list[float]:
+    """A score for the last step of each path, 0 for a path of one passage: the encoder reads the passage's name off
+    those before it, and they name it at all."""
+    before = list(dict.fromkeys(tuple(path[:-1]) for path in paths if len(path) > 1))
+    outputs = dict(zip(before, predict(question, before), strict=True))
+    return [_step_score(outputs[tuple(path[:-1])], path) if len(path) > 1 else 0.0 for path in paths]
+
+
+def _step_score(output: EncoderOutput, path: Path) -> float:
+    last, before = (passage_stems(passage.title, passage.text) for passage in (path[-1], path[-2]))
+    named = any(names_passage(sentence, last) for sentence in before.sentences)
+    name = fold(bare_title(path[-1].title))
+    logs = [log for text, log in _lead_spans(output, path[:-1]) if _overlap(fold(text), name)]
+    return LEAD_WEIGHT * (max([_MIN_LEAD, *logs]) - _MIN_LEAD) - (0.0 if named else UNNAMED_PENALTY)
+
+
+def _overlap(first: str, second: str) -> bool:
+    """True if one name is the other or a part of it."""
+    return bool(first and second) and (first in second or second in first)
+
+
+def _lead_spans(output: EncoderOutput, path: Path) -> list[tuple[str, float]]:
+    return [(span.text(path).strip(), span.log_probability) for span in output.spans[:_MAX_LEAD_SPANS]]
+
+
+# --- features of the linear model -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
-    """A question among the passages first found: its words' weights, their sum, and each passage's place."""
+class WeightedQuestion:
+    """A question among the passages found first: the weights of its stems and their sum, its stems in a row, its names,
+    whether it compares, and the rank of each passage found."""
 
     weights: Mapping[str, float]
     total: float
     row: str
     names: tuple[str, ...]
     compares: bool
-    places: Mapping[str, int] = field(default_factory=dict)
+    ranks: Mapping[str, int] = field(default_factory=dict)
 
-    def share(self, roots: Collection[str]) -> float:
-        """The share of the question's words, by weight, that are among these."""
-        return sum(weight for root, weight in self.weights.items() if root in roots) / self.total
-
-
-def reason_scores(question: str, paths: Sequence[Path], found: Sequence[Passage]) -> list[float]:
-    """The linear model's score for each path, the higher the better. ``found``: what the first search found, best
-    first."""
-    asked = sought(question, found)
-    return [
-        _weigh(START, start_reasons(asked, path[0]))
-        + sum(_weigh(STEP, step_reasons(asked, path[:at], path[at])) for at in range(1, len(path)))
-        for path in paths
-    ]
+    def share(self, stems: Collection[str]) -> float:
+        """The share of the question's words, by weight, that are among ``stems``."""
+        return sum(weight for stem, weight in self.weights.items() if stem in stems) / self.total
 
 
-def likelihood_scores(question: str, paths: Sequence[Path]) -> list[float]:
-    """The mean log-probability of the question's words after each path's, by the smoothed unigram model."""
-    told = (log_likelihood("\n".join(f"{page.title}\n{page.text}" for page in path), question)[1] for path in paths)
-    return [sum(logprobs) / max(1, len(logprobs)) for logprobs in told]
-
-
-def sought(question: str, found: Sequence[Passage]) -> Sought:
-    """The question, its words weighed by how many of the passages found hold them."""
-    asked, roots = ask(question), list(map(stem, TOKEN.findall(question)))
-    texts = [read(passage.title, passage.text) for passage in found]
-    weights = {
-        root: max(_LEAST_WEIGHT, math.log((len(texts) + 1) / (sum(root in text.roots for text in texts) + 0.5)))
-        for root in dict.fromkeys(filter(_tells, roots))
+def weigh_question(question: str, found: Sequence[Passage]) -> WeightedQuestion:
+    """Weigh each word of a question by how few of the passages found contain it."""
+    parsed, stems = parse_question(question), list(map(stem_of, TOKEN.findall(question)))
+    texts = [passage_stems(passage.title, passage.text) for passage in found]
+    stem_weights = {
+        stem: max(_MIN_WEIGHT, math.log((len(texts) + 1) / (sum(stem in text.stems for text in texts) + 0.5)))
+        for stem in dict.fromkeys(filter(_is_content, stems))
     }
-    names = tuple(_row(map(stem, TOKEN.findall(name))) for name in asked.names)
-    places = {passage.id: place for place, passage in enumerate(found)}
-    return Sought(weights, sum(weights.values()) or 1.0, _row(roots), names, asked.comparison is not None, places)
+    names = tuple(_row(map(stem_of, TOKEN.findall(name))) for name in parsed.names)
+    ranks = {passage.id: rank for rank, passage in enumerate(found)}
+    total = sum(stem_weights.values()) or 1.0
+    return WeightedQuestion(stem_weights, total, _row(stems), names, parsed.comparison is not None, ranks)
 
 
-def start_reasons(asked: Sought, passage: Passage) -> Reasons:
-    """Reasons for a passage to bear on the question, whatever stands before it."""
-    text = read(passage.title, passage.text)
-    named = bool(text.name_roots) and text.name in asked.row
-    told = sum(name in text.row or name == text.name for name in asked.names)
+def start_features(question: WeightedQuestion, passage: Passage) -> Features:
+    """The features of a passage by itself."""
+    text = passage_stems(passage.title, passage.text)
+    named = bool(text.name_stems) and text.name in question.row
+    contained = sum(name in text.row or name == text.name for name in question.names)
     return {
-        "place": math.log1p(asked.places.get(passage.id, len(asked.places))),
-        "coverage": asked.share(text.roots),
-        "first sentence": asked.share(text.sentences[0]) if text.sentences else 0.0,
+        "place": math.log1p(question.ranks.get(passage.id, len(question.ranks))),
+        "coverage": question.share(text.stems),
+        "first sentence": question.share(text.sentences[0]) if text.sentences else 0.0,
         "title in question": float(named),
-        "names": told / len(asked.names) if asked.names else 0.0,
-        "comparison, title in question": float(asked.compares and (named or text.name in asked.names)),
+        "names": contained / len(question.names) if question.names else 0.0,
+        "comparison, title in question": float(question.compares and (named or text.name in question.names)),
     }
 
 
-def step_reasons(asked: Sought, before: Path, passage: Passage) -> Reasons:
-    """Reasons for a passage to go on a path after those ``before`` it."""
-    text = read(passage.title, passage.text)
-    held = [read(earlier.title, earlier.text) for earlier in before]
-    seen = frozenset().union(*(earlier.roots for earlier in held))
-    mentions = [sentence for sentence in held[-1].sentences if names_in(text, sentence)]
+def step_features(question: WeightedQuestion, before: Path, passage: Passage) -> Features:
+    """The features of a passage after those ``before`` it on the path."""
+    text = passage_stems(passage.title, passage.text)
+    earlier = [passage_stems(other.title, other.text) for other in before]
+    known = frozenset().union(*(other.stems for other in earlier))
+    last = earlier[-1]
+    mentions = [sentence for sentence in last.sentences if names_passage(sentence, text)]
     return {
-        **start_reasons(asked, passage),
+        **start_features(question, passage),
         "one": 1.0,
-        "comparison": float(asked.compares),
-        "new": asked.share(text.roots - seen),
-        "mention": max(map(asked.share, mentions), default=0.0),
-        "mentions back": float(bool(held[-1].name_roots) and held[-1].name in text.row),
+        "comparison": float(question.compares),
+        "new": question.share(text.stems - known),
+        "mention": max(map(question.share, mentions), default=0.0),
+        "mentions back": float(bool(last.name_stems) and last.name in text.row),
     }
+
+
+class PassageStems(NamedTuple):
+    """The stems of a passage: per sentence, as a set (with the title's), and in a row; and those of its title, without
+    its parenthesis, in a row and as a set."""
+
+    sentences: tuple[frozenset[str], ...]
+    stems: frozenset[str]
+    row: str
+    name: str
+    name_stems: frozenset[str]
 
 
 @lru_cache(maxsize=4096)
-def read(title: str, text: str) -> Text:
-    """A passage's stems; the same passage again costs nothing."""
-    wording = take_apart(text[:MOST_CHARACTERS])
+def passage_stems(title: str, text: str) -> PassageStems:
+    """The stems of a passage. Cached."""
+    tokenized = tokenize(text[:_MAX_CHARACTERS])
     sentences: dict[int, set[str]] = {}
-    for root, number in zip(wording.roots, wording.sentence_of, strict=True):
-        sentences.setdefault(number, set()).add(root)
-    name = list(map(stem, TOKEN.findall(bare_title(title))))
-    roots = frozenset(wording.roots).union(map(stem, TOKEN.findall(title)))
+    for stem, number in zip(tokenized.stems, tokenized.sentence_of, strict=True):
+        sentences.setdefault(number, set()).add(stem)
+    name = list(map(stem_of, TOKEN.findall(bare_title(title))))
+    stems = frozenset(tokenized.stems).union(map(stem_of, TOKEN.findall(title)))
     by_sentence = tuple(map(frozenset, sentences.values()))
-    return Text(by_sentence, roots, _row(wording.roots), _row(name), frozenset(filter(_tells, name)))
+    return PassageStems(by_sentence, stems, _row(tokenized.stems), _row(name), frozenset(filter(_is_content, name)))
 
 
-def names_in(text: Text, sentence: frozenset[str]) -> bool:
-    """Whether a sentence holds the passage's name."""
-    return bool(text.name_roots) and text.name_roots <= sentence
+def names_passage(sentence: frozenset[str], passage: PassageStems) -> bool:
+    """True if the stems of a sentence contain the name of a passage."""
+    return bool(passage.name_stems) and passage.name_stems <= sentence
 
 
-def _tells(root: str) -> bool:
-    return root not in STOP_WORDS and root[:1].isalnum()
+def _is_content(stem: str) -> bool:
+    return stem not in STOP_WORDS and stem[:1].isalnum()
 
 
-def _row(roots: Sequence[str] | map[str]) -> str:
-    """Stems with a space at each end, so that a name is found only whole."""
-    return f" {' '.join(roots)} "
+def _row(stems: Iterable[str]) -> str:
+    """Stems with a space at each end, so that only whole names are found."""
+    return f" {' '.join(stems)} "
 
 
-def _weigh(weights: Mapping[str, float], reasons: Reasons) -> float:
-    return sum(weights[name] * value for name, value in reasons.items())
+def _weighted_sum(table: Mapping[str, float], features: Features) -> float:
+    return sum(table[name] * value for name, value in features.items())

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyhop.common.progress import watched
+from polyhop.common.progress import report_progress
 from polyhop.common.text import counted
 from polyhop.errors import DataError
 from polyhop.retrieval.store import allocate
@@ -59,7 +59,7 @@ def take_vectors(index: Index, files: Sequence[Path], out: Path) -> int:
     met = np.zeros(index.rows, np.bool_)
     making = out.with_name(f".{out.name}")
     try:
-        with watched("vectors taken") as tell:
+        with report_progress("vectors taken") as tell:
             for path in files:
                 ids, vectors = _read_apart(path)
                 if matrix is None:

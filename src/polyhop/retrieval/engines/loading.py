@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from polyhop.common.progress import watched
+from polyhop.common.progress import report_progress
 from polyhop.common.text import counted
 from polyhop.errors import RetrievalError, UsageError
 from polyhop.retrieval.engines.base import Manifest, Row, Store, Unfit
@@ -75,7 +75,7 @@ def _fill(index: Index, store: Store, encoder: Encoder | None, *, begun: bool) -
         made = encoder.passages
         vectors = passage_vectors(index, PassageEncoder(encoder.name, encoder.key, encoder.size, lambda: made))
     done = 0
-    with watched("passages loaded") as tell:
+    with report_progress("passages loaded") as tell:
         for batch in _batches(index):
             known = store.known([passage.id for passage in batch]) if begun else ()
             rows = [

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
-from polyhop.common.extras import load
+from polyhop.common.extras import require
 from polyhop.common.text import normalise_unicode, printable
 from polyhop.errors import RetrievalError, SettingError, UsageError
 from polyhop.redaction import register_secret, summary
@@ -58,8 +58,8 @@ class PostgresStore(Store):
                 f"{address.shown}: {address.collection!r} is no name of a table: TABLE or SCHEMA.TABLE, each of up to "
                 f"{_MOST_NAME} bytes"
             )
-        self._psycopg = load("psycopg", "pgvector", "the retriever postgres:")
-        self._sql = load("psycopg.sql", "pgvector", "the retriever postgres:")
+        self._psycopg = require("psycopg", "pgvector", "the retriever postgres:")
+        self._sql = require("psycopg.sql", "pgvector", "the retriever postgres:")
         self._name = self._sql.Identifier(*parts).as_string()
         self._idle: LifoQueue[Any] = LifoQueue()
         version = self._one("SELECT current_setting('server_version_num')::int")[0]

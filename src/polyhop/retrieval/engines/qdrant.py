@@ -18,8 +18,8 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import NAMESPACE_URL, uuid5
 
-from polyhop.common.extras import load
-from polyhop.common.progress import watched
+from polyhop.common.extras import require
+from polyhop.common.progress import report_progress
 from polyhop.common.text import counted, printable
 from polyhop.errors import RetrievalError, SettingError, UsageError
 from polyhop.net.client import Address
@@ -60,10 +60,10 @@ class QdrantStore(Store):
             raise SettingError(
                 f"{address.shown}: {address.collection!r} is no name of a collection: letters, digits, ._-"
             )
-        self._library = load("qdrant_client", "qdrant", "the retriever qdrant:")
-        self._models = load("qdrant_client.models", "qdrant", "the retriever qdrant:")
-        api = load("qdrant_client.http.exceptions", "qdrant", "the retriever qdrant:").ApiException
-        put_off = load("qdrant_client.common.client_exceptions", "qdrant", "the retriever qdrant:").QdrantException
+        self._library = require("qdrant_client", "qdrant", "the retriever qdrant:")
+        self._models = require("qdrant_client.models", "qdrant", "the retriever qdrant:")
+        api = require("qdrant_client.http.exceptions", "qdrant", "the retriever qdrant:").ApiException
+        put_off = require("qdrant_client.common.client_exceptions", "qdrant", "the retriever qdrant:").QdrantException
         self._failures = (api, put_off)
         self._name, self._local = address.collection, "://" not in address.server
         self._lock = RLock()  # a folder's client is for one thread
@@ -78,7 +78,7 @@ class QdrantStore(Store):
     def facts(self, index: Index) -> dict[str, Any]:
         """The mean number of terms of a passage, which BM25 needs."""
         total = 0
-        with watched("passages counted") as tell:
+        with report_progress("passages counted") as tell:
             for number, passage in enumerate(index.passages, 1):
                 total += len(index.analysis.terms(_body(passage)))
                 tell(number, len(index))

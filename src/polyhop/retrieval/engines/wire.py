@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from polyhop.common.extras import load
+from polyhop.common.extras import require
 from polyhop.common.text import printable
 from polyhop.errors import RetrievalError, UsageError
 from polyhop.net.client import Address
@@ -50,13 +50,13 @@ class Wire:
         logging.getLogger(_LOGGERS[self.kind]).addHandler(logging.NullHandler())  # else it writes failures to stderr
         more = {"ca_certs": address.ca} if address.ca else {}
         if address.kind == "elastic":
-            self._library = load("elasticsearch", "elastic", "the retriever elastic:")
+            self._library = require("elasticsearch", "elastic", "the retriever elastic:")
             self.client = self._library.Elasticsearch(
                 server.shown, request_timeout=_SECONDS, max_retries=0, headers=headers, **more
             )
             self._perform = self.client.perform_request
         else:
-            self._library = load("opensearchpy", "elastic", "the retriever opensearch:")
+            self._library = require("opensearchpy", "elastic", "the retriever opensearch:")
             self.client = self._library.OpenSearch(
                 [server.shown], timeout=_SECONDS, max_retries=0, headers=headers, **more
             )

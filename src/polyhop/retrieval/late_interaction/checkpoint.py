@@ -21,7 +21,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from polyhop.common.extras import load
+from polyhop.common.extras import require
 from polyhop.common.text import counted
 from polyhop.errors import DataError, SettingError, UsageError
 from polyhop.retrieval.late_interaction.maxsim import Vectors
@@ -184,7 +184,7 @@ class ColbertCheckpoint:
         path = next((self._folder / file for file in _WEIGHTS if (self._folder / file).is_file()), None)
         if path is None:
             raise DataError(f"{self.name}: neither {' nor '.join(_WEIGHTS)} is there", self._folder)
-        reader: Callable[..., Any] = load("safetensors.torch", "hf", self.name).load_file
+        reader: Callable[..., Any] = require("safetensors.torch", "hf", self.name).load_file
         if path.suffix == ".bin":
             reader = self._torch_weights
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polyhop import __version__
-from polyhop.common.extras import load
+from polyhop.common.extras import require
 from polyhop.serve.http import chat, errors, native, runs
 from polyhop.serve.http.guard import Gate, Watch
 from polyhop.serve.http.replies import reply
@@ -54,7 +54,7 @@ class Options:
 def create_app(service: Service, options: Options | None = None) -> "FastAPI":
     """The app: polyhop's own routes, the OpenAI-compatible ones, the runs and the page, guarded as ``options`` tell.
     It opens the service when it starts and closes it when it ends. Raises ``MissingExtra`` without FastAPI."""
-    load("fastapi", "serve", "polyhop serve")
+    require("fastapi", "serve", "polyhop serve")
     from fastapi import FastAPI
     from fastapi.middleware.cors import CORSMiddleware
     from fastapi.responses import FileResponse, PlainTextResponse, Response

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from errno import EADDRINUSE
 from typing import Any
 
-from polyhop.common.extras import load
+from polyhop.common.extras import require
 from polyhop.errors import UsageError
 from polyhop.serve.http.app import Options, create_app
 from polyhop.serve.logs import LOG
@@ -30,7 +30,7 @@ async def serve(service: Service, options: Options, host: str, port: int) -> Non
 async def hold(app: Any, service: Service, host: str, port: int, *, patience: float, path: str = "") -> None:
     """``serve`` for any ASGI app over a service. ``patience``: seconds after which a client that takes nothing of its
     response is cut off. ``path``: where the app answers, to be told."""
-    uvicorn = load("uvicorn", "serve", "polyhop serve")
+    uvicorn = require("uvicorn", "serve", "polyhop serve")
     listening = listen(host, port)
     with listening:
         await service.open()

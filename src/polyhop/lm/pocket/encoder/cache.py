@@ -1,8 +1,8 @@
-"""Looks at questions over paths of passages: kept, and made together for all who wait.
+"""Predictions of the encoder: cached, and computed in batches for all calls that wait.
 
-A skill is ordinary code that asks ``looks`` for what it needs. Inside ``ahead()`` a look that is not known yet is not
-made but raised as ``Wanted``: ``Pocket`` gathers those of all concurrent calls, has them made in one batch off the
-event loop, and lets the skill begin again.
+A task is ordinary code that calls ``predict`` for what it needs. Inside ``cached_only()`` a prediction that is not
+cached raises ``CacheMiss`` instead of being computed: ``Pocket`` collects the misses of all concurrent calls, has them
+computed in one batch off the event loop, and restarts the task.
 """
 
 from __future__ import annotations
@@ -13,77 +13,77 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from polyhop.lm.pocket.encoder.outputs import Look, Sight, Told
+from polyhop.lm.pocket.encoder.outputs import EncoderOutput, EncoderQuery, TitledText
 from polyhop.types import Passage
 
-MOST_LOOKED_AT = 4
-"""Passages that one look takes in."""
-KEPT = 20_000
-"""Looks that are kept, the latest used."""
+MAX_PASSAGES = 4
+"""Maximum number of passages of a path that the encoder reads."""
+MAX_CACHED = 20_000
+"""Predictions in the cache; the least recently used are dropped."""
 
-_ahead: ContextVar[bool] = ContextVar("ahead", default=False)
-_known: OrderedDict[Sight, Look] = OrderedDict()
-_at_it = threading.Lock()
-
-
-class Wanted(Exception):
-    """Looks that are to be made before a skill can go on."""
-
-    def __init__(self, sights: Sequence[Sight]) -> None:
-        super().__init__(len(sights))
-        self.sights = tuple(sights)
+_cached_only: ContextVar[bool] = ContextVar("cached_only", default=False)
+_cache: OrderedDict[EncoderQuery, EncoderOutput] = OrderedDict()
+_lock = threading.Lock()
 
 
-def looks(question: str, paths: Sequence[Sequence[Told]]) -> list[Look]:
-    """A look at the question over each path; whatever a path's order, its passages are read in that of their titles.
-    Raises ``Wanted`` inside ``ahead()``."""
-    orders = [sorted(range(len(path)), key=lambda at: (path[at].title, path[at].text)) for path in paths]
-    sights = [
-        Sight(question, tuple((path[at].title, path[at].text) for at in order))
+class CacheMiss(Exception):
+    """Queries whose predictions a task needs before it can go on."""
+
+    def __init__(self, queries: Sequence[EncoderQuery]) -> None:
+        super().__init__(len(queries))
+        self.queries = tuple(queries)
+
+
+def predict(question: str, paths: Sequence[Sequence[TitledText]]) -> list[EncoderOutput]:
+    """Predict for the question over each path. The order of a path does not matter: its passages are read in the order
+    of their titles. Raises ``CacheMiss`` inside ``cached_only()``."""
+    orders = [sorted(range(len(path)), key=lambda i: (path[i].title, path[i].text)) for path in paths]
+    queries = [
+        EncoderQuery(question, tuple((path[i].title, path[i].text) for i in order))
         for path, order in zip(paths, orders, strict=True)
     ]
-    if _ahead.get():
-        with _at_it:
-            unknown = [sight for sight in sights if sight not in _known]
-        if unknown:
-            raise Wanted(unknown)
-    return [_in_order(each, order) for each, order in zip(look(sights), orders, strict=True)]
+    if _cached_only.get():
+        with _lock:
+            missing = [query for query in queries if query not in _cache]
+        if missing:
+            raise CacheMiss(missing)
+    return [_renumbered(output, order) for output, order in zip(run_queries(queries), orders, strict=True)]
 
 
-def _in_order(look: Look, order: Sequence[int]) -> Look:
-    """A look whose stretches name the passages by their places on the path."""
-    return look._replace(spans=tuple(span._replace(passage=order[span.passage]) for span in look.spans))
+def _renumbered(output: EncoderOutput, order: Sequence[int]) -> EncoderOutput:
+    """The output with the passages of its spans numbered as on the given path."""
+    return output._replace(spans=tuple(span._replace(passage=order[span.passage]) for span in output.spans))
 
 
-def look(sights: Sequence[Sight]) -> list[Look]:
-    """Looks at sights, the unknown ones made now."""
-    with _at_it:
-        found = {sight: _known[sight] for sight in sights if sight in _known}
-    new = [sight for sight in dict.fromkeys(sights) if sight not in found]
+def run_queries(queries: Sequence[EncoderQuery]) -> list[EncoderOutput]:
+    """The predictions for queries, from the cache or computed now."""
+    with _lock:
+        outputs = {query: _cache[query] for query in queries if query in _cache}
+    new = [query for query in dict.fromkeys(queries) if query not in outputs]
     if new:
-        from polyhop.lm.pocket.encoder.network import encoder  # which most verbs never need
+        from polyhop.lm.pocket.encoder.network import encoder  # late: most commands never need it
 
         network = encoder()
-        made = network.looks([network.row(sight.question, _passages(sight)) for sight in new])
-        found |= dict(zip(new, made, strict=True))
-    with _at_it:
-        for sight in sights:
-            _known[sight] = found[sight]
-            _known.move_to_end(sight)
-        while len(_known) > KEPT:
-            _known.popitem(last=False)
-    return [found[sight] for sight in sights]
+        inputs = [network.build_input(query.question, _passages(query)) for query in new]
+        outputs |= dict(zip(new, network.predict(inputs), strict=True))
+    with _lock:
+        for query in queries:
+            _cache[query] = outputs[query]
+            _cache.move_to_end(query)
+        while len(_cache) > MAX_CACHED:
+            _cache.popitem(last=False)
+    return [outputs[query] for query in queries]
 
 
 @contextmanager
-def ahead() -> Iterator[None]:
-    """Inside, looks that are not known are raised as ``Wanted``."""
-    token = _ahead.set(True)
+def cached_only() -> Iterator[None]:
+    """Raise ``CacheMiss`` for predictions that are not cached."""
+    token = _cached_only.set(True)
     try:
         yield
     finally:
-        _ahead.reset(token)
+        _cached_only.reset(token)
 
 
-def _passages(sight: Sight) -> list[Passage]:
-    return [Passage("", title, text) for title, text in sight.path]
+def _passages(query: EncoderQuery) -> list[Passage]:
+    return [Passage("", title, text) for title, text in query.path]

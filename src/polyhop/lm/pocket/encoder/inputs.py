@@ -1,7 +1,7 @@
-"""A question over a path of passages, as the encoder reads it: pieces, and where each came from.
+"""Encoder inputs: a question over a path of passages as word pieces, each with its origin.
 
-``[CLS] question [SEP] title : text [SEP] title : text [SEP]``. A text longer than its share gives the stretch that
-holds the most of the question's pieces.
+``[CLS] question [SEP] title : text [SEP] title : text [SEP]``. The passages share the length equally; a text longer
+than its share is cut to the window that contains most of the question's pieces.
 """
 
 from __future__ import annotations
@@ -11,23 +11,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from polyhop.lm.pocket.encoder.outputs import Told
+from polyhop.lm.pocket.encoder.outputs import TitledText
 from polyhop.lm.pocket.encoder.wordpiece import Pieces, WordPiece
 
-LENGTH = 320
-"""Pieces of a row, at most."""
-QUESTION = 64
-"""Pieces of a question, at most."""
-TITLE = 24
-"""Pieces of a title, at most."""
-LEAST = 8
-"""Pieces of a text that are read in any case."""
-MOST_CHARACTERS = 8000  # of a passage that are read
-_KEPT = 20_000  # texts whose pieces are kept
+MAX_PIECES = 320
+"""Maximum number of pieces of an input."""
+MAX_QUESTION_PIECES = 64
+MAX_TITLE_PIECES = 24
+MIN_TEXT_PIECES = 8
+"""Pieces of each text that are read in any case."""
+_MAX_CHARACTERS = 8000  # read of a passage
+_MAX_CACHED = 20_000  # texts whose pieces are cached
 
 
-class Place(NamedTuple):
-    """Where a piece came from: the passage's number on the path, whether from its title, and its word's characters."""
+class PieceOrigin(NamedTuple):
+    """The origin of a piece: the passage's number on the path, its title or its text, and the characters of its
+    word."""
 
     passage: int
     in_title: bool
@@ -36,77 +35,78 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A question over passages: its pieces; from ``first`` on they are the passages', each with its place (None for
-    what is between them)."""
+class EncoderInput:
+    """The pieces of a question over passages. From ``first`` on they belong to the passages: ``origins`` has one entry
+    for each of those, None for a separator."""
 
     ids: list[int]
     first: int
-    places: list[Place | None] = field(default_factory=list)
+    origins: list[PieceOrigin | None] = field(default_factory=list)
 
 
-class Layout:
-    """Lays questions and passages out, by a vocabulary; the pieces of a text are kept for its next use."""
+class InputBuilder:
+    """Builds inputs with a vocabulary. The pieces of a text are cached."""
 
     def __init__(self, pieces: WordPiece) -> None:
         self.pieces = pieces
         self._colon = pieces.encode(":").ids
-        self._kept: dict[str, Pieces] = {}
+        self._cache: dict[str, Pieces] = {}
 
-    def row(self, question: str, path: Sequence[Told], length: int = LENGTH) -> Row:
-        """The row of a question and a path, of at most ``length`` pieces where the passages' least share allows it."""
-        asked = self.pieces.encode(question).ids[:QUESTION]
-        ids = [self.pieces.begin, *asked, self.pieces.end]
-        row, wanted = Row(ids, len(ids)), frozenset(asked)
-        share = (length - len(ids)) // max(1, len(path))
+    def build(self, question: str, path: Sequence[TitledText], max_pieces: int = MAX_PIECES) -> EncoderInput:
+        """Build the input for a question and a path. It has at most ``max_pieces`` pieces, unless the minimum of each
+        text needs more."""
+        question_ids = self.pieces.encode(question).ids[:MAX_QUESTION_PIECES]
+        ids = [self.pieces.begin, *question_ids, self.pieces.end]
+        built, wanted = EncoderInput(ids, len(ids)), frozenset(question_ids)
+        share = (max_pieces - len(ids)) // max(1, len(path))
         for number, passage in enumerate(path):
-            named, told = self._encoded(passage.title), self._encoded(passage.text[:MOST_CHARACTERS])
-            colon = self._colon if named.ids else []
-            room = max(LEAST, share - len(named.ids[:TITLE]) - len(colon) - 1)
-            begin = best_stretch(told.ids, wanted, room)
-            _add(row, named, slice(0, TITLE), number, in_title=True)
-            row.ids.extend(colon)
-            row.places.extend([None] * len(colon))
-            _add(row, told, slice(begin, begin + room), number, in_title=False)
-            row.ids.append(self.pieces.end)
-            row.places.append(None)
-        return row
+            title, text = self._encode(passage.title), self._encode(passage.text[:_MAX_CHARACTERS])
+            colon = self._colon if title.ids else []
+            width = max(MIN_TEXT_PIECES, share - len(title.ids[:MAX_TITLE_PIECES]) - len(colon) - 1)
+            begin = best_window(text.ids, wanted, width)
+            _append(built, title, slice(0, MAX_TITLE_PIECES), number, in_title=True)
+            built.ids.extend(colon)
+            built.origins.extend([None] * len(colon))
+            _append(built, text, slice(begin, begin + width), number, in_title=False)
+            built.ids.append(self.pieces.end)
+            built.origins.append(None)
+        return built
 
-    def text(self, text: str, length: int) -> list[int]:
+    def text_ids(self, text: str, max_pieces: int) -> list[int]:
         """The pieces of a text by itself, between the marks of beginning and end."""
-        return [self.pieces.begin, *self._encoded(text[:MOST_CHARACTERS]).ids[: length - 2], self.pieces.end]
+        return [self.pieces.begin, *self._encode(text[:_MAX_CHARACTERS]).ids[: max_pieces - 2], self.pieces.end]
 
-    def _encoded(self, text: str) -> Pieces:
-        if (found := self._kept.get(text)) is None:
-            if len(self._kept) >= _KEPT:
-                self._kept.clear()
-            found = self._kept[text] = self.pieces.encode(text)
-        return found
+    def _encode(self, text: str) -> Pieces:
+        if (pieces := self._cache.get(text)) is None:
+            if len(self._cache) >= _MAX_CACHED:
+                self._cache.clear()
+            pieces = self._cache[text] = self.pieces.encode(text)
+        return pieces
 
 
-def best_stretch(ids: Sequence[int], wanted: frozenset[int], room: int) -> int:
-    """Where the ``room`` pieces begin that hold the most different ones of those wanted; the earliest of equals.
+def best_window(ids: Sequence[int], wanted: frozenset[int], width: int) -> int:
+    """The start of the window of ``width`` pieces that contains most different wanted ones; the earliest of equals.
 
-    >>> best_stretch([9, 9, 9, 1, 9, 2, 9], frozenset([1, 2]), 3)
+    >>> best_window([9, 9, 9, 1, 9, 2, 9], frozenset([1, 2]), 3)
     3
     """
-    if len(ids) <= room:
+    if len(ids) <= width:
         return 0
-    held = Counter(piece for piece in ids[:room] if piece in wanted)
-    best, most = 0, len(held)
-    for begin in range(1, len(ids) - room + 1):
-        if (gone := ids[begin - 1]) in wanted:
-            held[gone] -= 1
-            if not held[gone]:
-                del held[gone]
-        if (come := ids[begin + room - 1]) in wanted:
-            held[come] += 1
-            if len(held) > most:
-                best, most = begin, len(held)
+    inside = Counter(piece for piece in ids[:width] if piece in wanted)
+    best, max_distinct = 0, len(inside)
+    for begin in range(1, len(ids) - width + 1):
+        if (left := ids[begin - 1]) in wanted:
+            inside[left] -= 1
+            if not inside[left]:
+                del inside[left]
+        if (entered := ids[begin + width - 1]) in wanted:
+            inside[entered] += 1
+            if len(inside) > max_distinct:
+                best, max_distinct = begin, len(inside)
     return best
 
 
-def _add(row: Row, pieces: Pieces, part: slice, number: int, *, in_title: bool) -> None:
-    row.ids.extend(pieces.ids[part])
+def _append(built: EncoderInput, pieces: Pieces, part: slice, number: int, *, in_title: bool) -> None:
+    built.ids.extend(pieces.ids[part])
     spans = zip(pieces.starts[part], pieces.ends[part], strict=True)
-    row.places.extend(Place(number, in_title, start, end) for start, end in spans)
+    built.origins.extend(PieceOrigin(number, in_title, start, end) for start, end in spans)

@@ -1,4 +1,4 @@
-"""What the encoder is shown, a question over a path of passages, and what it says of it."""
+"""The input and output of the encoder: a question over a path of passages, and a prediction for it."""
 
 from __future__ import annotations
 
@@ -6,52 +6,52 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 KINDS = ("span", "yes", "no", "none")
-"""What an answer can be: words of the passages, one of two words, or not there."""
+"""The kinds of answer: words of the passages, one of two words, or no answer there."""
 PLACES = 4
-"""Decimal places of all that the encoder says."""
+"""Decimal places of every number that the encoder predicts."""
 
 
-class Told(Protocol):
-    """What has a title and a text: a passage or a page."""
+class TitledText(Protocol):
+    """A title and a text: a passage or a parsed one."""
 
     @property
     def title(self) -> str:
-        """Its title."""
+        """The title."""
         ...
 
     @property
     def text(self) -> str:
-        """Its text."""
+        """The text."""
         ...
 
 
-class Sight(NamedTuple):
-    """What is looked at: a question over titles and texts."""
+class EncoderQuery(NamedTuple):
+    """A question over a path of titles and texts."""
 
     question: str
     path: tuple[tuple[str, str], ...]
 
 
-class Seen(NamedTuple):
-    """A stretch that may be the answer: of passage number ``passage`` its text's (or its title's) characters
-    ``start:end``, and how likely among the row's stretches, as a logarithm."""
+class SpanPrediction(NamedTuple):
+    """A span that may be the answer: characters ``start:end`` of the text (or the title) of passage number ``passage``
+    on the path, and its log-probability among the spans of the path."""
 
     passage: int
     in_title: bool
     start: int
     end: int
-    log_share: float
+    log_probability: float
 
-    def text(self, path: Sequence[Told]) -> str:
-        """Its words."""
-        told = path[self.passage]
-        return (told.title if self.in_title else told.text)[self.start : self.end]
+    def text(self, path: Sequence[TitledText]) -> str:
+        """The words of the span."""
+        source = path[self.passage]
+        return (source.title if self.in_title else source.text)[self.start : self.end]
 
 
-class Look(NamedTuple):
-    """What a look says: two log-odds, the probability of each of ``KINDS``, and stretches, the likeliest first."""
+class EncoderOutput(NamedTuple):
+    """A prediction for a query: two log-odds, the probability of each of ``KINDS``, and spans, most probable first."""
 
     relevance: float
     sufficiency: float
     kinds: Mapping[str, float]
-    spans: tuple[Seen, ...]
+    spans: tuple[SpanPrediction, ...]

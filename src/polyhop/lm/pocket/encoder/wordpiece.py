@@ -1,7 +1,7 @@
-"""WordPiece: text as the pieces of an uncased BERT's vocabulary, each with the place of its word in the text.
+"""WordPiece: text as pieces of an uncased BERT vocabulary, each with the characters of its word.
 
-The rules are BERT's (Devlin et al., 2019): accents and controls dropped, lower case, punctuation and Chinese characters
-by themselves, then the longest known piece first.
+The rules are BERT's (Devlin et al., 2019): accents and control characters are dropped, letters lowered, punctuation and
+Chinese characters split off; then each word is split greedily, the longest known piece first.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import NamedTuple
 from polyhop.common.text import normalise_unicode
 
 _WORD = re.compile(r"[!-/:-@\[-`{-~]|[^\s!-/:-@\[-`{-~]+")
-_LONGEST_WORD = 100  # characters; a longer one is unknown
-_WORDS_KEPT = 100_000
+_MAX_WORD = 100  # characters; a longer word is unknown
+_MAX_CACHED = 100_000  # words
 _CHINESE = (
     (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F), (0x2B740, 0x2B81F), (0x2B820, 0x2CEAF),
     (0xF900, 0xFAFF), (0x2F800, 0x2FA1F),
@@ -24,7 +24,7 @@ _CHINESE = (
 
 
 class Pieces(NamedTuple):
-    """A text's pieces: their numbers in the vocabulary, and where in the text the word of each begins and ends."""
+    """The pieces of a text: their numbers in the vocabulary, and the start and end of the word of each."""
 
     ids: list[int]
     starts: list[int]
@@ -38,15 +38,15 @@ class WordPiece:
         self._numbers = {piece: number for number, piece in enumerate(pieces)}
         self.begin, self.end = self._numbers["[CLS]"], self._numbers["[SEP]"]
         self.padding, self._unknown = self._numbers["[PAD]"], self._numbers["[UNK]"]
-        self._known: dict[str, tuple[int, ...]] = {}
+        self._cache: dict[str, tuple[int, ...]] = {}
 
     @classmethod
     def read(cls, file: Path) -> WordPiece:
-        """A vocabulary file: one piece a line."""
+        """Read a vocabulary file: one piece per line."""
         return cls(file.read_text(encoding="utf-8").splitlines())
 
     def encode(self, text: str) -> Pieces:
-        """The text's pieces.
+        """Split a text into pieces.
 
         >>> pieces = WordPiece(["[CLS]", "[SEP]", "[PAD]", "[UNK]", "dark", "mill", "##s", "."]).encode("Dark Mills.")
         >>> pieces.ids, pieces.starts
@@ -56,29 +56,29 @@ class WordPiece:
         starts: list[int] = []
         ends: list[int] = []
         for word, start, end in _words(text):
-            numbers = self._known.get(word) or self._take_apart(word)
+            numbers = self._cache.get(word) or self._split_word(word)
             ids += numbers
             starts += [start] * len(numbers)
             ends += [end] * len(numbers)
         return Pieces(ids, starts, ends)
 
-    def _take_apart(self, word: str) -> tuple[int, ...]:
-        """The pieces of a word, kept for its next use."""
+    def _split_word(self, word: str) -> tuple[int, ...]:
+        """The pieces of a word. Cached."""
         plain = _plain(word)
-        numbers = self._pieces(plain) if len(plain) <= _LONGEST_WORD else (self._unknown,)
-        if len(self._known) < _WORDS_KEPT and numbers:
-            self._known[word] = numbers
+        numbers = self._pieces(plain) if len(plain) <= _MAX_WORD else (self._unknown,)
+        if len(self._cache) < _MAX_CACHED and numbers:
+            self._cache[word] = numbers
         return numbers
 
     def _pieces(self, word: str) -> tuple[int, ...]:
         numbers: list[int] = []
-        at = 0
-        while at < len(word):
-            for end in range(len(word), at, -1):
-                number = self._numbers.get(("##" if at else "") + word[at:end])
+        start = 0
+        while start < len(word):
+            for end in range(len(word), start, -1):
+                number = self._numbers.get(("##" if start else "") + word[start:end])
                 if number is not None:
                     numbers.append(number)
-                    at = end
+                    start = end
                     break
             else:
                 return (self._unknown,)
@@ -86,7 +86,7 @@ class WordPiece:
 
 
 def _words(text: str) -> Iterator[tuple[str, int, int]]:
-    """Every word with its place; each punctuation mark is one."""
+    """Every word with its start and end; a punctuation mark is a word."""
     for match in _WORD.finditer(text):
         word, start = match[0], match.start()
         if word.isascii():
@@ -96,25 +96,25 @@ def _words(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _split(word: str, start: int) -> Iterator[tuple[str, int, int]]:
-    """A word with characters beyond ASCII, cut at those that stand by themselves."""
+    """Split a word with characters beyond ASCII at those that are words by themselves."""
     begin = 0
-    for at, character in enumerate(word):
-        if _alone(character):
-            if at > begin:
-                yield word[begin:at], start + begin, start + at
-            yield character, start + at, start + at + 1
-            begin = at + 1
+    for i, character in enumerate(word):
+        if _is_own_word(character):
+            if i > begin:
+                yield word[begin:i], start + begin, start + i
+            yield character, start + i, start + i + 1
+            begin = i + 1
     if begin < len(word):
         yield word[begin:], start + begin, start + len(word)
 
 
-def _alone(character: str) -> bool:
+def _is_own_word(character: str) -> bool:
     code = ord(character)
     return unicodedata.category(character).startswith("P") or any(low <= code <= high for low, high in _CHINESE)
 
 
 def _plain(word: str) -> str:
-    """Without accents and control characters, in lower case."""
-    told = (each for each in word if each != "\ufffd" and not unicodedata.category(each).startswith("C"))
-    lowered = "".join(told).lower()
-    return "".join(each for each in normalise_unicode("NFD", lowered) if unicodedata.category(each) != "Mn")
+    """A word in lower case, without accents and control characters."""
+    printable = (c for c in word if c != "\ufffd" and not unicodedata.category(c).startswith("C"))
+    lowered = "".join(printable).lower()
+    return "".join(c for c in normalise_unicode("NFD", lowered) if unicodedata.category(c) != "Mn")

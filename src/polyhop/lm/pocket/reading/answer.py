@@ -1,112 +1,269 @@
-"""Solving: a question over some pages, by comparison, by following a chain of relations, or by reading."""
+"""Answering a question from a path of passages: by comparison, by following a chain of relations, or by reading; and
+the next query, if something is still missing."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
-from polyhop.common.text import bare_title
-from polyhop.lm.pocket.encoder.cache import MOST_LOOKED_AT, looks
-from polyhop.lm.pocket.reading.candidates import Ranked, rank
-from polyhop.lm.pocket.reading.chains import Hop, follow
+from polyhop.common.text import STOP_WORDS, bare_title, fold, words
+from polyhop.lm.pocket.encoder.cache import MAX_PASSAGES, predict
+from polyhop.lm.pocket.encoder.outputs import EncoderOutput
+from polyhop.lm.pocket.reading.candidates import (
+    Candidate,
+    PageMatches,
+    candidate_features,
+    kind_of,
+    match_pages,
+    rank_candidates,
+)
+from polyhop.lm.pocket.reading.chain import Hop, decompose, follow_chain
 from polyhop.lm.pocket.reading.compare import Verdict, compare
-from polyhop.lm.pocket.reading.descriptions import chain
-from polyhop.lm.pocket.reading.lexicon import UNITS
-from polyhop.lm.pocket.reading.pairs import Comparison
-from polyhop.lm.pocket.reading.passage import Page
-from polyhop.lm.pocket.reading.question import Asked, ask
-from polyhop.lm.pocket.reading.values import parse_date
+from polyhop.lm.pocket.reading.passage import Mention, ParsedPassage, parse_passage
+from polyhop.lm.pocket.reading.question import Comparison, ParsedQuestion, parse_question
+from polyhop.lm.pocket.reading.tables import blends, weights
+from polyhop.lm.pocket.reading.tables import words as word_tables
+from polyhop.lm.pocket.reading.text import parse_date, stem_of, stem_weight
+from polyhop.types import Passage
 
-NOTHING_KNOWN = "unknown"
-"""The answer where nothing can be said: honest, never empty, and right for no question."""
+UNKNOWN = "unknown"
+"""The answer if nothing is known: never empty, and correct for no question."""
+MAX_CACHED_READINGS = 256  # of paths
+_MAX_UNMET = 12  # words of a query
+_BRIDGE_KINDS = ("name", "short name", "quoted")  # of mentions that can be a bridge
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """What the pages give for a question. ``complete``: every step was found, none was guessed."""
+    """The answer of pages to a question. ``complete``: every step was found, none was guessed. ``ranked``: the
+    candidates, if it was read. ``narrowed``: the question of the last step, if only that one was left to read."""
 
-    asked: Asked
+    parsed: ParsedQuestion
     answer: str | None
     complete: bool
     verdict: Verdict | None = None
     hops: tuple[Hop, ...] = ()
-    ranked: tuple[Ranked, ...] = ()
-    narrowed: Asked | None = None  # the last step's own question, where only that step was left to read
+    ranked: tuple[Candidate, ...] = ()
+    narrowed: ParsedQuestion | None = None
 
     @property
     def margin(self) -> float:
-        """How far the best candidate leads the next, in log-odds; 0 where nothing was read."""
-        scores = [ranked.score for ranked in self.ranked[:2]]
+        """The lead of the best candidate over the next, in log-odds; 0 if nothing was read."""
+        scores = [candidate.score for candidate in self.ranked[:2]]
         return scores[0] - scores[1] if len(scores) == 2 else (3.0 if scores else 0.0)
 
 
-def solve(question: str, pages: Sequence[Page]) -> Solution:
+@dataclass
+class PathReading:
+    """A question read over the pages of a path: its matches, its answer and the encoder's prediction, on first use."""
+
+    question: str
+    pages: tuple[ParsedPassage, ...]
+
+    @cached_property
+    def parsed(self) -> ParsedQuestion:
+        """The parsed question."""
+        return parse_question(self.question)
+
+    @cached_property
+    def matches(self) -> PageMatches:
+        """The matches of the question in each page."""
+        return match_pages(self.parsed, self.pages)
+
+    @cached_property
+    def solution(self) -> Solution:
+        """The answer of the pages."""
+        return solve(self.question, self.pages)
+
+    @cached_property
+    def output(self) -> EncoderOutput | None:
+        """The encoder's prediction for the path; None for no passage or too many."""
+        return predict(self.question, [self.pages])[0] if 0 < len(self.pages) <= MAX_PASSAGES else None
+
+    @cached_property
+    def unmet(self) -> dict[str, float]:
+        """The terms of the question that no page of the path contains, with their weights."""
+        have = {stem for page in self.pages for stem in (*page.positions, *page.title_stems)}
+        return {stem: value for stem, value in self.parsed.terms.items() if stem not in have}
+
+    @property
+    def coverage(self) -> float:
+        """The share of the question's terms, by weight, that the path contains."""
+        return 1.0 - sum(self.unmet.values()) / self.parsed.total
+
+
+def read_path(question: str, passages: Sequence[Passage]) -> PathReading:
+    """Read a question over passages. The latest ``MAX_CACHED_READINGS`` readings are cached."""
+    return _read_path(question, tuple((p.id, p.title, p.text, tuple(p.links)) for p in passages))
+
+
+@lru_cache(maxsize=MAX_CACHED_READINGS)
+def _read_path(question: str, rows: tuple[tuple[str, str, str, tuple[str, ...]], ...]) -> PathReading:
+    return PathReading(question, tuple(parse_passage(Passage(*row)) for row in rows))
+
+
+def clear_cache() -> None:
+    """Drop the cached readings: they contain answers by the weights in use when they were made."""
+    _read_path.cache_clear()
+
+
+# --- the answer -------------------------------------------------------------------------------------------------------
+
+
+def solve(question: str, pages: Sequence[ParsedPassage]) -> Solution:
     """Answer a question from pages.
 
-    >>> from polyhop.lm.pocket.reading.passage import open_page
+    >>> from polyhop.lm.pocket.reading.passage import parse_passage
     >>> from polyhop.types import Passage
     >>> film = Passage("1", "Dark Mill", "Dark Mill is a 1931 film directed by Rolf Anders.")
     >>> director = Passage("2", "Rolf Anders", "Rolf Anders (4 May 1899 – 1950) was a German film director.")
-    >>> solution = solve("When was the director of Dark Mill born?", [open_page(film), open_page(director)])
+    >>> solution = solve("When was the director of Dark Mill born?", [parse_passage(film), parse_passage(director)])
     >>> solution.answer, solution.complete
     ('4 May 1899', True)
     """
-    asked = ask(question)
-    if asked.comparison:
-        verdict = compare(asked, asked.comparison, pages)
-        answer = verdict.answer or undecided(asked.comparison)
+    parsed = parse_question(question)
+    if parsed.comparison:
+        verdict = compare(parsed, parsed.comparison, pages)
+        answer = verdict.answer or undecided(parsed.comparison)
         if answer is not None:
-            return Solution(asked, answer, verdict.complete, verdict)
-        return _read(asked, None, pages, (), verdict)
-    steps = chain(asked.text)
-    hops = tuple(follow(steps, pages)) if steps else ()
-    if hops and len(hops) == len(steps) and hops[-1].value and asked.type != "boolean":
-        return Solution(asked, hops[-1].value.text, True, hops=hops)
-    return _read(asked, _narrowed(hops, len(steps)), pages, hops, None)
+            return Solution(parsed, answer, verdict.complete, verdict)
+        return _read(parsed, None, pages, (), verdict)
+    steps = decompose(parsed.text)
+    hops = tuple(follow_chain(steps, pages)) if steps else ()
+    if hops and len(hops) == len(steps) and hops[-1].value and parsed.type != "boolean":
+        return Solution(parsed, hops[-1].value.text, True, hops=hops)
+    return _read(parsed, _narrowed(hops, len(steps)), pages, hops, None)
 
 
 def undecided(comparison: Comparison) -> str | None:
-    """The answer to a comparison that nothing decides: "no", or the first of the two; None for a thing in common."""
+    """The answer to an undecided comparison: "no", or the first of the two things; None for a thing in common."""
     if comparison.how in ("same", "both"):
         return "no"
     return None if comparison.how == "common" else bare_title(comparison.options[0])
 
 
-def _narrowed(hops: Sequence[Hop], count: int) -> Asked | None:
-    """The last step's own question with its subject filled in, where only that step is left."""
+def _narrowed(hops: Sequence[Hop], count: int) -> ParsedQuestion | None:
+    """The question of the last step with its subject filled in; None if other steps are open too."""
     if len(hops) == count and hops and hops[-1].subject:
-        return ask(hops[-1].step.question.replace(hops[-1].step.subject, hops[-1].subject))
+        return parse_question(hops[-1].step.question.replace(hops[-1].step.subject, hops[-1].subject))
     return None
 
 
 def _read(
-    asked: Asked, narrowed: Asked | None, pages: Sequence[Page], hops: tuple[Hop, ...], verdict: Verdict | None
+    parsed: ParsedQuestion,
+    narrowed: ParsedQuestion | None,
+    pages: Sequence[ParsedPassage],
+    hops: tuple[Hop, ...],
+    verdict: Verdict | None,
 ) -> Solution:
-    ranked = tuple(rank(narrowed or asked, pages))
-    if asked.type == "boolean":
-        return Solution(asked, "yes" if _holds(asked, pages) else "no", False, verdict, hops, ranked, narrowed)
-    answer = spoken(asked, ranked[0]) if ranked else None
-    return Solution(asked, answer, False, verdict, hops, ranked, narrowed)
+    ranked = tuple(rank_candidates(narrowed or parsed, pages))
+    if parsed.type == "boolean":
+        return Solution(parsed, "yes" if _holds(parsed, pages) else "no", False, verdict, hops, ranked, narrowed)
+    answer = as_answer(parsed, ranked[0]) if ranked else None
+    return Solution(parsed, answer, False, verdict, hops, ranked, narrowed)
 
 
-def _holds(asked: Asked, pages: Sequence[Page]) -> bool:
-    """Whether what is asked holds: the encoder's word on few pages, else whether its words stand there."""
-    if 0 < len(pages) <= MOST_LOOKED_AT:
-        kinds = looks(asked.text, [pages])[0].kinds
+def _holds(parsed: ParsedQuestion, pages: Sequence[ParsedPassage]) -> bool:
+    """True if the answer is "yes": by the encoder for few pages, else if the pages contain the question's words."""
+    if 0 < len(pages) <= MAX_PASSAGES:
+        kinds = predict(parsed.text, [pages])[0].kinds
         return kinds["yes"] > kinds["no"]
-    return _covers(asked, pages)
+    return _covers(parsed, pages)
 
 
-def _covers(asked: Asked, pages: Sequence[Page]) -> bool:
-    have = {root for page in pages for root in (*page.positions, *page.title_roots)}
-    return sum(value for root, value in asked.terms.items() if root in have) / asked.total >= 0.7
+def _covers(parsed: ParsedQuestion, pages: Sequence[ParsedPassage]) -> bool:
+    have = {stem for page in pages for stem in (*page.positions, *page.title_stems)}
+    return sum(value for stem, value in parsed.terms.items() if stem in have) / parsed.total >= 0.7
 
 
-def spoken(asked: Asked, ranked: Ranked) -> str:
-    """A candidate as an answer: the year alone where a year is asked for, a measure with its unit."""
-    if asked.type == "year" and ranked.mention.kind == "date" and (date := parse_date(ranked.text)) and date.year:
+def as_answer(parsed: ParsedQuestion, candidate: Candidate) -> str:
+    """A candidate as an answer: the year alone if a year is asked for, a measure with its unit."""
+    text, mention = candidate.text, candidate.mention
+    if parsed.type == "year" and mention.kind == "date" and (date := parse_date(text)) and date.year:
         return str(date.year)
-    after = "".join(ranked.page.tokens[ranked.mention.last : ranked.mention.last + 1])
-    if asked.type == "number" and asked.head is None and ranked.mention.kind == "number" and after in UNITS:
-        return f"{ranked.text} {after}"
-    return ranked.text
+    after = "".join(candidate.page.tokens[mention.last : mention.last + 1])
+    is_measure = parsed.type == "number" and parsed.head is None and mention.kind == "number"
+    return f"{text} {after}" if is_measure and after in word_tables().units else text
+
+
+# --- the next query ---------------------------------------------------------------------------------------------------
+
+
+def next_query(reading: PathReading) -> str | None:
+    """The next query; None if none suggests itself."""
+    return missing_name(reading) or _bridge_query(reading)
+
+
+def missing_name(reading: PathReading) -> str | None:
+    """The name that a comparison or a chain waits for: alone, since a page seldom contains the words of the
+    relation."""
+    solution = reading.solution
+    if solution.verdict:
+        waiting = [side for side in solution.verdict.sides if side.missing]
+        waiting.sort(key=lambda side: side.page is None)  # finish the side begun: its film leads to its director
+        return waiting[0].missing if waiting else None
+    if solution.narrowed and solution.hops[-1].step.relation is None:
+        return solution.narrowed.text
+    return solution.hops[-1].subject if waits_for_page(reading) else None
+
+
+def bridge(reading: PathReading) -> str | None:
+    """The name on the path, not in the question, that most likely leads to the missing passage."""
+    candidates = bridge_candidates(reading)
+    if not candidates:
+        return None
+    return max(candidates, key=lambda candidate: bridge_score(reading, *candidate))[0].text
+
+
+def bridge_score(reading: PathReading, mention: Mention, features: Mapping[str, float]) -> float:
+    """The score of a name that may lead on: by its features, and by the encoder's prediction."""
+    _, weight, floor = blends().bridge
+    score = sum(weights().bridge.get(name, 0.0) * value for name, value in features.items())
+    if reading.output is None:
+        return score
+    logs = [span.log_probability for span in reading.output.spans if fold(span.text(reading.pages)) == mention.folded]
+    return score + weight * (max([floor, *logs]) - floor)
+
+
+def bridge_candidates(reading: PathReading) -> list[tuple[Mention, dict[str, float]]]:
+    """The names on the path that the question does not contain, each with its features."""
+    subjects = {page.folded_name for page in reading.pages}
+    found = []
+    for i, page in enumerate(reading.pages[: len(reading.matches.by_page)]):
+        for mention in page.mentions:
+            kind = kind_of(mention)
+            if kind not in _BRIDGE_KINDS or mention.folded in subjects or _in_question(mention, reading.parsed):
+                continue
+            features = candidate_features(reading.matches, i, mention)
+            features[f"kind {kind}"] = 1.0
+            features["on last page"] = float(i == len(reading.pages) - 1)
+            found.append((mention, features))
+    return found
+
+
+def waits_for_page(reading: PathReading) -> bool:
+    """True if a chain has found a name whose page is not on the path."""
+    solution = reading.solution
+    if not solution.hops or solution.complete:
+        return False
+    return bool(solution.hops[-1].subject) and solution.hops[-1].page is None
+
+
+def _in_question(mention: Mention, parsed: ParsedQuestion) -> bool:
+    return all(stem in parsed.terms for stem in mention.stems)
+
+
+def unmet_words(reading: PathReading) -> list[str]:
+    """The words of the question that no page of the path contains, in order, at most a dozen."""
+    unmet = [
+        word for word in dict.fromkeys(words(reading.parsed.text))
+        if word not in STOP_WORDS and stem_of(word) in reading.unmet and stem_weight(stem_of(word)) > 0
+    ]  # fmt: skip
+    return unmet[:_MAX_UNMET]
+
+
+def _bridge_query(reading: PathReading) -> str | None:
+    name = bridge(reading)
+    rest = unmet_words(reading)
+    return " ".join(([name] if name else []) + rest) or None

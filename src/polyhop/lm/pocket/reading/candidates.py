@@ -1,7 +1,7 @@
-"""Reading: every mention of the given pages is a candidate answer, weighed by how it fits the question.
+"""Candidate answers: every mention of the pages, scored by how well it fits the question.
 
-The weights are a small linear model, fitted on questions with known answers
-(``benchmarks/pocket_fit.py``); each feature is a reason a person could give.
+The score is a small linear model, fitted on questions with known answers (``benchmarks/pocket_fit.py``); each feature
+is a reason that a person could give.
 """
 
 from __future__ import annotations
@@ -13,16 +13,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from polyhop.common.text import fold
-from polyhop.lm.pocket.encoder.cache import MOST_LOOKED_AT, looks
-from polyhop.lm.pocket.encoder.outputs import Look
-from polyhop.lm.pocket.reading import blends
-from polyhop.lm.pocket.reading.countries import COUNTRIES, PEOPLES, REGIONS
-from polyhop.lm.pocket.reading.mentions import Mention
-from polyhop.lm.pocket.reading.passage import Page
-from polyhop.lm.pocket.reading.question import Asked
-from polyhop.lm.pocket.reading.weights import BY_TYPE, FIT, WEIGHTS
+from polyhop.lm.pocket.encoder.cache import MAX_PASSAGES, predict
+from polyhop.lm.pocket.encoder.outputs import EncoderOutput
+from polyhop.lm.pocket.reading.passage import Mention, ParsedPassage
+from polyhop.lm.pocket.reading.question import ParsedQuestion
+from polyhop.lm.pocket.reading.tables import blends, countries, weights
 
-# The word right before a candidate that speaks for a type: "by <person>", "in <place>".
+# The words right before a candidate that suggest its type: "by <person>", "in <place>".
 _BEFORE: dict[str, frozenset[str]] = {
     "person": frozenset("by with and actor actress singer director author king queen president to".split()),
     "place": frozenset("in at near from of to".split()),
@@ -33,25 +30,25 @@ _BEFORE: dict[str, frozenset[str]] = {
     "year": frozenset("in since".split()),
     "number": frozenset("of about over with approximately around".split()),
 }
-_REACH = 8.0  # tokens over which nearness to a matched word fades
-_MOST_PAGES = 40
+_REACH = 8.0  # tokens over which the weight of a matched word decays
+_MAX_PAGES = 40
 _NO_FIT = -3.0
 
 
-class Ranked(NamedTuple):
-    """A candidate answer with its score (log-odds against the other candidates) and where it stands."""
+class Candidate(NamedTuple):
+    """A candidate answer with its score (log-odds against the other candidates), its page and its mention."""
 
     text: str
     score: float
-    page: Page
+    page: ParsedPassage
     mention: Mention
 
 
 @dataclass(slots=True)
-class Sight:
-    """What the question matches in one page."""
+class PageMatch:
+    """The matches of a question in one page. ``words``: the token, the weight and the focus of each matched word."""
 
-    matches: list[tuple[int, float, float]] = field(default_factory=list)
+    words: list[tuple[int, float, float]] = field(default_factory=list)
     by_sentence: dict[int, float] = field(default_factory=dict)
     best_sentence: float = 0.0
     coverage: float = 0.0
@@ -60,95 +57,95 @@ class Sight:
 
 
 @dataclass(slots=True)
-class View:
-    """The question over all given pages: what each page matches, and how the pages point to each other."""
+class PageMatches:
+    """The matches of a question in all pages, and how often each mention and each title occurs."""
 
-    asked: Asked
-    pages: Sequence[Page]
-    sights: list[Sight]
+    parsed: ParsedQuestion
+    pages: Sequence[ParsedPassage]
+    by_page: list[PageMatch]
     counts: Counter[str]
-    titles: dict[str, list[Page]]
+    titles: dict[str, list[ParsedPassage]]
     question: str
     best_sentence: float
     best_page: float
 
 
-def view(asked: Asked, pages: Sequence[Page]) -> View:
-    """Look at the pages through the question."""
-    pages = pages[:_MOST_PAGES]
-    question = f" {fold(asked.text)} "
-    titles: dict[str, list[Page]] = {}
+def match_pages(parsed: ParsedQuestion, pages: Sequence[ParsedPassage]) -> PageMatches:
+    """Match a question with pages."""
+    pages = pages[:_MAX_PAGES]
+    question = f" {fold(parsed.text)} "
+    titles: dict[str, list[ParsedPassage]] = {}
     counts: Counter[str] = Counter()
     for page in pages:
         titles.setdefault(page.folded_name, []).append(page)
         counts.update({mention.folded for mention in page.mentions})
-    sights = [_sight(asked, page, question, pages) for page in pages]
-    best_sentence = max((sight.best_sentence for sight in sights), default=0.0)
-    best_page = max((sight.coverage for sight in sights), default=0.0)
-    return View(asked, pages, sights, counts, titles, question, best_sentence, best_page)
+    by_page = [_match(parsed, page, question, pages) for page in pages]
+    best_sentence = max((match.best_sentence for match in by_page), default=0.0)
+    best_page = max((match.coverage for match in by_page), default=0.0)
+    return PageMatches(parsed, pages, by_page, counts, titles, question, best_sentence, best_page)
 
 
-def _sight(asked: Asked, page: Page, question: str, pages: Sequence[Page]) -> Sight:
-    sight = Sight()
-    heaviest: dict[int, dict[str, float]] = {}
-    seen = 0.0
-    for root, value in asked.terms.items():
-        places = page.positions.get(root, ())
-        focus = asked.focus[root]
-        for place in places[:12]:
-            sight.matches.append((place, value, focus))
-            heaviest.setdefault(page.sentence_of[place], {})[root] = value
-        if places or root in page.title_roots:
-            seen += value
-    subject = sum(asked.terms.get(root, 0.0) for root in page.title_roots)
-    sight.coverage = seen / asked.total
-    sight.by_sentence = {s: (sum(found.values()) + 0.5 * subject) / asked.total for s, found in heaviest.items()}
-    sight.best_sentence = max(sight.by_sentence.values(), default=0.0)
-    sight.title_in_question = named_in(page, question)
-    sight.mentioned = any(other is not page and mentions(other, page) for other in pages)
-    sight.matches.sort()
-    return sight
+def _match(parsed: ParsedQuestion, page: ParsedPassage, question: str, pages: Sequence[ParsedPassage]) -> PageMatch:
+    match = PageMatch()
+    by_sentence: dict[int, dict[str, float]] = {}
+    found = 0.0
+    for stem, value in parsed.terms.items():
+        positions = page.positions.get(stem, ())
+        focus = parsed.focus[stem]
+        for i in positions[:12]:
+            match.words.append((i, value, focus))
+            by_sentence.setdefault(page.sentence_of[i], {})[stem] = value
+        if positions or stem in page.title_stems:
+            found += value
+    subject = sum(parsed.terms.get(stem, 0.0) for stem in page.title_stems)
+    match.coverage = found / parsed.total
+    match.by_sentence = {s: (sum(terms.values()) + 0.5 * subject) / parsed.total for s, terms in by_sentence.items()}
+    match.best_sentence = max(match.by_sentence.values(), default=0.0)
+    match.title_in_question = named_in(page, question)
+    match.mentioned = any(other is not page and names_page(other, page) for other in pages)
+    match.words.sort()
+    return match
 
 
-def named_in(page: Page, folded: str) -> bool:
-    """Whether a page's subject is named in a text (given folded, with a space at each end)."""
+def named_in(page: ParsedPassage, folded: str) -> bool:
+    """True if a text (folded, with a space at each end) names the subject of a page."""
     name = page.folded_name
-    place = folded.find(name) if name else -1
-    while place >= 0:
-        end = place + len(name)
-        if not (folded[place - 1 : place].isalnum() or folded[end : end + 1].isalnum()):
+    start = folded.find(name) if name else -1
+    while start >= 0:
+        end = start + len(name)
+        if not (folded[start - 1 : start].isalnum() or folded[end : end + 1].isalnum()):
             return True
-        place = folded.find(name, place + 1)
+        start = folded.find(name, start + 1)
     return False
 
 
-def mentions(page: Page, other: Page) -> bool:
-    """Whether a page's text names another page's subject, or links to it."""
-    return other.title in page.links or (bool(other.name_roots) and named_in(other, page.folded))
+def names_page(page: ParsedPassage, other: ParsedPassage) -> bool:
+    """True if a page names the subject of another page, or links to it."""
+    return other.title in page.links or (bool(other.name_stems) and named_in(other, page.folded))
 
 
-def features(seen: View, at: int, mention: Mention) -> dict[str, float]:
-    """The reasons for and against a mention of page ``at``, by name."""
-    asked, page, sight = seen.asked, seen.pages[at], seen.sights[at]
+def candidate_features(matches: PageMatches, i: int, mention: Mention) -> dict[str, float]:
+    """The features of a mention in page ``i``, by name: reasons for and against it."""
+    parsed, page, match = matches.parsed, matches.pages[i], matches.by_page[i]
     before = page.tokens[mention.first - 1].lower() if mention.first else ""
     after = page.tokens[mention.last] if mention.last < len(page.tokens) else ""
-    sentence = sight.by_sentence.get(mention.sentence, 0.0)
-    titled = seen.titles.get(mention.folded)
+    sentence = match.by_sentence.get(mention.sentence, 0.0)
+    titled = matches.titles.get(mention.folded)
     return {
-        **_nearness(asked, page, sight, mention),
-        **_identity(seen, page, mention),
-        **_head_features(asked, page, mention, titled),
+        **_nearness(parsed, page, match, mention),
+        **_identity(matches, page, mention),
+        **_head_features(parsed, page, mention, titled),
         "sentence": sentence,
-        "best sentence": float(sentence >= seen.best_sentence > 0),
-        "page's best sentence": float(sentence >= sight.best_sentence > 0),
-        "page": sight.coverage,
-        "best page": float(sight.coverage >= seen.best_page),
-        "page in question": float(sight.title_in_question),
-        "page is reached": float(sight.mentioned and not sight.title_in_question),
+        "best sentence": float(sentence >= matches.best_sentence > 0),
+        "page's best sentence": float(sentence >= match.best_sentence > 0),
+        "page": match.coverage,
+        "best page": float(match.coverage >= matches.best_page),
+        "page in question": float(match.title_in_question),
+        "page is reached": float(match.mentioned and not match.title_in_question),
         "first sentence": float(mention.sentence == 0),
         "late": math.log1p(mention.sentence),
         "is a title": float(titled is not None),
-        "cue before": float(before in _BEFORE.get(asked.type, ())),
+        "cue before": float(before in _BEFORE.get(parsed.type, ())),
         "comma before": float(before == ","),
         "comma after": float(after == ","),
         "in parenthesis": float(before == "("),
@@ -158,40 +155,42 @@ def features(seen: View, at: int, mention: Mention) -> dict[str, float]:
     }
 
 
-def _nearness(asked: Asked, page: Page, sight: Sight, mention: Mention) -> dict[str, float]:
-    """How close the question's words stand in the sentence: all, those near the question word, those right beside."""
+def _nearness(parsed: ParsedQuestion, page: ParsedPassage, match: PageMatch, mention: Mention) -> dict[str, float]:
+    """The question's words in the sentence, by closeness: all, those near the question word, those right beside."""
     near = focused = beside = 0.0
-    for place, value, focus in sight.matches:
-        gap = mention.first - place if place < mention.first else place - mention.last + 1
-        if gap > 0 and page.sentence_of[place] == mention.sentence:
-            fading = math.exp(-gap / _REACH)
-            near += value * fading
-            focused += focus * fading
+    for i, value, focus in match.words:
+        gap = mention.first - i if i < mention.first else i - mention.last + 1
+        if gap > 0 and page.sentence_of[i] == mention.sentence:
+            decay = math.exp(-gap / _REACH)
+            near += value * decay
+            focused += focus * decay
             beside += focus if gap <= 2 else 0.0
-    return {"near": near / asked.total, "focused": focused / asked.total, "beside": beside / asked.total}
+    return {"near": near / parsed.total, "focused": focused / parsed.total, "beside": beside / parsed.total}
 
 
-def _identity(seen: View, page: Page, mention: Mention) -> dict[str, float]:
-    """Whether the mention only repeats the question or the page's title, and how many other pages have it."""
-    roots, text = mention.roots, mention.folded
+def _identity(matches: PageMatches, page: ParsedPassage, mention: Mention) -> dict[str, float]:
+    """Features of a mention that repeats the question or the title of its page, or that other pages contain."""
+    stems, text = mention.stems, mention.folded
     own = text == page.folded_name
     return {
-        "repeats question": sum(root in seen.asked.terms for root in roots) / len(roots) if roots else 1.0,
-        "is in question": float(f" {text}" in seen.question),
+        "repeats question": sum(stem in matches.parsed.terms for stem in stems) / len(stems) if stems else 1.0,
+        "is in question": float(f" {text}" in matches.question),
         "is own title": float(own),
-        "part of title": float(bool(roots) and page.title_roots.issuperset(roots) and not own),
-        "known elsewhere": min(3.0, seen.counts[text] - 1.0),
+        "part of title": float(bool(stems) and page.title_stems.issuperset(stems) and not own),
+        "known elsewhere": min(3.0, matches.counts[text] - 1.0),
     }
 
 
-def _head_features(asked: Asked, page: Page, mention: Mention, titled: list[Page] | None) -> dict[str, float]:
-    head = asked.head
+def _head_features(
+    parsed: ParsedQuestion, page: ParsedPassage, mention: Mention, titled: list[ParsedPassage] | None
+) -> dict[str, float]:
+    head = parsed.head
     if head is None:
         return {}
-    before = page.roots[max(0, mention.first - 4) : mention.first]
-    after = page.roots[mention.last : mention.last + 3]
+    before = page.stems[max(0, mention.first - 4) : mention.first]
+    after = page.stems[mention.last : mention.last + 3]
     return {
-        "head inside": float(head in page.roots[mention.first : mention.last] and mention.last - mention.first > 1),
+        "head inside": float(head in page.stems[mention.first : mention.last] and mention.last - mention.first > 1),
         "head before": float(head in before),
         "head after": float(head in after),
         "title of the class": float(any(head in p.classes for p in titled or ())),
@@ -199,66 +198,68 @@ def _head_features(asked: Asked, page: Page, mention: Mention, titled: list[Page
 
 
 def kind_of(mention: Mention) -> str:
-    """The kind of a mention as the table of fits knows it: countries and other places apart from other names.
+    """The kind of a mention in ``kind_fit``, where countries and regions are apart from other names.
 
     >>> kind_of(Mention("France", "name", 0, 1, 0, ("france",), "france"))
     'country'
     """
     lowered = mention.text.lower()
     if mention.kind == "name":
-        if lowered in COUNTRIES:
+        if lowered in countries().names:
             return "country"
-        if lowered in REGIONS:
+        if lowered in countries().regions:
             return "region"
-        if mention.roots and len(mention.roots) == 1:
+        if mention.stems and len(mention.stems) == 1:
             return "short name"
-    if mention.kind == "phrase" and lowered in PEOPLES:
+    if mention.kind == "phrase" and lowered in countries().peoples:
         return "people"
     return mention.kind
 
 
-def score(asked: Asked, mention: Mention, reasons: dict[str, float]) -> float:
-    """The weighted sum of the reasons and of how the mention's kind fits the type asked for."""
-    extra = BY_TYPE.get(asked.type, {})
-    fit = FIT.get(asked.type, {}).get(kind_of(mention), _NO_FIT)
-    return fit + sum((WEIGHTS[name] + extra.get(name, 0.0)) * value for name, value in reasons.items())
+def candidate_score(parsed: ParsedQuestion, mention: Mention, features: dict[str, float]) -> float:
+    """The score of a mention: its weighted features, and how well its kind fits the type asked for."""
+    model = weights()
+    extra = model.candidate_by_type.get(parsed.type, {})
+    fit = model.kind_fit.get(parsed.type, {}).get(kind_of(mention), _NO_FIT)
+    return fit + sum((model.candidate[name] + extra.get(name, 0.0)) * value for name, value in features.items())
 
 
-def rank(asked: Asked, pages: Sequence[Page], most: int = 20) -> list[Ranked]:
-    """Candidate answers of the pages, best first, each text once; [] where there is none. Of few pages, what the
-    encoder would read counts too.
+def rank_candidates(
+    parsed: ParsedQuestion, pages: Sequence[ParsedPassage], max_candidates: int = 20
+) -> list[Candidate]:
+    """Rank the candidate answers in pages, best first, each text once. For few pages, the encoder's prediction counts
+    too.
 
-    >>> from polyhop.lm.pocket.reading.passage import open_page
-    >>> from polyhop.lm.pocket.reading.question import ask
+    >>> from polyhop.lm.pocket.reading.passage import parse_passage
+    >>> from polyhop.lm.pocket.reading.question import parse_question
     >>> from polyhop.types import Passage
-    >>> page = open_page(Passage("1", "Orvil", "Orvil is a town in Norland. Its mayor is Ida Kuhn since 1990."))
-    >>> rank(ask("Who is the mayor of Orvil?"), [page])[0].text
+    >>> page = parse_passage(Passage("1", "Orvil", "Orvil is a town in Norland. Its mayor is Ida Kuhn since 1990."))
+    >>> rank_candidates(parse_question("Who is the mayor of Orvil?"), [page])[0].text
     'Ida Kuhn'
     """
-    seen = view(asked, pages)
-    best: dict[str, Ranked] = {}
-    for at, page in enumerate(seen.pages):
+    matches = match_pages(parsed, pages)
+    best: dict[str, Candidate] = {}
+    for i, page in enumerate(matches.pages):
         for mention in page.mentions:
-            value = score(asked, mention, features(seen, at, mention))
+            value = candidate_score(parsed, mention, candidate_features(matches, i, mention))
             if mention.folded not in best or value > best[mention.folded].score:
-                best[mention.folded] = Ranked(mention.text, value, page, mention)
-    if 0 < len(pages) <= MOST_LOOKED_AT:
-        best = _blended(best, looks(asked.text, [pages])[0], pages)
-    return sorted(best.values(), key=lambda ranked: -ranked.score)[:most]
+                best[mention.folded] = Candidate(mention.text, value, page, mention)
+    if 0 < len(pages) <= MAX_PASSAGES:
+        best = _blended(best, predict(parsed.text, [pages])[0], pages)
+    return sorted(best.values(), key=lambda candidate: -candidate.score)[:max_candidates]
 
 
-def _blended(best: dict[str, Ranked], look: Look, pages: Sequence[Page]) -> dict[str, Ranked]:
-    """The candidates, weighed by how likely the encoder finds each too; its own stretches are candidates."""
-    own, seen, floor = blends.READING
-    least = min((ranked.score for ranked in best.values()), default=0.0)
-    shares: dict[str, float] = {}
-    for stretch in look.spans:
-        page = pages[stretch.passage]
-        text = stretch.text(pages)
-        if (key := fold(text)) not in best and not stretch.in_title and page.tokens:
-            best[key] = Ranked(text, least, page, page.mention_at(stretch.start, stretch.end))
-        shares[key] = max(stretch.log_share, shares.get(key, floor))
+def _blended(best: dict[str, Candidate], output: EncoderOutput, pages: Sequence[ParsedPassage]) -> dict[str, Candidate]:
+    """The candidates with the encoder's log-probabilities in their scores; its own spans are candidates too."""
+    rules, encoder, floor = blends().reading
+    lowest = min((candidate.score for candidate in best.values()), default=0.0)
+    logs: dict[str, float] = {}
+    for span in output.spans:
+        page, text = pages[span.passage], span.text(pages)
+        if (key := fold(text)) not in best and not span.in_title and page.tokens:
+            best[key] = Candidate(text, lowest, page, page.mention_at(span.start, span.end))
+        logs[key] = max(span.log_probability, logs.get(key, floor))
     return {
-        key: ranked._replace(score=own * ranked.score + seen * max(floor, shares.get(key, floor)))
-        for key, ranked in best.items()
+        key: candidate._replace(score=rules * candidate.score + encoder * max(floor, logs.get(key, floor)))
+        for key, candidate in best.items()
     }

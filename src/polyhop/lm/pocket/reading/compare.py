@@ -1,117 +1,120 @@
-"""Comparisons: read one value for each of two things, then decide in code, not in words."""
+"""Comparisons: a value is read for each of two things, and code decides between them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from polyhop.common.text import bare_title, fold
-from polyhop.lm.pocket.reading.chains import link
-from polyhop.lm.pocket.reading.countries import country_of
+from polyhop.lm.pocket.reading.chain import find_page
 from polyhop.lm.pocket.reading.facts import facts
-from polyhop.lm.pocket.reading.pairs import Comparison
-from polyhop.lm.pocket.reading.passage import Page
-from polyhop.lm.pocket.reading.question import Asked
-from polyhop.lm.pocket.reading.text import content_roots, weight
-from polyhop.lm.pocket.reading.values import Date, earlier, parse_date, parse_number
+from polyhop.lm.pocket.reading.passage import ParsedPassage
+from polyhop.lm.pocket.reading.question import Comparison, ParsedQuestion
+from polyhop.lm.pocket.reading.tables import country_of, relations
+from polyhop.lm.pocket.reading.text import Date, content_stems, earlier, parse_date, parse_number, stem_weight
 
-_RELATION = {"director": "director", "performer": "performer", "singer": "performer", "composer": "composer",
-             "author": "writer", "writer": "writer", "producer": "producer",
-             "painter": "creator", "designer": "creator", "architect": "creator"}  # fmt: skip
-# "the director of film X": the thing compared is one relation away from the thing named.
-_VIA = re.compile(
-    rf"\b(?:the |both |of |do |are |have )?(?P<noun>{'|'.join(_RELATION)})s?\b"
-    r"(?= (?:of|who|that|born|died|from|share|both|have|are|was|were|is)\b)",
-    re.IGNORECASE,
-)
 _WORKS = re.compile(r"\b(?:films?|movies?|songs?|books?|novels?|albums?)\b", re.IGNORECASE)
 _DATES = frozenset({"birth date", "death date", "start", "release"})
 
 
+@lru_cache(maxsize=1)
+def _through() -> re.Pattern[str]:
+    """The pattern of "the director of film X": the thing compared is one relation away from the thing named."""
+    return re.compile(
+        rf"\b(?:the |both |of |do |are |have )?(?P<noun>{'|'.join(relations().compared_through)})s?\b"
+        r"(?= (?:of|who|that|born|died|from|share|both|have|are|was|were|is)\b)",
+        re.IGNORECASE,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two things: its name, its page, the page its value was read from, and the value as written."""
+    """One of the two things: its name, its page, the page that its value was read from, and the value as written.
+    ``missing``: the name to search for next, None if nothing is missing."""
 
     name: str
-    page: Page | None
-    source: Page | None
+    page: ParsedPassage | None
+    source: ParsedPassage | None
     value: str | None
-    missing: str | None  # what to look for next: a name, or None where everything is there
+    missing: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcome of a comparison; ``answer`` None where it cannot be decided yet."""
+    """The outcome of a comparison. ``answer``: None if it cannot be decided yet."""
 
     answer: str | None
     sides: tuple[Side, Side]
 
     @property
     def complete(self) -> bool:
-        """Whether both values were there and told the two apart."""
+        """True if both values were found and decide the comparison."""
         return self.answer is not None and all(side.missing is None for side in self.sides)
 
 
-def compare(asked: Asked, comparison: Comparison, pages: Sequence[Page]) -> Verdict:
-    """Compare the two things a question names, as far as the pages allow.
+def compare(parsed: ParsedQuestion, comparison: Comparison, pages: Sequence[ParsedPassage]) -> Verdict:
+    """Compare the two things that a question names, as far as the pages allow.
 
-    >>> from polyhop.lm.pocket.reading.passage import open_page
-    >>> from polyhop.lm.pocket.reading.question import ask
+    >>> from polyhop.lm.pocket.reading.passage import parse_passage
+    >>> from polyhop.lm.pocket.reading.question import parse_question
     >>> from polyhop.types import Passage
     >>> texts = {"Ann Lee": "Ann Lee (born 3 May 1950) is a poet.", "Ida Kuhn": "Ida Kuhn (born 1961) is a singer."}
-    >>> pages = [open_page(Passage(name, name, text)) for name, text in texts.items()]
-    >>> asked = ask("Who is younger, Ann Lee or Ida Kuhn?")
-    >>> compare(asked, asked.comparison, pages).answer
+    >>> pages = [parse_passage(Passage(name, name, text)) for name, text in texts.items()]
+    >>> parsed = parse_question("Who is younger, Ann Lee or Ida Kuhn?")
+    >>> compare(parsed, parsed.comparison, pages).answer
     'Ida Kuhn'
     """
-    via = via_of(asked, comparison)
-    first, second = (_side(option, comparison, via, asked, pages) for option in comparison.options)
-    answer = _decide(asked, comparison, first, second)
+    via = via_of(parsed, comparison)
+    first, second = (_side(option, comparison, via, parsed, pages) for option in comparison.options)
+    answer = _decide(parsed, comparison, first, second)
     return Verdict(answer, (first, second))
 
 
-def via_of(asked: Asked, comparison: Comparison) -> str | None:
-    """The relation between a thing named and the thing compared, as of a film to its director; None for none."""
+def via_of(parsed: ParsedQuestion, comparison: Comparison) -> str | None:
+    """The relation of the thing compared to the thing named, as of a director to a film; None if they are the same."""
     if comparison.what == "terms":
         return None
-    rest = asked.text
+    rest = parsed.text
     for option in comparison.options:
         rest = rest.replace(option, "#")
-    found = _VIA.search(rest)
+    found = _through().search(rest)
     if found is None or not (_WORKS.search(rest) or re.match(r"s? of (?:the )?#", rest[found.end("noun") :])):
         return None
-    return _RELATION[found["noun"].lower()]
+    return relations().compared_through[found["noun"].lower()]
 
 
-def _side(option: str, comparison: Comparison, via: str | None, asked: Asked, pages: Sequence[Page]) -> Side:
+def _side(
+    option: str, comparison: Comparison, via: str | None, parsed: ParsedQuestion, pages: Sequence[ParsedPassage]
+) -> Side:
     page = _find(option, pages)
-    name = _spoken(option, page)
+    name = _option_name(option, page)
     if page is None:
         return Side(name, None, None, None, bare_title(option))
     source = page
     if via:
         people = facts(page, via)
-        linked = [found for value in people if (found := link(value.text, [p for p in pages if p is not page]))]
+        linked = [found for value in people if (found := find_page(value.text, [p for p in pages if p is not page]))]
         if not linked:
             return Side(name, page, None, None, people[0].text if people else f"{page.title} {via}")
         source = linked[0]
-        name = source.name if asked.type == "person" else name  # "who" asks for the director, "which" for the film
-    value = _value(comparison, source, asked)
+        name = source.name if parsed.type == "person" else name  # "who" asks for the director, "which" for the film
+    value = _value(comparison, source, parsed)
     settled = value is not None or comparison.what in ("terms", "class", "number")
     return Side(name, page, source, value, None if settled else f"{source.name} {comparison.what}")
 
 
-def _find(option: str, pages: Sequence[Page]) -> Page | None:
-    """The option's page; where commas made the option too long, the page of one of its ends."""
-    found = link(option, pages)
+def _find(option: str, pages: Sequence[ParsedPassage]) -> ParsedPassage | None:
+    """The page of an option; if commas made the option too long, the page of one of its ends."""
+    found = find_page(option, pages)
     if found is None and "," in option:
-        found = link(option.rpartition(",")[2], pages) or link(option.partition(",")[0], pages)
+        found = find_page(option.rpartition(",")[2], pages) or find_page(option.partition(",")[0], pages)
     return found
 
 
-def _spoken(option: str, page: Page | None) -> str:
-    """The option as the question writes it, without what commas or namesakes added to it."""
+def _option_name(option: str, page: ParsedPassage | None) -> str:
+    """The option as the question writes it, without what commas or a parenthesis added."""
     bare = bare_title(option)
     if page is not None and "," in bare and "," not in page.name:
         pieces = [piece.strip() for piece in bare.split(",")]
@@ -119,9 +122,9 @@ def _spoken(option: str, page: Page | None) -> str:
     return bare
 
 
-def _value(comparison: Comparison, page: Page, asked: Asked) -> str | None:
+def _value(comparison: Comparison, page: ParsedPassage, parsed: ParsedQuestion) -> str | None:
     if comparison.what == "number":
-        return _number(page, asked)
+        return _number(page, parsed)
     if comparison.what == "life":
         born, died = facts(page, "birth date"), facts(page, "death date")
         return f"{born[0].text} – {died[0].text}" if born and died else None
@@ -131,22 +134,20 @@ def _value(comparison: Comparison, page: Page, asked: Asked) -> str | None:
     return found[0].text if found else None
 
 
-def _number(page: Page, asked: Asked) -> str | None:
-    """The number that stands nearest to the question's other words."""
-    places = sorted(
-        place for root in asked.terms if root not in page.title_roots for place in page.positions.get(root, ())
-    )
+def _number(page: ParsedPassage, parsed: ParsedQuestion) -> str | None:
+    """The number nearest to the other words of the question."""
+    positions = sorted(i for stem in parsed.terms if stem not in page.title_stems for i in page.positions.get(stem, ()))
     numbers = [mention for mention in page.mentions if mention.kind == "number"]
-    if not places or not numbers:
+    if not positions or not numbers:
         return numbers[0].text if numbers else None
-    return min(numbers, key=lambda m: (min(abs(m.first - place) for place in places), m.first)).text
+    return min(numbers, key=lambda m: (min(abs(m.first - i) for i in positions), m.first)).text
 
 
-def _decide(asked: Asked, comparison: Comparison, first: Side, second: Side) -> str | None:
+def _decide(parsed: ParsedQuestion, comparison: Comparison, first: Side, second: Side) -> str | None:
     if comparison.what == "terms":
-        return (_fits if comparison.how == "fits" else _both)(asked, first, second)
+        return (_fits if comparison.how == "fits" else _both)(parsed, first, second)
     if comparison.how == "common":
-        return _common(asked, first, second)
+        return _common(parsed, first, second)
     if first.value is None or second.value is None:
         return None
     if comparison.how == "same":
@@ -155,24 +156,24 @@ def _decide(asked: Asked, comparison: Comparison, first: Side, second: Side) -> 
     return None if wins is None else (first if wins else second).name
 
 
-def _same(what: str, one: str, other: str) -> bool:
+def _same(what: str, first: str, second: str) -> bool:
     if what == "country":
-        return (country_of(one) or fold(one)) == (country_of(other) or fold(other))
+        return (country_of(first) or fold(first)) == (country_of(second) or fold(second))
     if what in _DATES:
-        left, right = parse_date(one), parse_date(other)
+        left, right = parse_date(first), parse_date(second)
         return bool(left and right and left.year == right.year)
-    return fold(one) == fold(other)
+    return fold(first) == fold(second)
 
 
-def _first_wins(comparison: Comparison, one: str, other: str) -> bool | None:
+def _first_wins(comparison: Comparison, first: str, second: str) -> bool | None:
     if comparison.what == "life":
-        spans = [_years(value) for value in (one, other)]
+        spans = [_years(value) for value in (first, second)]
         return spans[0] > spans[1] if spans[0] != spans[1] else None
     if comparison.what in _DATES:
-        left, right = parse_date(one), parse_date(other)
+        left, right = parse_date(first), parse_date(second)
         before = earlier(left, right) if left and right else None
         return before if before is None or comparison.how in ("earliest", "least") else not before
-    left_number, right_number = parse_number(one), parse_number(other)
+    left_number, right_number = parse_number(first), parse_number(second)
     if left_number is None or right_number is None or left_number == right_number:
         return None
     return (left_number > right_number) == (comparison.how == "most")
@@ -183,59 +184,59 @@ def _years(life: str) -> float:
     return (died.year - born.year) * 372 + (died.month - born.month) * 31 + died.day - born.day
 
 
-def _rest(asked: Asked, *sides: Side) -> dict[str, float]:
-    """The question's terms without the names of the two things."""
-    named = {root for side in sides for root in content_roots(side.name)}
-    return {root: value for root, value in asked.terms.items() if root not in named}
+def _rest(parsed: ParsedQuestion, *sides: Side) -> dict[str, float]:
+    """The terms of the question without the names of the two things."""
+    named = {stem for side in sides for stem in content_stems(side.name)}
+    return {stem: value for stem, value in parsed.terms.items() if stem not in named}
 
 
-def _covered(page: Page, terms: dict[str, float]) -> float:
-    have = sum(value for root, value in terms.items() if root in page.positions or root in page.title_roots)
+def _covered(page: ParsedPassage, terms: dict[str, float]) -> float:
+    have = sum(value for stem, value in terms.items() if stem in page.positions or stem in page.title_stems)
     return have / (sum(terms.values()) or 1.0)
 
 
-def _fits(asked: Asked, first: Side, second: Side) -> str | None:
-    """Which of the two the rest of the question describes better."""
-    terms = _rest(asked, first, second)
+def _fits(parsed: ParsedQuestion, first: Side, second: Side) -> str | None:
+    """The name that the rest of the question describes better."""
+    terms = _rest(parsed, first, second)
     if first.page is None and second.page is None:
         return None
     scores = [(_covered(side.page, terms) if side.page else 0.0) for side in (first, second)]
     return (first if scores[0] >= scores[1] else second).name
 
 
-def _both(asked: Asked, first: Side, second: Side) -> str | None:
-    """Whether what the question says holds of both: its words stand on both pages."""
+def _both(parsed: ParsedQuestion, first: Side, second: Side) -> str | None:
+    """ "yes" if the words of the question are on both pages, else "no"."""
     if first.page is None or second.page is None:
         return None
-    terms = _rest(asked, first, second)
+    terms = _rest(parsed, first, second)
     return "yes" if min(_covered(side.page, terms) for side in (first, second) if side.page) >= 0.5 else "no"
 
 
-def _common(asked: Asked, first: Side, second: Side) -> str | None:
-    """What both pages say of their subjects: a class they share, or a place where a place is asked for."""
+def _common(parsed: ParsedQuestion, first: Side, second: Side) -> str | None:
+    """A class that both pages state of their subjects, or a place if a place is asked for."""
     if first.page is None or second.page is None:
         return None
-    if asked.type == "country":
+    if parsed.type == "country":
         value = facts(first.page, "country")
         return value[0].text if value else None
-    if asked.type in ("place", "group"):
+    if parsed.type in ("place", "group"):
         shared = {m.folded for m in second.page.mentions if m.kind == "name"}
         places = [
             m
             for m in first.page.mentions
-            if m.kind == "name" and m.folded in shared and m.folded not in fold(asked.text)
+            if m.kind == "name" and m.folded in shared and m.folded not in fold(parsed.text)
         ]
-        return places[-1].text if asked.head == "country" and places else (places[0].text if places else None)
+        return places[-1].text if parsed.head == "country" and places else (places[0].text if places else None)
     return _shared_class(first.page, second.page)
 
 
-def _shared_class(one: Page, other: Page) -> str | None:
-    """The longest run of class words of one page that the other page's classes hold too."""
-    shared = one.classes & other.classes
+def _shared_class(first: ParsedPassage, second: ParsedPassage) -> str | None:
+    """The longest run of words in the lead of the first page whose stems are classes of both."""
+    shared = first.classes & second.classes
     best: list[str] = []
     run: list[str] = []
-    for token, root in zip(one.tokens[:80], one.roots[:80], strict=True):
-        if root in shared and weight(root) and token[0].islower():
+    for token, stem in zip(first.tokens[:80], first.stems[:80], strict=True):
+        if stem in shared and stem_weight(stem) and token[0].islower():
             run.append(token)
             best = max(best, run, key=len)
         else:

@@ -6,17 +6,17 @@ import re
 
 from polyhop.common.text import STOP_WORDS
 
-# Small words a title may hold between two capitalised words.
+# Small words that a title may contain between two capitalised words.
 _INSIDE = frozenset(
     """a an and at by d'une da das de del della der des di do dos du e el en for from in is it la las le les lo los no
     of on or my s the to und van vom von with y zu zum & - – vs""".split()
 )
-# Those of them that join a name where no phrase ("the director of ...") says that one begins.
+# Those that join a name even if no phrase ("the director of ...") announces it.
 _JOINERS = _INSIDE - frozenset("and or in by from at is for to it my with on no a an".split())
-_MOST_INSIDE = 3  # small words in a row
-_MOST_WORDS = 24  # of a name
+_MAX_INSIDE = 3  # small words in a row
+_MAX_WORDS = 24  # of a name
 _OPENERS, _CLOSERS = "\"“'‘(«", "\"”'’)»"
-# Words that open a question or a clause with a capital without being names.
+# Capitalised words that open a question or a clause and are no names.
 _NOT_NAMES = (STOP_WORDS | frozenset("whose among according although given name film films song songs".split())) - {
     "the",
     "a",
@@ -27,7 +27,7 @@ _QUOTED = re.compile(r"[\"“«]([^\"“”«»]{2,80})[\"”»]")
 
 
 def looks_like_name(word: str) -> bool:
-    """Whether a word begins as names do: with a capital or a figure, after any opening mark.
+    """True if a word begins as names do: with a capital or a digit, after any opening mark.
 
     >>> looks_like_name("“Mill"), looks_like_name("film")
     (True, False)
@@ -37,7 +37,7 @@ def looks_like_name(word: str) -> bool:
 
 
 def name_from(text: str, start: int, joiners: frozenset[str] = _INSIDE) -> tuple[int, int] | None:
-    """The name that begins at ``start`` (spaces and an article skipped), as start and end.
+    """The start and end of the name that begins at ``start`` (after spaces and an article).
 
     >>> text = "the director of The Road to Ost (1931 film) born?"
     >>> first, last = name_from(text, 15)
@@ -46,20 +46,20 @@ def name_from(text: str, start: int, joiners: frozenset[str] = _INSIDE) -> tuple
     """
     begin: int | None = None
     end = start
-    waiting = 0
+    small_words = 0
     for match in _words_from(text, start):
         word = match.group()
         if match.start() < end:  # inside a parenthesis already taken
             continue
         if looks_like_name(word) or (begin is not None and word[0] == "("):
             begin = match.start() if begin is None else begin
-            end, waiting = _closed(text, match), 0
+            end, small_words = _closed(text, match), 0
             if word[-1] in "?;" or (word[-1] == "," and joiners is not _INSIDE):
                 break
         elif begin is None and word in ("the", "a", "an"):
             continue
-        elif begin is not None and word.lower() in joiners and waiting < _MOST_INSIDE:
-            waiting += 1
+        elif begin is not None and word.lower() in joiners and small_words < _MAX_INSIDE:
+            small_words += 1
         else:
             break
     return None if begin is None else _trimmed(text, begin, end)
@@ -69,7 +69,7 @@ def _words_from(text: str, start: int) -> list[re.Match[str]]:
     found = []
     for match in _WORD.finditer(text, start):
         found.append(match)
-        if len(found) == _MOST_WORDS:
+        if len(found) == _MAX_WORDS:
             break
     return found
 
@@ -83,7 +83,7 @@ def _closed(text: str, match: re.Match[str]) -> int:
 
 
 def name_before(text: str, end: int) -> tuple[int, int] | None:
-    """The name that ends at ``end``, as start and end.
+    """The start and end of the name that ends at ``end``.
 
     >>> text = "When did Ole Bruun of Norland's father die?"
     >>> first, last = name_before(text, text.index("'s"))
@@ -91,8 +91,8 @@ def name_before(text: str, end: int) -> tuple[int, int] | None:
     'Ole Bruun of Norland'
     """
     begin: int | None = None
-    waiting = depth = 0
-    for match in reversed(list(_WORD.finditer(text, max(0, end - 300), end))[-_MOST_WORDS:]):
+    small_words = depth = 0
+    for match in reversed(list(_WORD.finditer(text, max(0, end - 300), end))[-_MAX_WORDS:]):
         word = match.group()
         depth += word.count(")") - word.count("(")
         if depth > 0 or word[0] == "(" or looks_like_name(word):
@@ -100,9 +100,9 @@ def name_before(text: str, end: int) -> tuple[int, int] | None:
                 (word[-1] in ":;" and not word[:-1].isdigit()) or (word[-1] == "," and not match.start())
             ):
                 break
-            begin, waiting = match.start(), 0
-        elif begin is not None and word.lower() in _INSIDE and waiting < _MOST_INSIDE:
-            waiting += 1
+            begin, small_words = match.start(), 0
+        elif begin is not None and word.lower() in _INSIDE and small_words < _MAX_INSIDE:
+            small_words += 1
         else:
             break
     return None if begin is None else _trimmed(text, _past_openers(text, begin, end), end)
@@ -130,26 +130,26 @@ def _trimmed(text: str, begin: int, end: int) -> tuple[int, int] | None:
 
 
 def find_names(text: str) -> list[str]:
-    """All names in a question, longest runs, in order; joined by "of" and the like, not by "and" or "or".
+    """All names in a question, in order. "of" and the like join a name, "and" and "or" do not.
 
     >>> find_names("Which band, Ost Mill or The Brenner, made the song “The Story of Us”?")
     ['Ost Mill', 'The Brenner', 'The Story of Us']
     """
     names: list[str] = []
-    place = 0
+    end = 0
     for quoted in _QUOTED.finditer(text):
-        names += _runs(text[place : quoted.start()])
+        names += _runs(text[end : quoted.start()])
         names.append(quoted[1].strip(" ,.?"))
-        place = quoted.end()
-    names += _runs(text[place:])
+        end = quoted.end()
+    names += _runs(text[end:])
     return [name for name in dict.fromkeys(names) if name]
 
 
 def _runs(text: str) -> list[str]:
     names = []
-    place = 0
-    while word := _WORD.search(text, place):
-        place = word.end()
+    end = 0
+    while word := _WORD.search(text, end):
+        end = word.end()
         if not looks_like_name(word.group()) or _bare(word.group()).lower() in _NOT_NAMES:
             continue
         found = name_from(text, word.start(), _JOINERS)
@@ -157,5 +157,5 @@ def _runs(text: str) -> list[str]:
             name = text[slice(*found)]
             if _bare(name).lower() not in STOP_WORDS:
                 names.append(name)
-            place = max(place, found[1])
+            end = max(end, found[1])
     return names

@@ -1,4 +1,4 @@
-"""What a question asks for: the type of its answer, its names, its telling words, and whether it compares things."""
+"""Parsing a question: the type of its answer, its names, its weighted stems, and the comparison it asks for."""
 
 from __future__ import annotations
 
@@ -7,24 +7,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from polyhop.common.text import STOP_WORDS
-from polyhop.lm.pocket.reading.countries import PEOPLES
-from polyhop.lm.pocket.reading.lexicon import HEAD_NOUNS, AnswerType
-from polyhop.lm.pocket.reading.names import find_names
-from polyhop.lm.pocket.reading.pairs import Comparison, find_comparison
-from polyhop.lm.pocket.reading.text import stem, weight
+from polyhop.lm.pocket.reading.names import find_names, name_before, name_from
+from polyhop.lm.pocket.reading.tables import AnswerType, countries, words
+from polyhop.lm.pocket.reading.text import TOKEN, stem_of, stem_weight
 
-MOST_CHARACTERS = 1500  # of a question that are read
+_MAX_CHARACTERS = 1500  # read of a question
 
-_WORD = re.compile(r"\w+(?:[.'’&-]\w+)*|[^\w\s]")
 _QUESTION_WORDS = frozenset("who whom whose which what where when why how".split())
 _AUXILIARIES = frozenset("is are was were do does did has have had can could will would am".split())
 _TYPE_OF_WORD: dict[str, AnswerType] = {
     "who": "person", "whom": "person", "whose": "person", "where": "place", "when": "date", "why": "reason",
 }  # fmt: skip
-_TYPE_OF_NOUN: dict[str, AnswerType] = {noun: type_ for type_, nouns in HEAD_NOUNS.items() for noun in nouns}
-# After "how", what is counted or measured; any other word asks for a manner.
+# Words after "how" that ask for a number; any other asks for a manner.
 _MEASURES = frozenset("many much long old tall high far large big deep wide heavy fast often big".split())
-# "what is the name of the band": these nouns point on to the noun after "of".
+# In "what is the name of the band" these nouns point to the noun after "of".
 _POINTERS = frozenset("name type kind sort title".split())
 _BEING = frozenset("is was are were".split())
 _PHRASE_ENDS = frozenset(
@@ -33,8 +29,19 @@ _PHRASE_ENDS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A question understood as far as it goes; ``terms`` and ``focus`` weigh stems: in all, near the question word."""
+class Comparison:
+    """Two things that a question compares, by which fact (``what``), and ``how`` it decides: earliest, latest, most,
+    least, same, common, fits or both."""
+
+    options: tuple[str, str]
+    how: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedQuestion:
+    """A parsed question. ``head``: the stem of the noun asked for. ``terms``: the weights of its stems; ``focus``: the
+    same, higher near the question word."""
 
     text: str
     type: AnswerType
@@ -46,89 +53,88 @@ class Asked:
 
     @property
     def total(self) -> float:
-        """The weight of all terms together, never 0."""
+        """The sum of the weights of all terms, never 0."""
         return sum(self.terms.values()) or 1.0
 
 
 @lru_cache(maxsize=512)
-def ask(question: str) -> Asked:
-    """Understand a question.
+def parse_question(question: str) -> ParsedQuestion:
+    """Parse a question.
 
-    >>> asked = ask("The author of Dark Mill was born in what city?")
-    >>> asked.type, asked.head, asked.names
+    >>> parsed = parse_question("The author of Dark Mill was born in what city?")
+    >>> parsed.type, parsed.head, parsed.names
     ('place', 'city', ('Dark Mill',))
     """
-    text = " ".join(question[:MOST_CHARACTERS].split())
-    tokens = _WORD.findall(text)
+    text = " ".join(question[:_MAX_CHARACTERS].split())
+    tokens = TOKEN.findall(text)
     lowered = [token.lower() for token in tokens]
-    place = _question_word(lowered)
-    type_, head = _asked_type(lowered, place)
+    asking = _question_word(lowered)
+    type_, head = _answer_type(lowered, asking)
     comparison = find_comparison(text, type_ == "boolean")
     names = tuple(comparison.options if comparison else ()) + tuple(find_names(text))
-    terms, focus = _terms(tokens, place, head)
-    return Asked(text, type_, head, tuple(dict.fromkeys(names)), terms, focus, comparison)
+    terms, focus = _terms(tokens, asking, head)
+    return ParsedQuestion(text, type_, head, tuple(dict.fromkeys(names)), terms, focus, comparison)
 
 
 def _question_word(lowered: list[str]) -> int | None:
-    """Where the word that asks stands: at the start, else a "what", else the last "which" or other."""
-    for place, word in enumerate(lowered[:3]):
+    """The index of the question word: at the start, else a "what", else the last "which" or other."""
+    for i, word in enumerate(lowered[:3]):
         if word in _QUESTION_WORDS:
-            return place
+            return i
     if lowered and lowered[0] in _AUXILIARIES:
         return None
-    places = [place for place, word in enumerate(lowered) if word in _QUESTION_WORDS]
-    sure = [place for place in places if lowered[place] == "what" or lowered[place : place + 2] == ["how", "many"]]
-    asking = [
-        place for place in places if place and lowered[place - 1] in (",", ".", ";", "in", "of", "by", "for", "from")
-    ]
-    chosen = sure or asking or places
+    indices = [i for i, word in enumerate(lowered) if word in _QUESTION_WORDS]
+    certain = [i for i in indices if lowered[i] == "what" or lowered[i : i + 2] == ["how", "many"]]
+    likely = [i for i in indices if i and lowered[i - 1] in (",", ".", ";", "in", "of", "by", "for", "from")]
+    chosen = certain or likely or indices
     return chosen[-1] if chosen else None
 
 
-def _asked_type(lowered: list[str], place: int | None) -> tuple[AnswerType, str | None]:
-    if place is None:
+def _answer_type(lowered: list[str], asking: int | None) -> tuple[AnswerType, str | None]:
+    if asking is None:
         return ("boolean" if _AUXILIARIES & set(lowered) else "thing"), None
-    word, following = lowered[place], lowered[place + 1 : place + 12]
+    word, following = lowered[asking], lowered[asking + 1 : asking + 12]
     if word == "how":
         return _measured(following)
     if word in _TYPE_OF_WORD:
         return _TYPE_OF_WORD[word], None
     noun = _head_noun(following)
-    return ("thing", None) if noun is None else (_type_of(noun), stem(noun))
+    return ("thing", None) if noun is None else (_type_of(noun), stem_of(noun))
 
 
 def _measured(following: list[str]) -> tuple[AnswerType, str | None]:
-    """What a "how" asks for: a number, and of what after "how many"."""
+    """The type that "how" asks for: a number, after "how many" with its noun."""
     if not following or following[0] not in _MEASURES:
         return "thing", None
     counted = following[0] in ("many", "much") and len(following) > 1
-    return "number", stem(following[1]) if counted else None
+    return "number", stem_of(following[1]) if counted else None
 
 
 def _type_of(noun: str) -> AnswerType:
-    if noun in PEOPLES:
+    if noun in countries().peoples:
         return "person"
     singular = f"{noun[:-3]}y" if noun.endswith("ies") else noun.removesuffix("s")
-    return _TYPE_OF_NOUN.get(noun) or _TYPE_OF_NOUN.get(singular) or "thing"
+    types = words().type_of_noun
+    return types.get(noun) or types.get(singular) or "thing"
 
 
 def _head_noun(following: list[str]) -> str | None:
-    """The noun a "what" or "which" asks about: the last of the first known nouns of its phrase, else its first word."""
+    """The noun that "what" or "which" asks about: the last of the first run of known nouns, else the first word."""
     phrase: list[str] = []
-    for place, word in enumerate(following):
+    for i, word in enumerate(following):
         if word in _BEING and not phrase:
             continue
         if word == "of" and phrase and phrase[-1] in _POINTERS:
-            deeper = _head_noun([word for word in following[place + 1 :] if word not in ("the", "a", "an")])
+            deeper = _head_noun([word for word in following[i + 1 :] if word not in ("the", "a", "an")])
             return deeper if deeper and phrase[-1] == "name" else phrase[-1]
-        listed = word in ("and", "or") and phrase and _known(following[place + 1 : place + 2])
+        listed = word in ("and", "or") and phrase and _known(following[i + 1 : i + 2])
         if (word in _PHRASE_ENDS or word in _BEING) and not listed:
             break
         if word not in STOP_WORDS:
             phrase.append(word)
     if not phrase:
-        return next((word for word in following[:4] if word in PEOPLES), None)
-    first = next((place for place, word in enumerate(phrase) if _known([word]) and word not in PEOPLES), None)
+        return next((word for word in following[:4] if word in countries().peoples), None)
+    first = next((i for i, word in enumerate(phrase) if _known([word]) and word not in countries().peoples), None)
     if first is None:
         return phrase[0]
     while first + 1 < len(phrase) and _known([phrase[first + 1]]):
@@ -136,21 +142,127 @@ def _head_noun(following: list[str]) -> str | None:
     return phrase[first]
 
 
-def _known(words: list[str]) -> bool:
-    return any(_type_of(word) != "thing" for word in words)
+def _known(nouns: list[str]) -> bool:
+    return any(_type_of(word) != "thing" for word in nouns)
 
 
-def _terms(tokens: list[str], place: int | None, head: str | None) -> tuple[dict[str, float], dict[str, float]]:
+def _terms(tokens: list[str], asking: int | None, head: str | None) -> tuple[dict[str, float], dict[str, float]]:
     terms: dict[str, float] = {}
     focus: dict[str, float] = {}
-    for at, token in enumerate(tokens):
-        root = stem(token)
-        value = weight(root) * (1.2 if token[0].isupper() else 1.0)
+    for i, token in enumerate(tokens):
+        stem = stem_of(token)
+        value = stem_weight(stem) * (1.2 if token[0].isupper() else 1.0)
         if not value or token.lower() in _QUESTION_WORDS:
             continue
-        terms[root] = max(terms.get(root, 0.0), value)
-        near = 1.0 / (1.0 + abs(at - (place or 0)) / 6)
-        focus[root] = max(focus.get(root, 0.0), value * near)
+        terms[stem] = max(terms.get(stem, 0.0), value)
+        near = 1.0 / (1.0 + abs(i - (asking or 0)) / 6)
+        focus[stem] = max(focus.get(stem, 0.0), value * near)
     if head in focus:
         focus[head] *= 0.5
     return terms, focus
+
+
+# --- comparisons ------------------------------------------------------------------------------------------------------
+
+# Comparatives that name both how a comparison is decided and by which fact. The first match wins, here and below.
+_COMPARATIVES = (
+    (r"lived longer|longer life|longest life", "most", "life"),
+    (r"younger|youngest", "latest", "birth date"),
+    (r"older film|earlier film|older movie", "earliest", "release"),
+    (r"older|oldest|elder", "earliest", "birth date"),
+)
+# The event whose dates are compared, and the words for earlier and later.
+_EVENTS = (
+    (r"born|birth", "birth date"),
+    (r"died?|death", "death date"),
+    (r"founded|formed|established|started|created|built|opened|launched|begun", "start"),
+    (r"released|came out|come out|published|premiered|aired|took place|came", "release"),
+)
+_ORDERS = (
+    (r"first|earlier|earliest|before|oldest", "earliest"),
+    (r"later|last|latest|recent|recently|newer", "latest"),
+)
+_SIZES = (
+    (r"larger|largest|bigger|taller|tallest|higher|highest|longer|more|most", "most", "number"),
+    (r"smaller|smallest|shorter|shortest|lower|fewer|less", "least", "number"),
+)
+# The fact that is to be the same for two things joined by "and".
+_SAMES = (
+    (r"same (?:nationality|country|nation)|shared? (?:\w+ ){0,2}nationality", "country"),
+    (r"born in the same (?:place|city|town)|same (?:birthplace|place of birth)", "birth place"),
+    (r"born in the same year", "birth date"),
+    (r"(?:released|come out) in the same year", "release"),
+)
+_COMMON_WORDS = r"in common|common|mutual|shared?|both"
+_DESCRIBED = (
+    r"(?:the )?(?:directors?|performers?|composers?|authors?|writers?|painters?|designers?) of (?:both )?(?:the )?"
+    r"(?:films?|movies?|songs?|books?|novels?|albums?)?:? ?"
+)
+_BETWEEN = re.compile(rf",? (?P<word>or|and|&) (?:is |was )?(?:{_DESCRIBED})?", re.IGNORECASE)
+# "..., gold or silver?": a choice between two things without capitals.
+_PLAIN_CHOICE = re.compile(r", (?:the )?(?P<left>\w+(?: \w+)?) or (?:the )?(?P<right>\w+(?: \w+)?)\s*\?$")
+
+
+def find_comparison(text: str, yes_or_no: bool) -> Comparison | None:
+    """The comparison that a question asks for; None if it names no two things to compare.
+
+    >>> find_comparison("Which mill was built first, Ost Mill or The Brenner?", yes_or_no=False)
+    Comparison(options=('Ost Mill', 'The Brenner'), how='earliest', what='start')
+    >>> find_comparison("Do Ann Lee and Ida Kuhn have the same nationality?", yes_or_no=True)
+    Comparison(options=('Ann Lee', 'Ida Kuhn'), how='same', what='country')
+    """
+    found = _options(text)
+    if found is None:
+        return None
+    left, right, word = found
+    rest = text.replace(left, " ").replace(right, " ")
+    if word == "or":
+        how, what = _choice(rest) or ("fits", "terms")
+    elif yes_or_no:
+        same = next((what for pattern, what in _SAMES if _says(pattern, rest)), None)
+        how, what = ("same", same) if same else ("both", "terms")
+    elif _says("which|who|between|of", rest) and (chosen := _choice(rest)):
+        how, what = chosen
+    elif _says(_COMMON_WORDS, rest) or text.startswith(left):
+        how, what = "common", "class"
+    else:
+        return None
+    return Comparison((left, right), how, what)
+
+
+def _choice(rest: str) -> tuple[str, str] | None:
+    """The way to decide between two things, and the fact to decide by."""
+    for pattern, how, what in _COMPARATIVES:
+        if _says(pattern, rest):
+            return how, what
+    order = next((how for pattern, how in _ORDERS if _says(pattern, rest)), None)
+    event = next((what for pattern, what in _EVENTS if _says(pattern, rest)), None)
+    if order and event:
+        return order, event
+    if _says("more recent|newer", rest):
+        return "latest", "release"
+    return next(((how, what) for pattern, how, what in _SIZES if _says(pattern, rest)), None)
+
+
+def _options(text: str) -> tuple[str, str, str] | None:
+    """The two names around an "or", or around an "and" if the question is about both, and that word."""
+    found = []
+    for match in _BETWEEN.finditer(text):
+        left = name_before(text, match.start())
+        right = name_from(text, match.end())
+        if left and right and right[0] - match.end() <= 4 and match.start() - left[1] <= 1:
+            word = "or" if match["word"].lower() == "or" else "and"
+            found.append((text[slice(*left)], text[slice(*right)], word))
+    if not found and (plain := _PLAIN_CHOICE.search(text)):
+        return plain["left"], plain["right"], "or"
+    choices = [option for option in found if option[2] == "or"]
+    if choices:
+        return choices[-1]
+    asks_both = re.search(r"\b(?:both|same|common|mutual|share|between|of the two)\b", text, re.IGNORECASE)
+    plural = re.match(r"(?:are|were|do|did|have|has|can)\b", text, re.IGNORECASE)
+    starts = found and text.startswith(found[0][0])
+    return found[0] if found and (asks_both or plural or starts) else None
+
+
+def _says(pattern: str, text: str) -> bool:
+    return re.search(rf"\b(?:{pattern})\b", text, re.IGNORECASE) is not None

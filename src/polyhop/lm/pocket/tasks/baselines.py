@@ -1,72 +1,328 @@
-"""The closed-book baselines' tasks and self-ask's: the question is taken apart by the rules for nested descriptions.
+"""The tasks of the baselines.
 
-Without passages the model knows nothing, and says so: what is taken apart stays unanswered.
+A question is decomposed by the rules for nested descriptions, and answered from the passages. Without passages the
+model knows nothing and says so: sub-questions stay unanswered. Summaries are ReSP's notes, which can be read as
+passages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
-from polyhop.common.text import bare_title, normalise
-from polyhop.lm.pocket.reading.answer import NOTHING_KNOWN, undecided
-from polyhop.lm.pocket.reading.descriptions import chain
-from polyhop.lm.pocket.reading.judge import sufficient
-from polyhop.lm.pocket.reading.narrowing import best_answer
-from polyhop.lm.pocket.reading.question import ask
-from polyhop.lm.pocket.reading.study import study
-from polyhop.lm.pocket.tasks.resp import respond
+from polyhop.common.text import bare_title, find_folded, fold, normalise
+from polyhop.lm.pocket.reading.answer import UNKNOWN, PathReading, read_path
+from polyhop.lm.pocket.reading.chain import decompose
+from polyhop.lm.pocket.reading.judge import answer_probabilities, best_answer, sufficiency
+from polyhop.lm.pocket.reading.question import parse_question
+from polyhop.lm.pocket.tasks import ge, resp
+from polyhop.lm.pocket.tasks.reading import ANSWER_CONFIDENCE, MIN_CONFIDENCE, Fields, Value, answer_without_passages
 from polyhop.lm.pocket.tasks.searchain import ENOUGH_ABOVE, open_queries
+from polyhop.types import Passage
 
-Fields = Mapping[str, Any]
-Value = dict[str, Any]
+OPEN = "…"
+"""Stands in place of a value that the passages do not give."""
+_CLOSED = "Still to find: "  # before a step that is tried without any passage
+_SURE, _UNSURE = 0.9, 0.1
+_FOLLOWS = 8.0  # the score of a relation that two stated ones lead to
+_MAX_READ = 10  # passages whose facts are listed
+_MAX_INFERRED = 20  # relations
 
-
-def closed(question: str) -> Value:
-    """Without passages: "no" to a yes/no question, the first of two options, else "unknown"."""
-    asked = ask(question)
-    answer = undecided(asked.comparison) if asked.comparison else None
-    return {"rationale": None, "answer": answer or ("no" if asked.type == "boolean" else NOTHING_KNOWN)}
-
-
-def thought(fields: Fields) -> Value:
-    """The same, with its reason."""
-    return {**closed(fields["question"]), "rationale": "Without a passage nothing is known of it."}
+Pair = dict[str, str | None]
 
 
-def parts(question: str) -> list[str]:
-    """The questions on the way: a chain's steps, or one for each thing compared; the question itself where it is one.
+def answer_if_any(fields: Fields) -> Value:
+    """Answer from the passages of all steps, if there are any."""
+    return _answer(fields["question"], fields["passages"])
 
-    >>> parts("When was the director of Dark Mill born?")
+
+def _answer(question: str, passages: Sequence[Passage]) -> Value:
+    answer = best_answer(question, passages)[0] if passages else None
+    return {"rationale": None, "answer": answer or answer_without_passages(question)["answer"]}
+
+
+def _next_query(question: str, passages: Sequence[Passage], asked: Sequence[str]) -> str | None:
+    """The next query; None if the passages are enough or no new query is left."""
+    reading = read_path(question, passages)
+    if passages and sufficiency(reading) >= ENOUGH_ABOVE:
+        return None
+    known = set(map(normalise, asked))
+    return next((query for query in open_queries(reading, {}) if normalise(query) not in known), None)
+
+
+def _passages(steps: Sequence[Fields]) -> list[Passage]:
+    return list(dict.fromkeys(passage for step in steps for passage in step["passages"]))
+
+
+# --- closed book, and questions decomposed ----------------------------------------------------------------------------
+
+
+def zero_shot_cot(fields: Fields) -> Value:
+    """Answer without passages, and say why."""
+    return {**answer_without_passages(fields["question"]), "rationale": "Without a passage nothing is known of it."}
+
+
+def sub_questions(question: str) -> list[str]:
+    """The steps of a chain, or a question per thing compared; the question itself if it has one step.
+
+    >>> sub_questions("When was the director of Dark Mill born?")
     ['What is the director of Dark Mill?', 'When was #1 born?']
     """
-    comparison = ask(question).comparison
+    comparison = parse_question(question).comparison
     if comparison:
         return [f"What is known of {bare_title(option)}?" for option in comparison.options]
-    return [step.question for step in chain(question)] or [question]
+    return [step.question for step in decompose(question)] or [question]
 
 
-def planned(fields: Fields) -> Value:
-    """A plan, and no knowledge to carry it out with."""
-    return {"plan": parts(fields["question"]), **closed(fields["question"])}
+def plan_and_solve(fields: Fields) -> Value:
+    """Plan the steps; there is no knowledge to carry them out with."""
+    return {"plan": sub_questions(fields["question"]), **answer_without_passages(fields["question"])}
 
 
-def follow_ups(fields: Fields) -> Value:
-    """The follow-ups a question needs, none of them answered."""
-    steps = [{"sub_question": part, "answer": None} for part in parts(fields["question"])]
-    return {"steps": steps, "answer": closed(fields["question"])["answer"]}
+def plan_searches(fields: Fields) -> Value:
+    """Plan the searches: the steps that wait for no other, and the question itself."""
+    question = fields["question"]
+    independent = [part for part in sub_questions(question) if "#" not in part]
+    return {"sub_questions": list(dict.fromkeys([*independent, question]))}
 
 
-def turn(fields: Fields) -> Value:
-    """The last follow-up answered from the passages; the next, unless the passages are enough or nothing is left."""
+# --- self-ask ---------------------------------------------------------------------------------------------------------
+
+
+def self_ask_chain(fields: Fields) -> Value:
+    """List the follow-up questions that a question needs, none of them answered."""
+    steps = [{"sub_question": part, "answer": None} for part in sub_questions(fields["question"])]
+    return {"steps": steps, "answer": answer_without_passages(fields["question"])["answer"]}
+
+
+def self_ask_turn(fields: Fields) -> Value:
+    """Answer the last follow-up from the passages; ask the next, unless the passages are enough or none is left."""
     question, passages, history = fields["question"], fields["passages"], fields["history"]
-    intermediate = respond(history[-1]["sub_question"], passages) if history and passages else None
-    told = [*history[:-1], {**history[-1], "answer": intermediate}] if history else []
-    path = study(question, passages)
-    if not (fields["conclude"] or (passages and sufficient(path) >= ENOUGH_ABOVE)):
-        asked = {normalise(pair["sub_question"]) for pair in told}
-        for query in open_queries(path, {normalise(pair["sub_question"]): pair["answer"] for pair in told}):
-            if normalise(query) not in asked:
+    intermediate = resp.answer_sub_question(history[-1]["sub_question"], passages) if history and passages else None
+    pairs = [*history[:-1], {**history[-1], "answer": intermediate}] if history else []
+    reading = read_path(question, passages)
+    if not (fields["conclude"] or (passages and sufficiency(reading) >= ENOUGH_ABOVE)):
+        answers = {normalise(pair["sub_question"]): pair["answer"] for pair in pairs}
+        for query in open_queries(reading, answers):
+            if normalise(query) not in answers:
                 return {"intermediate": intermediate, "follow_up": query, "answer": None}
-    answer = best_answer(question, passages)[0] if passages else None
-    return {"intermediate": intermediate, "follow_up": None, "answer": answer or closed(question)["answer"]}
+    return {"intermediate": intermediate, "follow_up": None, "answer": _answer(question, passages)["answer"]}
+
+
+# --- ReAct and Toolformer ---------------------------------------------------------------------------------------------
+
+
+def react_act(fields: Fields) -> Value:
+    """Search for what is still open, or finish with the answer."""
+    searches = [step["argument"] for step in fields["steps"] if step["action"] == "Search"]
+    query = _next_query(fields["question"], _passages(fields["steps"]), searches)
+    if query:
+        return {"thought": f"Still open: {query}", "action": "Search", "argument": query}
+    return {"thought": None, "action": "Finish", "argument": react_finish(fields)["answer"]}
+
+
+def react_finish(fields: Fields) -> Value:
+    """Answer from all observations."""
+    return _answer(fields["question"], _passages(fields["steps"]))
+
+
+def toolformer_write(fields: Fields) -> Value:
+    """Write a call for what is still open, or the answer."""
+    written = fields["written"]
+    query = _next_query(fields["question"], _passages(written), [piece["query"] for piece in written])
+    answer = None if query else toolformer_finish(fields)["answer"]
+    return {"text": f"Still open: {query}" if query else None, "query": query, "answer": answer}
+
+
+def toolformer_finish(fields: Fields) -> Value:
+    """Answer from the results of all calls."""
+    return _answer(fields["question"], _passages(fields["written"]))
+
+
+# --- Tree of Thoughts -------------------------------------------------------------------------------------------------
+
+
+def tot_propose(fields: Fields) -> Value:
+    """Propose the next sub-questions, best first, with the answers so far in their slots; the question at the end."""
+    answers = {normalise(pair["sub_question"]): pair["answer"] for pair in fields["history"]}
+    queries = {normalise(query): query for query in open_queries(read_path(fields["question"], ()), answers)}
+    new = [query for name, query in queries.items() if name not in answers]
+    return {"sub_questions": new[: fields["count"]] or [fields["question"]]}
+
+
+def tot_value(fields: Fields) -> Value:
+    """Answer a sub-question if the passages do; it is "sure" if they settle the question itself."""
+    passages = fields["passages"]
+    answer = resp.answer_sub_question(fields["sub_question"], passages) if passages else None
+    if answer is None:
+        return {"answer": None, "value": "impossible"}
+    settled = sufficiency(read_path(fields["question"], passages)) >= ENOUGH_ABOVE
+    return {"answer": answer, "value": "sure" if settled else "likely"}
+
+
+# --- a sentence at a time: IRCoT, FLARE, DSP --------------------------------------------------------------------------
+
+
+def cot_sentence(fields: Fields) -> Value:
+    """Write the next sentence of a chain of thought: the next step with its value, or the answer where the passages
+    are enough, the steps end, or none is left.
+
+    A sentence is "What is the director of Alien? Ridley Scott."; its value is "…" if the passages do not give it, and
+    "unknown" if there are none. The confidence is low there.
+    """
+    question, passages = fields["question"], fields["passages"] or ()
+    pairs = [_pair(text) for text in fields["reasoning"] or ()]
+    reading = read_path(question, passages)
+    if not (passages and sufficiency(reading) >= ENOUGH_ABOVE):
+        for query in _open_steps(reading, pairs):
+            if not passages:
+                return _sentence(f"{_CLOSED}{query} {UNKNOWN}", UNKNOWN, _UNSURE)
+            value = resp.answer_sub_question(query, passages) if query.endswith("?") else None
+            if value is not None:
+                pathway = [*pairs, {"sub_question": query, "response": value}]
+                answer, _ = resp.follow_memory(question, {"global_evidence": [], "local_pathway": pathway})
+                if answer:
+                    return _sentence(f"So the answer is {answer}", answer, _SURE)
+                return _sentence(f"{query} {value}", value, _SURE)
+            if not pairs or query != pairs[-1]["sub_question"]:
+                return _sentence(f"{query} {OPEN}", OPEN, _UNSURE)
+    answer, solution = best_answer(question, passages)
+    if answer is None:
+        guess = answer_without_passages(question)["answer"]
+        return _sentence(f"So the answer is {guess}", guess, _UNSURE)
+    confidence = answer_probabilities(solution).get(answer, _UNSURE)
+    return _sentence(f"So the answer is {answer}", answer, max(MIN_CONFIDENCE, min(1.0, confidence)))
+
+
+def _open_steps(reading: PathReading, pairs: Sequence[Pair]) -> Iterator[str]:
+    """The last step again if it has no value yet, then the steps not asked about."""
+    if pairs and pairs[-1]["response"] is None and pairs[-1]["sub_question"]:
+        yield pairs[-1]["sub_question"]
+    answers = {normalise(pair["sub_question"] or ""): pair["response"] for pair in pairs}
+    yield from (query for query in open_queries(reading, answers) if normalise(query) not in answers)
+
+
+def _sentence(text: str, answer: str, confidence: float) -> Value:
+    end = "" if text.endswith((".", OPEN)) else "."
+    return {"sentence": f"{text}{end}", ANSWER_CONFIDENCE: (answer, round(confidence, 3))}
+
+
+def _pair(text: str) -> Pair:
+    """Parse a step and its value from a sentence."""
+    query, mark, value = text.removeprefix(_CLOSED).partition("? ")
+    query = f"{query}?" if mark else query.rstrip(f" {OPEN}")
+    known = value.rstrip(f".{OPEN}")
+    return {"sub_question": query, "response": known if known not in ("", UNKNOWN) else None}
+
+
+def flare_question(fields: Fields) -> Value:
+    """Ask the question that a phrase answers: the step of its sentence, else the whole question."""
+    query, mark, _ = fields["sentence"].removeprefix(_CLOSED).partition("? ")
+    return {"sub_question": f"{query}?" if mark else fields["question"]}
+
+
+def dsp_hop(fields: Fields) -> Value:
+    """Note what the passages hold; query the step that the notes wait for, or none if the notes are enough."""
+    question, passages, notes = fields["question"], fields["passages"] or (), list(fields["summaries"] or ())
+    if not passages and not notes:
+        return {"summary": None, "query": question}
+    if summary := resp.note(question, passages):
+        notes.append(summary)
+    memory = resp.memory_of(notes)
+    query = None if resp.is_enough(question, memory) else resp.next_sub_question(question, memory, [question])
+    return {"summary": summary or None, "query": query or None}
+
+
+# --- summaries: SuRe, RECOMP, Verify-and-Edit -------------------------------------------------------------------------
+
+
+def sure_candidates(fields: Fields) -> Value:
+    """List the answer, then the next most probable ones."""
+    best, solution = best_answer(fields["question"], fields["passages"])
+    probabilities = answer_probabilities(solution)
+    ranked = [best or UNKNOWN, *sorted(probabilities, key=lambda answer: -probabilities[answer])]
+    distinct = {normalise(answer): answer for answer in reversed(ranked)}
+    return {"candidates": list(distinct.values())[::-1][: fields["count"]]}
+
+
+def sure_summarize(fields: Fields) -> Value:
+    """Summarize what supports a candidate: a note from the passages that name it, else from all."""
+    question, candidate, passages = fields["question"], fields["candidate"], fields["passages"]
+    naming = [p for p in passages if find_folded(candidate, f"{p.title}\n{p.text}")]
+    return {"summary": resp.note(question, naming) or resp.note(question, passages)}
+
+
+def sure_validate(fields: Fields) -> Value:
+    """Call a summary valid if reading it gives the candidate."""
+    answer = resp.answer_from_memory(fields["question"], resp.memory_of([fields["summary"]]))
+    return {"valid": normalise(answer or "") == normalise(fields["candidate"])}
+
+
+def sure_rank(fields: Fields) -> Value:
+    """Prefer the summary that is more likely to be enough."""
+    first, second = (
+        sufficiency(read_path(fields["question"], resp.memory_passages(resp.memory_of([summary]))))
+        for summary in fields["summaries"][:2]
+    )
+    return {"better": None if first == second else 1 if first > second else 2}
+
+
+def answer_from_summary(fields: Fields) -> Value:
+    """Answer from a summary; without one, nothing is known."""
+    answer = resp.answer_from_memory(fields["question"], resp.memory_of([fields["summary"]]))
+    return {"rationale": None, "answer": answer or answer_without_passages(fields["question"])["answer"]}
+
+
+def verify_edit(fields: Fields) -> Value:
+    """Replace a sentence by the note that the passages give for the sub-question."""
+    return {"sentence": resp.note(fields["sub_question"], fields["passages"])}
+
+
+def answer_from_rationale(fields: Fields) -> Value:
+    """Answer from an edited rationale."""
+    return answer_from_summary({"question": fields["question"], "summary": fields["rationale"] or ""})
+
+
+# --- ERA-CoT ----------------------------------------------------------------------------------------------------------
+
+
+def era_entities(fields: Fields) -> Value:
+    """List the subjects of the passages, and what the rules find stated of them."""
+    parts = [part for triplet in _facts(fields["passages"]) for part in (triplet["head"], triplet["tail"])]
+    titles = [passage.title for passage in fields["passages"]]
+    return {"entities": [entity for entity in dict.fromkeys([*titles, *parts]) if entity.strip()]}
+
+
+def era_relations(fields: Fields) -> Value:
+    """List the relations that the rules find in the passages."""
+    return {"triplets": _facts(fields["passages"])}
+
+
+def _facts(passages: Sequence[Passage]) -> list[dict[str, str]]:
+    """The triplets of passages without those that hold a whole sentence."""
+    triplets = (triplet for passage in passages[:_MAX_READ] for triplet in ge.passage_triplets(passage))
+    return [triplet for triplet in triplets if triplet["relation"] != ge.STATES]
+
+
+def era_infer(fields: Fields) -> Value:
+    """Infer a relation from each two that meet in an entity.
+
+    >>> stated = [{"head": "Mill", "relation": "director", "tail": "Ann Lee"}]
+    >>> stated += [{"head": "Ann Lee", "relation": "birth place", "tail": "Rome"}]
+    >>> era_infer({"triplets": stated})["triplets"]
+    [{'head': 'Mill', 'relation': 'birth place of its director', 'tail': 'Rome'}]
+    """
+    by_head: dict[str, list[Mapping[str, str]]] = {}
+    for triplet in fields["triplets"]:
+        by_head.setdefault(fold(triplet["head"]), []).append(triplet)
+    inferred = [
+        {"head": first["head"], "relation": f"{then['relation']} of its {first['relation']}", "tail": then["tail"]}
+        for first in fields["triplets"]
+        for then in by_head.get(fold(first["tail"]), ())[:_MAX_INFERRED]
+        if then is not first
+    ]
+    return {"triplets": inferred[:_MAX_INFERRED]}
+
+
+def era_score(fields: Fields) -> Value:
+    """Score inferred relations: all of them follow."""
+    return {"scores": [_FOLLOWS] * len(fields["triplets"])}

@@ -1,211 +1,225 @@
 """The tasks of GE-Reasoning: a question as triplets, a passage as triplets, and answers read from them.
 
-What a passage says goes into triplets twice: the facts the rules know, ``(Dark Mill; director; Rolf Anders)``, and
-every sentence as it stands, ``(Dark Mill; states; …)``, so that what no rule knows can still be read.
+A passage goes into triplets twice: the facts that the rules find, ``(Dark Mill; director; Rolf Anders)``, and every
+sentence as it stands, ``(Dark Mill; states; …)``, so that what no rule finds can still be read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from polyhop.common.text import bare_title, fold, sentences
-from polyhop.lm.pocket.reading.answer import NOTHING_KNOWN, undecided
+from polyhop.lm.pocket.reading.answer import UNKNOWN, read_path, undecided
+from polyhop.lm.pocket.reading.chain import Step, decompose
 from polyhop.lm.pocket.reading.compare import via_of
-from polyhop.lm.pocket.reading.descriptions import Step, chain
 from polyhop.lm.pocket.reading.facts import facts
-from polyhop.lm.pocket.reading.judge import sufficient
-from polyhop.lm.pocket.reading.narrowing import best_answer, shares
-from polyhop.lm.pocket.reading.passage import open_page
-from polyhop.lm.pocket.reading.question import ask
-from polyhop.lm.pocket.reading.relations import RULES
-from polyhop.lm.pocket.reading.study import study
-from polyhop.lm.pocket.reading.text import content_roots
+from polyhop.lm.pocket.reading.judge import answer_probabilities, best_answer, sufficiency
+from polyhop.lm.pocket.reading.passage import parse_passage
+from polyhop.lm.pocket.reading.question import parse_question
+from polyhop.lm.pocket.reading.tables import relations
+from polyhop.lm.pocket.reading.text import content_stems
+from polyhop.lm.pocket.tasks.reading import Fields, Value
 from polyhop.types import Passage
 
 Triplet = Mapping[str, str]
 
 STATES = "states"
-FOUND = 0.9  # confidence in a value a rule found
-KNOWN_NOTHING = 0.05  # confidence of an answer out of nothing
-READ = 0.4  # the least confidence in a value that was read, not found: asked again it would be read the same
-_MOST_KEPT = 8  # triplets that a filter keeps
-_PERSONS = frozenset(
-    "director writer composer performer producer founder creator spouse father mother child sibling".split()
-)
-# A relation's question, and the sentence that answers it in words the rules read back.
-_WORDED = {
-    "birth date": ("When was {0} born?", "{0} was born on {1}."),
-    "birth place": ("Where was {0} born?", "{0} was born in {1}."),
-    "death date": ("When did {0} die?", "{0} died on {1}."),
-    "death place": ("Where did {0} die?", "{0} died in {1}."),
-    "release": ("When was {0} released?", "{0} was released in {1}."),
-    "start": ("When was {0} founded?", "{0} was founded in {1}."),
-    "school": ("Where did {0} study?", "{0} studied at {1}."),
-    "employer": ("Where did {0} work?", "{0} worked for {1}."),
-    "director": ("Who directed {0}?", "{0} was directed by {1}."),
-    "writer": ("Who wrote {0}?", "{0} was written by {1}."),
-    "country": ("Which country is {0} from?", "{0} is from {1}."),
-}
-_TYPES = {"birth date": "date", "death date": "date", "release": "date", "start": "date", "country": "country",
-          "birth place": "place", "death place": "place"}  # fmt: skip
+"""The relation of a triplet that holds a whole sentence."""
+_FOUND = 0.9  # confidence in a value that a rule found
+_READ = 0.4  # the least confidence in a value that was read, not found: asked again it would be read the same
+_NOTHING_KNOWN = 0.05  # confidence in an answer from nothing
+_MAX_KEPT = 8  # triplets that a filter keeps
 
 
-def graph(question: str) -> list[dict[str, str]]:
-    """The triplets of a question: a chain's steps, or both sides of a comparison.
+def graph(fields: Fields) -> Value:
+    """Parse a question into triplets."""
+    return {"triplets": question_triplets(fields["question"])}
 
-    >>> [(t["head"], t["relation"], t["tail"]) for t in graph("When was the director of film Dark Mill born?")]
+
+def triplets(fields: Fields) -> Value:
+    """Parse a passage into triplets."""
+    return {"triplets": passage_triplets(fields["passage"])}
+
+
+def filter_triplets(fields: Fields) -> Value:
+    """Filter triplets by their relevance to a sub-question."""
+    return {"triplets": relevant_triplets(fields["triplets"], fields["sub_question"])}
+
+
+def sub_question(fields: Fields) -> Value:
+    """Ask for the variable of a triplet, or for the first that is open in the question's own graph."""
+    return {"sub_question": next_sub_question(fields["triplet"], fields["question"], fields["history"])}
+
+
+def sub_answer(fields: Fields) -> Value:
+    """Answer a sub-question from triplets or passages. ``Pocket`` turns its confidence into a log-probability even if
+    none is asked for."""
+    question = fields["sub_question"]
+    passages = fields.get("passages") or _passages(fields.get("triplets") or ())
+    if not passages:
+        parsed = parse_question(question)
+        guess = (undecided(parsed.comparison) if parsed.comparison else None) or UNKNOWN
+        return {"sentence": f"It is {guess}.", "answer": guess, "confidence": _NOTHING_KNOWN}
+    answer, solution = best_answer(question, passages)
+    if answer is None:
+        return {"sentence": f"It is {UNKNOWN}.", "answer": UNKNOWN, "confidence": _NOTHING_KNOWN}
+    if solution.complete:
+        share = 1.0
+    else:
+        share = answer_probabilities(solution).get(answer, 0.0) * sufficiency(read_path(question, passages[:2]))
+    confidence = _READ + (_FOUND - _READ) * share
+    return {"sentence": _sentence(question, answer), "answer": answer, "confidence": round(confidence, 3)}
+
+
+def answer(fields: Fields) -> Value:
+    """Answer the question from the answered sub-questions: decide a comparison, or return the last value of a chain."""
+    question, history = fields["question"], fields["history"]
+    parsed = parse_question(question)
+    texts: dict[str, list[str]] = {}
+    for pair in history:
+        for step in decompose(pair["sub_question"])[:1]:
+            texts.setdefault(step.subject, []).append(pair["sentence"])
+    passages = [Passage(f"answers about {name}", name, " ".join(parts)) for name, parts in texts.items()]
+    rationale = " ".join(pair["sentence"] for pair in history) or None
+    if parsed.comparison is None:
+        last = history[-1]["answer"] if history else None
+        return {"rationale": rationale, "answer": last or ("no" if parsed.type == "boolean" else UNKNOWN)}
+    found, _ = best_answer(question, passages)
+    return {"rationale": rationale, "answer": found or undecided(parsed.comparison) or UNKNOWN}
+
+
+# --- a question as triplets -------------------------------------------------------------------------------------------
+
+
+def question_triplets(question: str) -> list[dict[str, str]]:
+    """The triplets of a question: the steps of a chain, or both sides of a comparison.
+
+    >>> triplets = question_triplets("When was the director of film Dark Mill born?")
+    >>> [(t["head"], t["relation"], t["tail"]) for t in triplets]
     [('Dark Mill', 'director', 'name: #1'), ('name: #1', 'birth date', 'date: #2')]
     """
-    asked = ask(question)
-    if asked.comparison is None:
-        return _chained(chain(asked.text), 0)
-    via, what = via_of(asked, asked.comparison), asked.comparison.what
-    if what not in RULES and what != "country":
-        what = ""  # what decides is no relation: sizes, classes, the words of the question
-    triplets: list[dict[str, str]] = []
-    for option in asked.comparison.options:
-        relations = [name for name in (via, what) if name]
+    parsed = parse_question(question)
+    if parsed.comparison is None:
+        return _chained(decompose(parsed.text), 0)
+    via, what = via_of(parsed, parsed.comparison), parsed.comparison.what
+    if what not in relations().rules and what != "country":
+        what = ""  # sizes, classes and the words of the question are no relations
+    rows: list[dict[str, str]] = []
+    for option in parsed.comparison.options:
+        names = [name for name in (via, what) if name]
         steps = [
-            Step(option if not at else f"#{at}", name, f"What is the {name} of {option}?")
-            for at, name in enumerate(relations)
+            Step(f"#{i}" if i else option, name, f"What is the {name} of {option}?") for i, name in enumerate(names)
         ]
-        triplets += _chained(steps, len(triplets))
-    return triplets
+        rows += _chained(steps, len(rows))
+    return rows
 
 
 def _chained(steps: Sequence[Step], before: int) -> list[dict[str, str]]:
     """Steps as triplets, their values numbered from ``before``; an unknown relation is the question with a bare "#"."""
-    triplets = []
-    types = [_TYPES.get(step.relation or "", "name" if step.relation in _PERSONS else "thing") for step in steps]
+    types = [_value_type(step.relation or "") for step in steps]
+    rows = []
     for number, step in enumerate(steps, 1):
         source = step.source(number - 1)
         head = f"{types[source - 1]}: #{source + before}" if source else step.subject
         relation = step.relation or step.question.replace(step.subject, "#")
-        triplets.append({"head": head, "relation": relation, "tail": f"{types[number - 1]}: #{number + before}"})
-    return triplets
+        rows.append({"head": head, "relation": relation, "tail": f"{types[number - 1]}: #{number + before}"})
+    return rows
 
 
-def sub_question(
+def _value_type(relation: str) -> str:
+    return relations().value_types.get(relation, "name" if relation in relations().person_relations else "thing")
+
+
+def next_sub_question(
     triplet: Triplet | None, question: str | None, history: Sequence[Mapping[str, str]] | None
 ) -> str | None:
-    """The question that asks for a triplet's variable; without a triplet, the first of the question's own graph that
-    the history has not asked (the question itself where that has none), or None."""
+    """The question that asks for the variable of a triplet. Without a triplet, the first one of the question's own
+    graph that the history has not asked (the question itself if it has no graph), or None."""
     if triplet is not None:
-        return _worded(triplet)
-    steps, bound = graph(question or ""), dict[str, str]()
-    asked = {fold(pair["sub_question"]): pair["answer"] for pair in history or ()}
+        return _question(triplet)
+    steps, values = question_triplets(question or ""), dict[str, str]()
+    answers = {fold(pair["sub_question"]): pair["answer"] for pair in history or ()}
     if not steps:
         return question if question and not history else None
     for step in steps:
-        now = _worded({**step, "head": bound.get(step["head"], step["head"])})
-        if fold(now) not in asked:
-            return None if "#" in now else now
-        bound[step["tail"]] = asked[fold(now)]
+        asked = _question({**step, "head": values.get(step["head"], step["head"])})
+        if fold(asked) not in answers:
+            return None if "#" in asked else asked
+        values[step["tail"]] = answers[fold(asked)]
     return None
 
 
-def _worded(triplet: Triplet) -> str:
+def _question(triplet: Triplet) -> str:
     relation, head = triplet["relation"], triplet["head"]
     if "#" in head and "#" not in triplet["tail"]:
-        head = triplet["tail"]  # the head is asked for: what is said of the tail
+        head = triplet["tail"]  # the head is asked for: the tail is the subject
     if "#" in relation:
         return relation.replace("#", head)
-    plain = f"{'Who' if relation in _PERSONS else 'What'} is the {relation} of {{0}}?"
-    return _WORDED.get(relation, (plain,))[0].replace("{0}", head)
+    plain = f"{'Who' if relation in relations().person_relations else 'What'} is the {relation} of {{0}}?"
+    return relations().wordings.get(relation, (plain,))[0].replace("{0}", head)
 
 
-def triplets(passage: Passage) -> list[dict[str, str]]:
-    """The facts of a passage that rules know, and each of its sentences."""
-    page = open_page(passage)
-    known = [
+# --- passages as triplets, and back -----------------------------------------------------------------------------------
+
+
+def passage_triplets(passage: Passage) -> list[dict[str, str]]:
+    """The facts of a passage that rules find, and each of its sentences."""
+    page = parse_passage(passage)
+    found = [
         {"head": passage.title, "relation": relation, "tail": value.text}
-        for relation in (*RULES, "country")
+        for relation in (*relations().rules, "country")
         for value in facts(page, relation)[:3]
     ]
-    told = [{"head": passage.title, "relation": STATES, "tail": sentence} for sentence in sentences(page.text)]
+    stated = [{"head": passage.title, "relation": STATES, "tail": sentence} for sentence in sentences(page.text)]
     return [
         {name: part.replace(";", ",") for name, part in triplet.items()}
-        for triplet in known + told
+        for triplet in found + stated
         if all(part.strip() for part in triplet.values())
     ]
 
 
 def relevant_triplets(given: Sequence[Triplet], question: str) -> list[dict[str, str]]:
-    """The triplets that share most with the question, and the first sentence said of each of their heads."""
-    asked = ask(question)
-    steps = chain(asked.text)
-    wanted = {step.relation for step in steps}
+    """The triplets that share most with the question, and the first sentence about each of their heads."""
+    parsed = parse_question(question)
+    asked_relations = {step.relation for step in decompose(parsed.text)}
 
-    def bearing(triplet: Triplet) -> float:
-        roots = {root for part in triplet.values() for root in content_roots(part)}
-        shared = sum(value for root, value in asked.terms.items() if root in roots) / asked.total
-        return shared + (triplet["relation"] in wanted)
+    def overlap(triplet: Triplet) -> float:
+        stems = {stem for part in triplet.values() for stem in content_stems(part)}
+        shared = sum(value for stem, value in parsed.terms.items() if stem in stems) / parsed.total
+        return shared + (triplet["relation"] in asked_relations)
 
-    worth = [bearing(triplet) for triplet in given]
-    best = sorted((place for place, value in enumerate(worth) if value > 0), key=lambda place: -worth[place])
-    kept = set(best[:_MOST_KEPT])
-    heads = {given[place]["head"] for place in kept}
-    leads = {t["head"]: at for at, t in reversed(list(enumerate(given))) if t["relation"] == STATES}
-    kept.update(at for head, at in leads.items() if head in heads)
-    return [dict(given[place]) for place in sorted(kept)]
-
-
-def sub_answer(fields: Mapping[str, Any]) -> tuple[dict[str, Any], float]:
-    """A sub-question's answer from the triplets or passages, and the confidence in it."""
-    question = fields["sub_question"]
-    passages = fields.get("passages") or _passages(fields.get("triplets") or ())
-    if not passages:
-        asked = ask(question)
-        guess = (undecided(asked.comparison) if asked.comparison else None) or NOTHING_KNOWN
-        return {"sentence": f"It is {guess}.", "answer": guess}, KNOWN_NOTHING
-    answer, solution = best_answer(question, passages)
-    if answer is None:
-        return {"sentence": f"It is {NOTHING_KNOWN}.", "answer": NOTHING_KNOWN}, KNOWN_NOTHING
-    share = 1.0 if solution.complete else shares(solution).get(answer, 0.0) * sufficient(study(question, passages[:2]))
-    sure = READ + (FOUND - READ) * share
-    return {"sentence": _sentence(question, answer), "answer": answer}, sure
+    scores = [overlap(triplet) for triplet in given]
+    best = sorted((i for i, score in enumerate(scores) if score > 0), key=lambda i: -scores[i])
+    kept = set(best[:_MAX_KEPT])
+    heads = {given[i]["head"] for i in kept}
+    first_sentences = {t["head"]: i for i, t in reversed(list(enumerate(given))) if t["relation"] == STATES}
+    kept.update(i for head, i in first_sentences.items() if head in heads)
+    return [dict(given[i]) for i in sorted(kept)]
 
 
 def _sentence(question: str, answer: str) -> str:
-    steps = chain(question)
-    if len(steps) == 1 and (worded := _WORDED.get(steps[0].relation or "")):
-        return worded[1].replace("{0}", steps[0].subject).replace("{1}", answer)
+    steps = decompose(question)
     if len(steps) == 1 and steps[0].relation:
-        return f"The {steps[0].relation} of {steps[0].subject} is {answer}."
+        return statement(steps[0].subject, steps[0].relation, answer)
     return f"{question.strip(' ?')}: {answer}."
 
 
+def statement(subject: str, relation: str, value: str) -> str:
+    """State a fact in a sentence that the rules can read again."""
+    wording = relations().wordings.get(relation)
+    if wording is None:
+        return f"The {relation} of {subject} is {value}."
+    return wording[1].replace("{0}", subject).replace("{1}", value)
+
+
 def _passages(given: Sequence[Triplet]) -> list[Passage]:
-    """What triplets say, as passages again: the sentences of each head, and the facts that are in none of them."""
+    """Triplets as passages again: per head its sentences, and the facts that none of them holds."""
     texts: dict[str, list[str]] = {triplet["head"]: [] for triplet in given}
     for triplet in given:
         if triplet["relation"] == STATES:
             texts[triplet["head"]].append(triplet["tail"])
     for triplet in given:
-        told = texts[triplet["head"]]
-        if triplet["relation"] != STATES and triplet["tail"] not in " ".join(told):
-            told.append(_told(triplet))
-    return [Passage(f"triplets of {head}", head, " ".join(told)) for head, told in texts.items()]
-
-
-def _told(triplet: Triplet) -> str:
-    head, relation, tail = bare_title(triplet["head"]), triplet["relation"], triplet["tail"]
-    worded = _WORDED.get(relation)
-    return worded[1].replace("{0}", head).replace("{1}", tail) if worded else f"The {relation} of {head} is {tail}."
-
-
-def answer(question: str, history: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """The question's answer from the sub-questions answered: a comparison decided, or the chain's last value."""
-    asked = ask(question)
-    pages: dict[str, list[str]] = {}
-    for pair in history:
-        for step in chain(pair["sub_question"])[:1]:
-            pages.setdefault(step.subject, []).append(pair["sentence"])
-    passages = [Passage(f"answers about {name}", name, " ".join(told)) for name, told in pages.items()]
-    reason = " ".join(pair["sentence"] for pair in history) or None
-    if asked.comparison is None:
-        last = history[-1]["answer"] if history else None
-        return {"rationale": reason, "answer": last or ("no" if asked.type == "boolean" else NOTHING_KNOWN)}
-    found, _ = best_answer(question, passages)
-    return {"rationale": reason, "answer": found or undecided(asked.comparison) or NOTHING_KNOWN}
+        head, relation, tail = triplet["head"], triplet["relation"], triplet["tail"]
+        if relation != STATES and tail not in " ".join(texts[head]):
+            texts[head].append(statement(bare_title(head), relation, tail))
+    return [Passage(f"triplets of {head}", head, " ".join(parts)) for head, parts in texts.items()]

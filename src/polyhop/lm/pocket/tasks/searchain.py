@@ -1,74 +1,67 @@
-"""SearChain's two tasks: a chain of queries grown by what was fed back, and the final content with its marks."""
+"""The tasks of SearChain: a chain of queries that grows by what is fed back, and the final content with its marks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from polyhop.common.text import bare_title, normalise
-from polyhop.lm.pocket.reading.answer import NOTHING_KNOWN
-from polyhop.lm.pocket.reading.chains import follow
-from polyhop.lm.pocket.reading.descriptions import chain
-from polyhop.lm.pocket.reading.judge import sufficient
-from polyhop.lm.pocket.reading.narrowing import best_answer
-from polyhop.lm.pocket.reading.queries import next_query
-from polyhop.lm.pocket.reading.study import Study, study
+from polyhop.lm.pocket.reading.answer import UNKNOWN, PathReading, next_query, read_path
+from polyhop.lm.pocket.reading.chain import decompose, follow_chain
+from polyhop.lm.pocket.reading.judge import best_answer, sufficiency
+from polyhop.lm.pocket.tasks.reading import Fields, Value
 from polyhop.types import Passage
 
 ENOUGH_ABOVE = 0.4
-COVERED_ABOVE = 0.7  # of a claim's words, for it to be borne out
-
-Fields = Mapping[str, Any]
+_COVERED_ABOVE = 0.7  # of the words of a claim, for passages to support it
 
 
-def plan(fields: Fields) -> dict[str, Any]:
-    """The queries fed back with their answers, then the next one, unsolved: pocket knows nothing by itself.
+def grow_chain(fields: Fields) -> Value:
+    """Return the queries fed back with their answers, then the next one, unsolved: pocket knows nothing by itself.
 
-    The next query is the next step of the question taken apart, with the values found so far in their slots; else what
-    the passages so far still lack. When they are enough, or nothing new suggests itself, the chain ends.
+    The next query is the next step of the decomposed question, with the values found so far in their slots; else what
+    the passages so far still lack. The chain ends when the passages are enough or no new query suggests itself.
     """
-    question, told = fields["question"], list(fields["feedback"])
-    passages = _passages(told)
-    path = study(question, passages)
-    nodes = [{"query": turn["query"], "answer": turn["answer"]} for turn in told]
-    asked = {normalise(turn["query"]) for turn in told}
-    if not (passages and sufficient(path) >= ENOUGH_ABOVE):
-        for query in open_queries(path, {normalise(turn["query"]): turn["answer"] for turn in told}):
-            if normalise(query) not in asked:
+    question, feedback = fields["question"], list(fields["feedback"])
+    passages = _passages(feedback)
+    reading = read_path(question, passages)
+    nodes = [{"query": turn["query"], "answer": turn["answer"]} for turn in feedback]
+    answers = {normalise(turn["query"]): turn["answer"] for turn in feedback}
+    if not (passages and sufficiency(reading) >= ENOUGH_ABOVE):
+        for query in open_queries(reading, answers):
+            if normalise(query) not in answers:
                 return {"nodes": [*nodes, {"query": query, "answer": None}], "final": None}
     return {"nodes": nodes or [{"query": question, "answer": None}], "final": _answer(fields, passages)}
 
 
-def trace(fields: Fields) -> dict[str, Any]:
-    """A sentence for every node, with its mark; the answer is read off the nodes' passages together."""
+def trace(fields: Fields) -> Value:
+    """Write a sentence per node, with its mark; the answer is read from the passages of all nodes together."""
     nodes: Sequence[Fields] = fields["nodes"]
     sentences = [f"{node['query'].rstrip('?. ')}: {node['answer']} [{n}]." for n, node in enumerate(nodes, 1)]
-    passages = _passages(nodes)
-    answer = _answer(fields, passages)
-    if answer == NOTHING_KNOWN and nodes:
+    answer = _answer(fields, _passages(nodes))
+    if answer == UNKNOWN and nodes:
         answer = nodes[-1]["answer"]
     return {"content": " ".join(sentences), "answer": answer}
 
 
-def open_queries(path: Study, answers: Mapping[str, str | None]) -> Iterator[str]:
-    """What could be asked next, the best first; ``answers``: by normalised query, those that were told already."""
-    steps = () if path.asked.comparison else chain(path.question)
-    hops = follow(steps, path.pages)
+def open_queries(reading: PathReading, answers: Mapping[str, str | None]) -> Iterator[str]:
+    """The queries that could be asked next, best first. ``answers``: those known already, by normalised query."""
+    steps = () if reading.parsed.comparison else decompose(reading.question)
+    hops = follow_chain(steps, reading.pages)
     values: list[str | None] = []
-    for at, step in enumerate(steps):
+    for i, step in enumerate(steps):
         query = step.question
         for slot in range(len(values), 0, -1):
             query = query.replace(f"#{slot}", values[slot - 1] or "")
         yield query
-        found = hops[at].value if at < len(hops) else None
-        values.append(found.text if found else answers.get(normalise(query)))
+        value = hops[i].value if i < len(hops) else None
+        values.append(value.text if value else answers.get(normalise(query)))
         if values[-1] is None:
             break
-    if path.pages and (lacking := next_query(path)):
+    if reading.pages and (lacking := next_query(reading)):
         yield lacking
-    if path.asked.comparison:
-        yield from map(bare_title, path.asked.comparison.options)
-    yield path.question
+    if reading.parsed.comparison:
+        yield from map(bare_title, reading.parsed.comparison.options)
+    yield reading.question
 
 
 def _passages(rows: Sequence[Fields]) -> list[Passage]:
@@ -76,9 +69,10 @@ def _passages(rows: Sequence[Fields]) -> list[Passage]:
 
 
 def _answer(fields: Fields, passages: Sequence[Passage]) -> str:
+    question = fields["question"]
     if fields["kind"] == "fact":
-        return "SUPPORTS" if passages and study(fields["question"], passages).coverage >= COVERED_ABOVE else "REFUTES"
-    answer, _ = best_answer(fields["question"], passages) if passages else (None, None)
+        return "SUPPORTS" if passages and read_path(question, passages).coverage >= _COVERED_ABOVE else "REFUTES"
+    answer = best_answer(question, passages)[0] if passages else None
     if fields["kind"] == "boolean":
         return answer if answer in ("yes", "no") else "no"
-    return answer or NOTHING_KNOWN
+    return answer or UNKNOWN

@@ -1,27 +1,35 @@
-"""Pocket's skills one by one, on cases written for them."""
+"""The rules of pocket one by one, on cases written for them."""
 
 from __future__ import annotations
 
 import pytest
 
-from polyhop.lm.pocket.reading.answer import solve
-from polyhop.lm.pocket.reading.candidates import rank
-from polyhop.lm.pocket.reading.chains import follow, link
+from polyhop.lm.pocket.reading.answer import (
+    MAX_CACHED_READINGS,
+    bridge,
+    bridge_candidates,
+    next_query,
+    read_path,
+    solve,
+    unmet_words,
+)
+from polyhop.lm.pocket.reading.answer import _read_path as cached_readings
+from polyhop.lm.pocket.reading.candidates import rank_candidates
+from polyhop.lm.pocket.reading.chain import decompose, find_page, follow_chain
 from polyhop.lm.pocket.reading.compare import compare
-from polyhop.lm.pocket.reading.countries import country_of
-from polyhop.lm.pocket.reading.descriptions import chain
 from polyhop.lm.pocket.reading.facts import facts
-from polyhop.lm.pocket.reading.judge import relevance_features, relevant, sufficiency_features, sufficient
-from polyhop.lm.pocket.reading.narrowing import best_answer
-from polyhop.lm.pocket.reading.passage import PAGES_KEPT, Page, open_page
-from polyhop.lm.pocket.reading.passage import _page as kept_pages
-from polyhop.lm.pocket.reading.queries import bridge, bridge_candidates, next_query, unmet_words
-from polyhop.lm.pocket.reading.question import ask
-from polyhop.lm.pocket.reading.study import STUDIES_KEPT, study
-from polyhop.lm.pocket.reading.study import _study as kept_studies
-from polyhop.lm.pocket.reading.text import stem, take_apart
-from polyhop.lm.pocket.reading.values import Date, earlier, parse_date, parse_number
-from polyhop.lm.pocket.reading.weights import BRIDGE, RELEVANT, SUFFICIENT, WEIGHTS
+from polyhop.lm.pocket.reading.judge import (
+    best_answer,
+    relevance,
+    relevance_features,
+    sufficiency,
+    sufficiency_features,
+)
+from polyhop.lm.pocket.reading.passage import MAX_CACHED, ParsedPassage, parse_passage
+from polyhop.lm.pocket.reading.passage import _parse as cached_pages
+from polyhop.lm.pocket.reading.question import parse_question
+from polyhop.lm.pocket.reading.tables import country_of, weights
+from polyhop.lm.pocket.reading.text import Date, earlier, parse_date, parse_number, stem_of, tokenize
 from polyhop.types import Passage
 
 
@@ -29,8 +37,8 @@ def passage(title: str, text: str) -> Passage:
     return Passage(title, title, text)
 
 
-def page(title: str, text: str) -> Page:
-    return open_page(passage(title, text))
+def page(title: str, text: str) -> ParsedPassage:
+    return parse_passage(passage(title, text))
 
 
 TEXTS = {
@@ -61,9 +69,9 @@ PAGES = [page(title, text) for title, text in TEXTS.items()]
         ("Name the river of Ostwik.", "thing", None),
     ],
 )
-def test_what_a_question_asks_for(question: str, type_: str, head: str | None) -> None:
-    asked = ask(question)
-    assert (asked.type, asked.head) == (type_, head)
+def test_a_question_has_an_answer_type_and_a_head(question: str, type_: str, head: str | None) -> None:
+    parsed = parse_question(question)
+    assert (parsed.type, parsed.head) == (type_, head)
 
 
 @pytest.mark.parametrize(
@@ -79,14 +87,16 @@ def test_what_a_question_asks_for(question: str, type_: str, head: str | None) -
         ("Which band plays blues, Larn Blues or The Weirs?", ("Larn Blues", "The Weirs"), "fits", "terms"),
     ],
 )
-def test_what_a_comparison_compares(question: str, options: tuple[str, str], how: str, what: str) -> None:
-    comparison = ask(question).comparison
+def test_a_comparison_has_options_and_a_way_to_decide(
+    question: str, options: tuple[str, str], how: str, what: str
+) -> None:
+    comparison = parse_question(question).comparison
     assert comparison is not None
     assert (comparison.options, comparison.how, comparison.what) == (options, how, what)
 
 
 def test_a_name_with_and_is_no_comparison() -> None:
-    assert ask("Who founded the firm of Lee and Reed?").comparison is None
+    assert parse_question("Who founded the firm of Lee and Reed?").comparison is None
 
 
 @pytest.mark.parametrize(
@@ -101,16 +111,16 @@ def test_a_name_with_and_is_no_comparison() -> None:
         ("Who built the tower?", []),
     ],
 )  # fmt: skip
-def test_nested_descriptions_come_apart_from_the_inside(question: str, steps: list[tuple[str, str | None]]) -> None:
-    assert [(step.subject, step.relation) for step in chain(question)] == steps
+def test_nested_descriptions_are_decomposed_from_the_inside(question: str, steps: list[tuple[str, str | None]]) -> None:
+    assert [(step.subject, step.relation) for step in decompose(question)] == steps
 
 
 def test_the_last_step_keeps_its_own_question() -> None:
-    assert chain("Who rules the country where Ostwik is located?")[-1].question == "Who rules #1?"
+    assert decompose("Who rules the country where Ostwik is located?")[-1].question == "Who rules #1?"
 
 
-def test_a_chain_stops_where_its_page_is_missing() -> None:
-    hops = follow(chain("When was the director of Dark Mill born?"), PAGES[:1])
+def test_a_chain_stops_at_a_missing_page() -> None:
+    hops = follow_chain(decompose("When was the director of Dark Mill born?"), PAGES[:1])
     assert [(hop.subject, hop.value.text if hop.value else None) for hop in hops] == [
         ("Dark Mill", "Rolf Anders"),
         ("Rolf Anders", None),
@@ -129,7 +139,7 @@ def test_a_chain_stops_where_its_page_is_missing() -> None:
     ],
 )
 def test_a_name_finds_its_page(name: str, title: str | None) -> None:
-    found = link(name, PAGES)
+    found = find_page(name, PAGES)
     assert (found.title if found else None) == title
 
 
@@ -169,16 +179,16 @@ def test_facts_of_a_page(title: str, relation: str, value: str | None) -> None:
     ],
 )
 def test_comparisons_are_decided_by_values(question: str, answer: str) -> None:
-    asked = ask(question)
-    assert asked.comparison is not None
-    assert compare(asked, asked.comparison, PAGES).answer == answer
+    parsed = parse_question(question)
+    assert parsed.comparison is not None
+    assert compare(parsed, parsed.comparison, PAGES).answer == answer
 
 
-def test_a_comparison_waits_for_the_side_it_has_begun() -> None:
+def test_a_comparison_finishes_the_side_it_has_begun() -> None:
     question = "Which film has the director who was born later, Dark Mill or Bright Weir?"
     film, director = (passage(title, TEXTS[title]) for title in ("Bright Weir (1960 film)", "Paule Morin"))
-    assert next_query(study(question, [film])) == "Paule Morin"
-    assert next_query(study(question, [film, director])) == "Dark Mill"
+    assert next_query(read_path(question, [film])) == "Paule Morin"
+    assert next_query(read_path(question, [film, director])) == "Dark Mill"
 
 
 @pytest.mark.parametrize(
@@ -203,38 +213,38 @@ def test_a_year_is_taken_from_a_date_and_a_measure_keeps_its_unit() -> None:
 
 
 def test_candidates_are_ranked_once_each() -> None:
-    ranked = rank(ask("Who formed Larn Blues?"), PAGES)
+    ranked = rank_candidates(parse_question("Who formed Larn Blues?"), PAGES)
     assert len({candidate.text for candidate in ranked}) == len(ranked)
     assert [c.score for c in ranked] == sorted((c.score for c in ranked), reverse=True)
 
 
-def test_a_longer_path_is_judged_more_nearly_enough() -> None:
+def test_a_path_that_holds_the_answer_is_sufficient() -> None:
     question = "When was the director of Dark Mill born?"
     film, director, stray = (passage(title, TEXTS[title]) for title in ("Dark Mill", "Rolf Anders", "Ostwik"))
-    assert relevant(study(question, [film])) > relevant(study(question, [stray]))
-    assert relevant(study(question, [film, director])) > relevant(study(question, [film, stray]))
-    assert sufficient(study(question, [film, director])) > 0.5 > sufficient(study(question, [film]))
-    assert relevant(study(question, [])) == sufficient(study(question, [])) == 0.0
+    assert relevance(read_path(question, [film])) > relevance(read_path(question, [stray]))
+    assert relevance(read_path(question, [film, director])) > relevance(read_path(question, [film, stray]))
+    assert sufficiency(read_path(question, [film, director])) > 0.5 > sufficiency(read_path(question, [film]))
+    assert relevance(read_path(question, [])) == sufficiency(read_path(question, [])) == 0.0
 
 
-def test_a_link_given_by_the_corpus_counts_as_a_mention() -> None:
+def test_a_link_counts_as_a_mention() -> None:
     question = "Which river feeds the lake beside the Ost mill?"
     lake = passage("Larn Water", "A lake of great depth.")
     bare = Passage("a", "Ost mill", "The Ost mill stands beside a lake.")
     linked = Passage("b", "Ost mill", "The Ost mill stands beside a lake.", links=("Larn Water",))
-    assert relevant(study(question, [linked, lake])) > relevant(study(question, [bare, lake]))
+    assert relevance(read_path(question, [linked, lake])) > relevance(read_path(question, [bare, lake]))
 
 
-def test_the_bridge_is_a_new_name_and_the_query_adds_what_is_unmet() -> None:
+def test_the_bridge_is_a_new_name_and_the_query_adds_unmet_words() -> None:
     question = "What award did the singer who formed Larn Blues receive in Norland?"
-    path = study(question, [passage("Larn Blues", TEXTS["Larn Blues"])])
+    path = read_path(question, [passage("Larn Blues", TEXTS["Larn Blues"])])
     assert bridge(path) == "Tom Reed"
     assert unmet_words(path) == ["award", "receive", "norland"]
     assert next_query(path) == "Tom Reed award receive norland"
-    assert next_query(study("", [])) is None
+    assert next_query(read_path("", [])) is None
 
 
-def test_many_passages_are_narrowed_to_those_that_belong_together() -> None:
+def test_the_best_pair_of_many_passages_gives_the_answer() -> None:
     strays = [passage(f"Stray {n}", f"Stray {n} is a song by Ann Lee, recorded in 19{n}0.") for n in range(1, 7)]
     wanted = [passage(title, TEXTS[title]) for title in ("Larn Blues", "Ostwik")]
     question = "What is the population of the village the band Larn Blues comes from?"
@@ -267,7 +277,7 @@ def test_numbers_are_read(text: str, number: float | None) -> None:
     assert parse_number(text) == number
 
 
-def test_dates_known_in_part_compare_by_what_they_share() -> None:
+def test_dates_are_compared_by_the_parts_both_have() -> None:
     assert earlier(Date(1900, 5), Date(1900, 6, 1)) is True
     assert earlier(Date(1900), Date(1900, 6, 1)) is None
     assert earlier(Date(1901), Date(1900, 6, 1)) is False
@@ -289,27 +299,29 @@ def test_places_and_peoples_have_countries(text: str, country: str | None) -> No
 
 
 def test_words_of_one_family_share_a_stem() -> None:
-    assert stem("wrote") == stem("author") == stem("Written")
-    assert stem("wife") == stem("married") == stem("spouse")
-    assert stem("Bremen’s") == stem("BREMEN")
+    assert stem_of("wrote") == stem_of("author") == stem_of("Written")
+    assert stem_of("wife") == stem_of("married") == stem_of("spouse")
+    assert stem_of("Bremen’s") == stem_of("BREMEN")
 
 
 def test_initials_and_titles_end_no_sentence() -> None:
-    wording = take_apart("Dr. A. B. Lee met Mr. Reed. They left.")
-    assert max(wording.sentence_of) == 1
+    tokenized = tokenize("Dr. A. B. Lee met Mr. Reed. They left.")
+    assert max(tokenized.sentence_of) == 1
 
 
-def test_every_reason_has_its_weight() -> None:
-    path = study(
+def test_every_feature_has_a_weight() -> None:
+    path = read_path(
         "What award did the singer who formed Larn Blues receive?", [passage("Larn Blues", TEXTS["Larn Blues"])]
     )
 
-    assert set(relevance_features(path)) == set(RELEVANT)
-    assert set(sufficiency_features(path)) == set(SUFFICIENT)
-    for _, reasons in bridge_candidates(path):
-        assert {name for name in reasons if not name.startswith("kind ")} <= set(BRIDGE) | set(WEIGHTS)
+    assert set(relevance_features(path)) == set(weights().relevance)
+    assert set(sufficiency_features(path)) == set(weights().sufficiency)
+    for _, features in bridge_candidates(path):
+        assert {name for name in features if not name.startswith("kind ")} <= set(weights().bridge) | set(
+            weights().candidate
+        )
 
 
-def test_what_is_kept_is_bounded() -> None:
-    assert kept_pages.cache_info().maxsize == PAGES_KEPT
-    assert kept_studies.cache_info().maxsize == STUDIES_KEPT
+def test_caches_are_bounded() -> None:
+    assert cached_pages.cache_info().maxsize == MAX_CACHED
+    assert cached_readings.cache_info().maxsize == MAX_CACHED_READINGS

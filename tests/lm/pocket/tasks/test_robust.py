@@ -1,4 +1,4 @@
-"""Pocket never raises: any text in any script, nothing at all, or far too much."""
+"""No text raises an error: any script, nothing at all, or far too much."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ KINDS = ("qa", "boolean", "slot", "fact", "long")
 
 def fields(question: str, given_: list[Passage], analysis: str | None, mode: str) -> dict[str, Any]:
     evidence = [{"passages": given_, "analysis": analysis}, {"passages": [], "analysis": None}]
-    told = [{"query": p.title, "answer": analysis, "passage": p, "reason": "complete"} for p in given_]
-    nodes = [{**node, "answer": analysis or "a"} for node in told]
-    chat = {"kind": KINDS[len(question) % 5], "chains": [[] for _ in told], "feedback": told, "nodes": nodes}
-    told_of = [{"sub_question": text, "response": analysis} for p in given_ for text in (p.title, question)]
+    feedback = [{"query": p.title, "answer": analysis, "passage": p, "reason": "complete"} for p in given_]
+    nodes = [{**node, "answer": analysis or "a"} for node in feedback]
+    chat = {"kind": KINDS[len(question) % 5], "chains": [[] for _ in feedback], "feedback": feedback, "nodes": nodes}
+    pathway = [{"sub_question": text, "response": analysis} for p in given_ for text in (p.title, question)]
     notes = [f"{p.title} [{p.title}] {p.text}" for p in given_]
-    memory = {"global_evidence": notes, "local_pathway": told_of}
+    memory = {"global_evidence": notes, "local_pathway": pathway}
     resp = {"sub_question": question, "asked": [question], "rejected": analysis, "memory": memory}
     given = {"question": question, "passages": given_, "thoughts": True, "evidence": evidence, "mode": mode}
     graph, condensed = ge_fields(question, given_, analysis), summary_fields(question, given_, analysis)
@@ -41,9 +41,9 @@ def fields(question: str, given_: list[Passage], analysis: str | None, mode: str
 
 def summary_fields(question: str, given_: list[Passage], analysis: str | None) -> dict[str, Any]:
     texts = [*(passage.text for passage in given_), analysis or ""]
-    told = {"candidate": analysis or "a", "summary": " ".join(texts), "summaries": [*texts, question][:2], "count": 2}
-    told |= {"reasoning": [f"{question}? {text}" for text in texts], "phrase": analysis or "a"}
-    return {**told, "sentence": question, "rationale": " ".join(texts), "entities": texts}
+    values = {"candidate": analysis or "a", "summary": " ".join(texts), "summaries": [*texts, question][:2], "count": 2}
+    values |= {"reasoning": [f"{question}? {text}" for text in texts], "phrase": analysis or "a"}
+    return {**values, "sentence": question, "rationale": " ".join(texts), "entities": texts}
 
 
 def acting_fields(question: str, given_: list[Passage], analysis: str | None) -> dict[str, Any]:
@@ -55,9 +55,9 @@ def acting_fields(question: str, given_: list[Passage], analysis: str | None) ->
 def ge_fields(question: str, given_: list[Passage], analysis: str | None) -> dict[str, Any]:
     triplets = [{"head": p.title, "relation": analysis or "states", "tail": p.text} for p in given_]
     pair = {"sub_question": question, "sentence": analysis or "", "answer": analysis or "a"}
-    told = {"typed": True, "verbal": True, "sub_question": question, "history": [pair] * (len(given_) % 3)}
+    values = {"typed": True, "verbal": True, "sub_question": question, "history": [pair] * (len(given_) % 3)}
     passage = given_[0] if given_ else Passage("", "", "")
-    return {**told, "triplet": triplets[0] if len(given_) > 2 else None, "triplets": triplets, "passage": passage}
+    return {**values, "triplet": triplets[0] if len(given_) > 2 else None, "triplets": triplets, "passage": passage}
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -98,7 +98,7 @@ def test_any_text_is_scored(prompt: str, target: str, temperature: float) -> Non
         *("was a ", "the country where ", "by the a b c d e ", "A (B ", '"A" ', "film by A, and ", "¿", "\n"),
     ],
 )
-def test_far_too_much_text_is_cut_not_choked_on(piece: str) -> None:
+def test_too_long_text_is_cut(piece: str) -> None:
     long = piece * (200_000 // len(piece))
     given_ = [Passage(str(number), long[:500], long) for number in range(3)]
     for task in TASKS:
@@ -114,5 +114,5 @@ def test_many_passages_are_read_within_bounds() -> None:
 
 @pytest.mark.parametrize("question", ["Who is the spouse of COUNTY OF #3?", "COUNTY OF #0", "the director of #1#2"])
 @pytest.mark.parametrize("task", ["ge.graph", "searchain.chain", "resp.plan", "answer.read"])
-def test_a_number_sign_of_the_questions_own_is_a_name(task: str, question: str) -> None:
+def test_a_number_sign_in_the_question_is_a_name(task: str, question: str) -> None:
     assert isinstance(do(task, fields(question, [Passage("p", "County", "A county.")], None, "evidence")), dict)

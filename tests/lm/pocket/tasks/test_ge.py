@@ -1,4 +1,4 @@
-"""Pocket at GE-Reasoning's tasks: graphs of chains and comparisons, triplets read back, its confidence."""
+"""The tasks of GE-Reasoning: graphs of chains and comparisons, triplets read back, the confidence."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from polyhop.answer import Answer
 from polyhop.lm.base import Request
 from polyhop.lm.pocket import Pocket
-from polyhop.lm.pocket.reading.descriptions import chain
+from polyhop.lm.pocket.reading.chain import decompose
 from polyhop.lm.pocket.reading.facts import facts
-from polyhop.lm.pocket.reading.passage import open_page
-from polyhop.lm.pocket.tasks import ge as graphing
+from polyhop.lm.pocket.reading.passage import parse_passage
+from polyhop.lm.pocket.tasks import ge
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.triplets import written
 from polyhop.types import Passage
@@ -44,30 +44,30 @@ LEE = Passage("lee", "Ann Lee", "Ann Lee (3 June 1907 – 1990) was a film direc
     ],
 )
 def test_a_question_as_a_graph(question: str, rows: list[str]) -> None:
-    assert [written(triplet) for triplet in graphing.graph(question)] == rows
+    assert [written(triplet) for triplet in ge.question_triplets(question)] == rows
 
 
 @pytest.mark.parametrize("relation", ["birth date", "birth place", "death date", "director", "writer", "release"])
 def test_a_relations_own_sentence_is_read_back(relation: str) -> None:
     value = {"birth date": "4 May 1899", "death date": "1950", "release": "1931"}.get(relation, "Ida Kuhn")
-    question = graphing.sub_question({"head": "Dark Mill", "relation": relation, "tail": "#1"}, None, None)
-    assert [(step.subject, step.relation) for step in chain(question or "")] == [("Dark Mill", relation)]
-    told = graphing._told({"head": "Dark Mill", "relation": relation, "tail": value})
-    assert [found.text for found in facts(open_page(Passage("1", "Dark Mill", told)), relation)][:1] == [value]
+    question = ge.next_sub_question({"head": "Dark Mill", "relation": relation, "tail": "#1"}, None, None)
+    assert [(step.subject, step.relation) for step in decompose(question or "")] == [("Dark Mill", relation)]
+    sentence = ge.statement("Dark Mill", relation, value)
+    assert [found.text for found in facts(parse_passage(Passage("1", "Dark Mill", sentence)), relation)][:1] == [value]
 
 
 def test_a_passage_is_facts_and_sentences() -> None:
-    rows = [written(triplet) for triplet in graphing.triplets(MILL)]
+    rows = [written(triplet) for triplet in ge.passage_triplets(MILL)]
     assert "(Dark Mill (film); director; Rolf Anders)" in rows
     assert rows[-1] == "(Dark Mill (film); states; It stars Ida Kuhn.)"
 
 
 def test_the_filter_gives_a_subset_that_bears_on_the_question() -> None:
-    given = [triplet for passage in (MILL, ANDERS) for triplet in graphing.triplets(passage)]
-    kept = graphing.relevant_triplets(given, "Where was Rolf Anders born?")
+    given = [triplet for passage in (MILL, ANDERS) for triplet in ge.passage_triplets(passage)]
+    kept = ge.relevant_triplets(given, "Where was Rolf Anders born?")
     assert all(triplet in given for triplet in kept)
     assert {"head": "Rolf Anders", "relation": "birth place", "tail": "Bremen"} in kept
-    assert graphing.relevant_triplets(given, "xyzzy?") == []
+    assert ge.relevant_triplets(given, "xyzzy?") == []
 
 
 def fields(**more: Any) -> dict[str, Any]:
@@ -77,9 +77,9 @@ def fields(**more: Any) -> dict[str, Any]:
 async def test_confidence_is_the_answers_log_probability() -> None:
     known = fields(sub_question="Who directed Dark Mill?", passages=[MILL])
     for given, answer, sure in (
-        (known, "Rolf Anders", graphing.FOUND),
-        ({**known, "passages": None}, "unknown", graphing.KNOWN_NOTHING),
-        ({**known, "passages": None, "triplets": graphing.triplets(MILL)}, "Rolf Anders", graphing.FOUND),
+        (known, "Rolf Anders", ge._FOUND),
+        ({**known, "passages": None}, "unknown", ge._NOTHING_KNOWN),
+        ({**known, "passages": None, "triplets": ge.passage_triplets(MILL)}, "Rolf Anders", ge._FOUND),
     ):
         request = Request(task="ge.subanswer", fields=given, messages=[], logprobs=True)
         reply = await Pocket().complete(request)

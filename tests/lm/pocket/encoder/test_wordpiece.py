@@ -1,4 +1,4 @@
-"""The pieces of a text: BERT's rules, and where every word stands."""
+"""The pieces of a text: BERT's rules, and the characters of every word."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ def pieces(text: str) -> list[str]:
         ("x" * 101, ["[UNK]"]),
     ],
 )
-def test_a_text_comes_apart_as_berts_does(text: str, found: list[str]) -> None:
+def test_a_text_is_split_by_berts_rules(text: str, found: list[str]) -> None:
     assert pieces(text) == found
 
 
 @given(st.text(max_size=60))
 def test_every_piece_knows_its_word(text: str) -> None:
-    told = SMALL.encode(text)
-    assert len(told.ids) == len(told.starts) == len(told.ends)
-    assert all(0 <= start < end <= len(text) for start, end in zip(told.starts, told.ends, strict=True))
-    assert told.starts == sorted(told.starts)
+    encoded = SMALL.encode(text)
+    assert len(encoded.ids) == len(encoded.starts) == len(encoded.ends)
+    assert all(0 <= start < end <= len(text) for start, end in zip(encoded.starts, encoded.ends, strict=True))
+    assert encoded.starts == sorted(encoded.starts)
 
 
-def test_a_word_comes_apart_the_same_the_second_time() -> None:
-    one = WordPiece(VOCABULARY)
-    assert one.encode("Dark mills") == one.encode("Dark mills")
+def test_a_cached_word_has_the_same_pieces() -> None:
+    wordpiece = WordPiece(VOCABULARY)
+    assert wordpiece.encode("Dark mills") == wordpiece.encode("Dark mills")
 
 
 @pytest.mark.extra

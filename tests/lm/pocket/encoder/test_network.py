@@ -1,4 +1,4 @@
-"""The network inside: the same of a row in any company, stretches that lie in their passages, and every odd input."""
+"""The network: the same output in any batch, spans inside their passages, and every odd input."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from polyhop.errors import DataError
-from polyhop.lm.pocket.encoder.inputs import LENGTH, Row
+from polyhop.lm.pocket.encoder.inputs import MAX_PIECES, EncoderInput
 from polyhop.lm.pocket.encoder.network import FOLDER, NETWORK, VOCABULARY, WIDTH, Encoder, encoder, fingerprint
 from polyhop.lm.pocket.encoder.outputs import KINDS, PLACES
 from polyhop.retrieval.encoders.pocket import PocketEncoder
@@ -48,69 +48,76 @@ def network() -> Encoder:
 
 
 @pytest.fixture(scope="module")
-def rows(network: Encoder) -> list[Row]:
-    """Rows from three pieces to the most, in no order of length."""
+def rows(network: Encoder) -> list[EncoderInput]:
+    """Inputs from three pieces to the maximum, in no order of length."""
     texts = ["", MILL.text, f"{MILL.text} {ANDERS.text}", " ".join([ANDERS.text] * 3)]
     paths = [[], [MILL], [MILL, ANDERS], [ODD["long"]], *([Passage("t", "", text)] for text in texts)]
-    return [network.row(question, path) for path in paths for question in (QUESTION, "Who?")]
+    return [network.build_input(question, path) for path in paths for question in (QUESTION, "Who?")]
 
 
-def whole(found: list[Any], place: int, length: int) -> list[bytes]:
-    """All bits of what the network says of one row."""
-    return [np.asarray(part[place][:length] if part.ndim > 1 and at < 2 else part[place]).tobytes()
-            for at, part in enumerate(found)]  # fmt: skip
+def bits(outputs: list[Any], row: int, length: int) -> list[bytes]:
+    """All bits of the output for one input."""
+    return [np.asarray(part[row][:length] if part.ndim > 1 and i < 2 else part[row]).tobytes()
+            for i, part in enumerate(outputs)]  # fmt: skip
 
 
-def test_a_row_gets_the_same_bits_alone_and_in_any_batch(network: Encoder, rows: list[Row]) -> None:
-    def told(some: list[Row]) -> list[list[bytes]]:
-        found = network._run([row.ids for row in some], [row.first for row in some])
-        return [whole(found, at, len(row.ids)) for at, row in enumerate(some)]
+def test_an_input_gets_the_same_bits_alone_and_in_any_batch(network: Encoder, rows: list[EncoderInput]) -> None:
+    def outputs_of(some: list[EncoderInput]) -> list[list[bytes]]:
+        outputs = network._run([row.ids for row in some], [row.first for row in some])
+        return [bits(outputs, i, len(row.ids)) for i, row in enumerate(some)]
 
-    alone = [told([row])[0] for row in rows]
-    assert told(rows) == alone
+    alone = [outputs_of([row])[0] for row in rows]
+    assert outputs_of(rows) == alone
     chance = random.Random(0)
     for size in (2, 3, 5, 11):
         some = chance.sample(range(len(rows)), size)
-        assert told([rows[at] for at in some]) == [alone[at] for at in some], some
+        assert outputs_of([rows[i] for i in some]) == [alone[i] for i in some], some
 
 
-def test_looks_come_in_the_order_asked(network: Encoder, rows: list[Row]) -> None:
-    alone = [network.looks([row])[0] for row in rows]
+def test_outputs_keep_the_order_of_their_inputs(network: Encoder, rows: list[EncoderInput]) -> None:
+    alone = [network.predict([row])[0] for row in rows]
     order = random.Random(1).sample(range(len(rows)), len(rows))
-    assert network.looks([rows[at] for at in order]) == [alone[at] for at in order]
+    assert network.predict([rows[i] for i in order]) == [alone[i] for i in order]
     twice = [rows[1], rows[0], rows[1]]
-    assert network.looks(twice) == [alone[1], alone[0], alone[1]]
-    assert network.looks([]) == []
+    assert network.predict(twice) == [alone[1], alone[0], alone[1]]
+    assert network.predict([]) == []
 
 
 @pytest.mark.parametrize("name", PATHS)
 @pytest.mark.parametrize("question", [QUESTION, "", "¿東京? " * 300], ids=["asked", "empty", "long"])
-def test_a_look_is_whole_whatever_is_looked_at(network: Encoder, name: str, question: str) -> None:
+def test_an_output_is_complete_for_any_path(network: Encoder, name: str, question: str) -> None:
     path = PATHS[name]
-    row = network.row(question, path)
-    (look,) = network.looks([row])
-    assert len(row.ids) <= LENGTH
-    assert tuple(look.kinds) == KINDS
-    assert sum(look.kinds.values()) == pytest.approx(1.0, abs=1e-3)
-    numbers = [look.relevance, look.sufficiency, *look.kinds.values(), *(span.log_share for span in look.spans)]
+    row = network.build_input(question, path)
+    (output,) = network.predict([row])
+    assert len(row.ids) <= MAX_PIECES
+    assert tuple(output.kinds) == KINDS
+    assert sum(output.kinds.values()) == pytest.approx(1.0, abs=1e-3)
+    numbers = [
+        output.relevance,
+        output.sufficiency,
+        *output.kinds.values(),
+        *(span.log_probability for span in output.spans),
+    ]
     assert np.isfinite(numbers).all()
     assert numbers == [round(number, PLACES) for number in numbers]
-    for span in look.spans:
+    for span in output.spans:
         within = path[span.passage].title if span.in_title else path[span.passage].text
         assert 0 <= span.start < span.end <= len(within)
         assert span.text(path) == within[span.start : span.end]
-        assert span.log_share <= 0.0
-    places = [span[:4] for span in look.spans]
-    assert len(set(places)) == len(places)
-    assert [span.log_share for span in look.spans] == sorted((span.log_share for span in look.spans), reverse=True)
-    assert bool(look.spans) == any(row.places)
+        assert span.log_probability <= 0.0
+    spans = [span[:4] for span in output.spans]
+    assert len(set(spans)) == len(spans)
+    assert [span.log_probability for span in output.spans] == sorted(
+        (span.log_probability for span in output.spans), reverse=True
+    )
+    assert bool(output.spans) == any(row.origins)
 
 
 def test_it_reads(network: Encoder) -> None:
-    """What any network worth shipping does: it tells a passage that answers from one that does not, and finds names."""
+    """The minimum for any network that ships: it prefers a passage that answers, and finds a name."""
     asked = "Who directed Dark Mill?"
     other = Passage("o", "Ferry transport", "A ferry carries passengers across water.")
-    right, wrong = network.looks([network.row(asked, [MILL]), network.row(asked, [other])])
+    right, wrong = network.predict([network.build_input(asked, [MILL]), network.build_input(asked, [other])])
     assert right.relevance > wrong.relevance
     assert right.sufficiency > wrong.sufficiency
     assert right.kinds["none"] < wrong.kinds["none"]
@@ -127,11 +134,11 @@ def test_an_embedding_is_of_length_one_and_the_same_in_any_batch(network: Encode
     assert np.abs(np.linalg.norm(alone, axis=1) - 1.0).max() < 1e-3
     assert np.array_equal(network.embed(texts), alone)
     order = random.Random(2).sample(range(len(texts)), len(texts))
-    assert np.array_equal(network.embed([texts[at] for at in order]), alone[order])
+    assert np.array_equal(network.embed([texts[i] for i in order]), alone[order])
     assert network.embed([]).shape == (0, WIDTH)
 
 
-def test_texts_of_one_matter_are_nearer_than_others(network: Encoder) -> None:
+def test_texts_about_the_same_are_nearer_than_others(network: Encoder) -> None:
     asked, near, far = network.embed(
         ["Who directed the film?", "The director of the movie was Ann Lee.", "Ferries cross the water every hour."]
     )
@@ -142,7 +149,7 @@ def test_texts_of_one_matter_are_nearer_than_others(network: Encoder) -> None:
 
 
 def imported(code: str, *names: str) -> str:
-    """Which of the modules a fresh interpreter holds after some code."""
+    """The modules among ``names`` that a new interpreter has loaded after some code."""
     code = f"import sys\n{code}\nprint([name for name in {names!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return done.stdout.strip()
@@ -161,14 +168,14 @@ def test_it_needs_no_torch() -> None:
     code = (
         "from polyhop.lm.pocket.encoder.network import encoder\n"
         "network = encoder()\n"
-        "network.looks([network.row('Who?', [])]), network.embed(['who'])"
+        "network.predict([network.build_input('Who?', [])]), network.embed(['who'])"
     )
     assert imported(code, "torch", "transformers", "tokenizers", "onnx") == "[]"
     assert imported(code, "onnxruntime") == "['onnxruntime']"
 
 
 def linked(folder: Path, *, network: bytes | None = None, vocabulary: bytes | None = None) -> Path:
-    """A folder with the shipped files, or with others in their place."""
+    """A folder with the shipped files, or with others instead."""
     for name, content in ((NETWORK, network), (VOCABULARY, vocabulary)):
         if content is None:
             (folder / name).symlink_to(FOLDER / name)
@@ -208,7 +215,7 @@ def test_another_network_has_another_key(tmp_path: Path) -> None:
     assert fingerprint(tmp_path) != fingerprint()
 
 
-def test_what_ships_is_small_and_told_of() -> None:
+def test_the_shipped_network_is_small_and_has_a_card() -> None:
     assert (FOLDER / NETWORK).stat().st_size < 30e6
     assert "licence" in (FOLDER / "CARD.md").read_text(encoding="utf-8")
-    assert KINDS == ("span", "yes", "no", "none")  # the network's outputs stand in this order
+    assert KINDS == ("span", "yes", "no", "none")  # the order of the network's outputs

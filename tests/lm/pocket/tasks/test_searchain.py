@@ -1,4 +1,4 @@
-"""Pocket's part in SearChain: chains that grow by what is fed back, and a content with its marks."""
+"""The tasks of SearChain: chains that grow by what is fed back, and a content with its marks."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ FERRY = Passage("ferry", "Ferry transport", "A ferry carries passengers and good
 QUESTION = "Where was the director of Dark Mill born?"
 
 
-def plan(*told: dict[str, Any], question: str = QUESTION, kind: str = "qa") -> dict[str, Any]:
-    return do("searchain.chain", {"question": question, "kind": kind, "chains": [], "feedback": list(told)})
+def chain(*feedback: dict[str, Any], question: str = QUESTION, kind: str = "qa") -> dict[str, Any]:
+    return do("searchain.chain", {"question": question, "kind": kind, "chains": [], "feedback": list(feedback)})
 
 
 def fed(query: str, answer: str | None, passage: Passage | None) -> dict[str, Any]:
@@ -23,27 +23,27 @@ def fed(query: str, answer: str | None, passage: Passage | None) -> dict[str, An
 
 
 def test_the_chain_starts_from_the_innermost_unsolved_query() -> None:
-    assert plan() == {"nodes": [{"query": "What is the director of Dark Mill?", "answer": None}], "final": None}
+    assert chain() == {"nodes": [{"query": "What is the director of Dark Mill?", "answer": None}], "final": None}
 
 
-def test_what_was_fed_back_is_taken_over_and_fills_the_next_query() -> None:
+def test_feedback_stays_and_fills_the_next_query() -> None:
     first = fed("What is the director of Dark Mill?", "Rolf Anders", MILL)
-    second = plan(first)
+    second = chain(first)
     assert [node["answer"] for node in second["nodes"]] == ["Rolf Anders", None]
     assert "Rolf Anders" in second["nodes"][1]["query"]
-    done = plan(first, fed(second["nodes"][1]["query"], "Bremen", ANDERS))
+    done = chain(first, fed(second["nodes"][1]["query"], "Bremen", ANDERS))
     assert [node["answer"] for node in done["nodes"]] == ["Rolf Anders", "Bremen"]
     assert done["final"] == "Bremen"
 
 
-def test_it_never_asks_the_same_again() -> None:
-    told: list[dict[str, Any]] = []
+def test_it_never_asks_the_same_query_again() -> None:
+    feedback: list[dict[str, Any]] = []
     for _ in range(9):
-        last = plan(*told)["nodes"][-1]
-        if last["answer"] is not None or last["query"] in [turn["query"] for turn in told]:
+        last = chain(*feedback)["nodes"][-1]
+        if last["answer"] is not None or last["query"] in [turn["query"] for turn in feedback]:
             break
-        told.append(fed(last["query"], None, FERRY))
-    assert 0 < len(told) < 9
+        feedback.append(fed(last["query"], None, FERRY))
+    assert 0 < len(feedback) < 9
 
 
 def test_the_content_marks_every_node() -> None:

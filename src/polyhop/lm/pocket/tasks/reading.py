@@ -1,0 +1,81 @@
+"""Tasks that every method shares: answer from passages, extract a span, rerank, and grade an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from polyhop.lm.pocket.reading.answer import UNKNOWN, Solution, read_path, undecided
+from polyhop.lm.pocket.reading.judge import correct_probability, extract_span, promises, relevance, weigh_answers
+from polyhop.lm.pocket.reading.question import parse_question
+from polyhop.metrics import cover_em_token
+from polyhop.types import Passage
+
+ANSWER_CONFIDENCE = "answer with confidence"
+"""The key of what stands beside an output: the words that carry the answer, and the confidence in them."""
+MIN_CONFIDENCE = 0.001  # above 0, because its logarithm is taken
+_HIGHEST_GRADE = 4  # of a passage that answers by itself
+
+Fields = Mapping[str, Any]
+Value = dict[str, Any]
+
+
+def read_answer(fields: Fields) -> Value:
+    """Answer a question from passages."""
+    return answer_from_passages(fields["question"], fields["passages"])
+
+
+def answer_from_passages(question: str, passages: Sequence[Passage]) -> Value:
+    """Answer a question from passages, with a rationale and a confidence."""
+    weighed = weigh_answers(question, passages)
+    answer = weighed.answer or UNKNOWN
+    rationale = None if weighed.answer is None else _rationale(weighed.solution)
+    confidence = max(MIN_CONFIDENCE, round(correct_probability(question, passages, weighed), 3))
+    return {"rationale": rationale, "answer": answer, ANSWER_CONFIDENCE: (answer, confidence)}
+
+
+def _rationale(solution: Solution) -> str | None:
+    """The steps of a chain, the two values of a comparison, or the sentence of the answer."""
+    if solution.verdict:
+        return "; ".join(f"{side.name}: {side.value}" for side in solution.verdict.sides if side.value) or None
+    steps = [f"{hop.subject} – {hop.step.relation}: {hop.value.text}" for hop in solution.hops if hop.value]
+    if steps:
+        return "; ".join(steps)
+    return solution.ranked[0].page.sentence(solution.ranked[0].mention.sentence) if solution.ranked else None
+
+
+def answer_without_passages(question: str) -> Value:
+    """Answer without passages: "no" to a yes/no question, the first of two options, else "unknown"."""
+    parsed = parse_question(question)
+    answer = undecided(parsed.comparison) if parsed.comparison else None
+    return {"rationale": None, "answer": answer or ("no" if parsed.type == "boolean" else UNKNOWN)}
+
+
+def extract(fields: Fields) -> Value:
+    """Extract the span of highest confidence from the passages. ``Pocket`` turns its confidence into a log-probability
+    even if none is asked for."""
+    spans = [
+        (span, number)
+        for number, passage in enumerate(fields["passages"], 1)
+        if (span := extract_span(fields["question"], passage))
+    ]
+    if not spans:
+        return {"answer": None, "passage": None, "confidence": None}
+    span, number = max(spans, key=lambda pair: pair[0].confidence)
+    return {"answer": span.text, "passage": number, "confidence": max(MIN_CONFIDENCE, round(span.confidence, 3))}
+
+
+def order_passages(fields: Fields) -> Value:
+    """Order passages by how promising each is among the others; equally promising ones keep their order."""
+    promise = promises(fields["question"], fields["passages"])
+    return {"order": [i + 1 for i in sorted(range(len(promise)), key=lambda i: -promise[i])]}
+
+
+def grade_passage(fields: Fields) -> Value:
+    """Grade how far a passage helps, by its relevance."""
+    return {"grade": round(_HIGHEST_GRADE * relevance(read_path(fields["question"], [fields["passage"]])))}
+
+
+def grade_answer(fields: Fields) -> Value:
+    """Call a prediction correct if it contains the words of a gold answer in a row; its meaning is not understood."""
+    return {"correct": cover_em_token(fields["prediction"], fields["answers"]) == 1.0}

@@ -1,0 +1,94 @@
+"""The tasks of Tree of Reviews and Chain of Reviews."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from polyhop.common.text import counted, normalise
+from polyhop.lm.pocket.reading.answer import UNKNOWN, PathReading, bridge, next_query, read_path
+from polyhop.lm.pocket.reading.judge import answer_probabilities, relevance, sufficiency
+from polyhop.lm.pocket.tasks.reading import Fields, Value, answer_from_passages
+
+RELEVANT_ABOVE = 0.1
+SUFFICIENT_ABOVE = 0.4
+_ANALYSIS_WEIGHT = 0.1  # of the analysis of a piece of evidence, beside reading the piece again
+_ENOUGH_WEIGHT = 1.0  # of one answer: a certain piece of evidence with its analysis, or two pieces that agree
+
+
+def review(fields: Fields) -> Value:
+    """Judge whether a path is relevant and sufficient; answer from it, or write the next query."""
+    reading = read_path(fields["question"], fields["passages"])
+    is_relevant = relevance(reading) >= RELEVANT_ABOVE
+    supported = is_relevant and sufficiency(reading) >= SUFFICIENT_ABOVE
+    return {
+        "relevant": is_relevant,
+        "supported": supported,
+        "thought": _thought(reading, is_relevant, supported) if fields.get("thoughts") else None,
+        "answer": reading.solution.answer if supported else None,
+        "query": None if supported else next_query(reading),
+    }
+
+
+def _thought(reading: PathReading, is_relevant: bool, supported: bool) -> str:
+    titles = ", ".join(page.title for page in reading.pages) or "no passage"
+    if supported:
+        return f"{titles}: together they hold what the question asks for."
+    if is_relevant:
+        return f"{titles}: part of what is asked; still missing: {next_query(reading) or 'the rest'}."
+    return f"{titles}: not what the question is about."
+
+
+def complete(fields: Fields) -> Value:
+    """Write a query in the shape of a supplement: it names what is missing and invents no fact."""
+    reading = read_path(fields["question"], fields["passages"])
+    name = bridge(reading)
+    return {
+        "thought": f"The passages lead to {name}." if name else None,
+        "information": next_query(reading) or reading.question,
+        "answer": None,
+    }
+
+
+def merged(fields: Fields) -> Value:
+    """Review a path and name the missing piece in one call."""
+    reviewed = review(fields)
+    incomplete = reviewed["relevant"] and not reviewed["supported"]
+    return {**reviewed, "query": None, "information": complete(fields)["information"] if incomplete else None}
+
+
+def enough(fields: Fields) -> Value:
+    """Judge whether the evidence found so far settles an answer."""
+    votes = _votes(fields["question"], fields["evidence"])
+    return {"sufficient": max((weight for weight, _ in votes.values()), default=0.0) >= _ENOUGH_WEIGHT}
+
+
+def fuse(fields: Fields) -> Value:
+    """Answer from all evidence: by reading its passages together, or by a vote of its pieces."""
+    question, evidence = fields["question"], fields["evidence"]
+    if fields.get("mode") == "paragraph":
+        passages = list(dict.fromkeys(passage for piece in evidence for passage in piece["passages"]))
+        return answer_from_passages(question, passages)
+    votes = _votes(question, evidence)
+    if not votes:
+        return {"rationale": None, "answer": UNKNOWN}
+    answer = max(votes.values(), key=lambda vote: vote[0])[1]
+    return {
+        "rationale": f"{counted(len(evidence), 'pieces of evidence')}; most weight is on {answer}.",
+        "answer": answer,
+    }
+
+
+def _votes(question: str, evidence: Sequence[Fields]) -> dict[str, tuple[float, str]]:
+    """The weight and wording of each answer: a piece read again counts by its sufficiency, its analysis a little."""
+    votes: dict[str, tuple[float, str]] = defaultdict(lambda: (0.0, ""))
+    for piece in evidence:
+        reading = read_path(question, piece["passages"])
+        trust = sufficiency(reading)
+        weights = {answer: trust * share for answer, share in answer_probabilities(reading.solution).items()}
+        if piece.get("analysis"):
+            weights[piece["analysis"]] = weights.get(piece["analysis"], 0.0) + _ANALYSIS_WEIGHT
+        for answer, weight in weights.items():
+            total, wording = votes[normalise(answer)]
+            votes[normalise(answer)] = (total + weight, wording or answer)
+    return dict(votes)
