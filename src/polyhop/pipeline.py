@@ -30,7 +30,14 @@ from polyhop.readers import open_reader
 from polyhop.readers.base import AnyReader, as_reader
 from polyhop.retrieval import brings_corpus, open_reranker, open_retriever
 from polyhop.retrieval.analysis import ENGLISH
-from polyhop.retrieval.base import AnyRetriever, Reranked, Reranker, RunRetriever, as_retriever
+from polyhop.retrieval.base import (
+    AnyRetriever,
+    Reranked,
+    Reranker,
+    RetrieverObject,
+    RunRetriever,
+    as_retriever,
+)
 from polyhop.retrieval.index import Index, index_for
 from polyhop.trace import Step
 from polyhop.types import Kind, Passage, Question
@@ -61,7 +68,8 @@ class Pipeline:
     ``corpus``: a file, folder, index folder, ``Corpus`` or passages; may be left out when ``retriever`` is a callable
     or brings its own.
     ``lm``: a name, a model object, or a mapping from role or task to either (``default`` for the rest).
-    ``retriever``: a name, an object, or any ``(query, k) -> passages`` callable; by default the method's own start.
+    ``retriever``: a name, an object, or any ``(query, k) -> passages`` callable, which takes its links from the corpus;
+    by default the method's own start.
     ``rerank``: a name or a ``Reranker``, which chooses from the retriever's first hits, for any method.
     ``reader``: a name, a ``Reader``, or any ``(question, passages) -> spans`` callable; used by methods that read.
     ``lm_options``: options of the models behind a server or from a checkpoint, as ``lm.openai.OpenAICompatible`` takes
@@ -283,18 +291,24 @@ def _open_retriever(
     corpus: Source | None, retriever: str | Searcher, method: str, needs: frozenset[str]
 ) -> tuple[Index | None, RunRetriever | None]:
     if not isinstance(retriever, str):
-        return (corpus if isinstance(corpus, Index) else None), as_retriever(retriever)
+        index = corpus if isinstance(corpus, Index) else None
+        if corpus is not None and not isinstance(retriever, RetrieverObject):
+            index = _index_of(corpus)  # a callable has no links: it takes those of the corpus
+        return index, as_retriever(retriever, index=index)
     if corpus is None:
         if brings_corpus(retriever):
             return None, as_retriever(open_retriever(retriever, None))
         if "retriever" in needs:
             raise UsageError(f"{method} searches: give it a corpus (corpus=, --corpus) or a retriever of your own")
         return None, None
-    if isinstance(corpus, Index):
-        index = corpus
-    else:
-        index = index_for(corpus if isinstance(corpus, Corpus) else open_corpus(corpus))
+    index = _index_of(corpus)
     return index, as_retriever(open_retriever(retriever, index))
+
+
+def _index_of(corpus: Source) -> Index:
+    if isinstance(corpus, Index):
+        return corpus
+    return index_for(corpus if isinstance(corpus, Corpus) else open_corpus(corpus))
 
 
 def _check_roles(engine: Engine) -> None:
