@@ -1,14 +1,14 @@
 """Dense retrieval measured: exact and approximate search beside faiss, and how much of the gold is found.
 
     python -m benchmarks.dense exact [--rows 300000] [--size 384] [--queries 64] [--check]
-    python -m benchmarks.dense approximate [--rows 300000] [--size 384] [--cloud CLOUD …] [--kind KIND …] [--check]
+    python -m benchmarks.dense approximate [--rows 300000] [--size 384] [--cloud CLOUD …] [--check]
     python -m benchmarks.dense recall --data DIR --encoder ENCODER [--index DIR] [--split dev …] [--only NAME …]
 
 ``exact`` searches random unit vectors in 16 bits, mapped from a file as an index's are, for the first 10 of a batch of
 queries, and the same by faiss' IndexFlatIP over the 32 bits copy it needs; times are the least of 5, on equal threads.
 With ``--check`` the exit status is 1 when ours is slower than faiss' by more than a tenth.
 
-``approximate`` tells what each kind of dense index finds of the exact first 10, by queries that it was not made with,
+``approximate`` measures what ``ivf-rabitq`` finds of the exact first 10, by queries that it was not made with,
 and its CPU time a query, one by one on one thread, as a share of IndexFlatIP's on the same. CLOUD is how the vectors
 lie, all of length 1: ``falling``, one cloud without clusters, whose variance falls by direction as 1 / rank: about as
 hard as passages of all-MiniLM-L6-v2 asked with passages, and harder than with questions; ``even``, as wide in all
@@ -40,7 +40,7 @@ from polyhop.common.progress import show_progress
 from polyhop.data.corpora import open_corpus
 from polyhop.data.questions import read_questions
 from polyhop.retrieval import Index, Retriever, build_index, open_index, open_plain_retriever
-from polyhop.retrieval.approximate import EXACT, KINDS, TARGET, Approximate, fill
+from polyhop.retrieval.approximate import INVERTED, TARGET, Approximate, fill
 from polyhop.retrieval.dense import Dense
 from polyhop.retrieval.encoders import open_encoder
 from polyhop.retrieval.exact import Hit, nearest
@@ -93,8 +93,8 @@ def exact(rows: int, size: int, queries: int, k: int) -> float:
     return theirs / ours
 
 
-def approximate(cloud: str, rows: int, size: int, kinds: Sequence[str]) -> dict[str, Measured]:
-    """Print a table of a cloud; what was measured by kind."""
+def approximate(cloud: str, rows: int, size: int) -> Measured:
+    """Print a table of a cloud; return the figures of the dense index."""
     faiss = require("faiss", "dense", "this benchmark")
     faiss.omp_set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
@@ -108,24 +108,24 @@ def approximate(cloud: str, rows: int, size: int, kinds: Sequence[str]) -> dict[
         print(f"{cloud}: {rows:,} x {size}, {len(asked)} queries, CPU ms a query; {2 * size} bytes a vector on disk")
         print(f"  {'IndexFlatIP, one by one':26}{1000 * alone / len(asked):8.2f}   {4 * size:5} bytes in memory")
         print(f"  {'exact, one batch':26}{1000 * batched / len(asked):8.2f}", flush=True)
-        return {kind: of_kind(kind, vectors, asked, goals, alone, Path(folder, kind)) for kind in kinds}
+        return inverted(vectors, asked, goals, alone, Path(folder, INVERTED))
 
 
-def of_kind(kind: str, vectors: Any, asked: Any, goals: Sequence[list[Hit]], alone: float, place: Path) -> Measured:
-    """Print a line of a dense index; ``alone``: the seconds that IndexFlatIP takes, one by one."""
-    place.mkdir()
+def inverted(vectors: Any, asked: Any, goals: Sequence[list[Hit]], alone: float, folder: Path) -> Measured:
+    """Print the line of the dense index; ``alone``: the seconds that IndexFlatIP takes, one by one."""
+    folder.mkdir()
     begun = time.process_time()
-    facts = fill(place, kind, vectors)
+    facts = fill(folder, vectors)
     built = time.process_time() - begun
-    search = Approximate(place, facts, vectors).nearest
+    search = Approximate(folder, facts, vectors).nearest
     found, taken = one_by_one(lambda query: search(query, 10)[0], asked)
     shared = [len({row for _, row in a} & {row for _, row in b}) / 10 for a, b in zip(found, goals, strict=True)]
     measured = Measured(float(np.mean(shared)), alone / taken)
-    where = f"{facts['probes']} of {facts['lists']} lists" if facts["lists"] else f"{facts['probes']} steps"
     print(
-        f"  {kind:26}{1000 * taken / len(asked):8.2f}   {facts['bytes'] / len(vectors):5.0f} bytes in memory   "
+        f"  {INVERTED:26}{1000 * taken / len(asked):8.2f}   {facts['bytes'] / len(vectors):5.0f} bytes in memory   "
         f"{measured.saving:5.1f} x less than IndexFlatIP   recall@10 {measured.recall:.3f}, at build "
-        f"{facts['recall']:.3f}   {where}, {10 * facts['rerank']} multiplied   built in {built:.0f} s of CPU",
+        f"{facts['recall']:.3f}   {facts['probes']} of {facts['lists']} lists, {10 * facts['rerank']} multiplied   "
+        f"built in {built:.0f} s of CPU",
         flush=True,
     )
     return measured
@@ -228,7 +228,6 @@ def main() -> int:
     three.add_argument("--rows", type=int, default=300_000)
     three.add_argument("--size", type=int, default=384)
     three.add_argument("--cloud", nargs="+", default=["falling"], choices=CLOUDS)
-    three.add_argument("--kind", nargs="+", default=["ivf-rabitq"], choices=[kind for kind in KINDS if kind != EXACT])
     two = verbs.add_parser("recall")
     two.add_argument("--data", type=Path, required=True)
     two.add_argument("--encoder", required=True)
@@ -242,8 +241,8 @@ def main() -> int:
         short = exact(arguments.rows, arguments.size, arguments.queries, arguments.k) < 0.9
     elif arguments.verb == "approximate":
         rows, size = arguments.rows, arguments.size
-        measured = {cloud: approximate(cloud, rows, size, arguments.kind) for cloud in arguments.cloud}
-        held = measured.get("falling", {}).get("ivf-rabitq")
+        measured = {cloud: approximate(cloud, rows, size) for cloud in arguments.cloud}
+        held = measured.get("falling")
         short = held is not None and (held.recall < TARGET or held.saving < 20)
     else:
         with tempfile.TemporaryDirectory() as folder, show_progress(Watched):

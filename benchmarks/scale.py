@@ -250,7 +250,7 @@ def make(rows: int, size: int, folder: Path) -> Made:
     vectors, asked = drawn("falling", rows, size, 200, folder / "vectors")
     (folder / "index").mkdir()
     begun = time.process_time()
-    facts: dict[str, Any] = fill(folder / "index", "ivf-rabitq", vectors)
+    facts: dict[str, Any] = fill(folder / "index", vectors)
     taken = time.process_time() - begun
     search = Approximate(folder / "index", facts, vectors).nearest
     search(asked, 10)

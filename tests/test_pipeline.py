@@ -41,6 +41,16 @@ async def test_ask_works_inside_a_running_loop() -> None:
         assert (await qa.aask("Where was the director of Alien born?")).text == "South Shields"
 
 
+@pytest.mark.parametrize("method", ["hops", "promptrank"])
+def test_a_function_beside_a_corpus_takes_its_links(method: str) -> None:
+    def search(query: str, k: int) -> list[Passage]:
+        return CORPUS[:1]
+
+    with Pipeline(CORPUS, method, retriever=search) as qa:
+        answer = qa.ask("Where was the director of Alien born?")
+    assert set(answer.passages) == set(CORPUS)
+
+
 async def test_many_questions_at_once() -> None:
     async with Pipeline(CORPUS, "one-r") as qa:
         answers = await asyncio.gather(*(qa.aask("Where was Ridley Scott born?") for _ in range(20)))

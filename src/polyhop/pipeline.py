@@ -66,7 +66,8 @@ class Pipeline:
     """Everything one method needs to answer questions over one corpus.
 
     ``corpus``: a file, folder, index folder, ``Corpus`` or passages; may be left out when ``retriever`` is a callable
-    or brings its own. Beside one that knows no links it tells the links, by its passages' ids.
+    or brings its own. A retriever without links takes those of the corpus,
+    by the ids of its passages.
     ``lm``: a name, a model object, or a mapping from role or task to either (``default`` for the rest).
     ``retriever``: a name, an object, or any ``(query, k) -> passages`` callable; by default the method's own start.
     ``rerank``: a name or a ``Reranker``, which chooses from the retriever's first hits, for any method.
@@ -296,21 +297,15 @@ def _open_retriever(
         needed = any("links" in part_needs for part_needs in (needs, *(part.needs for part in opened.layers)))
         if corpus is None or not (isinstance(corpus, Index) or (needed and not opened.has_links)):
             return None, opened
-        return _beside(_index(corpus), opened)
+        return _beside(_index_of(corpus), opened)
     if corpus is None:
         if brings_corpus(retriever):
             return None, as_retriever(open_retriever(retriever, None))
         if "retriever" in needs:
             raise UsageError(f"{method} searches: give it a corpus (corpus=, --corpus) or a retriever of your own")
         return None, None
-    index = _index(corpus)
+    index = _index_of(corpus)
     return _beside(index, as_retriever(open_retriever(retriever, index)))
-
-
-def _index(corpus: Source) -> Index:
-    if isinstance(corpus, Index):
-        return corpus
-    return index_for(corpus if isinstance(corpus, Corpus) else open_corpus(corpus))
 
 
 def _beside(index: Index, retriever: RunRetriever) -> tuple[Index, RunRetriever]:
@@ -321,6 +316,12 @@ def _beside(index: Index, retriever: RunRetriever) -> tuple[Index, RunRetriever]
 def _name_of(retriever: RunRetriever | None) -> str:
     source = retriever and retriever.innermost
     return str(getattr(source, "name", None) or getattr(source, "__name__", "of your own"))
+
+
+def _index_of(corpus: Source) -> Index:
+    if isinstance(corpus, Index):
+        return corpus
+    return index_for(corpus if isinstance(corpus, Corpus) else open_corpus(corpus))
 
 
 def _check_roles(engine: Engine) -> None:

@@ -21,16 +21,16 @@ from polyhop.common import extras
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import IndexFolderError, MissingExtra, UnknownName, UsageError
 from polyhop.retrieval import Index, approximate, build_index
-from polyhop.retrieval.approximate import KINDS, Found, check_kind, dense_index, dense_indexes
+from polyhop.retrieval.approximate import INVERTED, KIND, VERSION, DenseIndex, check_kind, dense_index, dense_indexes
 from polyhop.retrieval.dense import Dense
 from polyhop.retrieval.exact import Hit, nearest
+from polyhop.retrieval.sealed_folder import write_manifest
 from polyhop.retrieval.vectors import encodings
 from polyhop.types import Passage
 from tests.kit.encoding import WordEncoder
 
 ROWS, SIZE = 3000, 24
 ENCODER = ("dense:drawn", "drawn")
-FAISS = tuple(kind for kind in KINDS if kind != "exact")
 WITH_FAISS = find_spec("faiss") is not None
 
 
@@ -66,9 +66,8 @@ def recall(found: Sequence[Sequence[Hit]], k: int) -> float:
 
 
 @extra
-@pytest.mark.parametrize("kind", FAISS)
-def test_what_is_found_has_the_exact_scores_and_most_of_the_first(index: Index, kind: str) -> None:
-    found = dense_index(index, VECTORS, ENCODER, kind).nearest(QUERIES, 10)
+def test_what_is_found_has_the_exact_scores_and_most_of_the_first(index: Index) -> None:
+    found = dense_index(index, VECTORS, ENCODER, INVERTED).nearest(QUERIES, 10)
     assert recall(found, 10) >= 0.9
     for query, hits in zip(QUERIES, found, strict=True):
         assert len(hits) == 10
@@ -78,33 +77,30 @@ def test_what_is_found_has_the_exact_scores_and_most_of_the_first(index: Index, 
 
 
 @extra
-@pytest.mark.parametrize("kind", FAISS)
-def test_where_all_is_read_it_is_exact(index: Index, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_all_is_read_it_is_exact(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(approximate, "_RERANKS", (ROWS,))
     monkeypatch.setattr(approximate, "TARGET", 1.0)
-    monkeypatch.setattr(approximate, "_steps", lambda first, most: [4096 if kind == "hnsw" else most])
-    found = dense_index(index, VECTORS, ENCODER, kind)
+    monkeypatch.setattr(approximate, "_steps", lambda first, last: [last])
+    found = dense_index(index, VECTORS, ENCODER, INVERTED)
     assert found.nearest(QUERIES, 7) == nearest(VECTORS, QUERIES, 7)
     (facts,) = dense_indexes(index)
     assert facts["recall"] == 1.0
 
 
 @extra
-@pytest.mark.parametrize("kind", FAISS)
-def test_no_result_depends_on_other_queries_or_on_when_it_was_made(index: Index, tmp_path: Path, kind: str) -> None:
-    first = dense_index(index, VECTORS, ENCODER, kind).nearest
+def test_no_result_depends_on_other_queries_or_on_when_it_was_made(index: Index, tmp_path: Path) -> None:
+    first = dense_index(index, VECTORS, ENCODER, INVERTED).nearest
     together = first(QUERIES, 10)
     assert together == first(QUERIES, 10) == [first(query[None], 10)[0] for query in QUERIES]
     again = index_of(5, tmp_path / "again")
-    assert dense_index(again, VECTORS, ENCODER, kind).nearest(QUERIES, 10) == together
+    assert dense_index(again, VECTORS, ENCODER, INVERTED).nearest(QUERIES, 10) == together
 
 
 @extra
-@pytest.mark.parametrize("kind", FAISS)
 @pytest.mark.parametrize(("rows", "size"), [(1, 8), (2, 3), (5, 7), (40, 33)])
-def test_small_corpora_are_searched_exactly(index: Index, kind: str, rows: int, size: int) -> None:
+def test_small_corpora_are_searched_exactly(index: Index, rows: int, size: int) -> None:
     vectors, asked = drawn(rows, size).astype(np.float16), drawn(6, size, seed=1)
-    find = dense_index(index, vectors, ENCODER, kind).nearest
+    find = dense_index(index, vectors, ENCODER, INVERTED).nearest
     for k in (1, 3, 100):
         assert [hits[:k] for hits in find(asked, k)] == [hits[:k] for hits in nearest(vectors, asked, k)]
 
@@ -113,14 +109,13 @@ def test_small_corpora_are_searched_exactly(index: Index, kind: str, rows: int, 
 def test_many_passages_of_one_vector_tie(index: Index) -> None:
     vectors = VECTORS.copy()
     vectors[100:108] = vectors[100]
-    hits = dense_index(index, vectors, ENCODER, "ivf-sq8").nearest(vectors[100:101].astype(np.float32), 3)[0]
+    hits = dense_index(index, vectors, ENCODER, INVERTED).nearest(vectors[100:101].astype(np.float32), 3)[0]
     assert [row for _, row in hits] == list(range(100, 108))
 
 
 @extra
-@pytest.mark.parametrize("kind", FAISS)
-def test_more_than_the_lists_hold_is_found_all_the_same(index: Index, kind: str) -> None:
-    found = dense_index(index, VECTORS, ENCODER, kind).nearest(QUERIES[:2], ROWS)
+def test_more_than_the_lists_hold_is_found_all_the_same(index: Index) -> None:
+    found = dense_index(index, VECTORS, ENCODER, INVERTED).nearest(QUERIES[:2], ROWS)
     assert found == nearest(VECTORS, QUERIES[:2], ROWS)
 
 
@@ -159,7 +154,7 @@ def test_a_higher_target_takes_more_effort(index: Index, monkeypatch: pytest.Mon
     efforts = []
     for target in (0.5, 0.99):
         monkeypatch.setattr(approximate, "TARGET", target)
-        dense_index(index, VECTORS, ("dense:drawn", str(target)), "ivf-sq8")
+        dense_index(index, VECTORS, ("dense:drawn", str(target)), INVERTED)
         efforts.append(next(facts for facts in dense_indexes(index) if facts["target"] == target))
     assert efforts[0]["probes"] < efforts[1]["probes"]
     assert efforts[0]["recall"] < 0.99 <= efforts[1]["recall"]
@@ -172,15 +167,15 @@ def test_what_was_made_is_what_auto_finds_until_another_is_asked_for(
     made: list[str] = []
     fill = approximate.fill
 
-    def noted(making: Path, kind: str, vectors: Any) -> dict[str, Any]:
-        made.append(kind)
-        return fill(making, kind, vectors)
+    def noted(folder: Path, vectors: Any) -> dict[str, Any]:
+        made.append(INVERTED)
+        return fill(folder, vectors)
 
     monkeypatch.setattr(approximate, "fill", noted)
-    for kind in ("ivf-sq8", "auto", "ivf-sq8", "hnsw", "auto"):
+    for kind in (INVERTED, "auto", INVERTED, "auto"):
         found = dense_index(index, VECTORS, ENCODER, kind)
-        assert (made[-1] in found.how, found.how.split(":")[0]) == (True, "asked for")
-    assert made == ["ivf-sq8", "hnsw"]
+        assert found.how.startswith(f"asked for: {INVERTED}")
+    assert made == [INVERTED]
     assert dense_index(index, VECTORS, ENCODER, "exact").how == "asked for: exact"
     assert dense_index(index, VECTORS, ENCODER, exact_up_to=1).how == "asked for: exact"
     assert [facts["index"] for facts in dense_indexes(index)] == ["exact"]
@@ -188,7 +183,7 @@ def test_what_was_made_is_what_auto_finds_until_another_is_asked_for(
 
 @extra
 def test_other_vectors_have_an_index_of_their_own(index: Index) -> None:
-    dense_index(index, VECTORS, ENCODER, "ivf-sq8")
+    dense_index(index, VECTORS, ENCODER, INVERTED)
     other = VECTORS.copy()
     other[0] = -other[0]
     for vectors, encoder in ((other, ENCODER), (VECTORS, ("dense:drawn", "another")), (VECTORS[:-1], ENCODER)):
@@ -200,7 +195,7 @@ def test_removed_passages_are_never_found(index: Index, monkeypatch: pytest.Monk
     removed = np.zeros(ROWS, np.bool_)
     removed[[row for hits in nearest(VECTORS, QUERIES, 3) for _, row in hits]] = True
     monkeypatch.setattr(index.passages, "removed", removed)
-    found = dense_index(index, VECTORS, ENCODER, "ivf-sq8").nearest(QUERIES, 10)
+    found = dense_index(index, VECTORS, ENCODER, INVERTED).nearest(QUERIES, 10)
     assert not any(removed[row] for hits in found for _, row in hits)
 
 
@@ -216,9 +211,8 @@ def test_an_unknown_kind_is_named() -> None:
 
 def test_without_faiss_the_install_line_is_told(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "faiss", None)
-    for kind in FAISS:
-        with pytest.raises(MissingExtra, match=rf"the dense index {kind} needs .*pip install 'polyhop\[dense\]'"):
-            check_kind(kind)
+    with pytest.raises(MissingExtra, match=r"the dense index ivf-rabitq needs .*pip install 'polyhop\[dense\]'"):
+        check_kind(INVERTED)
     with pytest.raises(MissingExtra, match=r"of more than 9 passages \(unless it is to be exact\) needs an extra"):
         dense_index(index, VECTORS, ENCODER, exact_up_to=9)
     assert not list(index.state.glob("*nearest*"))
@@ -234,7 +228,7 @@ def folder_of(index: Index) -> Path:
 @extra
 @pytest.mark.parametrize("harm", ["truncated", "changed", "missing"])
 def test_a_damaged_folder_is_refused_and_made_anew_where_its_kind_is_named(index: Index, harm: str) -> None:
-    found = dense_index(index, VECTORS, ENCODER, "ivf-sq8").nearest(QUERIES, 10)
+    found = dense_index(index, VECTORS, ENCODER, INVERTED).nearest(QUERIES, 10)
     file = folder_of(index) / "faiss"
     data = file.read_bytes()
     match harm:
@@ -248,7 +242,23 @@ def test_a_damaged_folder_is_refused_and_made_anew_where_its_kind_is_named(index
         dense_index(index, VECTORS, ENCODER)
     with pytest.raises(IndexFolderError, match="build the dense index again"):
         dense_indexes(index)
-    assert dense_index(index, VECTORS, ENCODER, "ivf-sq8").nearest(QUERIES, 10) == found
+    assert dense_index(index, VECTORS, ENCODER, INVERTED).nearest(QUERIES, 10) == found
+
+
+@extra
+@pytest.mark.parametrize("kind", ["ivf-sq8", "hnsw"])
+def test_an_index_of_a_former_kind_says_to_build_it_again(index: Index, kind: str) -> None:
+    dense_index(index, VECTORS, ENCODER, INVERTED)
+    facts = dense_indexes(index)[0] | {"index": kind}
+    write_manifest(folder_of(index), kind=KIND, version=VERSION, facts=facts)
+    message = rf"of the kind {kind}, which is no longer read; build it again: --dense-index ivf-rabitq or exact"
+    with pytest.raises(IndexFolderError, match=message):
+        dense_index(index, VECTORS, ENCODER)
+    with pytest.raises(IndexFolderError, match=message):
+        dense_indexes(index)
+    assert dense_index(index, VECTORS, ENCODER, "exact").how == "asked for: exact"
+    with pytest.raises(UnknownName, match=f"unknown dense index '{kind}'"):
+        check_kind(kind)
 
 
 @extra
@@ -256,7 +266,7 @@ def test_what_faiss_cannot_read_is_refused(index: Index, monkeypatch: pytest.Mon
     faiss: Any = extras.require("faiss", "dense", "a test")
     monkeypatch.setattr(faiss, "write_index", lambda index, path: Path(path).write_bytes(b"IwZZ" + bytes(99)))
     with pytest.raises(IndexFolderError, match=r"faiss [0-9.]+ cannot read it; build the dense index again"):
-        dense_index(index, VECTORS, ENCODER, "hnsw")
+        dense_index(index, VECTORS, ENCODER, INVERTED)
 
 
 @extra
@@ -282,7 +292,7 @@ def slow(*given):
     print("half", flush=True)
     time.sleep(60)
 approximate._least_effort = slow
-approximate.dense_index(open_index(sys.argv[1]), VECTORS, ENCODER, "ivf-sq8")
+approximate.dense_index(open_index(sys.argv[1]), VECTORS, ENCODER, "ivf-rabitq")
 """
 
 
@@ -298,8 +308,8 @@ def test_what_a_killed_build_leaves_is_no_index_and_goes_with_the_next(index: In
         process.send_signal(signal.SIGKILL)
     assert dense_indexes(index) == []
     assert dense_index(index, VECTORS, ENCODER).how == "300,000 passages or fewer: exact"
-    dense_index(index, VECTORS, ENCODER, "ivf-sq8")
-    assert [facts["index"] for facts in dense_indexes(index)] == ["ivf-sq8"]
+    dense_index(index, VECTORS, ENCODER, INVERTED)
+    assert [facts["index"] for facts in dense_indexes(index)] == [INVERTED]
     assert [path for path in index.state.glob(".nearest*") if path.is_dir()] == []
 
 
@@ -348,8 +358,8 @@ def test_from_the_command_to_the_passage(words: Path, tmp_path: Path, capsys: py
 
 
 def test_a_kind_without_an_encoder_or_of_no_name_is_refused_before_the_work(words: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"--dense-index hnsw: is of an encoder's vectors; name one \(--dense\)"):
-        build(words, tmp_path / "index", "hnsw", dense=None)
+    with pytest.raises(UsageError, match=r"--dense-index ivf-rabitq: is of an encoder's vectors; name one \(--dense\)"):
+        build(words, tmp_path / "index", INVERTED, dense=None)
     with pytest.raises(UnknownName, match="unknown dense index 'flat'"):
         build(words, tmp_path / "index", "flat")
     assert not (tmp_path / "index").exists()
@@ -359,7 +369,7 @@ def test_a_kind_without_an_encoder_or_of_no_name_is_refused_before_the_work(word
 def test_threads_share_one(index: Index) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
-    found: Found = dense_index(index, VECTORS, ENCODER, "ivf-rabitq")
+    found: DenseIndex = dense_index(index, VECTORS, ENCODER, "ivf-rabitq")
     expected = found.nearest(QUERIES, 10)
     begun = time.monotonic()
     with ThreadPoolExecutor(4) as pool:

@@ -1,13 +1,13 @@
-"""The nearest vectors of many: a few are compared with the query in a short form that is held in memory, and the best
-of those are multiplied again from the vectors themselves, so a score never depends on what found it.
+"""Approximate nearest neighbours: compact codes of the vectors in memory select candidates, and the best of those are
+multiplied again from the vectors themselves. A score is the exact product, whichever way its passage was found.
 
 Source: Gao and Long, "RaBitQ: Quantizing High-Dimensional Vectors with a Theoretical Error Bound for Approximate
-Nearest Neighbor Search", 2024: vectors are turned at random and kept in 1 bit a number. They stand in inverted lists
-(Jégou, Douze and Schmid, "Product Quantization for Nearest Neighbor Search", 2011), of which the few nearest the query
-are read; both by faiss. Differs: so many lists are read, and so many vectors multiplied again, as reach a recall that
-is measured when the index is made.
+Nearest Neighbor Search", 2024: vectors are rotated at random and kept in 1 bit per number. The codes stand in inverted
+lists (Jégou, Douze and Schmid, "Product Quantization for Nearest Neighbor Search", 2011), of which only those nearest
+the query are read; both by faiss. Differs: the numbers of lists read and of vectors multiplied again are the smallest
+that reach a recall, which is measured when the index is built.
 
-One example: 300,000 vectors of 384 numbers take 64 bytes each in memory instead of 768; of 512 lists 48 are read, and
+One example: 300,000 vectors of 384 numbers take 64 bytes each in memory instead of 768; 48 of 512 lists are read, and
 300 vectors, 768 bytes each, are fetched from the disk to find the first 10.
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -36,41 +36,39 @@ if TYPE_CHECKING:
     from polyhop.retrieval.index import Index
 
 Nearest: TypeAlias = Callable[[NDArray[np.float32], int], list[list[Hit]]]
-"""Queries, (queries, size), and ``k`` to each one's hits by falling inner product, as ``exact.nearest`` gives them."""
+"""Takes queries, (queries, size), and ``k``; returns each query's hits by falling inner product, as ``exact.nearest``
+does."""
 
-AUTO, EXACT = "auto", "exact"
-KINDS = (EXACT, "ivf-rabitq", "ivf-sq8", "hnsw")
+AUTO, EXACT, INVERTED = "auto", "exact", "ivf-rabitq"
+KINDS = (EXACT, INVERTED)
 EXACT_UP_TO = 300_000
-"""Passages that are searched exactly unless something else is asked for; more of them by ``ivf-rabitq``."""
+"""Passages that ``auto`` searches exactly; more of them by ``ivf-rabitq``."""
 
 RECALL_AT, TARGET = 10, 0.95
 QUERIES = 400
-"""Passages that recall is measured with, drawn at random: searched for before they are in the index themselves."""
+"""Passages that recall is measured with. They are drawn at random and searched for before the index holds them."""
 
 KIND, VERSION = "dense index", 1
 
 _FILE = "faiss"
 _SEED = 20110117
-_TRAINED_ON, _TRAINED_BYTES = 100, 2**30  # vectors a list, and bytes in all
-_BLOCK = 2**24  # numbers that are added at once
-_SHORTLIST = 4  # for each passage wanted: no rounding of 32 bits moves one so far
-_RERANKS = (10, 15, 20, 25, 30, 40, 50)  # vectors multiplied again for each passage wanted
-
-_FACTORY = {"ivf-rabitq": "RR,IVF{lists},RaBitQfs", "ivf-sq8": "IVF{lists},SQ8", "hnsw": "IDMap,HNSW32,SQ8"}
-_COSTS = {"ivf-rabitq": (10.0, 0.01), "ivf-sq8": (2.0, 0.06), "hnsw": (6.0, 0.0)}
-"""What a list (or a step in the graph) and a vector in it cost, where multiplying a vector again costs 1: measured."""
+_TRAINED_PER_LIST, _TRAINED_BYTES = 100, 2**30  # vectors per list, and bytes in all
+_BLOCK = 2**24  # numbers added at once
+_SHORTLIST = 4  # vectors per requested passage: no rounding of 32 bits moves one further than that
+_RERANKS = (10, 15, 20, 25, 30, 40, 50)  # vectors multiplied again per requested passage
+_LIST_COST, _CODE_COST = 10.0, 0.01  # of a list and of a code in it; multiplying a vector again costs 1: measured
 
 
-class Found(NamedTuple):
-    """What finds the nearest vectors, and ``how``: its kind, why it is that one, and its measured recall."""
+class DenseIndex(NamedTuple):
+    """Finds the nearest vectors. ``how`` says in words by which kind, why by that one, and its measured recall."""
 
     nearest: Nearest
     how: str
 
 
 class Effort(NamedTuple):
-    """How much is looked at: ``probes`` lists (or steps in the graph), and ``rerank`` vectors multiplied again for each
-    passage wanted; ``recall`` is the share of the exact first 10 that this found."""
+    """The work per query: ``probes`` lists are read, and ``rerank`` vectors per requested passage are multiplied again.
+    ``recall`` is the share of the exact first 10 that this finds."""
 
     probes: int
     rerank: int
@@ -78,10 +76,10 @@ class Effort(NamedTuple):
 
 
 def check_kind(kind: str) -> None:
-    """Whether an index of this kind can be made here.
+    """Check that a dense index of this kind can be built here.
 
     Raises:
-        UnknownName: there is none of the name.
+        UnknownName: no kind has this name.
         MissingExtra: faiss is not installed.
     """
     if kind not in (AUTO, *KINDS):
@@ -92,74 +90,68 @@ def check_kind(kind: str) -> None:
 
 def dense_index(
     index: Index, vectors: Matrix, encoder: tuple[str, str], kind: str = AUTO, *, exact_up_to: int = EXACT_UP_TO
-) -> Found:
-    """What finds the nearest of ``vectors``, (passages, size), those of an index by an encoder of this name and key.
+) -> DenseIndex:
+    """Open the dense index over ``vectors``, (passages, size): those of an index, by an encoder of this name and key.
 
-    One of another ``kind`` is made where it does not stand yet, beside the index, and is from then on what ``auto``
-    finds; where nothing was made ``auto`` goes by size. A second process waits for the first.
+    One of a named ``kind`` is built beside the index if it does not exist yet, and ``auto`` finds it from then on.
+    Until one is built, ``auto`` goes by size. A second process waits for the first.
 
     Raises:
         UnknownName, MissingExtra: as ``check_kind``.
-        IndexFolderError: the folder is damaged; naming a kind makes it anew.
+        IndexFolderError: the folder is damaged or of a former kind; naming a kind builds it again.
     """
     check_kind(kind)
-    key = repr((VERSION, index.fingerprint, encoder[1], vectors.shape, vectors.dtype.str, _sampled(vectors)))
+    key = repr((VERSION, index.fingerprint, encoder[1], vectors.shape, vectors.dtype.str, _sample_hash(vectors)))
     folder = sidecar_dir(index.state, f"nearest-{sha256(key.encode()).hexdigest()[:16]}", key)
     why = "asked for"
     if kind == AUTO and not folder.is_dir():
         if len(vectors) <= exact_up_to:
             return _exact(index, vectors, f"{exact_up_to:,} passages or fewer")
-        kind, why = "ivf-rabitq", f"more than {exact_up_to:,} passages"
+        kind, why = INVERTED, f"more than {exact_up_to:,} passages"
         _faiss(f"the dense index of {why} (unless it is to be {EXACT})")
-    if not _stands(folder, kind):
+    if not _is_built(folder, kind):
         with locked(folder.with_suffix(".lock")):
-            if not _stands(folder, kind):
-                with new_folder(folder, kind=KIND, overwrite=True, within=folder.parent) as making:
-                    facts = {} if kind == EXACT else fill(making, kind, vectors)
+            if not _is_built(folder, kind):
+                with new_folder(folder, kind=KIND, overwrite=True) as building:
+                    facts = {} if kind == EXACT else fill(building, vectors)
                     about = {"index": kind, "why": why, "encoder": encoder[0], "passages": len(vectors)}
-                    write_manifest(making, kind=KIND, version=VERSION, facts={**about, **facts})
-    facts = check(folder, kind=KIND, version=VERSION)
+                    write_manifest(building, kind=KIND, version=VERSION, facts={**about, **facts})
+    facts = _facts(folder)
     if facts["index"] == EXACT:
         return _exact(index, vectors, facts["why"])
-    return Found(Approximate(folder, facts, vectors, index.passages.removed).nearest, in_words(facts))
+    return DenseIndex(Approximate(folder, facts, vectors, index.passages.removed).nearest, in_words(facts))
 
 
 def dense_indexes(index: Index) -> list[dict[str, Any]]:
-    """What was made in an index's folder: of each its kind (``index``), ``encoder``, ``passages``, and where it is not
-    exact ``lists``, ``probes``, ``rerank``, ``recall``, the ``queries`` it was measured with, ``bytes`` in memory.
+    """The dense indexes in an index's folder: for each its kind (``index``), ``encoder``, ``passages`` and, unless it
+    is exact, ``lists``, ``probes``, ``rerank``, ``recall``, the ``queries`` it was measured with, ``bytes`` in memory.
 
     Raises:
-        IndexFolderError: a folder of them is damaged.
+        IndexFolderError: a folder of them is damaged or of a former kind.
     """
     folders = [folder for folder in sorted(index.state.glob("nearest-*")) if folder.is_dir()]
-    facts = [check(folder, kind=KIND, version=VERSION) for folder in folders]
     own = ("kind", "version", "byte_order", "polyhop", "files")
-    return [{name: fact for name, fact in told.items() if name not in own} for told in facts]
+    return [{name: fact for name, fact in _facts(folder).items() if name not in own} for folder in folders]
 
 
 def in_words(facts: dict[str, Any]) -> str:
-    """A dense index in words.
+    """Describe a dense index.
 
-    >>> in_words({"index": "hnsw", "why": "asked for", "probes": 64, "lists": 0, "rerank": 10, "recall": 0.971})
-    'asked for: hnsw, recall@10 0.971 (64 steps in the graph, 10 vectors multiplied for each passage wanted)'
+    >>> in_words({"index": "ivf-rabitq", "why": "asked for", "probes": 8, "lists": 64, "rerank": 10, "recall": 0.971})
+    'asked for: ivf-rabitq, recall@10 0.971 (8 of 64 lists, 10 vectors multiplied for each passage wanted)'
     """
     if facts["index"] == EXACT:
         return f"{facts['why']}: {EXACT}"
-    where = (
-        f"{facts['probes']} of {counted(facts['lists'], 'lists')}"
-        if facts["lists"]
-        else f"{counted(facts['probes'], 'steps')} in the graph"
-    )
     short = "" if facts["recall"] >= TARGET else f", short of {TARGET}: what is nearest is hard to tell here"
+    lists, rerank = counted(facts["lists"], "lists"), counted(facts["rerank"], "vectors")
     return (
-        f"{facts['why']}: {facts['index']}, recall@{RECALL_AT} {facts['recall']:.3f}{short} ({where}, "
-        f"{counted(facts['rerank'], 'vectors')} multiplied for each passage wanted)"
+        f"{facts['why']}: {facts['index']}, recall@{RECALL_AT} {facts['recall']:.3f}{short} "
+        f"({facts['probes']} of {lists}, {rerank} multiplied for each passage wanted)"
     )
 
 
 class Approximate:
-    """An index of faiss over vectors. Safe across threads; each query is searched alone, so that what is found depends
-    on no other.
+    """A faiss index over vectors. Safe across threads; every query is searched alone, so no result depends on others.
 
     Raises:
         IndexFolderError: faiss cannot read it.
@@ -177,15 +169,15 @@ class Approximate:
         self._rerank, self._left_out = facts["rerank"], left_out
         self._vectors: Matrix = vectors.view(np.ndarray)  # rows of a plain array are fetched faster than a map's
         _set_probes(self._index, facts["probes"])
-        _read_here_and_there(vectors)
+        _advise_random_access(vectors)
 
     def nearest(self, queries: NDArray[np.float32], k: int) -> list[list[Hit]]:
-        """Each query's hits by falling inner product, then by row; exact where the lists read hold fewer than ``k``."""
+        """Each query's hits by falling inner product, then by row; exact if the lists read hold fewer than ``k``."""
         return [self._nearest(query, k) for query in queries]
 
-    def candidates(self, query: NDArray[np.float32], most: int) -> NDArray[np.int64]:
-        """The rows that look best in their short form, at most so many, best first; ``query``: (size,)."""
-        return _candidates(self._index, query, min(most, len(self._vectors)))
+    def candidates(self, query: NDArray[np.float32], limit: int) -> NDArray[np.int64]:
+        """Up to ``limit`` rows, those with the best codes first; ``query``: (size,)."""
+        return _candidates(self._index, query, min(limit, len(self._vectors)))
 
     def _nearest(self, query: NDArray[np.float32], k: int) -> list[Hit]:
         rows = np.sort(self.candidates(query, self._rerank * max(k, RECALL_AT)))
@@ -193,52 +185,51 @@ class Approximate:
             rows = rows[~self._left_out[rows]]
         if len(rows) < min(k, len(self._vectors)):
             return nearest(self._vectors, query[None], k, self._left_out)[0]
-        some = self._vectors[rows]
-        few = _shortlist(some, query, _SHORTLIST * k)
-        return [(score, int(rows[few[at]])) for score, at in nearest(some[few], query[None], k)[0]]
+        candidates = self._vectors[rows]
+        best = _shortlist(candidates, query, _SHORTLIST * k)
+        return [(score, int(rows[best[i]])) for score, i in nearest(candidates[best], query[None], k)[0]]
 
 
-# --- making one ---------------------------------------------------------------------------------------------------
+# --- building -----------------------------------------------------------------------------------------------------
 
 
-def fill(making: Path, kind: str, vectors: Matrix) -> dict[str, Any]:
-    """Make an index in a folder: train on a sample, add block by block, find the least effort with recall enough. Gives
-    the facts of it.
+def fill(folder: Path, vectors: Matrix) -> dict[str, Any]:
+    """Build an index in a folder; return its facts.
 
-    What it is asked with is added last, once that is found: passages drawn at random that it does not hold yet.
+    It is trained on a sample and filled block by block. Then the least effort with enough recall is found, with
+    passages drawn at random that the index does not hold yet; those are added last.
     """
-    faiss = _faiss(f"the dense index {kind}")
+    faiss = _faiss(f"the dense index {INVERTED}")
     rows, size = vectors.shape
-    lists = 0 if kind == "hnsw" else lists_of(rows)
-    index = faiss.index_factory(size, _FACTORY[kind].format(lists=lists), faiss.METRIC_INNER_PRODUCT)
-    if lists:
-        faiss.extract_index_ivf(index).cp.min_points_per_centroid = 1  # else it warns on stderr
+    lists = lists_of(rows)
+    index = faiss.index_factory(size, f"RR,IVF{lists},RaBitQfs", faiss.METRIC_INNER_PRODUCT)
+    faiss.extract_index_ivf(index).cp.min_points_per_centroid = 1  # else it warns on stderr
     draw = np.random.default_rng(_SEED)
-    most = min(rows, max(_TRAINED_ON * lists, 10_000), max(lists, _TRAINED_BYTES // (4 * size)))
-    index.train(_plain(vectors[np.sort(draw.choice(rows, most, replace=False))]))
+    sample = min(rows, max(_TRAINED_PER_LIST * lists, 10_000), max(lists, _TRAINED_BYTES // (4 * size)))
+    index.train(_as_float32(vectors[np.sort(draw.choice(rows, sample, replace=False))]))
     held_out = np.zeros(rows, np.bool_)
     held_out[draw.choice(rows, min(QUERIES, rows // 2), replace=False)] = True
-    with _one_thread(faiss) if kind == "hnsw" else nullcontext():
-        _add(index, vectors, ~held_out)
-        effort = _least_effort(index, kind, lists, vectors, held_out)
-        _add(index, vectors, held_out)
-    faiss.write_index(index, str(making / _FILE))
-    measured = {"target": TARGET, "queries": int(held_out.sum()), "bytes": (making / _FILE).stat().st_size}
+    _add(index, vectors, ~held_out)
+    effort = _least_effort(index, lists, vectors, held_out)
+    _add(index, vectors, held_out)
+    faiss.write_index(index, str(folder / _FILE))
+    measured = {"target": TARGET, "queries": int(held_out.sum()), "bytes": (folder / _FILE).stat().st_size}
     return {"size": size, "lists": lists, **effort._asdict(), **measured}
 
 
-def _add(index: Any, vectors: Matrix, which: NDArray[np.bool_]) -> None:
-    rows = np.flatnonzero(which)
+def _add(index: Any, vectors: Matrix, mask: NDArray[np.bool_]) -> None:
+    rows = np.flatnonzero(mask)
     step = max(1, _BLOCK // vectors.shape[1])
-    with report_progress("vectors indexed") as tell:
+    with report_progress("vectors indexed") as report:
         for start in range(0, len(rows), step):
-            some = rows[start : start + step]
-            index.add_with_ids(_plain(vectors[some]), some)
-            tell(start + len(some), len(rows))
+            block = rows[start : start + step]
+            index.add_with_ids(_as_float32(vectors[block]), block)
+            report(start + len(block), len(rows))
 
 
 def lists_of(rows: int) -> int:
-    """The power of 2 nearest the root: a list costs as much to begin as a thousand of its vectors to read.
+    """The number of inverted lists: the power of 2 nearest the root of the rows. Opening a list costs as much as
+    reading a thousand of its codes.
 
     >>> [lists_of(rows) for rows in (1, 300_000, 1_000_000, 21_000_000)]
     [1, 512, 1024, 4096]
@@ -246,85 +237,79 @@ def lists_of(rows: int) -> int:
     return int(2 ** round(np.log2(rows) / 2))
 
 
-def _least_effort(index: Any, kind: str, lists: int, vectors: Matrix, held_out: NDArray[np.bool_]) -> Effort:
-    """What costs least of what reaches the target, by a standard error at least, asked with the vectors held out; where
-    nothing does, what finds most."""
-    wanted = min(RECALL_AT, index.ntotal)
-    queries = _plain(vectors[held_out])
-    goals = [{row for _, row in hits} for hits in nearest(vectors, queries, wanted, held_out)]
-    begin, each = _COSTS[kind]
-    tried: list[tuple[float, float, Effort]] = []  # what it is short of the target by, its cost, and what it is
-    for probes in _steps(1 if lists else 16, lists or 1024):
+def _least_effort(index: Any, lists: int, vectors: Matrix, held_out: NDArray[np.bool_]) -> Effort:
+    """The cheapest effort whose recall exceeds the target by a standard error; if there is none, that of most recall.
+    The queries are the vectors held out."""
+    k = min(RECALL_AT, index.ntotal)
+    queries = _as_float32(vectors[held_out])
+    goals = [{row for _, row in hits} for hits in nearest(vectors, queries, k, held_out)]
+    tried: list[tuple[float, float, Effort]] = []  # its shortfall from the target, its cost, and itself
+    for probes in _steps(1, lists):
         _set_probes(index, probes)
-        price = probes * (begin + each * len(vectors) / max(1, lists))
-        if any(not short and cost <= price for short, cost, _ in tried):
+        cost_of_lists = probes * (_LIST_COST + _CODE_COST * len(vectors) / lists)
+        if any(not shortfall and cost <= cost_of_lists for shortfall, cost, _ in tried):
             break
         found = [_candidates(index, query, min(index.ntotal, RECALL_AT * _RERANKS[-1])) for query in queries]
         for rerank in _RERANKS:
-            recall, error = _recall(goals, [rows[: rerank * RECALL_AT] for rows in found], wanted)
-            tried.append(
-                (max(0.0, TARGET - recall + error), price + rerank * RECALL_AT, Effort(probes, rerank, recall))
-            )
+            recall, error = _recall(goals, [rows[: rerank * RECALL_AT] for rows in found], k)
+            cost = cost_of_lists + rerank * RECALL_AT
+            tried.append((max(0.0, TARGET - recall + error), cost, Effort(probes, rerank, recall)))
     return min(tried)[2]
 
 
-def _steps(first: int, most: int) -> Iterator[int]:
-    """Powers of 2, and what lies between two of them.
+def _steps(first: int, last: int) -> Iterator[int]:
+    """The powers of 2 from ``first`` to ``last``, and the middle between each two of them.
 
     >>> list(_steps(1, 16))
     [1, 2, 3, 4, 6, 8, 12, 16]
     """
-    while first <= most:
+    while first <= last:
         yield first
-        if first > 1 and 3 * first <= 2 * most:
+        if first > 1 and 3 * first <= 2 * last:
             yield 3 * first // 2
         first *= 2
 
 
-def _recall(goals: Sequence[set[int]], found: Sequence[NDArray[np.int64]], wanted: int) -> tuple[float, float]:
-    """The mean share of the ``wanted`` first that was found, of any that tie with the last, and its standard error."""
+def _recall(goals: Sequence[set[int]], found: Sequence[NDArray[np.int64]], k: int) -> tuple[float, float]:
+    """The mean share of the first ``k`` that was found, counting any that tie with the last, and its standard error."""
     if not goals:
         return 1.0, 0.0
-    shares = [
-        min(wanted, len(goal.intersection(rows.tolist()))) / wanted for goal, rows in zip(goals, found, strict=True)
-    ]
+    shares = [min(k, len(goal.intersection(rows.tolist()))) / k for goal, rows in zip(goals, found, strict=True)]
     return float(np.mean(shares)), float(np.std(shares) / np.sqrt(len(shares)))
 
 
-# --- what faiss and files are asked -------------------------------------------------------------------------------
+# --- faiss and files ----------------------------------------------------------------------------------------------
 
 
 def _faiss(feature: str) -> Any:
     return require("faiss", "dense", feature)
 
 
-def _candidates(index: Any, query: NDArray[np.float32], most: int) -> NDArray[np.int64]:
+def _candidates(index: Any, query: NDArray[np.float32], limit: int) -> NDArray[np.int64]:
     with _one_thread(_faiss("a dense index")):
-        rows: NDArray[np.int64] = index.search(query[None], most)[1][0]
+        rows: NDArray[np.int64] = index.search(query[None], limit)[1][0]
     found: NDArray[np.int64] = rows[rows >= 0]
     return found
 
 
-def _shortlist(vectors: Matrix, query: NDArray[np.float32], most: int) -> NDArray[np.int64]:
-    """The rows with the largest products in 32 bits, at most so many, in their order. faiss multiplies numbers of 16
-    bits where they lie, which takes a third of what numpy needs to widen them."""
-    if len(vectors) <= most or vectors.dtype != np.float16:
+def _shortlist(vectors: Matrix, query: NDArray[np.float32], limit: int) -> NDArray[np.int64]:
+    """Up to ``limit`` rows with the largest products in 32 bits, in their order. faiss multiplies numbers of 16 bits in
+    memory as they are, which takes a third of the time that numpy needs to widen them."""
+    if len(vectors) <= limit or vectors.dtype != np.float16:
         return np.arange(len(vectors))
     faiss = _faiss("a dense index")
     halves = faiss.IndexScalarQuantizer(vectors.shape[1], faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT)
     halves.add_sa_codes(vectors.view(np.uint8))
-    return np.sort(_candidates(halves, query, most))
+    return np.sort(_candidates(halves, query, limit))
 
 
 def _set_probes(index: Any, probes: int) -> None:
-    faiss = _faiss("a dense index")
-    name = "nprobe" if faiss.try_extract_index_ivf(index) else "efSearch"
-    faiss.ParameterSpace().set_index_parameter(index, name, probes)
+    _faiss("a dense index").ParameterSpace().set_index_parameter(index, "nprobe", probes)
 
 
 @contextmanager
 def _one_thread(faiss: Any) -> Iterator[None]:
-    """One query is too little to share; a graph is only the same again if one thread builds it."""
+    """Keep faiss on one thread: a single query is too little work to share."""
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)
     try:
@@ -333,31 +318,39 @@ def _one_thread(faiss: Any) -> Iterator[None]:
         faiss.omp_set_num_threads(before)
 
 
-def _exact(index: Index, vectors: Matrix, why: str) -> Found:
+def _exact(index: Index, vectors: Matrix, why: str) -> DenseIndex:
     removed = index.passages.removed
-    return Found(lambda queries, k: nearest(vectors, queries, k, removed), in_words({"index": EXACT, "why": why}))
+    return DenseIndex(lambda queries, k: nearest(vectors, queries, k, removed), in_words({"index": EXACT, "why": why}))
 
 
-def _stands(folder: Path, kind: str) -> bool:
-    """Whether an index of this kind, or for ``auto`` of any, stands in the folder, and not a damaged one to replace."""
+def _facts(folder: Path) -> dict[str, Any]:
+    facts = check(folder, kind=KIND, version=VERSION)
+    if facts["index"] not in KINDS:
+        message = f"a {KIND} of the kind {facts['index']}, which is no longer read; build it again: "
+        raise IndexFolderError(f"{message}--dense-index {INVERTED} or {EXACT}", folder)
+    return facts
+
+
+def _is_built(folder: Path, kind: str) -> bool:
+    """True if the folder holds an index of this kind, for ``auto`` of any; False if a damaged one is to be replaced."""
     if kind == AUTO or not folder.is_dir():
         return folder.is_dir()
     try:
-        return bool(check(folder, kind=KIND, version=VERSION)["index"] == kind)
+        return bool(_facts(folder)["index"] == kind)
     except IndexFolderError:
         return False
 
 
-def _sampled(vectors: Matrix) -> str:
-    """A hash of rows spread evenly: vectors from another file are told apart."""
+def _sample_hash(vectors: Matrix) -> str:
+    """A hash of evenly spread rows, which tells vectors of one file from those of another."""
     return sha256(np.ascontiguousarray(vectors[:: max(1, len(vectors) // 256)]).tobytes()).hexdigest()
 
 
-def _plain(vectors: Matrix) -> NDArray[np.float32]:
+def _as_float32(vectors: Matrix) -> NDArray[np.float32]:
     return np.ascontiguousarray(vectors, np.float32)
 
 
-def _read_here_and_there(vectors: Matrix) -> None:
+def _advise_random_access(vectors: Matrix) -> None:
     """Tell the system that single rows of a mapped file will be read, so that it reads nothing around them."""
     base: Any = vectors
     while isinstance(base, np.ndarray):

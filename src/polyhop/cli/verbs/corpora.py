@@ -63,7 +63,7 @@ def index_build(
     ] = None,
     dense_index: Annotated[
         str,
-        opt.option(help="What finds the nearest vectors: auto (by size), exact, ivf-rabitq, ivf-sq8 or hnsw."),
+        opt.option(help="How the nearest vectors are found: auto (by size), exact or ivf-rabitq."),
     ] = "auto",
     overwrite: Annotated[bool, opt.option("--overwrite", help="Replace an index that is there.")] = False,
     engine: Annotated[
