@@ -159,7 +159,7 @@ def converting() -> Iterator[Converter]:
 
 
 def test_html_and_epub_need_no_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(converter, "installed", lambda extra: False)
+    monkeypatch.setattr(converter, "is_installed", lambda extra: False)
     (tmp_path / "a.HTM").write_text("<h1>Kilns</h1><p>Kilns burn.<script>x</script><h2>Heat</h2>1200 degrees.")
     chapters = {"1.xhtml": "<title>One</title><p>She sailed.", "sub/2.xhtml": "<h2>Two</h2>She landed.", "3.xhtml": ""}
     epub(tmp_path / "b.epub", chapters, title="The voyage")
