@@ -28,6 +28,7 @@ from polyhop.methods.registry import Method, method_named
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.readers import open_reader
 from polyhop.readers.base import AnyReader, as_reader
+from polyhop.readers.pocket import PocketPathScorer
 from polyhop.retrieval import brings_corpus, open_reranker, open_retriever
 from polyhop.retrieval.analysis import ENGLISH
 from polyhop.retrieval.base import (
@@ -127,6 +128,7 @@ class Pipeline:
             prompts=prompts if isinstance(prompts, PromptBook) else PromptBook(prompts),
             retriever=Reranked(opened, self.reranker) if opened and self.reranker else opened,
             reader=None if reader is None else as_reader(open_reader(reader) if isinstance(reader, str) else reader),
+            path_scorer=PocketPathScorer(),
             rendering=rendering,
             budget=Budget(
                 max_calls=max_calls,

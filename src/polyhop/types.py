@@ -120,6 +120,31 @@ Read: TypeAlias = Callable[[str, Sequence[Passage]], "Sequence[Span] | Awaitable
 """Anything that reads: ``(question, passages) -> spans``, best first; sync or async."""
 
 
+class PathScorer(Protocol):
+    """A part that scores paths of passages without a language model; a higher score is better. ``found``: the passages
+    of the first search, best first."""
+
+    async def scores(
+        self, question: str, paths: Sequence[Sequence[Passage]], found: Sequence[Passage]
+    ) -> Sequence[float]:
+        """Score each path with all that the scorer has."""
+        ...
+
+    def linear_scores(
+        self, question: str, paths: Sequence[Sequence[Passage]], found: Sequence[Passage]
+    ) -> Sequence[float]:
+        """Score each path with a linear model alone, which is fast."""
+        ...
+
+    def likelihood_scores(self, question: str, paths: Sequence[Sequence[Passage]]) -> Sequence[float]:
+        """Score each path by the likelihood of the question after it."""
+        ...
+
+    async def leads(self, question: str, path: Sequence[Passage], max_leads: int) -> list[str]:
+        """Read at most ``max_leads`` names to search for next off a path, most probable first."""
+        ...
+
+
 class QuestionRun(Protocol):
     """The part of a question's ``Run`` that a retriever or reranker uses: its calls and searches stay within the
     question's budget, trace and cache."""

@@ -17,16 +17,16 @@ import polyhop
 from polyhop import Question
 from polyhop.common.text import split_passages
 from polyhop.data import documents
-from polyhop.data.converting import archive, child, converter
+from polyhop.data.converting import child, converter, packed
 from polyhop.data.converting.blocks import Block, tidy
 from polyhop.data.converting.converter import Converter
-from polyhop.data.converting.html import decoded, html_blocks
+from polyhop.data.converting.html import decode_html, html_blocks
 from polyhop.data.converting.plain import markdown_blocks, text_blocks
 from polyhop.data.corpora import open_corpus
 from polyhop.data.documents import passages_of
 from polyhop.errors import DataError
 from polyhop.evaluation.pages import embedded
-from tests.kit.documents import docx, epub, packed, pdf
+from tests.kit.documents import docx, epub, pdf, write_zip
 from tests.kit.terminal import Cli, cli
 
 __all__ = ["cli"]
@@ -101,7 +101,7 @@ def test_a_page_as_deep_as_you_like_is_read() -> None:
     ],
 )
 def test_a_pages_letters_are_what_it_says_they_are(data: bytes, text: str) -> None:
-    assert decoded(data).endswith(text)
+    assert decode_html(data).endswith(text)
 
 
 def test_what_no_one_sees_is_dropped() -> None:
@@ -159,7 +159,7 @@ def converting() -> Iterator[Converter]:
 
 
 def test_html_and_epub_need_no_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(converter, "installed", lambda extra: False)
+    monkeypatch.setattr(converter, "is_installed", lambda extra: False)
     (tmp_path / "a.HTM").write_text("<h1>Kilns</h1><p>Kilns burn.<script>x</script><h2>Heat</h2>1200 degrees.")
     chapters = {"1.xhtml": "<title>One</title><p>She sailed.", "sub/2.xhtml": "<h2>Two</h2>She landed.", "3.xhtml": ""}
     epub(tmp_path / "b.epub", chapters, title="The voyage")
@@ -200,9 +200,9 @@ def test_what_cannot_be_read_is_one_fault_that_names_its_file(tmp_path: Path) ->
         epub(tmp_path / "entities.epub", chapter, head=ENTITIES): "it defines XML entities",
         epub(tmp_path / "locked.epub", chapter, more={"META-INF/encryption.xml": LOCK}): "encrypted",
         epub(tmp_path / "blank.epub", {"1.xhtml": "<p> "}, title="Blank"): "no text in it",
-        packed(tmp_path / "other.epub", {"a": "b"}): "damaged: .*container.xml",
-        packed(tmp_path / "empty.epub", {"META-INF/container.xml": "<container/>"}): "damaged: it names no contents",
-        packed(tmp_path / "torn.epub", {"META-INF/container.xml": "<container>"}): "damaged: ",
+        write_zip(tmp_path / "other.epub", {"a": "b"}): "damaged: .*container.xml",
+        write_zip(tmp_path / "empty.epub", {"META-INF/container.xml": "<container/>"}): "damaged: it names no contents",
+        write_zip(tmp_path / "torn.epub", {"META-INF/container.xml": "<container>"}): "damaged: ",
         tmp_path / "text.epub": "damaged: File is not a zip file",
         tmp_path / "none.html": "no text in it",
     }
@@ -224,21 +224,21 @@ def test_what_cannot_be_read_is_one_fault_that_names_its_file(tmp_path: Path) ->
 
 
 def test_a_packed_document_may_not_grow_without_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = packed(tmp_path / "bomb.epub", {"a": "0" * 200_000, "b": ""})
+    path = write_zip(tmp_path / "bomb.epub", {"a": "0" * 200_000, "b": ""})
     assert path.stat().st_size < 1000
-    monkeypatch.setattr(archive, "MAX_UNPACKED", 199_999)
-    with pytest.raises(DataError, match="unpacks to 200,000 bytes; 199,999 at most"), archive.unpacked(path):
+    monkeypatch.setattr(packed, "MAX_UNPACKED", 199_999)
+    with pytest.raises(DataError, match="unpacks to 200,000 bytes; the maximum is 199,999"), packed.open_packed(path):
         pass
-    monkeypatch.setattr(archive, "MAX_PARTS", 1)
-    with pytest.raises(DataError, match="has 2 parts; 1 at most"), archive.unpacked(path):
+    monkeypatch.setattr(packed, "MAX_PARTS", 1)
+    with pytest.raises(DataError, match="has 2 parts; the maximum is 1"), packed.open_packed(path):
         pass
 
 
 def test_a_part_that_is_larger_than_it_says_gives_no_more(tmp_path: Path) -> None:
-    path = packed(tmp_path / "liar.epub", {"a": "0" * 200_000})
+    path = write_zip(tmp_path / "liar.epub", {"a": "0" * 200_000})
     size = (200_000).to_bytes(4, "little")
     path.write_bytes(path.read_bytes().replace(size, (10).to_bytes(4, "little")))
-    with pytest.raises(DataError, match="damaged"), archive.unpacked(path) as opened:
+    with pytest.raises(DataError, match="damaged"), packed.open_packed(path) as opened:
         assert len(opened.read("a")) <= 10
 
 
@@ -247,11 +247,11 @@ def test_text_and_files_past_the_limits_are_faults(tmp_path: Path, monkeypatch: 
     path.write_text("<p>" + "word " * 100)
     monkeypatch.setattr(child, "MAX_CHARACTERS", 100)
     with pytest.raises(DataError, match="holds more than 100 characters"):
-        list(child.converted(path))
+        list(child.convert(path))
     monkeypatch.setattr(child, "MAX_MARKUP", 100)
     for name in ("a.html", "a.txt", "a.md"):
-        with pytest.raises(DataError, match="has 503 bytes; 100 at most"):
-            list(child.converted(path.rename(tmp_path / name)))
+        with pytest.raises(DataError, match="has 503 bytes; the maximum is 100"):
+            list(child.convert(path.rename(tmp_path / name)))
         path = tmp_path / name
 
 
@@ -261,15 +261,15 @@ def test_a_document_that_takes_too_long_is_a_fault_and_the_next_is_read(
     for name in ("slow.md", "quick.md"):
         (tmp_path / name).write_text("Quick.")
     command = [sys.executable, "-c", "import time; time.sleep(600)"]
-    start = converter._started
+    start = converter._start
     with Converter(seconds=0.2) as converting:
         monkeypatch.setattr(
-            converter, "_started", lambda: subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            converter, "_start", lambda: subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         )
         with pytest.raises(DataError, match=r"slow\.md: converting it took longer than 0\.2 s"):
             converting.blocks(tmp_path / "slow.md")
         assert converting.seconds_lost >= 0.2
-        monkeypatch.setattr(converter, "_started", start)
+        monkeypatch.setattr(converter, "_start", start)
         converting._seconds = None
         assert told(converting.blocks(tmp_path / "quick.md")) == [(None, "Quick.")]
 
@@ -294,7 +294,7 @@ def test_a_folder_of_documents_that_take_too_long_is_given_up(tmp_path: Path, mo
 def test_a_converter_that_dies_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = [sys.executable, "-c", "import os, sys; sys.stdin.readline(); os._exit(7)"]
     monkeypatch.setattr(
-        converter, "_started", lambda: subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        converter, "_start", lambda: subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     )
     (tmp_path / "a.html").write_text("<p>x")
     with Converter() as converting:
@@ -371,16 +371,16 @@ def test_a_pdf_or_docx_that_cannot_be_read_is_one_fault(tmp_path: Path) -> None:
     (tmp_path / "whole.pdf").unlink()
     faults = {
         pdf(tmp_path / "locked.pdf", REPORT, locked=True): "encrypted: save it without a password",
-        pdf(tmp_path / "scan.pdf", [[], []]): "no text in it: perhaps pages scanned as pictures",
+        pdf(tmp_path / "scan.pdf", [[], []]): "no text in it: if its pages are scanned pictures",
         tmp_path / "empty.pdf": "damaged",
         tmp_path / "text.pdf": "damaged",
         docx(tmp_path / "bomb.docx", text, head=ENTITIES): "its XML has a document type",
-        packed(tmp_path / "hidden.docx", {"word/document.xml": "<a/>", "word/a.png": f"\ufeff{ENTITIES}<a/>"}): (
+        write_zip(tmp_path / "hidden.docx", {"word/document.xml": "<a/>", "word/a.png": f"\ufeff{ENTITIES}<a/>"}): (
             "its XML has a document type"
         ),
         docx(tmp_path / "none.docx", []): "no text in it",
-        packed(tmp_path / "other.docx", {"a.xml": "<a/>"}): "damaged: it holds no text document",
-        packed(tmp_path / "torn.docx", {"word/document.xml": "<a>"}): "damaged",
+        write_zip(tmp_path / "other.docx", {"a.xml": "<a/>"}): "damaged: it holds no text document",
+        write_zip(tmp_path / "torn.docx", {"word/document.xml": "<a>"}): "damaged",
         tmp_path / "old.docx": "encrypted, or in Word's old format",
     }
     (tmp_path / "empty.pdf").write_bytes(b"")
@@ -408,7 +408,7 @@ def damaged_inside(path: Path, draw: random.Random) -> None:
     with zipfile.ZipFile(path) as opened:
         parts = {name: opened.read(name) for name in opened.namelist()}
     hit = draw.choice(sorted(parts))
-    packed(path, {name: damaged(part, draw) if name == hit else part for name, part in parts.items()})
+    write_zip(path, {name: damaged(part, draw) if name == hit else part for name, part in parts.items()})
 
 
 @extra

@@ -125,7 +125,7 @@ def test_a_fingerprint_follows_names_and_contents(tmp_path: Path) -> None:
 @pytest.fixture
 def mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of two texts, two documents of an extra that is not installed, and files that no one reads."""
-    monkeypatch.setattr(converter, "installed", lambda extra: False)
+    monkeypatch.setattr(converter, "is_installed", lambda extra: False)
     monkeypatch.setenv("POLYHOP_CACHE", str(tmp_path / "cache"))
     files = {"a.txt": "Ada was born in London.", "b.md": "# Alan\nAlan was born in Paddington.", "talk.PPTX": "x"}
     more = {"one.docx": "x", "sub/two.docx": "x", "Makefile": "all:", "old\x1b[31m.d\x07oc": "x"}
@@ -207,7 +207,7 @@ def test_a_folder_of_which_nothing_can_be_read_is_an_error(mixed: Path) -> None:
 
 def test_an_extra_installed_later_changes_the_fingerprint(mixed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = open_corpus(mixed).fingerprint
-    monkeypatch.setattr(converter, "installed", lambda extra: True)
+    monkeypatch.setattr(converter, "is_installed", lambda extra: True)
     assert open_corpus(mixed).fingerprint != before
 
 

@@ -85,7 +85,7 @@ def docx(path: Path, paragraphs: Sequence[tuple[str, str]], *, head: str = "") -
         "word/styles.xml": f'<w:styles xmlns:w="{_WORD}">{styles}</w:styles>',
         "word/document.xml": f'{head}<w:document xmlns:w="{_WORD}"><w:body>{body}</w:body></w:document>',
     }
-    return packed(path, parts)
+    return write_zip(path, parts)
 
 
 def _relations(*relations: tuple[str, str, str]) -> str:
@@ -108,10 +108,10 @@ def epub(
         '<rootfile full-path="text/book.opf"/></rootfiles></container>'
     )
     told = {f"text/{name}": html for name, html in chapters.items()}
-    return packed(path, {"META-INF/container.xml": container, "text/book.opf": package, **told, **(more or {})})
+    return write_zip(path, {"META-INF/container.xml": container, "text/book.opf": package, **told, **(more or {})})
 
 
-def packed(path: Path, parts: Mapping[str, str | bytes]) -> Path:
+def write_zip(path: Path, parts: Mapping[str, str | bytes]) -> Path:
     """A zip file of these parts."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in parts.items():

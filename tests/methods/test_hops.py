@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -14,7 +15,6 @@ from hypothesis import strategies as st
 
 from polyhop.answer import Answer
 from polyhop.data.corpora import open_corpus
-from polyhop.engine.run import Run
 from polyhop.errors import CapabilityError, UnknownName
 from polyhop.lm.base import Capabilities
 from polyhop.lm.pocket.paths import likelihood_scores, path_scores
@@ -36,6 +36,7 @@ TOWN = Passage("town", "Elstow", "Elstow is a village.")
 OTHERS = [Passage(f"o{n}", f"Other {n}", f"A director of mill number {n} was born in a dark town.") for n in range(8)]
 QUESTION = "In which town was the director of Dark Mill born?"
 WEBS = st.integers(0, 10**6)
+Paths = Sequence[Sequence[Passage]]
 
 
 class Graph:
@@ -61,20 +62,23 @@ class Graph:
     def links(self, held: Passage) -> list[Passage]:
         return [passage(each) for each in self.linked.get(held.id, "").split()]
 
-    async def scores(
-        self, run: Run, question: str, paths: Sequence[Sequence[Passage]], *_: Any, **__: Any
-    ) -> list[float]:
+    async def scores(self, question: str, paths: Paths, found: Sequence[Passage]) -> list[float]:
+        return self.linear_scores(question, paths, found)
+
+    def linear_scores(self, question: str, paths: Paths, found: Sequence[Passage]) -> list[float]:
         self.rounds.append([names(path) for path in paths])
         return [self.worth.get(names(path), -9.0) for path in paths]
 
-    async def leads(self, run: Run, question: str, path: Sequence[Passage], most: int) -> list[str]:
-        self.led.append(names(path))
-        return [f"{names(path)} first", f"{names(path)} second"][:most]
+    def likelihood_scores(self, question: str, paths: Paths) -> list[float]:
+        return self.linear_scores(question, paths, ())
 
-    async def run(self, monkeypatch: pytest.MonkeyPatch, **chosen: Any) -> Answer:
-        monkeypatch.setattr(Run, "relevance", lambda run, *given, **named: self.scores(run, *given, **named))
-        monkeypatch.setattr(Run, "leads", lambda run, *given: self.leads(run, *given))
+    async def leads(self, question: str, path: Sequence[Passage], max_leads: int) -> list[str]:
+        self.led.append(names(path))
+        return [f"{names(path)} first", f"{names(path)} second"][:max_leads]
+
+    async def run(self, **chosen: Any) -> Answer:
         async with Pipeline(method="hops", lm=self.lm, retriever=self, **chosen) as pipeline:
+            pipeline.engine = replace(pipeline.engine, path_scorer=self)
             return await pipeline.aask("Q")
 
 
@@ -85,9 +89,9 @@ WORTH = {"a": 1.0, "b": 3.0, "c": 2.0, "b d": 5.0, "b c": 0.5, "c b": 4.0, "b d 
 # --- by hand ----------------------------------------------------------------------------------------------------
 
 
-async def test_the_best_paths_are_extended_and_a_passage_is_worth_its_best(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_best_paths_are_extended_and_a_passage_is_worth_its_best() -> None:
     graph = Graph("a b c", LINKS, WORTH)
-    answer = await graph.run(monkeypatch, keep=2)
+    answer = await graph.run(keep=2)
     assert graph.rounds == [["a", "b", "c"], ["b d", "b c", "c b"]]
     assert names(answer.passages) == "b d c a"  # 5 for b and d, which stand by id; 4 for c; 1 for a
     assert answer.statistics["paths scored"] == 6
@@ -95,17 +99,17 @@ async def test_the_best_paths_are_extended_and_a_passage_is_worth_its_best(monke
     assert [(" ".join(row["passages"]), row["score"]) for row in told["ranked"][:2]] == [("b d", 5.0), ("c b", 4.0)]
 
 
-async def test_one_call_reads_the_first_k(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_call_reads_the_first_k() -> None:
     graph = Graph("a b c", LINKS, WORTH)
-    answer = await graph.run(monkeypatch, keep=2, k=2, shots=1, rank_limit=3)
+    answer = await graph.run(keep=2, k=2, shots=1, rank_limit=3)
     (call,) = graph.lm.calls
     assert (call.task, names(call.fields["passages"])) == ("answer.read", "b d")
     assert (answer.text, names(answer.passages), answer.supported) == ("told", "b d c", True)
     assert [names(piece.passages) for piece in answer.evidence] == ["b d"]
 
 
-async def test_nothing_found_is_answered_closed_book(monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = await Graph("", LINKS, WORTH).run(monkeypatch)
+async def test_nothing_found_is_answered_closed_book() -> None:
+    answer = await Graph("", LINKS, WORTH).run()
     assert (answer.text, answer.passages, answer.supported) == ("known", (), False)
 
 
@@ -120,28 +124,26 @@ async def test_nothing_found_is_answered_closed_book(monkeypatch: pytest.MonkeyP
     ],
     ids=str,
 )
-async def test_each_setting_changes_the_paths(
-    monkeypatch: pytest.MonkeyPatch, chosen: dict[str, Any], rounds: list[list[str]], ranking: str
-) -> None:
+async def test_each_setting_changes_the_paths(chosen: dict[str, Any], rounds: list[list[str]], ranking: str) -> None:
     graph = Graph("a b c", LINKS, WORTH)
-    answer = await graph.run(monkeypatch, **chosen)
+    answer = await graph.run(**chosen)
     assert (graph.rounds, names(answer.passages)) == (rounds, ranking)
 
 
-async def test_links_beyond_the_limit_are_the_best_by_the_scorer_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_links_beyond_the_limit_are_the_best_by_the_scorer_inside() -> None:
     worth = {"a b": 0.1, "a c": 0.2, "a d": 0.3}
     graph = Graph("a", {"a": "b c d"}, worth)
-    await graph.run(monkeypatch, links=2)
+    await graph.run(links=2)
     assert graph.rounds == [["a"], ["a b", "a c", "a d"], ["a d", "a c"]]
     graph = Graph("a", {"a": "b c d"}, worth)
-    await graph.run(monkeypatch, links=3)
+    await graph.run(links=3)
     assert graph.rounds == [["a"], ["a b", "a c", "a d"]]  # none to choose: the order of the links
 
 
-async def test_second_queries_extend_the_best_paths_too(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_second_queries_extend_the_best_paths_too() -> None:
     graph = Graph("a b", {"b": "c"}, {"b": 2.0, "a": 1.0})
     graph.again = "b c x y"
-    await graph.run(monkeypatch, requery=3, requeried=1)
+    await graph.run(requery=3, requeried=1)
     assert (graph.led, graph.queries) == (["b"], ["Q", "b first q", "b second q"])
     assert graph.rounds[1] == ["b c", "b x"]  # its own passage and what is linked already are no second path
 
@@ -160,11 +162,9 @@ async def test_second_queries_extend_the_best_paths_too(monkeypatch: pytest.Monk
     ],
     ids=str,
 )
-async def test_what_is_searched_for_a_second_time(
-    monkeypatch: pytest.MonkeyPatch, chosen: dict[str, Any], led: list[str], queries: int
-) -> None:
+async def test_what_is_searched_for_a_second_time(chosen: dict[str, Any], led: list[str], queries: int) -> None:
     graph = Graph("a b", {}, {"b": 2.0, "a": 1.0})
-    await graph.run(monkeypatch, **chosen)
+    await graph.run(**chosen)
     assert (graph.led, len(graph.queries)) == (led, queries)
 
 

@@ -289,7 +289,7 @@ def test_the_guide_says_how_to_convert() -> None:
 
 def test_it_needs_an_extra(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "mdr:" in retrievers()
-    monkeypatch.setattr(mdr_checkpoint, "installed", lambda _: False)
+    monkeypatch.setattr(mdr_checkpoint, "is_installed", lambda _: False)
     with pytest.raises(MissingExtra, match=r"the retriever mdr:some needs .* pip install 'polyhop\[hf\]'"):
         open_retriever("mdr:some", index)
 

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyhop.cli.options import pairs
-from polyhop.data.converting.child import converted
-from polyhop.data.converting.html import decoded, html_blocks
+from polyhop.data.converting.child import convert
+from polyhop.data.converting.html import decode_html, html_blocks
 from polyhop.data.converting.plain import markdown_blocks, text_blocks
 from polyhop.errors import DataError, LMError, PolyhopError
 from polyhop.evaluation.sweeps.plan import read_plan
@@ -128,7 +128,7 @@ def test_any_text_is_a_document(text: str) -> None:
 @settings(max_examples=5 * MANY, deadline=None)
 @given(data=st.binary(max_size=60) | _MARKUP.map(str.encode) | _MARKUP.map(lambda text: text.encode("utf-16")))
 def test_any_bytes_are_a_page(data: bytes) -> None:
-    assert isinstance(decoded(data), str)
+    assert isinstance(decode_html(data), str)
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +144,7 @@ def test_a_damaged_book_is_read_or_told_of(book: bytes, place: float, length: in
     at = int(place * len(book))
     with tempfile.TemporaryDirectory() as folder:
         (path := Path(folder) / "book.epub").write_bytes(book[:at] + put + book[at + length :])
-        told_of(lambda: list(converted(path)), (DataError, OSError))  # the child tells of both
+        told_of(lambda: list(convert(path)), (DataError, OSError))  # the child tells of both
 
 
 _PROMPT_FILE = st.lists(

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from random import Random
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from polyhop.answer import Answer, cite, confidence
 from polyhop.common.aio import gather
@@ -44,20 +44,21 @@ from polyhop.retrieval.base import (
 from polyhop.retrieval.tfidf import similarities
 from polyhop.trace import Ask, Note, Readout, Score, Searched, Step, Usage
 from polyhop.trace.recorder import OpenStep, Recorder
-from polyhop.types import Kind, Passage, Span, SpanChoice
+from polyhop.types import Kind, Passage, PathScorer, Span, SpanChoice
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """What stays open between questions: models, retriever, reader and prompts. ``max_tokens_per_call`` replaces the
-    token cap of every call, which is otherwise its prompt file's or its method's."""
+    """What stays open between questions: models, retriever, reader, path scorer and prompts. ``max_tokens_per_call``
+    replaces the token cap of every call, which is otherwise its prompt file's or its method's."""
 
     models: Models
     prompts: PromptBook = field(default_factory=PromptBook)
     retriever: RunRetriever | None = None
     reader: RunReader | None = None
+    path_scorer: PathScorer | None = None
     rendering: Rendering = "text"
     budget: Budget = field(default_factory=Budget)
     max_tokens_per_call: int | None = None
@@ -237,34 +238,12 @@ class Run:
             return cosines(encoder, text, texts)
         return similarities(text, texts, self._engine.analysis)
 
-    async def relevance(
-        self,
-        question: str,
-        paths: Sequence[Sequence[Passage]],
-        found: Sequence[Passage],
-        *,
-        by: Literal["pocket", "reasons", "likelihood"] = "pocket",
-    ) -> list[float]:
-        """How well each path of passages bears on the question, the higher the better; no language model is asked.
-
-        ``by``: the embedded path scorer, which also looks at where a passage stands among those ``found`` first; its
-        linear model alone, which is quick; or the likelihood of the question's words after the path's.
-        """
-        from polyhop.lm.pocket import paths as scorers  # which most never need
-
-        if by == "pocket":
-            scores = await asyncio.to_thread(scorers.path_scores, question, paths, found)
-        elif by == "reasons":
-            scores = scorers.linear_scores(question, paths, found)
-        else:
-            scores = scorers.likelihood_scores(question, paths)
-        return [round(score, 4) for score in scores]
-
-    async def leads(self, question: str, path: Sequence[Passage], most: int) -> list[str]:
-        """At most ``most`` names to search for next, read off a path by the embedded reader, the likeliest first."""
-        from polyhop.lm.pocket import paths as scorers  # which most never need
-
-        return await asyncio.to_thread(scorers.leads, question, path, most)
+    @property
+    def path_scorer(self) -> PathScorer:
+        """The part that scores paths without a language model. Raises ``UsageError`` if the engine has none."""
+        if self._engine.path_scorer is None:
+            raise UsageError("this method scores paths: give the engine a path_scorer")
+        return self._engine.path_scorer
 
     # --- lengths -------------------------------------------------------------------------------------------------
 

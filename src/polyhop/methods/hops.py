@@ -7,8 +7,8 @@ Graph for Question Answering", 2020) that a path is judged by a small trained sc
 (Khattab et al., "Baleen: Robust Multi-Hop Reasoning at Scale via Condensed Retrieval", 2021) and MDR (Xiong et al.,
 2021) the second query made of the question and what was found (``requery``): a name that the reader inside would read
 off the path, and what the path leaves unsaid.
-Settled here: ``scorer=pocket`` is the path scorer inside (``lm/pocket/paths.py``), the only one with second queries;
-``reasons`` its linear part alone, ``likelihood`` its unigram model's likelihood of the question, ``promptrank``
+Settled here: ``scorer=pocket`` is the path scorer that the run was given (``lm/pocket/paths.py``), the only one with
+second queries; ``reasons`` its linear model alone, ``likelihood`` the likelihood of the question, ``promptrank``
 PromptRank's score at its defaults, by a language model: the one that asks one. A path's score has four places; equal
 passages stand by id. The defaults were chosen on training questions.
 
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from polyhop.engine.run import Run
 
 Scorer: TypeAlias = Literal["pocket", "reasons", "likelihood", "promptrank"]
+
+PLACES = 4
+"""Decimal places of a path's score."""
 
 RANKING = ("first", "keep", "links", "hops", "requery", "leads", "requeried", "scorer")
 """The settings by which passages are ranked."""
@@ -91,14 +94,14 @@ async def ranked_by_paths(
     async def following(path: Path) -> list[Passage]:
         targets = linked(path, run)
         if len(targets) > links:
-            told = await run.relevance(question, [(*path, each) for each in targets], found, by="reasons")
-            bears = dict(zip(targets, told, strict=True))
-            targets = sorted(targets, key=lambda target: -bears[target])[:links]
+            scored = run.path_scorer.linear_scores(question, [(*path, target) for target in targets], found)
+            by_target = dict(zip(targets, _rounded(scored), strict=True))
+            targets = sorted(targets, key=lambda target: -by_target[target])[:links]
         if scorer != "pocket" or not requery:
             return targets
         alike = [known for known in scores.known if len(known) == len(path)]
         if path in ranked(alike, scores.known)[:requeried]:
-            for name in await run.leads(question, path, leads):
+            for name in await run.path_scorer.leads(question, path, leads):
                 targets += await run.search(second_query(question, path, name), requery)
         return targets
 
@@ -130,8 +133,18 @@ class Relevance:
 
     async def score(self, paths: Sequence[Path]) -> None:
         """Score the paths."""
-        scores = await self.run.relevance(self.question, paths, self.found, by=self.by)
-        self.known.update(zip(paths, scores, strict=True))
+        scorer = self.run.path_scorer
+        if self.by == "pocket":
+            scores = await scorer.scores(self.question, paths, self.found)
+        elif self.by == "reasons":
+            scores = scorer.linear_scores(self.question, paths, self.found)
+        else:
+            scores = scorer.likelihood_scores(self.question, paths)
+        self.known.update(zip(paths, _rounded(scores), strict=True))
+
+
+def _rounded(scores: Sequence[float]) -> list[float]:
+    return [round(score, PLACES) for score in scores]
 
 
 def second_query(question: str, path: Path, name: str) -> str:

@@ -1,7 +1,8 @@
-"""Pocket's reader: the same encoder and rules that answer for ``lm="pocket"``, as an extractive reader."""
+"""Pocket's reader and path scorer: the same encoder and rules that answer for ``lm="pocket"``."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from polyhop.types import Passage, Span
@@ -21,3 +22,31 @@ class PocketReader:
 
         found = [span for passage in passages if (span := extract_span(question, passage))]
         return sorted(found, key=lambda span: -span.confidence)
+
+
+class PocketPathScorer:
+    """Scores paths by pocket's linear model and its encoder (``lm/pocket/paths.py``)."""
+
+    async def scores(self, question: str, paths: Sequence[Sequence[Passage]], found: Sequence[Passage]) -> list[float]:
+        """Score each path with the linear model and the encoder, off the event loop."""
+        from polyhop.lm.pocket import paths as scorers
+
+        return await asyncio.to_thread(scorers.path_scores, question, paths, found)
+
+    def linear_scores(self, question: str, paths: Sequence[Sequence[Passage]], found: Sequence[Passage]) -> list[float]:
+        """Score each path with the linear model alone."""
+        from polyhop.lm.pocket import paths as scorers
+
+        return scorers.linear_scores(question, paths, found)
+
+    def likelihood_scores(self, question: str, paths: Sequence[Sequence[Passage]]) -> list[float]:
+        """Score each path by the likelihood of the question's words after it."""
+        from polyhop.lm.pocket import paths as scorers
+
+        return scorers.likelihood_scores(question, paths)
+
+    async def leads(self, question: str, path: Sequence[Passage], max_leads: int) -> list[str]:
+        """Read names to search for next off a path, off the event loop."""
+        from polyhop.lm.pocket import paths as scorers
+
+        return await asyncio.to_thread(scorers.leads, question, path, max_leads)

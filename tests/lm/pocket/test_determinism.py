@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 import polyhop
 from polyhop.answer import Answer
-from polyhop.engine.run import Run
+from polyhop.engine.call import Models
+from polyhop.engine.run import Engine, Run
+from polyhop.errors import UsageError
 from polyhop.lm.pocket.encoder.cache import _cache
 from polyhop.lm.pocket.reading.answer import clear_cache
+from polyhop.readers.pocket import PocketPathScorer
 from polyhop.types import Passage
-from tests.kit.hand import using
 from tests.kit.pocket_network import Network, using_network
 
 PEOPLE = "Ann Lee,Bo Marsh,Cy Noll,Di Opal".split(",")
@@ -54,47 +57,49 @@ async def test_a_question_gets_the_same_twice_and_amid_others(method: str, setti
     assert first == cached == again == outcome(amid[-1])
 
 
-# --- run.relevance ------------------------------------------------------------------------------------------------
+# --- the path scorer ----------------------------------------------------------------------------------------------
 
 PATHS = [[CORPUS[0], CORPUS[1]], [CORPUS[0]], [CORPUS[1], CORPUS[0]], [CORPUS[4], CORPUS[1]], [CORPUS[7]]]
 
 
-def relevance(paths: list[list[Passage]], **by: Any) -> Any:
-    async def ask(run: Run) -> list[float]:
-        return await run.relevance(QUESTIONS[0], paths, CORPUS, **by)
-
-    return using(ask, "no model is asked")
+async def score(by: str, paths: list[list[Passage]] = PATHS) -> Sequence[float]:
+    scorer = PocketPathScorer()
+    if by == "pocket":
+        return await scorer.scores(QUESTIONS[0], paths, CORPUS)
+    if by == "reasons":
+        return scorer.linear_scores(QUESTIONS[0], paths, CORPUS)
+    return scorer.likelihood_scores(QUESTIONS[0], paths)
 
 
 @pytest.mark.parametrize("by", ["pocket", "reasons", "likelihood"])
-async def test_paths_get_a_score_each_and_no_model_is_asked(by: Literal["pocket", "reasons", "likelihood"]) -> None:
-    scores, answer = await relevance(PATHS, by=by)
+async def test_every_path_gets_a_score(by: str) -> None:
+    scores = await score(by)
     assert len(scores) == len(PATHS)
-    assert scores == [round(score, 4) for score in scores]
     assert len(set(scores)) > 1
-    assert not answer.trace.calls
-    assert (await relevance(PATHS, by=by))[0] == scores
-    assert (await relevance([], by=by))[0] == []
+    assert await score(by) == scores
+    assert await score(by, []) == []
 
 
-async def test_only_the_whole_scorer_looks() -> None:
+async def test_only_the_whole_scorer_uses_the_encoder() -> None:
     with using_network(Network()) as network:
-        await relevance(PATHS, by="reasons")
-        await relevance(PATHS, by="likelihood")
+        linear = await score("reasons")
+        await score("likelihood")
         assert network.shown == []
-        default, _ = await relevance(PATHS)
+        assert await score("pocket") != linear
         assert network.shown
-        assert default == (await relevance(PATHS, by="pocket"))[0]
-        assert default != (await relevance(PATHS, by="reasons"))[0]
 
 
-async def test_the_loop_goes_on_while_paths_are_looked_at() -> None:
+async def test_the_loop_is_not_blocked_by_path_scores() -> None:
     with using_network(Network()) as network:
         network.may_go.clear()
-        scoring = asyncio.create_task(relevance(PATHS))
+        scoring = asyncio.create_task(score("pocket"))
         assert await asyncio.to_thread(network.began.wait, 10)
         assert not scoring.done()
         network.may_go.set()  # only a loop that is not blocked gets here
-        scores, _ = await scoring
-    assert len(scores) == len(PATHS)
+        assert len(await scoring) == len(PATHS)
     assert network.waited
+
+
+async def test_an_engine_without_a_path_scorer_says_so() -> None:
+    with pytest.raises(UsageError, match="give the engine a path_scorer"):
+        _ = Run(Engine(models=Models({})), "Q", "hops", "qa").path_scorer

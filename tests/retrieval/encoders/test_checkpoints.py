@@ -193,7 +193,7 @@ def test_checkpoints_that_cannot_be_opened_are_errors(copied: Path, tmp_path: Pa
 
 def test_without_its_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, spec, extra in ((pretrained, "intfloat/e5-base", "hf"), (module_of_exports, "onnx:folder", "onnx")):
-        monkeypatch.setattr(module, "installed", lambda extra: False)
+        monkeypatch.setattr(module, "is_installed", lambda extra: False)
         with pytest.raises(MissingExtra, match=rf"pip install 'polyhop\[{extra}\]'"):
             open_encoder(spec)
 

@@ -292,6 +292,6 @@ def test_other_checkpoints_are_refused(copied: Path, tmp_path: Path, monkeypatch
         opened(plain)
     with pytest.raises(UsageError, match=r"is of roberta; ColBERT is made of bert"):
         opened(encoding.make(tmp_path / "roberta", "roberta"))
-    monkeypatch.setattr(pretrained, "installed", lambda extra: False)
+    monkeypatch.setattr(pretrained, "is_installed", lambda extra: False)
     with pytest.raises(MissingExtra, match=r"pip install 'polyhop\[hf\]'"):
         opened(copied)

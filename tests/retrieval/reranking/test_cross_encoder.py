@@ -212,6 +212,6 @@ def test_what_cannot_be_opened_says_why(folder: Path, tmp_path: Path, monkeypatc
     with pytest.raises(UsageError, match="gives scores that are not numbers"):
         broken.scores("mill", PASSAGES)
     for module, spec, extra in ((pretrained, str(folder), "hf"), (module_of_exports, f"onnx:{folder}", "onnx")):
-        monkeypatch.setattr(module, "installed", lambda extra: False)
+        monkeypatch.setattr(module, "is_installed", lambda extra: False)
         with pytest.raises(MissingExtra, match=rf"pip install 'polyhop\[{extra}\]'"):
             opened(spec)

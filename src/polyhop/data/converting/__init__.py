@@ -1,1 +1,1 @@
-"""Documents in other people's formats as blocks of text: PDF, DOCX, HTML, EPUB; plain text and Markdown too."""
+"""Documents as blocks of text: PDF, DOCX, HTML, EPUB, Markdown and plain text."""

@@ -1,4 +1,4 @@
-"""What every converter makes of a document: blocks of text in reading order, and the limits it keeps to."""
+"""Blocks of text, which every converter makes of a document in reading order, and the limits of all converters."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from polyhop.common.text import normalise_unicode
 
 MAX_BYTES = 512 * 2**20
-"""Of the file of a PDF, DOCX or EPUB."""
+"""Maximum size of a PDF, DOCX or EPUB file."""
 MAX_MARKUP = 64 * 2**20
-"""Bytes of a text that is parsed as a whole: a file of text, Markdown or HTML, and a part of a packed document."""
+"""Maximum bytes that are parsed as a whole: a file of text, Markdown or HTML, or a part of a packed document."""
 MAX_RATIO, MAX_SMALL = 200, 2**20
-"""How many times its packed size a parsed part may unpack to, if it comes to more bytes than the second: markup of real
+"""Maximum ratio of a parsed part to its packed size, if it is larger than the second, in bytes. The markup of real
 documents seldom reaches 50."""
 MAX_UNPACKED = 256 * 2**20
-"""Bytes that the parts of a packed document may come to."""
+"""Maximum bytes of all parts of a packed document."""
 MAX_PARTS = 10_000
-"""Parts of a packed document, and pages of a PDF."""
+"""Maximum parts of a packed document, and pages of a PDF."""
 MAX_CHARACTERS = 50_000_000
-"""Of a document's text."""
+"""Maximum characters of a document's text."""
 MAX_HEADINGS = 50_000
-"""Of a document. Each makes a passage of its own, however short its text."""
+"""Maximum headings of a document. Each makes its own passage, however short its text."""
 
 TITLE = 0
 """The level of a document's own title."""
@@ -32,8 +32,8 @@ _LIGATURES = {code: normalise_unicode("NFKC", chr(code)) for code in range(0xFB0
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A paragraph, or all text of a page; a heading of ``level`` 1 to 6, or the document's ``TITLE``. ``page``: from
-    1."""
+    """A paragraph or the text of a page (no ``level``), a heading of ``level`` 1 to 6, or the document's ``TITLE``.
+    Pages count from 1."""
 
     text: str
     level: int | None = None
@@ -41,7 +41,7 @@ class Block:
 
 
 def tidy(text: str) -> str:
-    """A text without what no one sees: control characters, halves of characters, ligatures, letters in two parts.
+    """Return a text without control characters, unpaired surrogates and ligatures, and with composed accents.
 
     >>> tidy("e\\u0301\\ufb03cient\\x00")
     'éfficient'

@@ -1,4 +1,4 @@
-"""The process that converts: ``python -m polyhop.data.converting.child``, one path per line in, JSON lines out."""
+"""The converting process: ``python -m polyhop.data.converting.child`` reads a path per line and writes JSON lines."""
 
 from __future__ import annotations
 
@@ -11,39 +11,30 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from polyhop.data.converting.blocks import (
-    MAX_BYTES,
-    MAX_CHARACTERS,
-    MAX_HEADINGS,
-    MAX_MARKUP,
-    TITLE,
-    Block,
-    tidy,
-)
-from polyhop.data.converting.docx import docx_blocks
-from polyhop.data.converting.epub import epub_blocks
-from polyhop.data.converting.html import decoded, html_blocks
+from polyhop.data.converting.blocks import MAX_BYTES, MAX_CHARACTERS, MAX_HEADINGS, MAX_MARKUP, TITLE, Block, tidy
+from polyhop.data.converting.html import decode_html, html_blocks
+from polyhop.data.converting.packed import docx_blocks, epub_blocks
 from polyhop.data.converting.pdf import pdf_blocks
 from polyhop.data.converting.plain import markdown_blocks, text_blocks
 from polyhop.errors import DataError
 
 MAX_MEMORY = 768 * 2**20
-"""Bytes of memory the process may ask for, where the system has such a limit."""
+"""Maximum bytes of memory of the process, where the system has such a limit."""
 
 
-def _page(path: Path) -> Iterator[Block]:
-    return html_blocks(decoded(path.read_bytes()))
+def _text_file(path: Path) -> Iterator[Block]:
+    return text_blocks(_read_text(path))
 
 
-def _plain(path: Path) -> Iterator[Block]:
-    return text_blocks(_text(path))
+def _markdown_file(path: Path) -> Iterator[Block]:
+    return markdown_blocks(_read_text(path))
 
 
-def _markdown(path: Path) -> Iterator[Block]:
-    return markdown_blocks(_text(path))
+def _html_file(path: Path) -> Iterator[Block]:
+    return html_blocks(decode_html(path.read_bytes()))
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -51,33 +42,33 @@ def _text(path: Path) -> str:
 
 
 CONVERTERS: dict[str, Callable[[Path], Iterator[Block]]] = {
-    ".txt": _plain,
-    ".md": _markdown,
-    ".markdown": _markdown,
+    ".txt": _text_file,
+    ".md": _markdown_file,
+    ".markdown": _markdown_file,
     ".pdf": pdf_blocks,
     ".docx": docx_blocks,
     ".epub": epub_blocks,
-    ".html": _page,
-    ".htm": _page,
-    ".xhtml": _page,
+    ".html": _html_file,
+    ".htm": _html_file,
+    ".xhtml": _html_file,
 }
-"""By the suffix of the file."""
+"""Converters by the suffix of the file."""
 
 
-def converted(path: Path) -> Iterator[Block]:
-    """The blocks of a document that say something, within the limits; none for an empty text.
+def convert(path: Path) -> Iterator[Block]:
+    """Yield the non-blank blocks of a document, within the limits; none for an empty text.
 
     Raises:
         DataError: the document cannot be read; the message names no file.
     """
-    convert, status = CONVERTERS[path.suffix.lower()], path.stat()
+    converter, status = CONVERTERS[path.suffix.lower()], path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise DataError("not a regular file")
-    limit = MAX_MARKUP if convert in (_plain, _markdown, _page) else MAX_BYTES
+    limit = MAX_MARKUP if converter in (_text_file, _markdown_file, _html_file) else MAX_BYTES
     if status.st_size > limit:
-        raise DataError(f"has {status.st_size:,} bytes; {limit:,} at most are read")
-    characters, headings, empty = 0, 0, convert not in (_plain, _markdown)
-    for block in convert(path):
+        raise DataError(f"has {status.st_size:,} bytes; the maximum is {limit:,}")
+    characters, headings, is_empty = 0, 0, converter not in (_text_file, _markdown_file)
+    for block in converter(path):
         if text := tidy(block.text).strip():
             characters += len(text)
             headings += bool(block.level)
@@ -85,30 +76,30 @@ def converted(path: Path) -> Iterator[Block]:
                 raise DataError(f"holds more than {MAX_CHARACTERS:,} characters of text")
             if headings > MAX_HEADINGS:
                 raise DataError(f"has more than {MAX_HEADINGS:,} headings")
-            empty = empty and block.level == TITLE
+            is_empty = is_empty and block.level == TITLE
             yield Block(text, block.level, block.page)
-    if empty:
+    if is_empty:
         raise DataError("no text in it")
 
 
 def main() -> None:
-    """Convert until the input ends. What libraries print is kept apart from what is told."""
-    told = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="ascii")
+    """Convert documents until the input ends. Output of libraries goes to stderr, apart from the replies."""
+    replies = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="ascii")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     with suppress(ImportError, ValueError, OSError):
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
     for line in sys.stdin:
-        for answer in _answers(Path(json.loads(line))):
-            told.write(json.dumps(answer) + "\n")
-        told.flush()
+        for reply in _replies(Path(json.loads(line))):
+            replies.write(json.dumps(reply) + "\n")
+        replies.flush()
 
 
-def _answers(path: Path) -> Iterator[dict[str, Any]]:
-    """Each block of a document, then its end or its fault."""
+def _replies(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield each block of a document, then its end or its fault."""
     try:
-        for block in converted(path):
+        for block in convert(path):
             yield {"text": block.text, "level": block.level, "page": block.page}
         yield {"end": True}
     except DataError as error:
@@ -117,7 +108,7 @@ def _answers(path: Path) -> Iterator[dict[str, Any]]:
         yield {"fault": f"cannot be read: {error.strerror or error}"}
     except MemoryError:
         yield {"fault": f"needs more than {MAX_MEMORY:,} bytes of memory"}
-    except Exception as error:  # noqa: BLE001 - whatever a library makes of a damaged file
+    except Exception as error:  # noqa: BLE001 - a library may raise anything for a damaged file
         yield {"fault": f"damaged: {type(error).__name__}: {error}"}
 
 

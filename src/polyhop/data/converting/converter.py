@@ -1,4 +1,4 @@
-"""Converts documents in a process of its own, so that none can crash, stop or fill this one."""
+"""A converter of documents that works in its own process, so that no document can crash, block or fill this one."""
 
 from __future__ import annotations
 
@@ -7,40 +7,40 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from threading import Timer
-from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
 
 from polyhop.common.extras import is_installed
 from polyhop.data.converting.blocks import Block
 from polyhop.errors import DataError, MissingExtra
 
 SUFFIXES = (".txt", ".md", ".markdown", ".pdf", ".docx", ".epub", ".html", ".htm", ".xhtml")
-"""Of the documents that are read."""
+"""The suffixes of the documents that are read."""
 
-SECONDS, SECONDS_PER_MB, MAX_SECONDS = 20.0, 10.0, 120.0
-"""The time to convert one document: the first, and the second for each megabyte, up to the third."""
+BASE_SECONDS, SECONDS_PER_MB, MAX_SECONDS = 20.0, 10.0, 120.0
+"""The time to convert a document: the first plus the second per megabyte, up to the third."""
 
 MAX_SECONDS_LOST = 300.0
-"""The time that the documents of a folder which cannot be read may take together."""
+"""Maximum total time for the documents of a folder that cannot be read."""
 
-_OF_EXTRA = (".pdf", ".docx")
+_NEED_DOCS = (".pdf", ".docx")
 
 
 def needs_extra(name: str) -> bool:
-    """Whether a document of this name needs the extra ``docs``, and it is not installed."""
-    return name.lower().endswith(_OF_EXTRA) and not is_installed("docs")
+    """Return True if a document of this name needs the extra ``docs``, and it is not installed."""
+    return name.lower().endswith(_NEED_DOCS) and not is_installed("docs")
 
 
 class Converter:
-    """Converts one document after another; a context manager. The process is started by the first, and again after one
-    that broke it.
+    """Converts documents one after another; a context manager. The process starts with the first document, and again
+    after a document that broke it.
 
-    ``seconds``: the time for one document, whatever its size.
+    ``seconds``: the time for a document, whatever its size.
 
     Attributes:
-        seconds_lost: the time spent on documents that could not be read.
+        seconds_lost: the total time for documents that could not be read.
     """
 
     def __init__(self, *, seconds: float | None = None) -> None:
@@ -50,15 +50,15 @@ class Converter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop()
 
     def blocks(self, path: Path) -> list[Block]:
-        """The blocks of a document.
+        """Return the blocks of a document.
 
         Raises:
             DataError: it cannot be read: encrypted, damaged, without text, too large, or too slow.
-            MissingExtra: the extra ``docs`` is not installed, and this document needs it.
+            MissingExtra: the document needs the extra ``docs``, which is not installed.
         """
         if needs_extra(path.name):
             raise MissingExtra(f"reading {path}", "docs")
@@ -70,23 +70,23 @@ class Converter:
             raise
 
     def _blocks(self, path: Path) -> list[Block]:
-        process = self._process = self._process or _started()
+        process = self._process = self._process or _start()
         seconds = self._seconds or _seconds_for(path)
         timer = Timer(seconds, process.kill)
         timer.start()
         blocks: list[Block] = []
         try:
-            for answer in _asked(process, path):
-                if "fault" in answer:
-                    raise DataError(answer["fault"], path)
-                if "end" in answer:
+            for reply in _replies(process, path):
+                if "fault" in reply:
+                    raise DataError(reply["fault"], path)
+                if "end" in reply:
                     return blocks
-                blocks.append(Block(**answer))
+                blocks.append(Block(**reply))
         finally:
-            late = not timer.is_alive()
+            is_late = not timer.is_alive()
             timer.cancel()
         code = self._stop()
-        why = f"converting it took longer than {seconds:g} s" if late else f"converting it failed (exit {code})"
+        why = f"converting it took longer than {seconds:g} s" if is_late else f"converting it failed (exit {code})"
         raise DataError(why, path)
 
     def _stop(self) -> int:
@@ -95,7 +95,8 @@ class Converter:
             return 0
         with process:
             if process.stdin:
-                _closed(process.stdin)
+                with suppress(OSError):  # the process is gone
+                    process.stdin.close()
             try:
                 return process.wait(timeout=5)
             except subprocess.TimeoutExpired:
@@ -104,21 +105,20 @@ class Converter:
 
 
 def _seconds_for(path: Path) -> float:
-    try:
+    size = 0
+    with suppress(OSError):
         size = path.stat().st_size
-    except OSError:
-        size = 0
-    return min(SECONDS + SECONDS_PER_MB * size / 2**20, MAX_SECONDS)
+    return min(BASE_SECONDS + SECONDS_PER_MB * size / 2**20, MAX_SECONDS)
 
 
-def _started() -> subprocess.Popen[bytes]:
+def _start() -> subprocess.Popen[bytes]:
     command = [sys.executable, "-P", "-m", "polyhop.data.converting.child"]
-    # -P: nothing in the current folder, which may be the documents' own, is imported
+    # -P: import nothing from the current folder, which may be that of the documents
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
 
-def _asked(process: subprocess.Popen[bytes], path: Path) -> Iterator[dict[str, Any]]:
-    """The answers to a path, up to where the process ends."""
+def _replies(process: subprocess.Popen[bytes], path: Path) -> Iterator[dict[str, Any]]:
+    """Send a path and yield the replies, until the process ends."""
     assert process.stdin is not None
     assert process.stdout is not None
     try:
@@ -130,10 +130,3 @@ def _asked(process: subprocess.Popen[bytes], path: Path) -> Iterator[dict[str, A
         if not line.endswith(b"\n"):
             return
         yield json.loads(line)
-
-
-def _closed(stream: IO[bytes]) -> None:
-    try:
-        stream.close()
-    except OSError:
-        return  # the process is gone

@@ -1,8 +1,8 @@
-"""HTML as blocks: what a reader of the page sees as text, and its headings.
+"""HTML as blocks: the visible text of a page, and its headings.
 
-Tags are found as browsers find them, in one pass: what is never closed (a comment, a tag, a script) takes the rest of
-the page with it. An open quote ends with its tag. The standard library's parser looks for the end again at every such
-place, which takes hours for a few hundred kilobytes of ``<!--``, and it holds every attribute.
+Tags are found as browsers find them, in one pass: an unclosed comment, tag or script swallows the rest of the page. An
+open quote ends with its tag. The standard library's parser searches for each such end again, which takes hours for a
+few hundred kilobytes of ``<!--``, and it holds every attribute.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _CODECS = (
     | {f"iso8859-{part}" for part in range(1, 17)}
     | {f"cp125{page}" for page in range(9)}
 )
-"""Python's names of the encodings that browsers know. It knows others, which are no charsets (``punycode``, slow on
-long texts; ``unicode_escape``) or hide what is written (``utf-7``)."""
+"""Python's names of the encodings that browsers know. Its others are no charsets (``punycode``, slow on long texts;
+``unicode_escape``) or obscure the text (``utf-7``)."""
 
 _COMMENT_END, _CDATA_END, _END = re.compile("--!?>"), re.compile("]]>"), re.compile(">")
 _NAME = re.compile(r"[^\s/>]*+")
@@ -41,7 +41,7 @@ _RAW = {tag: re.compile(rf"</{tag}(?=[\s/>])", re.IGNORECASE) for tag in ("scrip
 
 
 def html_blocks(markup: str) -> Iterator[Block]:
-    """The blocks of a page; its title is its first main heading, else what its head says.
+    """Yield the blocks of a page. Its title is its first main heading, else the title in its head.
 
     >>> page = "<title>A site</title><h1>Ada</h1><p>She <b>wrote</b>.<script>x()</script><h2>Life<p>Born in 1815."
     >>> [(block.level, block.text) for block in html_blocks(page)]
@@ -56,17 +56,19 @@ def html_blocks(markup: str) -> Iterator[Block]:
     yield from reader.blocks
 
 
-def decoded(data: bytes) -> str:
-    """A page's bytes as text: by its mark or what it says of itself, else UTF-8, else Windows' Latin letters.
+def decode_html(data: bytes) -> str:
+    """Decode a page by its byte order mark or the charset it declares, else as UTF-8, else as Windows-1252.
 
-    >>> decoded(b"<meta charset='iso-8859-1'>caf\\xe9")[-4:], decoded(b"caf\\xc3\\xa9"), decoded(b"caf\\xe9")
-    ('café', 'café', 'café')
+    >>> decode_html(b"<meta charset='iso-8859-1'>caf\\xe9")[-4:]
+    'café'
+    >>> decode_html(b"caf\\xc3\\xa9"), decode_html(b"caf\\xe9")
+    ('café', 'café')
     """
-    marked = next((name for mark, name in _MARKS.items() if data.startswith(mark)), None)
-    said = _CHARSET.search(data, 0, 2048)
-    for name in (marked, said and said[1].decode("ascii"), "utf-8"):
+    by_mark = next((name for mark, name in _MARKS.items() if data.startswith(mark)), None)
+    declared = _CHARSET.search(data, 0, 2048)
+    for name in (by_mark, declared and declared[1].decode("ascii"), "utf-8"):
         try:
-            if name and (name == marked or lookup(name).name in _CODECS):
+            if name and (name == by_mark or lookup(name).name in _CODECS):
                 return data.decode(name)
         except (LookupError, UnicodeError, ValueError):
             continue
@@ -74,51 +76,51 @@ def decoded(data: bytes) -> str:
 
 
 class _Reader:
-    """Gathers blocks while it reads; no tree is built, so neither depth nor wrong nesting matters."""
+    """A reader that collects blocks without building a tree, so neither depth nor wrong nesting matters."""
 
     def __init__(self) -> None:
         self.blocks: list[Block] = []
         self.title: list[str] = []
-        self._held: list[str] = []
+        self._texts: list[str] = []
         self._level: int | None = None
         self._in_title = False
         self._dropping, self._depth = "", 0
 
     def read(self, markup: str) -> None:
         """Read a page, in time linear in its length."""
-        at = 0
-        while (opening := markup.find("<", at)) >= 0:
-            self._add_text(markup[at:opening])
-            at = self._markup(markup, opening)
-            if at < 0:
+        i = 0
+        while (opening := markup.find("<", i)) >= 0:
+            self._add_text(markup[i:opening])
+            i = self._read_tag(markup, opening)
+            if i < 0:
                 return
-        self._add_text(markup[at:])
+        self._add_text(markup[i:])
 
-    def _markup(self, markup: str, at: int) -> int:
-        """Read what begins with a ``<``; return the index after it, -1 if the page ends inside."""
-        following = markup[at + 1 : at + 3]
-        if markup.startswith("<!--", at):
-            return _after(_COMMENT_END, markup, at + 2)
-        if markup.startswith("<![CDATA[", at):
-            return _after(_CDATA_END, markup, at)
+    def _read_tag(self, markup: str, start: int) -> int:
+        """Read the markup that begins with a ``<``; return the index after it, -1 if the page ends inside it."""
+        following = markup[start + 1 : start + 3]
+        if markup.startswith("<!--", start):
+            return _after(_COMMENT_END, markup, start + 2)
+        if markup.startswith("<![CDATA[", start):
+            return _after(_CDATA_END, markup, start)
         closing = following[:1] == "/"
         first = following[closing:][:1]
         if not (first.isascii() and first.isalpha()):
             if following[:1] in ("!", "?") or (closing and first):
-                return _after(_END, markup, at)
+                return _after(_END, markup, start)
             self._add_text("<")
-            return at + 1
-        name = _NAME.match(markup, at + 1 + closing)
+            return start + 1
+        name = _NAME.match(markup, start + 1 + closing)
         end = _end_of_tag(markup, name.end()) if name else -1
         if not name or end < 0:
             return -1
-        tag, alone = name[0].lower(), markup[end - 2] == "/"
+        tag, self_closing = name[0].lower(), markup[end - 2] == "/"
         if not closing:
             self._start(tag)
-            if tag in _RAW and not alone:
+            if tag in _RAW and not self_closing:
                 close = _RAW[tag].search(markup, end)
                 return close.start() if close else -1
-        if closing or alone:
+        if closing or self_closing:
             self._end(tag)
         return end
 
@@ -135,7 +137,7 @@ class _Reader:
         elif tag in _BLOCKS:
             self.end_block()
         elif tag in _CELLS:
-            self._held.append(" ")
+            self._texts.append(" ")
 
     def _end(self, tag: str) -> None:
         if self._dropping:
@@ -146,26 +148,26 @@ class _Reader:
         elif tag in _BLOCKS or tag in _HEADINGS:
             self.end_block()
         elif tag in _CELLS:
-            self._held.append(" ")
+            self._texts.append(" ")
 
     def _add_text(self, text: str) -> None:
         if not self._dropping:
-            (self.title if self._in_title else self._held).append(unescape(text))
+            (self.title if self._in_title else self._texts).append(unescape(text))
 
     def end_block(self) -> None:
-        """What was gathered is a block."""
-        text = " ".join("".join(self._held).split())
+        """Make a block of the collected text."""
+        text = " ".join("".join(self._texts).split())
         if text:
             self.blocks.append(Block(text, self._level))
-        self._held, self._level = [], None
+        self._texts, self._level = [], None
 
 
 def _after(mark: re.Pattern[str], markup: str, start: int) -> int:
-    """The index after a mark; -1 if it does not come."""
+    """Return the index after a mark; -1 if it does not occur."""
     found = mark.search(markup, start)
     return found.end() if found else -1
 
 
 def _end_of_tag(markup: str, start: int) -> int:
-    """The index after the ``>`` that ends a tag, quoted values stepped over; -1 if it does not come."""
+    """Return the index after the ``>`` that ends a tag, ignoring quoted values; -1 if it does not occur."""
     return next((part.end() for part in _IN_TAG.finditer(markup, start) if part[0] == ">"), -1)

@@ -1,4 +1,4 @@
-"""Plain text and Markdown as blocks. Text inside a line (links, emphasis) stays as it is written."""
+"""Plain text and Markdown as blocks. Inline markup (links, emphasis) stays as it is."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _UNDERLINE = re.compile(r"(=+|-{3,})[ \t]*$")
 _FENCE = re.compile(r"[ ]{0,3}(`{3,}|~{3,})")
 _FRONT = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$", re.MULTILINE | re.DOTALL)
 _FRONT_TITLE = re.compile(r"^title:(.+)$", re.MULTILINE)
-_LONGEST_HEADING = 12  # words; a longer first line is taken for prose
+_MAX_TITLE_WORDS = 12  # a longer first line counts as prose
 
 
 def text_blocks(text: str) -> Iterator[Block]:
-    """A text, its first line as the title where that reads as one: short, no full stop, a blank line after it.
+    """Yield a text. Its first line is its title if it is short, has no full stop and precedes a blank line.
 
     >>> list(text_blocks("Ada Lovelace\\n\\nShe wrote."))
     [Block(text='Ada Lovelace', level=0, page=None), Block(text='She wrote.', level=None, page=None)]
@@ -24,7 +24,7 @@ def text_blocks(text: str) -> Iterator[Block]:
     [Block(text='She wrote.\\n\\nMuch.', level=None, page=None)]
     """
     first, gap, rest = text.lstrip().partition("\n\n")
-    short = "\n" not in first and 0 < len(first.split()) <= _LONGEST_HEADING
+    short = "\n" not in first and 0 < len(first.split()) <= _MAX_TITLE_WORDS
     if gap and rest.strip() and short and not first.rstrip().endswith((".", ",", "。", "，")):
         yield Block(first.strip(), TITLE)
         text = rest
@@ -32,8 +32,8 @@ def text_blocks(text: str) -> Iterator[Block]:
 
 
 def markdown_blocks(text: str) -> Iterator[Block]:
-    """A Markdown text cut at its headings; one without any is plain text. A head of metadata is left out but for its
-    title.
+    """Yield a Markdown text, split at its headings; without any, it is plain text. Of a metadata header, only the
+    title is kept.
 
     >>> [(block.level, block.text) for block in markdown_blocks("# Ada\\nShe wrote.\\n## Life\\nBorn in 1815.")]
     [(1, 'Ada'), (None, 'She wrote.'), (2, 'Life'), (None, 'Born in 1815.')]
@@ -47,28 +47,28 @@ def markdown_blocks(text: str) -> Iterator[Block]:
 
 
 def _cut(lines: list[str]) -> Iterator[Block]:
-    held: list[str] = []
+    pending: list[str] = []
     fence = ""
     for line in lines:
         if mark := _FENCE.match(line):
             fence = mark[1] if not fence else "" if mark[1].startswith(fence) else fence
         elif not fence and (heading := _HEADING.match(line)) and (name := _unclosed(heading[2])):
-            yield Block("\n".join(held))
+            yield Block("\n".join(pending))
             yield Block(name, len(heading[1]))
-            held = []
+            pending = []
             continue
-        elif not fence and _underlined(held, line):
-            name = held.pop().strip()
-            yield Block("\n".join(held))
+        elif not fence and _underlined(pending, line):
+            name = pending.pop().strip()
+            yield Block("\n".join(pending))
             yield Block(name, 1 if line[0] == "=" else 2)
-            held = []
+            pending = []
             continue
-        held.append(line)
-    yield Block("\n".join(held))
+        pending.append(line)
+    yield Block("\n".join(pending))
 
 
 def _unclosed(heading: str) -> str:
-    """A heading without the marks that may close it: by hand, as a pattern would be slow on many blanks."""
+    """Return a heading without its closing marks, in linear time; a pattern would be slow on many blanks."""
     return heading.rstrip(" \t").rstrip("#").rstrip(" \t")
 
 
@@ -76,8 +76,10 @@ def _unquoted(title: str) -> str:
     return title[1:-1] if len(title) > 2 and title[0] == title[-1] and title[0] in "'\"" else title
 
 
-def _underlined(held: list[str], line: str) -> bool:
-    """Whether this line makes the one before it, a paragraph of its own, a heading."""
-    if not held or not held[-1].strip() or not _UNDERLINE.match(line):
+def _underlined(pending: list[str], line: str) -> bool:
+    """Return True if a line makes the line before it, a paragraph by itself, a heading."""
+    if not pending or not pending[-1].strip() or not _UNDERLINE.match(line):
         return False
-    return (len(held) == 1 or not held[-2].strip()) and not held[-1].lstrip().startswith((">", "-", "*", "+", "|"))
+    return (len(pending) == 1 or not pending[-2].strip()) and not pending[-1].lstrip().startswith(
+        (">", "-", "*", "+", "|")
+    )

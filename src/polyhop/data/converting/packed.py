@@ -1,0 +1,150 @@
+"""Packed documents, DOCX and EPUB, as blocks. Their parts are read in memory and within limits, never unpacked to disk.
+
+DOCX is converted by mammoth: paragraphs, and the headings that its styles mark; its pages are unknown before layout.
+EPUB: its chapters in the order of its spine, each a page of HTML.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import unquote
+from xml.etree import ElementTree
+
+from polyhop.data.converting.blocks import MAX_MARKUP, MAX_PARTS, MAX_RATIO, MAX_SMALL, MAX_UNPACKED, TITLE, Block
+from polyhop.data.converting.html import decode_html, html_blocks
+from polyhop.errors import DataError
+
+_ENCRYPTED_FLAG = 0x1
+
+_OLE = b"\xd0\xcf\x11\xe0"  # the container of an encrypted document and of Word's old format
+_DOCUMENT_TYPE = re.compile(rb"<!(DOCTYPE|ENTITY)", re.IGNORECASE)
+_BEFORE_XML = b"\xef\xbb\xbf\xff\xfe \t\r\n"
+_STYLES = "p[style-name='Title'] => h1:fresh"
+
+_CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
+_TITLE = "{http://purl.org/dc/elements/1.1/}title"
+
+
+@contextmanager
+def open_packed(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open a packed document whose parts together stay within the limits; no part yields more than its header claims.
+
+    Raises:
+        DataError: it is encrypted, damaged, or too large when unpacked.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            parts = archive.infolist()
+            if len(parts) > MAX_PARTS:
+                raise DataError(f"has {len(parts):,} parts; the maximum is {MAX_PARTS:,}")
+            if (size := sum(part.file_size for part in parts)) > MAX_UNPACKED:
+                raise DataError(f"unpacks to {size:,} bytes; the maximum is {MAX_UNPACKED:,}")
+            if any(part.flag_bits & _ENCRYPTED_FLAG for part in parts):
+                raise DataError("encrypted: save it without a password")
+            yield archive
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, KeyError) as error:
+        raise DataError(f"damaged: {error}") from error
+
+
+def read_part(archive: zipfile.ZipFile, name: str | zipfile.ZipInfo) -> bytes:
+    """Read a part that is parsed as a whole.
+
+    Raises:
+        DataError: it is too large.
+        KeyError: it does not exist.
+    """
+    part = archive.getinfo(name) if isinstance(name, str) else name
+    limit = min(MAX_MARKUP, max(MAX_SMALL, MAX_RATIO * part.compress_size))
+    if part.file_size > limit:
+        raise DataError(
+            f"its part {part.filename!r} unpacks from {part.compress_size:,} to {part.file_size:,} bytes; "
+            f"the maximum is {limit:,}"
+        )
+    return archive.read(part)
+
+
+def docx_blocks(path: Path) -> Iterator[Block]:
+    """Yield the blocks of a DOCX file, without pictures.
+
+    Raises:
+        DataError: it is encrypted, damaged, in Word's old format, or has a document type, which Word never writes.
+    """
+    import mammoth
+
+    with path.open("rb") as stream:
+        if stream.read(len(_OLE)) == _OLE:
+            raise DataError("encrypted, or in Word's old format: save it as .docx without a password")
+    with open_packed(path) as archive:
+        for part in archive.infolist():
+            with archive.open(part) as stream:
+                start = stream.read(4096).replace(b"\0", b"").lstrip(_BEFORE_XML)
+            if start and not start.startswith(b"<"):
+                continue  # not XML but a picture, for example; the name of a part does not show its type
+            if _DOCUMENT_TYPE.search(read_part(archive, part).replace(b"\0", b"")):
+                raise DataError("not read: its XML has a document type")
+        if "word/document.xml" not in archive.namelist():
+            raise DataError("damaged: it holds no text document")
+    with path.open("rb") as stream:
+        converted = mammoth.convert_to_html(stream, style_map=_STYLES, convert_image=lambda _: [])
+    yield from html_blocks(converted.value)
+
+
+def epub_blocks(path: Path) -> Iterator[Block]:
+    """Yield the title of an EPUB file and the blocks of its chapters.
+
+    Raises:
+        DataError: it is damaged, or a chapter is encrypted.
+    """
+    with open_packed(path) as book:
+        rootfile = _parse_xml(read_part(book, _CONTAINER)).find(".//{*}rootfile")
+        if rootfile is None:
+            raise DataError("damaged: it names no contents")
+        package_path = rootfile.get("full-path", "")
+        package = _parse_xml(read_part(book, package_path))
+        yield Block((package.findtext(f".//{_TITLE}") or "").strip() or path.stem, TITLE)
+        hrefs = {item.get("id"): item.get("href", "") for item in package.iterfind(".//{*}manifest/{*}item")}
+        spine = [hrefs.get(entry.get("idref"), "") for entry in package.iterfind(".//{*}spine/{*}itemref")]
+        folder, encrypted, names = posixpath.dirname(package_path), _encrypted_parts(book), set(book.namelist())
+        chapters = (posixpath.normpath(posixpath.join(folder, unquote(href.partition("#")[0]))) for href in spine)
+        for chapter in dict.fromkeys(chapters):
+            if chapter in encrypted:
+                raise DataError("encrypted: only its shop's software can read its chapters")
+            if chapter in names:
+                yield from _chapter_blocks(list(html_blocks(decode_html(read_part(book, chapter)))))
+
+
+def _chapter_blocks(blocks: list[Block]) -> Iterator[Block]:
+    """Yield the blocks of a chapter. Its title becomes its heading if it has no other."""
+    has_heading = any(block.level and block.level > TITLE for block in blocks)
+    for block in blocks:
+        if block.level != TITLE:
+            yield block
+        elif not has_heading:
+            yield Block(block.text, 1)
+
+
+def _encrypted_parts(book: zipfile.ZipFile) -> set[str]:
+    if _ENCRYPTION not in book.namelist():
+        return set()
+    references = _parse_xml(read_part(book, _ENCRYPTION)).iterfind(".//{*}CipherReference")
+    return {unquote(reference.get("URI", "")) for reference in references}
+
+
+def _parse_xml(data: bytes) -> ElementTree.Element:
+    """Parse a part.
+
+    Raises:
+        DataError: it is damaged, or defines entities, which could expand without bound.
+    """
+    if b"<!ENTITY" in data.replace(b"\0", b""):
+        raise DataError("not read: it defines XML entities")
+    try:
+        return ElementTree.fromstring(data)
+    except (ElementTree.ParseError, ValueError, LookupError) as error:
+        raise DataError(f"damaged: {error}") from error
