@@ -431,14 +431,41 @@ def test_the_least_token_and_the_mean_one() -> None:
     assert Completion(text="New York").probability("New York", least=True) is None
 
 
+@pytest.mark.parametrize("confidence", ["mean", "min"])
+@pytest.mark.parametrize(("first", "searches"), [(0.08, 1), (0.95, 0)])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "It was{}.\nAnswer:{}",
+        f"(1) {DIRECTOR}\nIt was{{}}.\nAnswer:{{}}",
+        '{{"sentence": "It was{}.", "answer": "{}"}}',
+    ],
+)
+async def test_the_first_writing_counts_and_not_its_copy(
+    form: str, first: float, searches: int, confidence: str
+) -> None:
+    """An unsure answer is looked up, however surely it is written a second time."""
+    name = " Millard Webb"
+    before, between, after = form.format("\0", "\0").split("\0")
+    told = reply(form.format(name, name), (before, 0.9), (name, first), (between, 0.9), (name, 0.999), (after, 0.9))
+    talk = Talk({})
+    talk.model = ScriptedLM(
+        lambda task, fields: told if task == "ge.subanswer" else Talk._reply(talk, task, fields),
+        capabilities=Capabilities(token_logprobs=True),
+    )
+    answer = await talk.play(confidence=confidence, max_steps=1)
+    assert answer.usage.searches == searches
+
+
 @pytest.mark.parametrize(("confidence", "searches"), [("mean", 0), ("min", 1)])
 async def test_mean_and_min(confidence: str, searches: int) -> None:
     """Read from text: two tokens, 0.5 and 0.9, are 0.67 in the mean and 0.5 at least."""
     told = reply(
         "It was Millard Webb.\nAnswer: Millard Webb",
-        ("It was Millard Webb.\nAnswer:", 0.01),
+        ("It was", 0.01),
         (" Millard", 0.5),
         (" Webb", 0.9),
+        (".\nAnswer: Millard Webb", 1.0),
     )
     talk = Talk({})
     talk.model = ScriptedLM(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from polyhop.lm.base import Completion
+from polyhop.prompts.tasks import Output
 from polyhop.prompts.tasks.searchain import unmarked
 from polyhop.text import find_folded, normalise, printable
 from polyhop.types import Answer, Citation, Passage
@@ -116,7 +116,7 @@ def place_of(metadata: Mapping[str, Any]) -> str:
     return ", ".join(part for part in (source, pages, heading) if part)
 
 
-def confidence(answer: Answer, final: Completion | None) -> float | None:
+def confidence(answer: Answer, final: Output | None) -> float | None:
     """How sure the answer is, 0 to 1: the model's own probability of its words where it gives one, else the share of
     the evidence that came to the same answer, else None."""
     if not answer.text:

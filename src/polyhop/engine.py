@@ -92,7 +92,7 @@ class Run:
         self.kind = kind
         self.recorder = Recorder(question, method, silent=scouts_for is not None, listen=listen)
         self.wasted = 0
-        self.final: Completion | None = None
+        self.final: Output | None = None
         self._engine = engine
         self._retriever = engine.retriever
         self._ahead = scouts_for
@@ -118,9 +118,10 @@ class Run:
         output, complaint, reply = await self._attempt(call)
         if output is None and self._meter.room(reserve=0 if final else 1):
             output, _, reply = await self._attempt(call.again(reply.text, complaint))
+        output = output or call.prompt.default().with_completion(reply, call.question)
         if final:
-            self.final = reply
-        return output or call.prompt.default().with_completion(reply)
+            self.final = output
+        return output
 
     async def score(
         self,

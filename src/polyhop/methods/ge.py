@@ -253,12 +253,12 @@ def _sureness(reply: StepAnswer, confidence: Confidence) -> float | None:
         return (reply.confidence or 0.0) if reply.answer else 0.0
     if not reply.answer:
         return 0.0 if reply.completion.logprobs else None
-    return reply.completion.probability(reply.answer, least=confidence == "min")
+    return reply.probability(reply.answer, least=confidence == "min")
 
 
 def _sure_of_all(response: Response, history: Sequence[Step]) -> float | None:
     """How sure the answer is: by the model's own probability of it, else by the least sure of the steps."""
     if not response.answer:
         return 0.0
-    told = response.completion.probability(response.answer)
+    told = response.probability(response.answer)
     return min((step.confidence for step in history), default=None) if told is None else told

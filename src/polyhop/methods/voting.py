@@ -28,8 +28,7 @@ class Answering(Protocol):
     @property
     def answer(self) -> str: ...
 
-    @property
-    def completion(self) -> Any: ...
+    def probability(self, answer: str) -> float | None: ...
 
 
 A = TypeVar("A", bound=Answering)
@@ -69,8 +68,9 @@ def majority(replies: Sequence[A]) -> Vote[A]:
 
 def _likelihood(replies: Sequence[Answering]) -> float | None:
     """The mean probability of an answer's words in the replies that give it; None where one does not tell it."""
-    sure = [reply.completion.probability(reply.answer) for reply in replies]
-    return None if None in sure else sum(sure) / len(sure)
+    sure = [reply.probability(reply.answer) for reply in replies]
+    known = [value for value in sure if value is not None]
+    return sum(known) / len(known) if len(known) == len(sure) else None
 
 
 async def sampled(

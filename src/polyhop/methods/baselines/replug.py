@@ -115,7 +115,7 @@ def own_answers(replies: Sequence[Response], *, sampled: bool) -> dict[str, floa
     found: dict[str, float] = defaultdict(float)
     for reply in replies:
         if reply.answer:
-            told = None if sampled else reply.completion.probability(reply.answer)
+            told = None if sampled else reply.probability(reply.answer)
             found[normalise(reply.answer)] += (1.0 if told is None else told) / len(replies)
     return found
 

@@ -112,4 +112,4 @@ async def verify_and_edit(
 
 def likeliest(replies: Sequence[Response]) -> Response:
     """The reply whose answer the model gives the highest probability; the first where it tells none."""
-    return max(replies, key=lambda reply: reply.completion.probability(reply.answer) or 0.0)
+    return max(replies, key=lambda reply: reply.probability(reply.answer) or 0.0)

@@ -27,6 +27,7 @@ class Output(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore", str_strip_whitespace=True, coerce_numbers_to_str=True)
     _completion: Completion | None = PrivateAttr(default=None)
+    _question: str = PrivateAttr(default="")
 
     @model_validator(mode="before")
     @classmethod
@@ -48,10 +49,15 @@ class Output(BaseModel):
             raise AttributeError("this output was not made by a language model call")
         return self._completion
 
-    def with_completion(self, completion: Completion) -> Output:
-        """This output, remembering the reply it came from."""
+    def with_completion(self, completion: Completion, question: str = "") -> Output:
+        """This output, remembering the reply it came from and the question that was asked."""
         self._completion = completion
+        self._question = question
         return self
+
+    def probability(self, answer: str, *, least: bool = False) -> float | None:
+        """Return the probability of the answer's first writing in the reply (``Completion.probability``)."""
+        return self.completion.probability(answer, least=least, question=self._question)
 
 
 @cache
