@@ -157,14 +157,15 @@ def show_passage(passage: Any, fields: Fields) -> str:
 
 
 def show_history(history: Sequence[Mapping[str, str]] | None, fields: Fields) -> str:
-    """Sub-questions and their answers, numbered (Table 10).
+    """Sub-questions and their answers, numbered (Table 10); one that was dropped has none.
 
     >>> print(show_history([{"sub_question": "Who made it?", "sentence": "Ann Lee made it.", "answer": "Ann Lee"}], {}))
     (1) Who made it?
     Ann Lee made it.
     """
     told = (
-        f"({number}) {one_line(pair['sub_question'])}\n{one_line(pair['sentence'] or pair['answer'])}"
+        f"({number}) {one_line(pair['sub_question'])}\n"
+        f"{one_line(pair['sentence'] or pair['answer'] or 'No answer was found.')}"
         for number, pair in enumerate(history or (), 1)
     )
     return "\n".join(told) or "none yet"
