@@ -126,17 +126,13 @@ def test_direct_answers_are_read(reply: str, answer: str) -> None:
         "",
         "\n\n  \n",
         "**",
-        "None",
-        "N/A.",
         "The answer is …",
-        "The answer is none.",
         "Answer:",
         "<answer></answer>",
         "[RELEVANT]",
         "[QUERY] Ridley Scott",
         "{}",
         '{"answer": null}',
-        '{"answer": "None"}',
         '{"answer": ["Paris", "Rome"]}',
         '{"reply": "Paris"} and a good deal of talk around it that never comes to any point whatever at all',
         "It is hard to say who directed the film, since there are so many of that name and none is told here.",
@@ -148,6 +144,25 @@ def test_replies_without_an_answer_are_malformed(reply: str) -> None:
         for rendering in get_args(Rendering):
             with pytest.raises(Malformed):
                 read(task, reply, rendering)
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        ("None", "None"),
+        ("N/A.", "N/A"),
+        ("The answer is none.", "none"),
+        ("The answer is unknown.", "unknown"),
+        ("It is not told.\nAnswer: not mentioned in the passages", "not mentioned in the passages"),
+        ('{"answer": "None"}', "None"),
+        ("I don't know.", "I don't know"),
+    ],
+)
+def test_a_non_answer_is_read_as_it_stands(reply: str, answer: str) -> None:
+    """The model has said that it has none: asking once more would press it for a guess."""
+    for task in ("answer.cot", "answer.direct", "answer.read", "answer.read_cot", "tor.fuse"):
+        for rendering in get_args(Rendering):
+            assert read(task, reply, rendering)["answer"] == answer
 
 
 def test_reasoning_alone_is_no_answer_but_an_explained_one_is_direct() -> None:

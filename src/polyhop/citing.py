@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+from polyhop.lm.base import Completion
 from polyhop.prompts.tasks import Output
 from polyhop.prompts.tasks.searchain import unmarked
 from polyhop.text import find_folded, normalise, printable
+from polyhop.trace import Note
 from polyhop.types import Answer, Citation, Passage
+
+NON_ANSWER = "non-answer"
+"""The name of the remark in a trace that says which non-answer a method came to."""
 
 _MARKDOWN = re.compile(r"[\\`*_\[\]<>!|]")
 
@@ -37,6 +43,17 @@ def cite(answer: Answer) -> tuple[Citation, ...]:
         start, end = find_folded(answer.text, passage.text) or (None, None)
         citations.append(Citation(marker, passage.id, start, end))
     return tuple(citations)
+
+
+def withheld(answer: Answer) -> Answer:
+    """An abstention: the answer without its words, its content and its citations."""
+    return replace(answer, text="", content="", abstained=True, citations=())
+
+
+def declined(answer: Answer) -> str | None:
+    """The non-answer that the method came to (``NON_ANSWER`` in the trace); None if it came to an answer."""
+    notes = (step.data for step in answer.trace.steps if isinstance(step, Note) and step.name == NON_ANSWER)
+    return next((str(data["said"]) for data in notes), None)
 
 
 def references(answer: Answer) -> list[Reference]:
@@ -116,7 +133,7 @@ def place_of(metadata: Mapping[str, Any]) -> str:
     return ", ".join(part for part in (source, pages, heading) if part)
 
 
-def confidence(answer: Answer, final: Output | None) -> float | None:
+def confidence(answer: Answer, final: Output | Completion | None) -> float | None:
     """How sure the answer is, 0 to 1: the model's own probability of its words where it gives one, else the share of
     the evidence that came to the same answer, else None."""
     if not answer.text:

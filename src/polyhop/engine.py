@@ -18,10 +18,11 @@ from typing import Any, Literal
 from polyhop.ahead import Ahead, Scouts
 from polyhop.budget import Budget, Meter, until_spent
 from polyhop.calls import Asked, Call, Models, Options, check_fields, count_tokens, frozen, settings_of
-from polyhop.citing import cite, confidence
+from polyhop.citing import NON_ANSWER, cite, confidence, withheld
 from polyhop.errors import BudgetSpent, CapabilityError
 from polyhop.lm.base import Capabilities, Completion, LanguageModel, ScoreRequest, TokenScores
 from polyhop.prompts.book import PromptBook, Rendering
+from polyhop.prompts.non_answers import is_non_answer
 from polyhop.prompts.tasks import SCORED, Output
 from polyhop.readers.base import AskingReader, Reader, reads_by_asking, spans_of, threshold_of
 from polyhop.recorder import OpenStep, Recorder
@@ -63,11 +64,12 @@ class Engine:
         every step as it ends, and of a branch as it begins too."""
         run = Run(self, question, name, kind, listen=listen)
         with run.recorder.recording():
-            found = await function(question, run, **settings)
+            found = _settled(await function(question, run, **settings), run)
         trace = run.recorder.trace()
         usage = Usage.of(trace, run.recorder.clock(), wasted=run.wasted)
         sure = found.confidence if found.confidence is not None else confidence(found, run.final)
-        return replace(found, confidence=sure, citations=found.citations or cite(found), trace=trace, usage=usage)
+        citations = () if found.abstained else found.citations or cite(found)
+        return replace(found, confidence=sure, citations=citations, trace=trace, usage=usage)
 
     async def search(self, query: str, k: int) -> list[Passage]:
         """One search outside any question, by the retriever and what stands behind it."""
@@ -363,6 +365,15 @@ class Run:
     def _mark(self, spent: BudgetSpent) -> None:
         self.recorder.budget = spent.limit
         self.note("budget spent", limit=spent.limit)
+
+
+def _settled(found: Answer, run: Run) -> Answer:
+    """What a method found; an abstention, which nothing supports, if that is a non-answer."""
+    if not (found.text and is_non_answer(found.text, run.recorder.question)):
+        return found
+    run.note(NON_ANSWER, said=found.text)
+    evidence = tuple(piece for piece in found.evidence if not (piece.answer and is_non_answer(piece.answer)))
+    return replace(withheld(found), supported=False, confidence=0.0, evidence=evidence)
 
 
 @dataclass(frozen=True, slots=True)

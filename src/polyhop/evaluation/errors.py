@@ -3,7 +3,7 @@
 An answer is wrong when its EM is 0; a long answer has no class. The first class that fits is the error's:
 
 =============  =========================================================================================================
-abstained      the answer was withheld: its confidence fell short
+abstained      no answer was given: the method came to none, or its confidence fell short
 form           the answer holds a gold one among other words (cover-EM): it was found, and worded otherwise
 parse failure  the safe default stands for the answer itself: no reply could be read
 misread        all gold passages were shown: each stood in the prompt of the answer's call or in its evidence
@@ -43,7 +43,7 @@ MEANINGS: Mapping[Error, str] = {
     "form": "the answer holds a gold one among other words",
     "parse failure": "a reply on the way to the answer could not be read",
     "budget": "a limit ended the gathering before all gold was shown",
-    "abstained": "the answer was withheld",
+    "abstained": "no answer was given",
     "unknown": "no gold passages are known",
 }
 """The classes in the order of reports."""

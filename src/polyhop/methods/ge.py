@@ -8,10 +8,11 @@ Settled here where the paper is silent: k1 and k2 (``retrieve_below``, ``keep_ab
 candidates the first in order is drawn (``sample`` draws at random, as the paper); a draw counts, kept or not; a dropped
 triplet stays a candidate behind all others, its next draw asks everything again, and after three draws in vain it is
 given up; the answer from retrieved knowledge replaces the first even if less sure; a search that finds nothing leaves
-the first answer as it is; an empty answer is never kept; a graph without a candidate is answered without guidance,
-where sub-questions that were dropped are shown without an answer, and one that is asked again, though answered or
-dropped three times, is the end; a triplet that gets no sub-question is asked as it stands; an answer whose probability
-the model does not tell is as sure as the least sure step it follows from, which is what ``keep_above`` bounds.
+the first answer as it is; an empty answer is never kept, nor is a non-answer, whose confidence is 0; a graph without a
+candidate is answered without guidance, where sub-questions that were dropped are shown without an answer, and one that
+is asked again, though answered or dropped three times, is the end; a triplet that gets no sub-question is asked as it
+stands; an answer whose probability the model does not tell is as sure as the least sure step it follows from, which is
+what ``keep_above`` bounds.
 
 Example: "Who is the spouse of the director of The Golden Calf?" The graph is (The Golden Calf; director; name: #1) and
 (name: #1; spouse; name: #2). The first has one variable: who directed it? The answer is bound to #1 in both; now the
@@ -172,6 +173,8 @@ async def ge_reasoning(
             replies += await together(ask() for _ in range(samples - len(replies)))
         vote = majority(replies)
         best = (vote.winners or replies)[0]
+        if best.declines(best.answer):  # "unknown" is no answer, and sure of nothing
+            return Step(sub_question, "", "", 0.0, hits)
         return Step(sub_question, best.sentence, best.answer, vote.share if sure is None else sure, hits)
 
     async def knowledge(hits: Sequence[Passage], sub_question: str) -> dict[str, Any]:
@@ -271,6 +274,8 @@ async def ge_reasoning(
 
 def _sureness(reply: StepAnswer, confidence: Confidence) -> float | None:
     """How sure a model is of its answer, 0 where it gave none; None where its reply does not tell."""
+    if reply.answer and reply.declines(reply.answer):
+        return 0.0
     if confidence == "verbal":
         return (reply.confidence or 0.0) if reply.answer else 0.0
     if not reply.answer:

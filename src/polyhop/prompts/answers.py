@@ -55,18 +55,25 @@ def told_answer(text: str) -> Told | None:
     >>> told_answer("Final answer: Rome. Note that the answer is only as good as the passages.").answer
     'Rome'
     """
+    nothing: Told | None = None  # "none" counts where no other answer is named
     for found in reversed(list(_WRAPPED.finditer(text))):
         if answer := short_answer(found[1] or found[2] or found[3] or ""):
-            return Told(text[: found.start()].strip(_MARKUP), answer, True)
+            told = Told(text[: found.start()].strip(_MARKUP), answer, True)
+            if not says_nothing(answer):
+                return told
+            nothing = nothing or told
     passing: Told | None = None
     for found in reversed(list(_ANSWER.finditer(text))):
         before, plainly = _opening(text, found)
         if (plainly or passing is None) and (answer := short_answer(text[found.end() : found.end() + LONGEST_LINE])):
             told = Told(text[:before].strip(_MARKUP), answer, plainly)
-            if plainly:
+            if says_nothing(answer):
+                nothing = nothing or told
+            elif plainly:
                 return told
-            passing = told
-    return passing
+            else:
+                passing = told
+    return passing or nothing
 
 
 def _opening(text: str, found: re.Match[str]) -> tuple[int, bool]:
@@ -88,10 +95,10 @@ def short_answer(text: str) -> str | None:
     line = _BULLET.sub("", line, count=1) if _BULLET.match(line) else line
     if verdict := _VERDICT.match(line):
         return verdict[1]
-    value = something(_first_sentence(line))
+    value = _unwrapped(_first_sentence(line))
     while value and value[-1] in ".。" and not _ABBREVIATED.search(value):
-        value = something(value[:-1])
-    return value
+        value = _unwrapped(value[:-1])
+    return value if any(map(str.isalnum, value)) or not says_nothing(value) else None
 
 
 def _first_sentence(line: str) -> str:
@@ -140,7 +147,13 @@ def something(text: str | None) -> str | None:
     >>> something(' "Paris" '), something("N/A")
     ('Paris', None)
     """
-    value = " ".join((text or "").replace("**", "").split()).removesuffix("```")
+    value = _unwrapped(text or "")
+    return None if says_nothing(value) else value
+
+
+def _unwrapped(text: str) -> str:
+    """A value without what it is wrapped in: quotes, bold, a filled bracket's end."""
+    value = " ".join(text.replace("**", "").split()).removesuffix("```")
     if value.endswith("]") and "[" not in value:  # of a filled bracket, "[ANSWER: Paris]"
         value = value[:-1]
     before = None
@@ -149,7 +162,7 @@ def something(text: str | None) -> str | None:
         value = value.strip("* ")
         if len(value) > 1 and _PAIRS.get(value[0]) == value[-1] and not {value[0], value[-1]} & set(value[1:-1]):
             value = value[1:-1]
-    return None if says_nothing(value) else value
+    return value
 
 
 def says_nothing(text: str) -> bool:
