@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -33,11 +33,18 @@ class Reference(NamedTuple):
         return "".join(f"[{marker}]" for marker in self.markers)
 
 
-def cite(answer: Answer) -> tuple[Citation, ...]:
-    """Numbered citations: the passages of the evidence that came to this answer (of all evidence where none did)."""
+def cite(answer: Answer, read: Sequence[Passage] = ()) -> tuple[Citation, ...]:
+    """Numbered citations: the passages of the evidence that came to this answer (of all evidence where none did).
+
+    Without evidence, those of the ranking that were ``read`` for the answer: the ones that carry it word for word, else
+    all of them.
+    """
     told = normalise(answer.text)
     agreeing = [piece for piece in answer.evidence if piece.answer and normalise(piece.answer) == told]
-    passages = dict.fromkeys(p for piece in agreeing or answer.evidence for p in piece.passages)
+    passages = list(dict.fromkeys(p for piece in agreeing or answer.evidence for p in piece.passages))
+    if not answer.evidence and answer.text:
+        shown = [passage for passage in answer.passages if passage in read]
+        passages = [passage for passage in shown if find_folded(answer.text, passage.text)] or shown
     citations = []
     for marker, passage in enumerate(passages, 1):
         start, end = find_folded(answer.text, passage.text) or (None, None)

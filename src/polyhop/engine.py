@@ -30,7 +30,7 @@ from polyhop.retrieval.analysis import ENGLISH, Analysis
 from polyhop.retrieval.base import AskingRetriever, Retriever, asks, encoder_of, links_of, passages_of, searched
 from polyhop.retrieval.tfidf import similarities
 from polyhop.text import estimate_tokens
-from polyhop.trace import Ask, Note, Readout, Score, Searched, Step, Usage
+from polyhop.trace import Ask, Note, Readout, Score, Searched, Step, Usage, passages_in
 from polyhop.types import Answer, Kind, Passage, Read, Search, Span, SpanChoice
 
 
@@ -68,7 +68,10 @@ class Engine:
         trace = run.recorder.trace()
         usage = Usage.of(trace, run.recorder.clock(), wasted=run.wasted)
         sure = found.confidence if found.confidence is not None else confidence(found, run.final)
-        citations = () if found.abstained else found.citations or cite(found)
+        call = trace.answers_call
+        read = tuple(dict.fromkeys(passages_in(call.fields))) if call else ()
+        found = replace(found, passages=found.passages or read)
+        citations = () if found.abstained else found.citations or cite(found, read)
         return replace(found, confidence=sure, citations=citations, trace=trace, usage=usage)
 
     async def search(self, query: str, k: int) -> list[Passage]:
@@ -368,8 +371,10 @@ class Run:
 
 
 def _settled(found: Answer, run: Run) -> Answer:
-    """What a method found; an abstention, which nothing supports, if that is a non-answer."""
-    if not (found.text and is_non_answer(found.text, run.recorder.question)):
+    """What a method found; an abstention if that is a non-answer. Nothing supports an answer that is none."""
+    if not found.text:
+        return replace(found, supported=False)
+    if not is_non_answer(found.text, run.recorder.question):
         return found
     run.note(NON_ANSWER, said=found.text)
     evidence = tuple(piece for piece in found.evidence if not (piece.answer and is_non_answer(piece.answer)))

@@ -53,7 +53,7 @@ def react(question: str, world: World, *, k: int, max_turns: int, rank_limit: in
         told.statistics |= {"votes": 0}
     told.text = final or ""
     told.evidence = [(told.passages, told.text)] if told.passages and told.text else []
-    told.supported = bool(told.evidence)
+    told.supported = bool(told.evidence and told.text)
     return told
 
 
@@ -138,6 +138,6 @@ def _resting(told: Told, answer: str, hits: list[Passage], rank_limit: int, **st
     told.text = answer
     told.passages = [p.id for p in passages][:rank_limit]
     told.evidence = [(told.passages, answer)] if passages and answer else []
-    told.supported = bool(told.evidence)
+    told.supported = bool(told.evidence and told.text)
     told.statistics = dict(statistics)
     return told

@@ -126,7 +126,7 @@ def ge_reasoning(
 
     final = teller.ask("ge.answer", question=question, history=history)
     told.text = final["answer"] if final else ""
-    told.supported = bool(told.evidence)
+    told.supported = bool(told.evidence and told.text)
     told.passages = [passage.id for passage in distinct(found)]
     told.statistics = {"triplets": given, **count}
     return told

@@ -128,7 +128,7 @@ def retrieve_summarize_plan(
     told.passages = [passage.id for passage in distinct([hit for past in rounds for hit in past.hits])]
     giving = [r for r in rounds if r.summary or (r.response and local_source == "passages")]
     told.evidence = [([hit.id for hit in r.hits], None) for r in giving]
-    told.supported = sufficient and bool(giving)
+    told.supported = sufficient and bool(giving) and told.text != ""
     told.statistics = {
         "iterations": len(rounds),
         "repeats": repeats,

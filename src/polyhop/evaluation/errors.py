@@ -57,7 +57,7 @@ def path_of(answer: Answer) -> dict[str, Any]:
     """
     trace = answer.trace
     evidence = [passage for piece in answer.evidence for passage in piece.passages]
-    call = _answers_call(trace)
+    call = trace.answers_call
     shown = {passage.id for passage in (*evidence, *(passages_in(call.fields) if call else ()))}
     met = dict.fromkeys((*answer.passages, *evidence, *passages_in(trace.steps)))
     return {
@@ -109,11 +109,6 @@ def _gap(row: Row) -> Error:
     if not wanted <= met:
         return "not retrieved"
     return "misread" if wanted <= used else "not used"
-
-
-def _answers_call(trace: Trace) -> Ask | None:
-    calls = trace.calls
-    return next((call for call in reversed(calls) if call.final), calls[-1] if calls else None)
 
 
 def _defaulted(trace: Trace, call: Ask | None) -> str | None:
