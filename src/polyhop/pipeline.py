@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from polyhop.budget import Budget, check_limit
 from polyhop.calls import Models
+from polyhop.citing import withheld
 from polyhop.data.corpora import Corpus, open_corpus
 from polyhop.engine import Engine
 from polyhop.errors import CapabilityError, SettingError, UnknownName, UsageError, brief
@@ -157,7 +157,7 @@ class Pipeline:
         found = await self.engine.answer(self.method.function, self.method.name, text, kind, self.settings, listen)
         if self.abstain_below is None or (found.confidence or 0.0) >= self.abstain_below:
             return found
-        return replace(found, text="", content="", abstained=True, citations=())
+        return withheld(found)
 
     async def stream(self, question: str | Question, *, kind: Kind = "qa") -> AsyncGenerator[Step | Answer, None]:
         """The steps as they happen, then the answer. A branch comes twice: as it begins, without a verdict, and as it
