@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from polyhop.answer import Answer
+from polyhop.answer import Answer, withheld
 from polyhop.common.aio import LoopThread as LoopThread
 from polyhop.common.files import cache_folder
 from polyhop.common.text import check_asked
@@ -158,7 +157,7 @@ class Pipeline:
         found = await self.engine.answer(self.method.function, self.method.name, text, kind, self.settings, listen)
         if self.abstain_below is None or (found.confidence or 0.0) >= self.abstain_below:
             return found
-        return replace(found, text="", content="", abstained=True, citations=())
+        return withheld(found)
 
     async def stream(self, question: str | Question, *, kind: Kind = "qa") -> AsyncGenerator[Step | Answer, None]:
         """The steps as they happen, then the answer. A branch comes twice: as it begins, without a verdict, and as it

@@ -124,7 +124,8 @@ class Answer:
     to 1: the model's own probability of the answer's words, else the share of evidence that came to it, else None.
     ``content``: the reasoning of a short answer, or the whole of a long one, with the marks [1] of its ``citations``;
     of a method that writes one.
-    ``abstained``: the answer was withheld because it fell short of ``abstain_below``; the trace has it.
+    ``abstained``: there is no answer: the method came to none ("unknown"), or it was withheld because it fell short of
+    ``abstain_below``; the trace has it.
     """
 
     text: str

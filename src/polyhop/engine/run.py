@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from random import Random
 from typing import Any, Literal
 
-from polyhop.answer import Answer, cite, confidence
+from polyhop.answer import NON_ANSWER, Answer, cite, confidence, withheld
 from polyhop.common.text import estimate_tokens
 from polyhop.engine.budget import Budget, Meter, until_spent
 from polyhop.engine.call import (
@@ -33,6 +33,7 @@ from polyhop.engine.speculation import Ahead, Scouts
 from polyhop.errors import BudgetSpent, CapabilityError, LMError
 from polyhop.lm.base import Capabilities, Completion, LanguageModel, ScoreRequest, TokenScores
 from polyhop.prompts.book import PromptBook, Rendering
+from polyhop.prompts.non_answers import is_non_answer
 from polyhop.prompts.tasks import SCORED, Output
 from polyhop.readers.base import AskingReader, Reader, reads_by_asking, spans_of, threshold_of
 from polyhop.redaction import redacted
@@ -48,7 +49,7 @@ from polyhop.retrieval.base import (
     searched,
 )
 from polyhop.retrieval.tfidf import similarities
-from polyhop.trace import Ask, Note, Readout, Score, Searched, Step, Usage
+from polyhop.trace import Ask, Note, Readout, Score, Searched, Step, Usage, passages_in
 from polyhop.trace.recorder import OpenStep, Recorder
 from polyhop.types import Kind, Passage, Read, Search, Span, SpanChoice
 
@@ -87,11 +88,15 @@ class Engine:
         every step as it ends, and of a branch as it begins too."""
         run = Run(self, question, name, kind, listen=listen)
         with run.recorder.recording():
-            found = await function(question, run, **settings)
+            found = _settled(await function(question, run, **settings), run)
         trace = run.recorder.trace()
         usage = Usage.of(trace, run.recorder.clock(), wasted=run.wasted)
         sure = found.confidence if found.confidence is not None else confidence(found, run.final)
-        return replace(found, confidence=sure, citations=found.citations or cite(found), trace=trace, usage=usage)
+        call = trace.answers_call
+        read = tuple(dict.fromkeys(passages_in(call.fields))) if call else ()
+        found = replace(found, passages=found.passages or read)
+        citations = () if found.abstained else found.citations or cite(found, read)
+        return replace(found, confidence=sure, citations=citations, trace=trace, usage=usage)
 
     async def search(self, query: str, k: int) -> list[Passage]:
         """One search outside any question, by the retriever and what stands behind it."""
@@ -116,7 +121,7 @@ class Run:
         self.kind = kind
         self.recorder = Recorder(question, method, silent=scouts_for is not None, listen=listen)
         self.wasted = 0
-        self.final: Completion | None = None
+        self.final: Output | None = None
         self._engine = engine
         self._retriever = engine.retriever
         self._ahead = scouts_for
@@ -153,9 +158,10 @@ class Run:
             call = again
         if reply.ran_out:
             raise call.cut()
+        output = output or call.prompt.default().with_completion(reply, call.question)
         if final:
-            self.final = reply
-        return output or call.prompt.default().with_completion(reply)
+            self.final = output
+        return output
 
     async def score(
         self,
@@ -408,6 +414,17 @@ class Run:
     def _mark(self, spent: BudgetSpent) -> None:
         self.recorder.budget = spent.limit
         self.note("budget spent", limit=spent.limit)
+
+
+def _settled(found: Answer, run: Run) -> Answer:
+    """What a method found; an abstention if that is a non-answer. Nothing supports an answer that is none."""
+    if not found.text:
+        return replace(found, supported=False)
+    if not is_non_answer(found.text, run.recorder.question):
+        return found
+    run.note(NON_ANSWER, said=found.text)
+    evidence = tuple(piece for piece in found.evidence if not (piece.answer and is_non_answer(piece.answer)))
+    return replace(withheld(found), supported=False, confidence=0.0, evidence=evidence)
 
 
 @dataclass(frozen=True, slots=True)

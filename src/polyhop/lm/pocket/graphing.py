@@ -99,9 +99,10 @@ def sub_question(
         return question if question and not history else None
     for step in steps:
         now = _worded({**step, "head": bound.get(step["head"], step["head"])})
-        if fold(now) not in asked:
-            return None if "#" in now else now
-        bound[step["tail"]] = asked[fold(now)]
+        if fold(now) not in asked and "#" not in now:
+            return now
+        if answer := asked.get(fold(now)):
+            bound[step["tail"]] = answer
     return None
 
 
