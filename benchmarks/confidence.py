@@ -12,8 +12,8 @@ each answer with the mean log-probability of what was generated: the answer alon
   An open-book answer to a sub-question has no better one beside it and is not judged.
 
 Answers without a log-probability (recorded as "Unknown", −100) are counted and left out. ``mean`` is the exponential of
-the mean log-probability, as ``ge`` takes it; AUROC is the same for both. ``min`` needs every token's log-probability,
-which these records do not have.
+the mean log-probability over all that was generated; AUROC is the same for both. ``ge`` takes it over the answer's
+first writing alone, and ``min`` over every token there, neither of which these records have.
 """
 
 from __future__ import annotations

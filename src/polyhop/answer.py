@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from polyhop.common.text import find_folded, normalise, printable, without_citation_marks
 from polyhop.lm.base import Completion
-from polyhop.trace import Trace, Usage
+from polyhop.prompts.tasks import Output
+from polyhop.trace import Note, Trace, Usage
 from polyhop.types import Citation, Evidence, Passage
+
+NON_ANSWER = "non-answer"
+"""The name of the remark in a trace that says which non-answer a method came to."""
 
 _MARKDOWN = re.compile(r"[\\`*_\[\]<>!|]")
 
@@ -23,7 +27,8 @@ class Answer:
     to 1: the model's own probability of the answer's words, else the share of evidence that came to it, else None.
     ``content``: the reasoning of a short answer, or the whole of a long one, with the marks [1] of its ``citations``;
     of a method that writes one.
-    ``abstained``: the answer was withheld because it fell short of ``abstain_below``; the trace has it.
+    ``abstained``: there is no answer: the method found none ("unknown"), or it was withheld because its confidence was
+    below ``abstain_below``; the trace has it.
     """
 
     text: str
@@ -73,16 +78,34 @@ class Reference(NamedTuple):
         return "".join(f"[{marker}]" for marker in self.markers)
 
 
-def cite(answer: Answer) -> tuple[Citation, ...]:
-    """Numbered citations: the passages of the evidence that came to this answer (of all evidence where none did)."""
+def cite(answer: Answer, read: Sequence[Passage] = ()) -> tuple[Citation, ...]:
+    """Numbered citations: the passages of the evidence that came to this answer (of all evidence where none did).
+
+    Without evidence, those of the ranking that were ``read`` for the answer: the ones that carry it word for word, else
+    all of them.
+    """
     told = normalise(answer.text)
     agreeing = [piece for piece in answer.evidence if piece.answer and normalise(piece.answer) == told]
-    passages = dict.fromkeys(p for piece in agreeing or answer.evidence for p in piece.passages)
+    passages = list(dict.fromkeys(p for piece in agreeing or answer.evidence for p in piece.passages))
+    if not answer.evidence and answer.text:
+        shown = [passage for passage in answer.passages if passage in read]
+        passages = [passage for passage in shown if find_folded(answer.text, passage.text)] or shown
     citations = []
     for marker, passage in enumerate(passages, 1):
         start, end = find_folded(answer.text, passage.text) or (None, None)
         citations.append(Citation(marker, passage.id, start, end))
     return tuple(citations)
+
+
+def withheld(answer: Answer) -> Answer:
+    """An abstention: the answer without its words, its content and its citations."""
+    return replace(answer, text="", content="", abstained=True, citations=())
+
+
+def declined(answer: Answer) -> str | None:
+    """The non-answer that the method came to (``NON_ANSWER`` in the trace); None if it came to an answer."""
+    notes = (step.data for step in answer.trace.steps if isinstance(step, Note) and step.name == NON_ANSWER)
+    return next((str(data["said"]) for data in notes), None)
 
 
 def references(answer: Answer) -> list[Reference]:
@@ -163,7 +186,7 @@ def location_of(metadata: Mapping[str, Any]) -> str:
     return ", ".join(part for part in (source, pages, heading) if part)
 
 
-def confidence(answer: Answer, final: Completion | None) -> float | None:
+def confidence(answer: Answer, final: Output | Completion | None) -> float | None:
     """How sure the answer is, 0 to 1: the model's own probability of its words where it gives one, else the share of
     the evidence that came to the same answer, else None."""
     if not answer.text:

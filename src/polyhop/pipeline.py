@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-import polyhop.methods.as_retriever  # noqa: F401 - registers the retrievers and rerankers that rank paths
-from polyhop.answer import Answer
+from polyhop.answer import Answer, withheld
 from polyhop.common.aio import LoopThread as LoopThread
 from polyhop.common.files import cache_folder
 from polyhop.common.text import check_text
@@ -162,7 +160,7 @@ class Pipeline:
         found = await self._answer(text, kind, listen)
         if self.abstain_below is None or (found.confidence or 0.0) >= self.abstain_below:
             return found
-        return replace(found, text="", content="", abstained=True, citations=())
+        return withheld(found)
 
     async def _answer(self, question: str, kind: Kind, listen: Listen | None) -> Answer:
         function, name = self.method.function, self.method.name

@@ -32,7 +32,7 @@ class Drawing:
         self.seeds.append(request.seed)
         number = int(request.fields["question"][-2])
         right = request.seed is not None and number % 2 == request.seed % 2
-        return Completion(text="", value={"answer": f"answer {number}" if right else "no idea"})
+        return Completion(text="", value={"answer": f"answer {number}" if right else "a guess"})
 
 
 def test_mean_deviation_and_interval_by_hand() -> None:

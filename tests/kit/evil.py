@@ -55,7 +55,7 @@ def plain_run(folder: Path, *, wrong: Collection[int] = (), limit: int = 8, meth
 
     def reply(task: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         number = fields["question"].rstrip("?").rpartition(" ")[2]
-        return {"answer": "no idea" if fields["question"] in lost else f"river {number}"}
+        return {"answer": "a guess" if fields["question"] in lost else f"river {number}"}
 
     corpus = {"corpus": towns} if method == "bm25" else {"retriever": lambda q, k: [t for t in towns if t.title in q]}
     polyhop.evaluate(asked, method=method, lm=ScriptedLM(reply), out=folder, title="towns", **corpus)

@@ -41,14 +41,17 @@ _OF_A_TASK: dict[str, dict[str, Any]] = {
 
 def never_content(task: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """A model that always wants to know more, each time something else; never sure of an answer, never the same one
-    twice."""
+    twice; but of two answers in turn for ``ge``, which gives up on a sub-question without one."""
     if task == "resp.plan":
         more = f"question {len(fields['asked'])}"
+    elif task == "ge.subquestion":
+        more = f"question {len(fields['history'] or ())}"
     elif task == "toolformer.write":
         more = f"query {len(fields['written'])}"
     else:
         more = "more than " + " ".join([passage.id for passage in fields.get("passages") or ()])
-    answer = f"x{next(_another)}"
+    number = next(_another)
+    answer = "xy"[number % 2] if task == "ge.subanswer" else f"x{number}"
     nodes = [{"query": f"query {len(fields.get('chains', ()))}", "answer": None}]
     told = {**_ALWAYS, **dict.fromkeys(_WANTS, more), "answer": answer, "sentence": f"So it is {answer}."}
     return {**told, "nodes": nodes, **_OF_A_TASK.get(task, {})}

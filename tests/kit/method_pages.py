@@ -23,7 +23,7 @@ from typing import Any
 from rich.console import Console
 
 import polyhop
-from polyhop.answer import Answer
+from polyhop.answer import Answer, references
 from polyhop.cli.traces import trace_tree
 from polyhop.data.questions import read_questions
 from polyhop.evaluation.reproduction.recipe import keys, recipe
@@ -147,7 +147,7 @@ def drawing(answer: Answer) -> list[str]:
     """An answer's trace as ``--show trace`` draws it, without what each step cost."""
     console = Console(file=io.StringIO(), width=WIDTH)
     with console.capture() as taken:
-        console.print(trace_tree(answer.trace))
+        console.print(trace_tree(answer.trace, {each.passage.id: each.marks for each in references(answer)}))
     return [without_cost(line) for line in taken.get().splitlines()]
 
 

@@ -32,8 +32,9 @@ def transcribed(request: Request) -> str:
 
 @dataclass
 class Story:
-    """``hits`` by query; what is said by each task in turn, the last thing again where there is no more. Notes, plans
-    and responses are their text (None: not answered), verdicts "yes" or "no"; "unreadable" is a reply of no words.
+    """``hits`` by query, "z" for any other; what is said by each task in turn, the last thing again where there is no
+    more. Notes, plans and responses are their text (None: not answered), verdicts "yes" or "no"; "unreadable" is a
+    reply of no words.
     """
 
     hits: Mapping[str, str] = field(default_factory=dict)
@@ -59,7 +60,7 @@ class Story:
 
     def _search(self, query: str, k: int) -> list[Passage]:
         self.transcript.append(f"search {query}, {k}")
-        return [passage(name, self.words) for name in self.hits.get(query, "").split()][:k]
+        return [passage(name, self.words) for name in self.hits.get(query, "z").split()][:k]
 
     def _script(self, task: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | str:
         turn = self._said[task] = self._said.get(task, -1) + 1

@@ -197,9 +197,39 @@ async def test_a_dropped_triplet_is_drawn_again_from_its_sub_question_with_new_s
     assert answer.statistics["dropped"] == 1
 
 
+TWO_FILMS = """(Dark Mill; director; name: #1)
+(name: #1; birth date; date: #2)
+(Jaws; director; name: #3)
+(name: #3; birth date; date: #4)"""
+
+
+async def test_a_dropped_triplet_lets_all_others_go_first_and_is_given_up_after_three_draws() -> None:
+    says = {"director of Jaws?": "Steven Spielberg 0.9", "birth date of Steven Spielberg?": "1946 0.9"}
+    answer = await Talk(says, graph=TWO_FILMS).play()
+    mill = ("(Dark Mill; director; name: #1)", "dropped")
+    assert verdicts(answer) == [
+        mill,
+        ("(Jaws; director; name: #3)", "bound"),
+        ("(Steven Spielberg; birth date; date: #4)", "bound"),
+        mill,
+        mill,
+    ]
+    assert [data for name, data in notes(answer) if name == "given up"] == [{"triplet": mill[0]}]
+    assert (answer.statistics["draws"], answer.statistics["bindings"]) == (5, 2)
+
+
+@pytest.mark.parametrize("settings", [{"sample": True, "seed": 1}, {"parallel": True}])
+async def test_a_triplet_is_given_up_after_three_draws_however_they_are_drawn(settings: dict[str, Any]) -> None:
+    answer = await Talk({}, graph=f"{TWO_FILMS}\n(dark mill; director; name: #1)").play(**settings)
+    assert sorted(label.lower() for label, _ in verdicts(answer)) == [
+        *["(dark mill; director; name: #1)"] * 3,
+        *["(jaws; director; name: #3)"] * 3,
+    ]
+
+
 @pytest.mark.parametrize("limit", [1, 3, 10])
 async def test_a_draw_counts_kept_or_not(limit: int) -> None:
-    talk = Talk({})
+    talk = Talk({}, graph="\n".join(f"({letter}; made by; name: #{n})" for n, letter in enumerate("ABCD", 1)))
     answer = await talk.play(max_steps=limit)
     assert answer.statistics["draws"] == answer.statistics["dropped"] == limit
     assert answer.usage.calls == 1 + limit * 6 + 1
@@ -208,7 +238,8 @@ async def test_a_draw_counts_kept_or_not(limit: int) -> None:
 
 
 async def test_the_default_limit_is_ten() -> None:
-    assert (await Talk({}).play()).statistics["draws"] == 10
+    graph = "\n".join(f"({letter}; made by; name: #{n})" for n, letter in enumerate("ABCD", 1))
+    assert (await Talk({}, graph=graph).play()).statistics["draws"] == 10
 
 
 async def test_a_fully_bound_triplet_is_never_asked() -> None:
@@ -388,8 +419,17 @@ async def test_without_guidance_a_repeat_ends_and_a_dropped_one_may_come_again()
     assert [verdict for _, verdict in verdicts(answer)] == ["dropped", "kept", "end"]
     assert talk.transcript[-1] == "conclude Who made it? Ann"
     assert answer.statistics["draws"] == 2
+    shown = [call.fields["history"] for call in answer.trace.calls if call.task == "ge.subquestion"]
+    assert shown[1] == [{"sub_question": "Who made it?", "sentence": "", "answer": ""}]  # without what was dropped
+    assert [pair["answer"] for pair in shown[2]] == ["Ann"]
     endless = Talk({f"{n}?": f"{n} 0.9" for n in range(20)}, free=tuple(f"{n}?" for n in range(20)))
     assert (await endless.play(guidance=False, max_steps=4)).statistics["draws"] == 4
+
+
+async def test_without_guidance_a_sub_question_dropped_three_times_is_the_end() -> None:
+    answer = await Talk({}, free=("Who?", "Who?", "who", "Who?", "What?")).play(guidance=False)
+    assert [verdict for _, verdict in verdicts(answer)] == ["dropped", "dropped", "dropped", "end"]
+    assert answer.usage.calls_by_task["ge.subanswer"] == 6
 
 
 @pytest.mark.parametrize("graph", ["", "(A; b; C)", "(#1; b; #2)", "(A; #1)"])
@@ -432,14 +472,41 @@ def test_the_least_token_and_the_mean_one() -> None:
     assert Completion(text="New York").probability("New York", least=True) is None
 
 
+@pytest.mark.parametrize("confidence", ["mean", "min"])
+@pytest.mark.parametrize(("first", "searches"), [(0.08, 1), (0.95, 0)])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "It was{}.\nAnswer:{}",
+        f"(1) {DIRECTOR}\nIt was{{}}.\nAnswer:{{}}",
+        '{{"sentence": "It was{}.", "answer": "{}"}}',
+    ],
+)
+async def test_the_first_writing_counts_and_not_its_copy(
+    form: str, first: float, searches: int, confidence: str
+) -> None:
+    """An unsure answer is looked up, however surely it is written a second time."""
+    name = " Millard Webb"
+    before, between, after = form.format("\0", "\0").split("\0")
+    told = reply(form.format(name, name), (before, 0.9), (name, first), (between, 0.9), (name, 0.999), (after, 0.9))
+    talk = Talk({})
+    talk.model = ScriptedLM(
+        lambda task, fields: told if task == "ge.subanswer" else Talk._reply(talk, task, fields),
+        capabilities=Capabilities(token_logprobs=True),
+    )
+    answer = await talk.play(confidence=confidence, max_steps=1)
+    assert answer.usage.searches == searches
+
+
 @pytest.mark.parametrize(("confidence", "searches"), [("mean", 0), ("min", 1)])
 async def test_mean_and_min(confidence: str, searches: int) -> None:
     """Read from text: two tokens, 0.5 and 0.9, are 0.67 in the mean and 0.5 at least."""
     told = reply(
         "It was Millard Webb.\nAnswer: Millard Webb",
-        ("It was Millard Webb.\nAnswer:", 0.01),
+        ("It was", 0.01),
         (" Millard", 0.5),
         (" Webb", 0.9),
+        (".\nAnswer: Millard Webb", 1.0),
     )
     talk = Talk({})
     talk.model = ScriptedLM(

@@ -13,7 +13,7 @@ from tests.restated.ge import ge_reasoning
 WORLDS = 400
 TURNS = (
     *("bound", "dropped", "dropped and drawn again", "saved", "no hit", "no guidance", "unreadable"),
-    *("triplets", "passages", "three bindings", "the limit", "an opus"),
+    *("triplets", "passages", "three bindings", "the limit", "an opus", "given up"),
 )
 
 
@@ -67,6 +67,7 @@ def _turns(run: Any, settings: dict[str, Any], calls: Any) -> set[str]:
         "passages": any(fields["passages"] for fields in shown) and settings["refine"],
         "three bindings": count["bindings"] > 2,
         "the limit": count["draws"] == settings["max_steps"],
+        "given up": count["triplets"] and count["dropped"] > 2 and count["draws"] < settings["max_steps"],
         "an opus": count["bindings"] and "Opus #9" in repr(graphs),
     }
     return {turn for turn, took in there.items() if took}

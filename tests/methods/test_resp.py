@@ -69,9 +69,34 @@ async def test_memories_are_traced_after_each_iteration() -> None:
     assert [step.parent for step in answer.trace.steps if isinstance(step, Note)] == rounds
 
 
-async def test_enough_of_nothing_is_not_supported() -> None:
-    answer = await Story(verdicts="yes").play()
-    assert (answer.text, answer.supported, answer.evidence) == ("the end", False, ())
+async def test_nothing_found_costs_no_summary_no_response_and_no_judgement() -> None:
+    story = Story(hits={"Q": "", "S?": ""}, notes=["N"], responses=["R"], verdicts="yes", plans=["S?"])
+    answer = await story.play(max_iterations=2)
+    assert story.calls == ["plan: nothing; asked Q", "generate: S? = ?"]
+    assert (answer.text, answer.supported, answer.evidence, answer.citations) == ("the end", False, (), ())
+
+
+async def test_a_sub_question_that_finds_nothing_is_remembered_without_a_response() -> None:
+    story = Story(hits={"Q": "a", "S?": "", "T?": "c"}, notes=["N1", "N2"], responses=["R"], plans=["S?", "T?"])
+    answer = await story.play()
+    assert story.calls[3:] == [
+        "judge: N1 | S? = ?",
+        "plan: N1 | S? = ?; asked Q, S?",
+        "summarize: c",
+        "respond T?: c",
+        "generate: N1 | N2 | S? = ? | T? = R",
+    ]
+    assert evidence(answer) == [("a", None), ("c", None)]
+
+
+async def test_an_empty_memory_is_not_judged() -> None:
+    story = Story(notes=["", "N2"], verdicts="yes", plans=["S?"])
+    answer = await story.play()
+    assert story.calls == [
+        "summarize: z", "plan: nothing; asked Q", "summarize: z", "respond S?: z", "judge: N2 | S? = ?",
+        "generate: N2 | S? = ?",
+    ]  # fmt: skip
+    assert answer.supported
 
 
 # --- plans -------------------------------------------------------------------------------------------------------
@@ -95,7 +120,7 @@ async def test_a_repeated_plan_is_asked_for_once_more() -> None:
 async def test_a_second_repeat_ends_the_search() -> None:
     story = Story(hits={"Q": "a"}, plans=["q", "Q?", "new"])
     answer = await story.play()
-    assert story.calls[2:] == ["plan: nothing; asked Q", "plan: nothing; asked Q; rejected q", "generate: nothing"]
+    assert story.calls[1:] == ["plan: nothing; asked Q", "plan: nothing; asked Q; rejected q", "generate: nothing"]
     assert answer.statistics == {"iterations": 1, "repeats": 2, "summaries": 0, "responses": 0}
     assert verdicts(answer) == [("Q", "no plan")]
 
@@ -153,7 +178,7 @@ async def test_the_local_half_can_read_the_memories() -> None:
 
 @pytest.mark.parametrize(("source", "pieces"), [("passages", [("b", None)]), ("memory", [])])
 async def test_a_response_is_evidence_of_the_passages_it_was_read_from(source: str, pieces: list[Any]) -> None:
-    story = Story(hits={"Q": "a", "S?": "b"}, responses=["R"], plans=["S?"], verdicts="no yes")
+    story = Story(hits={"Q": "a", "S?": "b"}, responses=["R"], plans=["S?"], verdicts="yes")
     answer = await story.play(local_source=source)
     assert evidence(answer) == pieces
     assert answer.supported is bool(pieces)

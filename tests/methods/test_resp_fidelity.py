@@ -55,7 +55,7 @@ async def test_resp_equals_its_second_statement() -> None:
 
 TURNS = (
     "sufficient", "limit", "gave up", "repeat", "second repeat", "response", "no response", "not stored", "trimmed",
-    "cut", "unreadable", "memory",
+    "cut", "unreadable", "memory", "not judged",
 )  # fmt: skip
 
 
@@ -76,6 +76,7 @@ def _turns(run: Told, settings: dict[str, Any]) -> set[str]:
         "trimmed": len(shown["global_evidence"]) < summaries or len(shown["local_pathway"]) < rounds - 1,
         "cut": {passage for few in passages for passage, _ in few} < set(run.passages),
         "unreadable": any(one == two for one, two in zip(run.calls, run.calls[1:], strict=False)),
+        "not judged": rounds > 1 and all(task != "resp.judge" for task, _ in run.calls),
         "memory": settings["local_source"] == "memory" and rounds > 1,
     }
     return {turn for turn, took in there.items() if took}

@@ -92,7 +92,7 @@ async def test_shots_and_output_tokens_change_the_requests_alone() -> None:
 
 
 async def test_every_role_can_have_a_model_of_its_own() -> None:
-    story = Story(hits={"Q": "a"}, plans=["S?"])
+    story = Story(hits={"Q": "a"}, notes=["N"], plans=["S?"])
     models = {role: ScriptedLM(story._script, name=role) for role in ("reasoner", "summarizer", "generator")}
     async with Pipeline(method="resp", lm=models, retriever=story._search) as pipeline:
         await pipeline.aask("Q")
@@ -110,16 +110,17 @@ async def test_a_setting_it_cannot_take_is_named(setting: dict[str, Any]) -> Non
 
 
 async def test_safe_defaults() -> None:
-    story = Story(hits={"Q": "a"}, notes=["unreadable"], responses=["unreadable"], verdicts="unreadable", plans=["S?"])
+    notes = ["N", "unreadable"]
+    story = Story(hits={"Q": "a"}, notes=notes, responses=["unreadable"], verdicts="unreadable", plans=["S?"])
     answer = await story.play(max_iterations=2)
-    assert story.calls[-1] == "generate: S? = ?"
-    assert answer.usage.defaulted_by_task == {"resp.summarize": 2, "resp.respond": 1, "resp.judge": 1}
+    assert story.calls[-1] == "generate: N | S? = ?"
+    assert answer.usage.defaulted_by_task == {"resp.summarize": 1, "resp.respond": 1, "resp.judge": 1}
     model = ScriptedLM(lambda task, fields: "")
     async with Pipeline(method="resp", lm=model, retriever=story._search) as pipeline:
         answer = await pipeline.aask("Q")
     assert answer.text == ""
     assert [call.task for call in model.calls] == [
-        f"resp.{task}" for task in ("summarize", "judge", "plan", "generate") for _ in (1, 2)
+        f"resp.{task}" for task in ("summarize", "plan", "generate") for _ in (1, 2)
     ]
 
 
@@ -134,7 +135,7 @@ async def test_a_budget_is_kept_and_an_answer_given(most: int) -> None:
 
 
 async def test_a_model_that_cannot_be_reached_is_told_of_as_it_is() -> None:
-    story = Story(hits={"Q": "a"}, plans=["S?"])
+    story = Story(hits={"Q": "a"}, notes=["N"], plans=["S?"])
     for task in ("resp.summarize", "resp.respond", "resp.judge", "resp.plan", "resp.generate"):
 
         def reply(asked: str, fields: Mapping[str, Any], task: str = task) -> Any:

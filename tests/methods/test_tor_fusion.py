@@ -55,7 +55,9 @@ async def test_an_empty_pool_is_answered_from_the_relevant_paths(fusion: str) ->
     )
     answer = await scene.play("tor", widths=(3, 2), expansion="direct", fusion=fusion)
     assert scene.transcript[-1] == "fuse paragraph: a d c = None"
-    assert (answer.text, answer.supported, answer.evidence, answer.passages) == ("the end", False, (), ())
+    assert (answer.text, answer.supported, answer.evidence) == ("the end", False, ())
+    assert names(answer.passages) == "a d c"  # what was read is ranked and cited
+    assert [citation.passage_id for citation in answer.citations] == ["a", "d", "c"]
     assert notes(answer) == [("empty pool", {"fallback": "relevant passages"})]
 
 

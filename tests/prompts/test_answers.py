@@ -136,12 +136,7 @@ def test_direct_answers_are_read(reply: str, answer: str) -> None:
         "",
         "\n\n  \n",
         "**",
-        "None",
-        "N/A.",
         "The answer is …",
-        "The answer is none.",
-        "A. The answer is Y.\nThe answer is none.",
-        "<answer>Y</answer> <answer>none</answer>",
         "Thought 2: A.\nAction 2: Finish[Ridley Scott]",
         '{"note": "unclosed", {"answer": "Rome"}',
         '{"answer": "Rome"} {smile}',
@@ -154,7 +149,6 @@ def test_direct_answers_are_read(reply: str, answer: str) -> None:
         "[QUERY] Ridley Scott",
         "{}",
         '{"answer": null}',
-        '{"answer": "None"}',
         '{"answer": ["Paris", "Rome"]}',
         '{"reply": "Paris"} and a good deal of talk around it that never comes to any point whatever at all',
         "It is hard to say who directed the film, since there are so many of that name and none is told here.",
@@ -166,6 +160,27 @@ def test_replies_without_an_answer_are_malformed(reply: str) -> None:
         for rendering in get_args(Rendering):
             with pytest.raises(Malformed):
                 read(task, reply, rendering)
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        ("None", "None"),
+        ("N/A.", "N/A"),
+        ("The answer is none.", "none"),
+        ("A. The answer is Y.\nThe answer is none.", "none"),
+        ("<answer>Y</answer> <answer>none</answer>", "none"),
+        ("The answer is unknown.", "unknown"),
+        ("It is not told.\nAnswer: not mentioned in the passages", "not mentioned in the passages"),
+        ('{"answer": "None"}', "None"),
+        ("I don't know.", "I don't know"),
+    ],
+)
+def test_a_non_answer_is_read_as_it_stands(reply: str, answer: str) -> None:
+    """The model has said that it has none: asking once more would press it for a guess."""
+    for task in ("answer.cot", "answer.direct", "answer.read", "answer.read_cot", "tor.fuse"):
+        for rendering in get_args(Rendering):
+            assert read(task, reply, rendering)["answer"] == answer
 
 
 def test_reasoning_alone_is_no_answer_but_an_explained_one_is_direct() -> None:

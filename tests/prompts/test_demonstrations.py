@@ -59,7 +59,7 @@ def test_a_faulty_demonstration_is_named_with_its_line(override: Write, row: Any
 
 def test_a_demonstration_without_an_answer_is_an_error(override: Write) -> None:
     with pytest.raises(PromptError, match=r'answer\.cot\.demos\.jsonl:1: .*"answer" must not be empty'):
-        override("answer.cot.demos.jsonl", '{"fields": {"question": "Who?"}, "output": {"answer": "None"}}')
+        override("answer.cot.demos.jsonl", '{"fields": {"question": "Who?"}, "output": {"answer": ""}}')
 
 
 def test_a_line_separator_inside_a_string_does_not_end_the_line(override: Write) -> None:

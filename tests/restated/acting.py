@@ -53,7 +53,7 @@ def react(question: str, world: World, *, k: int, max_turns: int, rank_limit: in
         told.statistics |= {"votes": 0}
     told.text = final or ""
     told.evidence = [(told.passages, told.text)] if told.passages and told.text else []
-    told.supported = bool(told.evidence)
+    told.supported = bool(told.evidence and told.text)
     return told
 
 
@@ -110,10 +110,9 @@ def tot_ir(question: str, world: World, *, k: int, steps: int, breadth: int, kee
                 searches += 1
                 seen += hits
                 fields = {"sub_question": thought, "passages": hits, "history": history(state)}
-                value = teller.ask("tot_ir.value", question=question, **fields) or {
-                    "answer": None,
-                    "value": "impossible",
-                }
+                value: dict[str, Any] = {"answer": None, "value": "impossible"}
+                if hits:
+                    value = {**value, **(teller.ask("tot_ir.value", question=question, **fields) or {})}
                 worth = ["impossible", "likely", "sure"].index(value["value"])
                 grown.append((worth, len(grown), [*state, (thought, hits, value["answer"])]))
         if not grown:
@@ -130,8 +129,7 @@ def tot_ir(question: str, world: World, *, k: int, steps: int, breadth: int, kee
     told.passages = [p.id for p in distinct([*read, *seen])][:rank_limit]
     told.evidence = [([p.id for p in hits], answer) for _, hits, answer in path if hits and answer]
     told.supported = bool(told.evidence and told.text)
-    values = sum(task == "tot_ir.value" for task, _ in dict.fromkeys((t, repr(f)) for t, f in told.calls))
-    told.statistics = {"steps": len(path), "searches": searches, "states": values}
+    told.statistics = {"steps": len(path), "searches": searches, "states": searches}
     return told
 
 
@@ -140,6 +138,6 @@ def _resting(told: Told, answer: str, hits: list[Passage], rank_limit: int, **st
     told.text = answer
     told.passages = [p.id for p in passages][:rank_limit]
     told.evidence = [(told.passages, answer)] if passages and answer else []
-    told.supported = bool(told.evidence)
+    told.supported = bool(told.evidence and told.text)
     told.statistics = dict(statistics)
     return told

@@ -41,7 +41,7 @@ def self_ask(question: str, world: World, *, k: int = 5, max_turns: int = 3, ran
         for hits, answer in zip(found, answers, strict=True)
         if hits and answer
     ]
-    told_of.supported = bool(told_of.evidence)
+    told_of.supported = bool(told_of.evidence and told_of.text)
     told_of.statistics = {"follow_ups": len(asked), "searches": len(found)}
     return told_of
 

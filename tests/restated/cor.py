@@ -28,7 +28,7 @@ def chain_of_reviews(
         _, told.text = read_evidence(question, [(tuple(found), analysis)], teller, "evidence", context_tokens)
     else:
         _, told.text = whole_response(teller.ask("answer.cot", question=question))
-    told.supported = accepted
+    told.supported = accepted and told.text != ""
     told.passages = [passage.id for passage in found[:rank_limit]]
     told.evidence = [([passage.id for passage in found], analysis)] if accepted else []
     told.statistics = {"rounds": len(told.searches)}

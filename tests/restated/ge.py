@@ -89,11 +89,15 @@ def ge_reasoning(
             told.evidence.append(([hit.id for hit in hits], answer))
         return True
 
+    waiting: dict[str, list[Any]] = {}  # a row by its first wording, and how often it was drawn in vain
+    for row in rows:
+        waiting.setdefault(" ".join("; ".join(row[n] for n in ("head", "relation", "tail")).lower().split()), [row, 0])
     while rows and count["draws"] < max_steps:
-        open_rows = [row for row in rows if len(row["open"]) == 1]
+        open_rows = [name for name, (row, _) in waiting.items() if len(row["open"]) == 1]
         if not open_rows:
             break
-        row = open_rows[0]
+        name = open_rows[0]
+        row, vain = waiting[name]
         shown = {name: row[name] for name in ("head", "relation", "tail")}
         reply = teller.ask("ge.subquestion", triplet=shown, question=None, history=None)
         asked = (reply or {}).get("sub_question") or f"({shown['head']}; {shown['relation']}; {shown['tail']})"
@@ -101,16 +105,28 @@ def ge_reasoning(
         if settle(asked, outcome):
             count["bindings"] += 1
             bind(rows, next(iter(row["open"])), outcome[1])
+            continue
+        del waiting[name]  # to the end, or for good
+        if vain < 2:
+            waiting[name] = [row, vain + 1]
+    record: list[tuple[str, dict[str, str] | None]] = []  # every free draw, and its pair where it was kept
     while not given and count["draws"] < max_steps:
-        reply = teller.ask("ge.subquestion", triplet=None, question=question, history=[dict(p) for p in history])
+        shown_pairs = [
+            dict(pair) if pair else {"sub_question": asked, "sentence": "", "answer": ""}
+            for n, (asked, pair) in enumerate(record)
+            if normalise(asked) not in [normalise(later) for later, _ in record[n + 1 :]]
+        ]
+        reply = teller.ask("ge.subquestion", triplet=None, question=question, history=shown_pairs)
         asked = (reply or {}).get("sub_question")
-        if asked is None or normalise(asked) in [normalise(pair["sub_question"]) for pair in history]:
+        before = [pair for a, pair in record if asked is not None and normalise(a) == normalise(asked)]
+        if asked is None or any(before) or len(before) == 3:
             break
-        settle(asked, reach(asked))
+        kept = settle(asked, reach(asked))
+        record.append((asked, history[-1] if kept else None))
 
     final = teller.ask("ge.answer", question=question, history=history)
     told.text = final["answer"] if final else ""
-    told.supported = bool(told.evidence)
+    told.supported = bool(told.evidence and told.text)
     told.passages = [passage.id for passage in distinct(found)]
     told.statistics = {"triplets": given, **count}
     return told

@@ -12,7 +12,7 @@ from tests.restated.tor import Teller, Told, World, distinct
 
 def _answered(teller: Teller, answer: str, hits: list[Passage], read: list[Passage]) -> Told:
     told = teller.told
-    told.text, told.supported = answer, bool(read)
+    told.text, told.supported = answer, bool(read and answer)
     told.passages = [passage.id for passage in hits]
     told.evidence = [([passage.id for passage in read], answer)] if read else []
     return told
@@ -97,7 +97,7 @@ def verify_and_edit(
             told.evidence.append(([passage.id for passage in hits], edited))
     told.text = _said(teller.ask("verify_edit.answer", question=question, rationale=" ".join(chain)), "answer", "")
     told.passages = [passage.id for passage in distinct(retrieved)][:rank_limit]
-    told.supported = bool(told.evidence)
+    told.supported = bool(told.evidence and told.text)
     told.statistics["edited"] = len(told.evidence)
     return told
 

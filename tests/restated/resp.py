@@ -81,7 +81,6 @@ class Reasoning:
         shown = {"passages": None, "memory": "both"} if source == "memory" else {"passages": now.hits, "memory": None}
         told = self.ask("resp.respond", sub_question=now.query, **shown)
         now.response = told.get("response") if told.get("answered") else None
-        now.responded = True
 
 
 def retrieve_summarize_plan(
@@ -104,12 +103,15 @@ def retrieve_summarize_plan(
         now = Round(planned, distinct(teller.search(planned, k)))
         rounds.append(now)
         planned = ""
-        reasoning.summarize(now)
-        if len(rounds) > 1:
+        if now.hits:
+            reasoning.summarize(now)
+        if now.hits and len(rounds) > 1:
             reasoning.respond(now, local_source)
+        now.responded = len(rounds) > 1  # remembered, with a response or without
         if len(rounds) == max_iterations:
             break
-        sufficient = reasoning.ask("resp.judge", question=question, memory="both").get("sufficient", False)
+        if any(past.summary or past.response for past in rounds):
+            sufficient = reasoning.ask("resp.judge", question=question, memory="both").get("sufficient", False)
         if sufficient:
             break
         rejected = None
@@ -126,7 +128,7 @@ def retrieve_summarize_plan(
     told.passages = [passage.id for passage in distinct([hit for past in rounds for hit in past.hits])]
     giving = [r for r in rounds if r.summary or (r.response and local_source == "passages")]
     told.evidence = [([hit.id for hit in r.hits], None) for r in giving]
-    told.supported = sufficient and bool(giving)
+    told.supported = sufficient and bool(giving) and told.text != ""
     told.statistics = {
         "iterations": len(rounds),
         "repeats": repeats,

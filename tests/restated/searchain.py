@@ -177,7 +177,7 @@ def _finish(
     good = [n for n in numbers if 0 < n <= len(rows) and rows[n - 1][2] is not None]
     backed = [bears_out(rows[n - 1]) for n in good]
     told.text = answer
-    told.supported = all(backed) and backed != []
+    told.supported = all(backed) and backed != [] and answer != ""
     told.passages = list(dict.fromkeys(passage.id for passage in retrieved))
     cited = list(dict.fromkeys(row[2].id for row in rows if row[2]))
     told.evidence = [(cited, None)] if cited else []

@@ -140,7 +140,7 @@ def _read(question: str, nodes: list[Node], teller: Teller, fusion: str, context
     pool = [node for node in nodes if node.accepted]
     told = teller.told
     told.evidence = [([passage.id for passage in node.path], node.analysis) for node in pool]
-    told.supported = bool(pool)
+    last: list[Passage] = []
     if pool:
         pieces = [(node.path, node.analysis) for node in pool]
         response = read_evidence(question, pieces, teller, fusion, context_tokens)
@@ -149,7 +149,9 @@ def _read(question: str, nodes: list[Node], teller: Teller, fusion: str, context
     else:
         response = whole_response(teller.ask("answer.cot", question=question))
     told.text = response[1]
-    told.passages = [passage.id for passage in _ranked(pool, response[0], teller.world, rank_limit)]
+    told.supported = bool(pool and told.text)
+    ranking = _ranked(pool, response[0], teller.world, rank_limit) if pool else last[:rank_limit]
+    told.passages = [passage.id for passage in ranking]
 
 
 def _furthest(nodes: list[Node]) -> list[Passage]:

@@ -493,7 +493,7 @@ def test_runs_are_filtered_compared_and_opened(opened: Open, demo: str, complain
     assert tab.locator(".wrong").inner_text() == "wrong"
     tab.locator(".node").last.click()
     unfold(tab)
-    assert "no idea" in tab.locator(".inspector").inner_text()
+    assert "a guess" in tab.locator(".inspector").inner_text()
     tab.go_back()
     tab.wait_for_selector("text=1 of 8 questions")
     assert complaints == []

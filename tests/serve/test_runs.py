@@ -96,7 +96,7 @@ def test_questions_are_filtered_and_cut(folder: Path) -> None:
 
     assert ids(wrong=True) == ["q1", "q2"]
     assert ids(wrong=False) == ["q0", "q3", "q4", "q5", "q6", "q7"]
-    assert ids(search="NO IDEA") == ["q1", "q2"], "in the answer"
+    assert ids(search="A GUESS") == ["q1", "q2"], "in the answer"
     assert ids(search="town 5") == ["q5"], "in the question"
     assert ids(search="river 1") == ["q1"], "in a gold answer"
     assert ids(search="nowhere") == []
@@ -117,7 +117,7 @@ def test_questions_are_filtered_by_the_datasets_type(folder: Path) -> None:
 def test_a_question_comes_with_its_answer_and_trace(folder: Path) -> None:
     found = Runs(folder).question("set:one", "q1")
     assert found["row"]["error"] == "misread"
-    assert found["answer"]["answer"] == "no idea"
+    assert found["answer"]["answer"] == "a guess"
     assert [step["kind"] for step in found["trace"]["steps"]] == ["search", "ask"]
     with pytest.raises(UnknownName, match="unknown question of the run set:one 'q99'"):
         Runs(folder).question("set:one", "q99")
@@ -127,7 +127,7 @@ def test_a_trace_that_is_gone_leaves_the_rest(folder: Path) -> None:
     (folder / "set" / "one" / "traces" / "00001.json").unlink()
     found = Runs(folder).question("set:one", "q1")
     assert (found["answer"], found["trace"]) == (None, None)
-    assert found["row"]["answer"] == "no idea"
+    assert found["row"]["answer"] == "a guess"
 
 
 @pytest.mark.parametrize("named", ["../secret.json", "/etc/hostname", "..", "", "traces/../../secret.json", None, 7])
@@ -153,8 +153,8 @@ def test_a_name_is_looked_up_never_followed(folder: Path, name: str) -> None:
 def test_two_runs_compared_tell_what_flipped(folder: Path) -> None:
     found = Runs(folder).compare("set:one", "set:two")
     assert [(row["id"], row["right"], row["first"], row["second"]) for row in found["flipped"]] == [
-        ("q1", "second", "no idea", "river 1"),
-        ("q3", "first", "river 3", "no idea"),
+        ("q1", "second", "a guess", "river 1"),
+        ("q3", "first", "river 3", "a guess"),
     ]
     assert found["flipped"][0]["answers"] == ["river 1"]
     em = found["metrics"]["em"]

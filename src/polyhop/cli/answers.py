@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from polyhop.answer import Answer, content_is_answer, references, with_citation_marks
+from polyhop.answer import Answer, content_is_answer, declined, references, with_citation_marks
 from polyhop.cli.passages import entries
 from polyhop.cli.show import Entry, clean, print_prose
 from polyhop.cli.traces import critical_line, trace_tree
@@ -45,7 +45,8 @@ def cut_replies(usage: Usage) -> str:
 def _print_text(answer: Answer, to: Console) -> None:
     sure = (f"  (confidence {_share(answer.confidence)})", "dim")
     if answer.abstained:
-        to.print(Text(f"No answer: its confidence, {_share(answer.confidence)}, is too low.", style="bold yellow"))
+        too_low = f"its confidence, {_share(answer.confidence)}, is too low"
+        to.print(Text(f"No answer: {'none was found' if declined(answer) else too_low}.", style="bold yellow"))
         return
     head = Text("Answer:", style="bold")
     if not (answer.content and content_is_answer(answer)):

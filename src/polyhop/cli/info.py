@@ -139,7 +139,7 @@ def run_prompts_show(task: str, prompts: Path | None, rendering: str, rendered: 
         raise typer.BadParameter("must be text or json", param_hint="--rendering")
     fields = book.example(task)
     if task in SCORED:
-        typer.echo(book.scored(task).render(fields))
+        write(f"{book.scored(task).render(fields)}\n")
         return
     prompt = book[task]
     for turn in prompt.render(fields, rendering="json" if rendering == "json" else "text", shots=prompt.head.shots):

@@ -303,11 +303,19 @@ def find_folded(needle: str, text: str) -> tuple[int, int] | None:
     >>> find_folded("绍兴", "鲁迅生于绍兴城")
     (4, 6)
     """
+    return next(occurrences(needle, text), None)
+
+
+def occurrences(needle: str, text: str) -> Iterator[tuple[int, int]]:
+    """Find every place where ``needle`` stands in ``text`` as whole words, as ``find_folded`` finds the first.
+
+    >>> list(occurrences("rome", "Rome, not Romeo: ROME"))
+    [(0, 4), (17, 21)]
+    """
     needle = needle.strip()
     for start, end in _occurrences(needle, text) if needle else ():
         if _NO_WORD_BEFORE.match(text, start) and _NO_WORD_AFTER.match(text, end):
-            return start, end
-    return None
+            yield start, end
 
 
 def _occurrences(needle: str, text: str) -> Iterator[tuple[int, int]]:

@@ -77,6 +77,11 @@ class Call:
         """Tokens of all turns, in the model's tokenizer or estimated."""
         return sum(count_tokens(self.model, turn["content"]) for turn in self.turns)
 
+    @property
+    def question(self) -> str:
+        """The question that the reply answers: the sub-question, if the call has one."""
+        return str(self.fields.get("sub_question") or self.fields.get("question") or "")
+
     def request(self, *, sample: int, seed: int | None) -> Request:
         """The call as the model is sent it: the ``sample``-th draw of a run with this ``seed``."""
         can, settings = self.model.capabilities, self.settings
@@ -112,7 +117,7 @@ class Call:
                 raise Malformed("the reply is empty")
         except Malformed as complaint:
             return None, str(complaint)
-        return output.with_completion(reply), ""
+        return output.with_completion(reply, self.question), ""
 
     def corrected(self, reply: str, complaint: str) -> Call:
         """The corrective retry: the same call, with the reply and what was wrong with it."""

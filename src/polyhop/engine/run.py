@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 
-from polyhop.answer import Answer, cite, confidence
+from polyhop.answer import NON_ANSWER, Answer, cite, confidence, withheld
 from polyhop.common.aio import gather
 from polyhop.common.text import estimate_tokens
 from polyhop.engine.budget import Budget, Meter, until_spent
@@ -34,6 +34,7 @@ from polyhop.engine.speculation import SpeculativeRun, Speculator
 from polyhop.errors import BudgetSpent, CapabilityError, LMError, UsageError, Waiting
 from polyhop.lm.base import Capabilities, Completion, LanguageModel, ScoreRequest, TokenScores
 from polyhop.prompts.book import PromptBook, Rendering
+from polyhop.prompts.non_answers import is_non_answer
 from polyhop.prompts.tasks import SCORED, Output
 from polyhop.readers.base import DEFAULT_THRESHOLD, RunReader
 from polyhop.redaction import redacted
@@ -42,7 +43,7 @@ from polyhop.retrieval.base import (
     RunRetriever,
 )
 from polyhop.retrieval.tfidf import similarities
-from polyhop.trace import Ask, Note, Readout, Score, Searched, Step, Usage
+from polyhop.trace import Ask, Note, Readout, Score, Searched, Step, Usage, passages_in
 from polyhop.trace.recorder import OpenStep, Recorder
 from polyhop.types import Kind, Passage, PathScorer, Span, SpanChoice
 
@@ -82,11 +83,15 @@ class Engine:
         every step as it ends, and of a branch as it begins too."""
         run = Run(self, question, name, kind, listen=listen)
         with run.recorder.recording():
-            found = await function(question, run, **settings)
+            found = _settled(await function(question, run, **settings), run)
         trace = run.recorder.trace()
         usage = Usage.of(trace, run.recorder.clock(), wasted=run.wasted)
         sure = found.confidence if found.confidence is not None else confidence(found, run.final)
-        return replace(found, confidence=sure, citations=found.citations or cite(found), trace=trace, usage=usage)
+        call = trace.answers_call
+        read = tuple(dict.fromkeys(passages_in(call.fields))) if call else ()
+        found = replace(found, passages=found.passages or read)
+        citations = () if found.abstained else found.citations or cite(found, read)
+        return replace(found, confidence=sure, citations=citations, trace=trace, usage=usage)
 
     async def search(self, query: str, k: int) -> list[Passage]:
         """One search outside any question, by the retriever and what stands behind it."""
@@ -111,7 +116,7 @@ class Run:
         self.kind = kind
         self.recorder = Recorder(question, method, silent=explores_for is not None, listen=listen)
         self.wasted = 0
-        self.final: Completion | None = None
+        self.final: Output | None = None
         self._engine = engine
         self._retriever = engine.retriever
         self._speculator = explores_for
@@ -147,9 +152,10 @@ class Run:
                 raise call.cut(f"; asked again with {MORE_TOKENS:,} more: {error}") from error
         if attempt.reply.ran_out:
             raise attempt.call.cut()
+        output = attempt.output or call.prompt.default().with_completion(attempt.reply, call.question)
         if final:
-            self.final = attempt.reply
-        return attempt.output or call.prompt.default().with_completion(attempt.reply)
+            self.final = output
+        return output
 
     async def score(
         self,
@@ -404,6 +410,17 @@ class Run:
     def _mark(self, spent: BudgetSpent) -> None:
         self.recorder.budget = spent.limit
         self.note("budget spent", limit=spent.limit)
+
+
+def _settled(found: Answer, run: Run) -> Answer:
+    """The method's answer; an abstention if it is a non-answer. Nothing supports an empty answer."""
+    if not found.text:
+        return replace(found, supported=False)
+    if not is_non_answer(found.text, run.recorder.question):
+        return found
+    run.note(NON_ANSWER, said=found.text)
+    evidence = tuple(piece for piece in found.evidence if not (piece.answer and is_non_answer(piece.answer)))
+    return replace(withheld(found), supported=False, confidence=0.0, evidence=evidence)
 
 
 class _Attempt(NamedTuple):

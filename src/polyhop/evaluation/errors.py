@@ -3,7 +3,7 @@
 An answer is wrong when its EM is 0; a long answer has no class. The first class that fits is the error's:
 
 =============  =========================================================================================================
-abstained      the answer was withheld: its confidence fell short
+abstained      no answer was given: the method came to none, or its confidence fell short
 form           the answer holds a gold one among other words (cover-EM): it was found, and worded otherwise
 parse failure  the safe default stands for the answer itself: no reply could be read
 misread        all gold passages were shown: each stood in the prompt of the answer's call or in its evidence
@@ -43,7 +43,7 @@ MEANINGS: Mapping[Error, str] = {
     "form": "the answer holds a gold one among other words",
     "parse failure": "a reply on the way to the answer could not be read",
     "budget": "a limit ended the gathering before all gold was shown",
-    "abstained": "the answer was withheld",
+    "abstained": "no answer was given",
     "unknown": "no gold passages are known",
 }
 """The classes in the order of reports."""
@@ -57,7 +57,7 @@ def path_of(answer: Answer) -> dict[str, Any]:
     """
     trace = answer.trace
     evidence = [passage for piece in answer.evidence for passage in piece.passages]
-    call = _answers_call(trace)
+    call = trace.answers_call
     shown = {passage.id for passage in (*evidence, *(passages_in(call.fields) if call else ()))}
     met = dict.fromkeys((*answer.passages, *evidence, *passages_in(trace.steps)))
     return {
@@ -109,11 +109,6 @@ def _gap(row: Row) -> Error:
     if not wanted <= met:
         return "not retrieved"
     return "misread" if wanted <= used else "not used"
-
-
-def _answers_call(trace: Trace) -> Ask | None:
-    calls = trace.calls
-    return next((call for call in reversed(calls) if call.final), calls[-1] if calls else None)
 
 
 def _defaulted(trace: Trace, call: Ask | None) -> str | None:

@@ -10,6 +10,8 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any, Literal, Protocol, TypedDict, runtime_checkable
 
+from polyhop.lm.writing import first_writing
+
 
 class Message(TypedDict):
     """One turn of a prompt, as chat servers take it."""
@@ -108,26 +110,29 @@ class Completion:
         """Whether the token cap was spent before any text came."""
         return self.finish_reason == "length" and self.value is None and not self.text.strip()
 
-    def probability(self, answer: str, *, least: bool = False) -> float | None:
-        """The geometric mean of the probabilities of the answer's tokens, or the ``least`` of them; of all tokens where
-        ``answer`` cannot be found in them (its last occurrence counts) or where the reply is a ``value``; None without
-        log-probabilities.
+    def probability(self, answer: str, *, least: bool = False, question: str = "") -> float | None:
+        """Return the geometric mean of the probabilities of the answer's tokens, or the ``least`` of them.
 
-        >>> reply = Completion(text="It is Rome", tokens=("It", " is", " Rome"), logprobs=(-1.0, -1.0, 0.0))
-        >>> reply.probability("Rome")
-        1.0
+        The tokens are those of the answer's first writing in the reply to ``question`` (``first_writing``): a model
+        copies its own words, as after "Answer:", almost surely. Where the answer cannot be found, or the reply is a
+        ``value``, all tokens count. None without log-probabilities.
+
+        >>> reply = Completion(text="Rome. Answer: Rome", tokens=("Rome", ". Answer:", " Rome"), logprobs=(-1, 0, 0))
+        >>> round(reply.probability("Rome"), 2)
+        0.37
         """
         if not self.tokens or not self.logprobs:
             return None
-        held = self._logprobs_of(answer) or self.logprobs
+        held = self._logprobs_of(answer, question) or self.logprobs
         return math.exp(min(0.0, min(held) if least else sum(held) / len(held)))
 
-    def _logprobs_of(self, answer: str) -> tuple[float, ...]:
-        start = "".join(self.tokens or ()).rfind(answer) if self.value is None else -1
-        if start < 0:
+    def _logprobs_of(self, answer: str, question: str) -> tuple[float, ...]:
+        text = "".join(self.tokens or ())
+        found = first_writing(answer, text, question) if self.value is None else None
+        if found is None:
             return ()
+        start, stop = found
         ends = list(accumulate(map(len, self.tokens or ())))
-        stop = start + len(answer)
         return tuple(
             logprob
             for logprob, token, end in zip(self.logprobs or (), self.tokens or (), ends, strict=True)

@@ -6,11 +6,13 @@ public code.
 Followed: Algorithm 1, §3 whole, with every ablation of Tables 2 to 5 as a setting.
 Settled here where the paper is silent: k1 and k2 (``retrieve_below``, ``keep_above``; it names no values); of the
 candidates the first in order is drawn (``sample`` draws at random, as the paper); a draw counts, kept or not; a dropped
-triplet stays a candidate, and its next draw asks everything anew; the answer from retrieved knowledge replaces the
-first even if less sure; a search that finds nothing leaves the first answer as it is; an empty answer is never kept; a
-graph without a candidate is answered without guidance, where a sub-question of the history asked again is the end; a
-triplet that gets no sub-question is asked as it stands; an answer whose probability the model does not tell is as sure
-as the least sure step it follows from, which is what ``keep_above`` bounds.
+triplet stays a candidate behind all others, its next draw asks everything again, and after three draws in vain it is
+given up; the answer from retrieved knowledge replaces the first even if less sure; a search that finds nothing leaves
+the first answer as it is; an empty answer is never kept, nor is a non-answer, whose confidence is 0; a graph without a
+candidate is answered without guidance, where sub-questions that were dropped are shown without an answer, and one that
+is asked again, though answered or dropped three times, is the end; a triplet that gets no sub-question is asked as it
+stands; an answer whose probability the model does not tell is as sure as the least sure step it follows from, which is
+what ``keep_above`` bounds.
 
 Example: "Who is the spouse of the director of The Golden Calf?" The graph is (The Golden Calf; director; name: #1) and
 (name: #1; spouse; name: #2). The first has one variable: who directed it? The answer is bound to #1 in both; now the
@@ -37,6 +39,9 @@ from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
     from polyhop.engine.run import Run
+
+TRIES = 3
+"""Draws of one triplet, or of one sub-question without guidance, that may be dropped before it is given up."""
 
 Share: TypeAlias = Annotated[float, Ge(0), Le(1)]
 Confidence: TypeAlias = Literal["mean", "min", "agreement", "verbal"]
@@ -103,6 +108,8 @@ async def ge_reasoning(
     retrieved: dict[Passage, None] = {}
     count: Counter[str] = Counter()
     graph = QuestionGraph()
+    queue: list[Triplet] = []  # the graph's triplets; a dropped one goes to the back
+    tries: Counter[Any] = Counter()  # draws in vain, by triplet or sub-question
 
     async def construct_graph() -> QuestionGraph:
         found: Triplets = await run.ask("ge.graph", options=shown, question=question, typed=typed_variables)
@@ -114,7 +121,7 @@ async def ge_reasoning(
         return graph
 
     def drawn() -> list[Triplet]:
-        candidates = graph.candidates()
+        candidates = [triplet for triplet in queue if len(graph.unbound(triplet)) == 1]  # C, lines 6 and 22
         if sample:
             run.random.shuffle(candidates)
         if not parallel:
@@ -166,6 +173,8 @@ async def ge_reasoning(
             replies += await run.gather(*(ask() for _ in range(samples - len(replies))))
         vote = majority(replies)
         best = (vote.winners or replies)[0]
+        if best.declines(best.answer):  # "unknown" is no answer, and sure of nothing
+            return Step(sub_question, "", "", 0.0, hits)
         return Step(sub_question, best.sentence, best.answer, vote.share if sure is None else sure, hits)
 
     async def knowledge(hits: Sequence[Passage], sub_question: str) -> dict[str, Any]:
@@ -195,6 +204,8 @@ async def ge_reasoning(
         retrieved.update(dict.fromkeys(step.passages))  # here, in the order of the draws, also where they went together
         if not kept(step):
             count["dropped"] += 1
+            if triplet is not None:
+                postpone(triplet)
             return
         history.append(step)
         if triplet is not None:
@@ -204,7 +215,17 @@ async def ge_reasoning(
             bound = [told(graph.shown(each)) for each in graph.triplets]
             run.note("binding", variable=f"#{number}", answer=step.answer, graph=bound)
 
+    def postpone(triplet: Triplet) -> None:
+        """Put a dropped triplet behind all others; after its last try, leave it out."""
+        queue.remove(triplet)
+        tries[key(triplet)] += 1
+        if tries[key(triplet)] < TRIES:
+            queue.append(triplet)
+        else:
+            run.note("given up", triplet=told(graph.shown(triplet)))
+
     async def follow_the_graph() -> None:
+        queue.extend({key(triplet): triplet for triplet in graph.triplets}.values())
         while count["draws"] < max_steps and (round_ := drawn()[: max_steps - count["draws"]]):  # lines 8 and 23
             if len(round_) == 1:
                 conclude(round_[0], await draw(round_[0]))
@@ -213,18 +234,22 @@ async def ge_reasoning(
                 conclude(triplet, step)
 
     async def ask_freely() -> None:
+        pairs: list[dict[str, str]] = []  # the history, and what was dropped from it without its answer
         while count["draws"] < max_steps:
-            pairs = [step.pair for step in history]
             with run.branch("step", f"({len(history) + 1})") as place:
                 asked: SubQuestion = await run.ask(
-                    "ge.subquestion", options=shown, triplet=None, question=question, history=pairs
+                    "ge.subquestion", options=shown, triplet=None, question=question, history=list(pairs)
                 )
+                wanted = normalise(asked.sub_question or "")
                 before = {normalise(step.sub_question) for step in history}
-                if asked.sub_question is None or normalise(asked.sub_question) in before:
+                if asked.sub_question is None or wanted in before or tries[wanted] == TRIES:
                     place.verdict = "end"
                     return
                 step = await answered(asked.sub_question)
                 place.verdict = "kept" if kept(step) else "dropped"
+            pairs = [pair for pair in pairs if normalise(pair["sub_question"]) != wanted]
+            pairs.append(step.pair if kept(step) else {"sub_question": step.sub_question, "sentence": "", "answer": ""})
+            tries[wanted] += not kept(step)
             conclude(None, step)
 
     with run.gathering():
@@ -249,16 +274,18 @@ async def ge_reasoning(
 
 def _sureness(reply: StepAnswer, confidence: Confidence) -> float | None:
     """How sure a model is of its answer, 0 where it gave none; None where its reply does not tell."""
+    if reply.answer and reply.declines(reply.answer):
+        return 0.0
     if confidence == "verbal":
         return (reply.confidence or 0.0) if reply.answer else 0.0
     if not reply.answer:
         return 0.0 if reply.completion.logprobs else None
-    return reply.completion.probability(reply.answer, least=confidence == "min")
+    return reply.probability(reply.answer, least=confidence == "min")
 
 
 def _sure_of_all(response: Response, history: Sequence[Step]) -> float | None:
     """How sure the answer is: by the model's own probability of it, else by the least sure of the steps."""
     if not response.answer:
         return 0.0
-    told = response.completion.probability(response.answer)
+    told = response.probability(response.answer)
     return min((step.confidence for step in history), default=None) if told is None else told

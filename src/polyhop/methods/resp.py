@@ -8,8 +8,10 @@ Settled here where the paper is silent or says two things: the local half of the
 (§3.1) and not the memories (Appendix A), which ``local_source=memory`` restores; a sub-question without a response is
 remembered too; "distinct from previously retrieved sub-questions" is a list in the prompt and a check: a plan that
 repeats one is asked for once more, the repeat named, and a second repeat, like a plan that cannot be read, ends the
-search; after the last iteration nothing is judged. An entry of the memories too long for the prompt is left out whole,
-the oldest global evidence first, then the oldest of the local pathway.
+search; after the last iteration nothing is judged. A search that finds nothing is neither summarized nor answered from:
+its sub-question is remembered without a response; memories that hold nothing are not judged, and the next sub-question
+is planned at once. An entry of the memories too long for the prompt is left out whole, the oldest global evidence
+first, then the oldest of the local pathway.
 
 Example: "In which town was the director of The Golden Calf born?" The question is searched; the summary names the
 director; not enough, so the reasoner asks "Where was Ann Lee born?"; that is searched, summarized for the question and
@@ -105,7 +107,10 @@ async def retrieve_summarize_plan(
             sources[query] = Evidence(tuple(hits))
 
     async def digest(query: str, hits: list[Passage]) -> None:
-        if len(asked) == 1:  # §3.2: the first sub-question is the overarching question itself
+        if not hits:  # nothing to summarize, nothing to answer from
+            if len(asked) > 1:
+                local_pathway.append({"sub_question": query, "response": None})
+        elif len(asked) == 1:  # §3.2: the first sub-question is the overarching question itself
             await summarize(query, hits)
         elif local_source == "memory":
             await summarize(query, hits)
@@ -114,6 +119,8 @@ async def retrieve_summarize_plan(
             await run.gather(summarize(query, hits), respond(query, hits))  # §3.1: both at once
 
     async def judge() -> bool:
+        if not (global_evidence or any(pair["response"] for pair in local_pathway)):
+            return False  # an empty memory is enough for nothing
         judged: Sufficiency = await run.ask("resp.judge", options=options, **shown("resp.judge", question=question))
         return judged.sufficient
 

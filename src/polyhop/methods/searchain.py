@@ -7,11 +7,12 @@ Followed: Algorithm 1 and §3.3, with Table 1's ablations (``open_book``, ``veri
 Settled here where the paper is silent or its code differs: at most ``max_rounds`` chains (Algorithm 1's ``r > r_max``
 would allow one more); a duplicate is a query equal after normalisation (the code: a similarity model), an unsolved one
 too; a span that is empty, or normalises to nothing, is no answer and neither verifies nor corrects (in the code it
-stands in every answer); an unsolved query without a span is fed back with its passage alone, one without a passage
-with nothing, and its node is recorded with the answer the next chain gives; ROUGE is ROUGE-L, its F by default. A
-passed-over unsolved query (``completion=false``) is not processed: a later chain may answer it. Where the final content
-cannot be read, the last chain's final answer stands. Table 8's demonstrations are counted by a question's kind, the
-same for both prompts. ``verify`` judges the references, which the paper left to people.
+stands in every answer); a node answered by a non-answer ("unknown") is an unsolved query; an unsolved query without a
+span is fed back with its passage alone, one without a passage with nothing, and its node is recorded with the answer
+the next chain gives; ROUGE is ROUGE-L, its F by default. A passed-over unsolved query (``completion=false``) is not
+processed: a later chain may answer it. Where the final content cannot be read, the last chain's final answer stands.
+Table 8's demonstrations are counted by a question's kind, the same for both prompts. ``verify`` judges the references,
+which the paper left to people.
 
 Example: "Where was the director of Dark Mill born?" The model writes: who directed it (Ann Lee), where was Ann Lee born
 (unsolved). The film's passage says Rolf Anders, and the reader is sure: the first node is corrected and the round ends.

@@ -6,7 +6,7 @@ Question Answering", 2024. No public code.
 Followed: §3 whole, with every ablation of Tables 3 to 6 as a setting.
 Settled here where the paper is silent: an accepted path is never expanded, in any ablation (§3.2 (iii); the last row of
 Table 5 reads as if it were); a passage never repeats on one path; a pruned hit is not replaced by the next one; an
-empty pool is answered from the relevant paths' passages, or closed-book where there is none.
+empty pool is answered from the relevant paths' passages, which are ranked then, or closed-book where there is none.
 
 Example: "Who is the spouse of the director of The Golden Calf?" The root's search finds the film's passage; its review
 says relevant, not enough, and asks for the director; that search finds the director's passage below it; the two
@@ -169,35 +169,26 @@ async def tree_of_reviews(
         with run.gathering():
             await expand((), question)  # §3.1: the root is the question
 
-    response = await _respond(question, pool, relevant, run, mode=fusion, context_tokens=context_tokens, shots=shots)
+    read, mode = (pool, fusion) if pool else (_unaccepted(relevant, run), "paragraph")
+    response: Response
+    if read:
+        response = await fuse(question, read, run, mode=mode, context_tokens=context_tokens, shots=shots)  # §3.3
+    else:
+        response = await run.ask("answer.cot", options={"shots": shots}, final=True, question=question)
     return Answer(
         response.answer,
-        passages=_ranked(pool, response, run, rank_limit),
+        passages=_ranked(read, response, run, rank_limit),
         evidence=tuple(pool),
         supported=bool(pool),
         statistics={"reviews": len(reviewed), "documents": len(set(reviewed)), "evidence": len(pool)},
     )
 
 
-async def _respond(
-    question: str,
-    pool: list[Evidence],
-    relevant: list[Path],
-    run: Run,
-    *,
-    mode: Fusion,
-    context_tokens: int,
-    shots: int,
-) -> Response:
-    """§3.3; with an empty pool, from the passages of the relevant paths, or closed-book."""
-    if not pool:
-        passages = tuple(dict.fromkeys(passage for path in relevant for passage in path))
-        run.note("empty pool", fallback="relevant passages" if passages else "closed book")
-        if not passages:
-            response: Response = await run.ask("answer.cot", options={"shots": shots}, final=True, question=question)
-            return response
-        pool, mode = [Evidence(passages)], "paragraph"
-    return await fuse(question, pool, run, mode=mode, context_tokens=context_tokens, shots=shots)
+def _unaccepted(relevant: list[Path], run: Run) -> list[Evidence]:
+    """What an empty pool is replaced by: the passages of the relevant paths, as one piece, if there are any."""
+    passages = tuple(dict.fromkeys(passage for path in relevant for passage in path))
+    run.note("empty pool", fallback="relevant passages" if passages else "closed book")
+    return [Evidence(passages)] if passages else []
 
 
 def _ranked(pool: list[Evidence], response: Response, run: Run, limit: int) -> tuple[Passage, ...]:

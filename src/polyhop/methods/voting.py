@@ -5,7 +5,8 @@ Language Models", 2022. No public code.
 
 Followed: sampled reasoning paths, an unweighted majority over their answers (§2). Settled here: answers are compared
 after normalisation; of answers with as many votes the likelier one wins, by the mean probability of its words in the
-replies that give it, where every one of them tells it, else the one seen first; a reply without an answer has no vote.
+replies that give it, where every one of them tells it, else the one seen first; a reply without an answer has no vote,
+nor has a non-answer ("unknown") where any reply has an answer.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ class Answering(Protocol):
     @property
     def answer(self) -> str: ...
 
-    @property
-    def completion(self) -> Any: ...
+    def probability(self, answer: str) -> float | None: ...
+
+    def declines(self, answer: str) -> bool: ...
 
 
 A = TypeVar("A", bound=Answering)
@@ -55,9 +57,9 @@ class Vote(Generic[A]):
 def majority(replies: Sequence[A]) -> Vote[A]:
     """The vote over ``replies``."""
     by_answer: dict[str, list[A]] = {}
-    for reply in replies:
-        if reply.answer:
-            by_answer.setdefault(normalise(reply.answer), []).append(reply)
+    answering = [reply for reply in replies if reply.answer]
+    for reply in [reply for reply in answering if not reply.declines(reply.answer)] or answering:
+        by_answer.setdefault(normalise(reply.answer), []).append(reply)
     most = max(map(len, by_answer.values()), default=0)
     tied = [group for group in by_answer.values() if len(group) == most]
     likely = [_likelihood(group) for group in tied]
@@ -68,8 +70,9 @@ def majority(replies: Sequence[A]) -> Vote[A]:
 
 def _likelihood(replies: Sequence[Answering]) -> float | None:
     """The mean probability of an answer's words in the replies that give it; None where one does not tell it."""
-    sure = [reply.completion.probability(reply.answer) for reply in replies]
-    return None if None in sure else sum(sure) / len(sure)
+    sure = [reply.probability(reply.answer) for reply in replies]
+    known = [value for value in sure if value is not None]
+    return sum(known) / len(known) if len(known) == len(sure) else None
 
 
 async def sampled(

@@ -51,12 +51,12 @@ class Told(NamedTuple):
 
 
 def told_answer(text: str) -> Told | None:
-    """The last answer a text names, one named plainly before all others; None if it names none, or nothing last.
+    """The last answer a text names, one named plainly before all others, also "none"; None if it names none.
 
     >>> told_answer("Final answer: Rome. Note that the answer is only as good as the passages.").answer
     'Rome'
-    >>> told_answer('It says "The answer is Rome." The answer is none.') is None
-    True
+    >>> told_answer('It says "The answer is Rome." The answer is none.').answer
+    'none'
     """
     passing: Told | None = None
     for found in sorted((*_WRAPPED.finditer(text), *_ANSWER.finditer(text)), key=_position, reverse=True):
@@ -105,10 +105,10 @@ def short_answer(text: str) -> str | None:
     line = _BULLET.sub("", line, count=1) if _BULLET.match(line) else line
     if verdict := _VERDICT.match(line):
         return verdict[1]
-    value = something(_first_sentence(line))
+    value = _unwrapped(_first_sentence(line))
     while value and value[-1] in ".。" and not _ABBREVIATED.search(value):
-        value = something(value[:-1])
-    return value
+        value = _unwrapped(value[:-1])
+    return value if any(map(str.isalnum, value)) or not says_nothing(value) else None
 
 
 def _first_sentence(line: str) -> str:
@@ -159,7 +159,13 @@ def something(text: str | None) -> str | None:
     >>> something(' "Paris" '), something("N/A")
     ('Paris', None)
     """
-    value = " ".join((text or "").replace("**", "").split()).removesuffix("```")
+    value = _unwrapped(text or "")
+    return None if says_nothing(value) else value
+
+
+def _unwrapped(text: str) -> str:
+    """A value without what it is wrapped in: quotes, bold, a filled bracket's end."""
+    value = " ".join(text.replace("**", "").split()).removesuffix("```")
     if value.endswith("]") and "[" not in value:  # of a filled bracket, "[ANSWER: Paris]"
         value = value[:-1]
     before = None
@@ -168,7 +174,7 @@ def something(text: str | None) -> str | None:
         value = value.strip("* ")
         if len(value) > 1 and _PAIRS.get(value[0]) == value[-1] and not {value[0], value[-1]} & set(value[1:-1]):
             value = value[1:-1]
-    return None if says_nothing(value) else value
+    return value
 
 
 def says_nothing(text: str) -> bool:

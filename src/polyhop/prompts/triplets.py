@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from polyhop.prompts.answers import says_nothing
+from polyhop.prompts.non_answers import is_non_answer
 from polyhop.prompts.show import one_line
 
 MOST_TRIPLETS = 100
@@ -42,7 +42,7 @@ def own_lines(text: str) -> str:
     for line in text.splitlines():
         bare = next(_lines(line), "")
         own = bare.startswith("(") and bare.endswith(")")
-        if own or (bare and says_nothing(bare)):
+        if own or (bare and is_non_answer(bare)):
             run = [*([] if ended or not own else run), line]
             ended = not own
         elif bare:
@@ -60,9 +60,9 @@ def written(triplet: Mapping[str, str]) -> str:
 
 
 def three(parts: Iterable[Any]) -> dict[str, str] | None:
-    """Three parts as a triplet; None where one is missing, empty, no text, or the form's own placeholder."""
+    """Three parts as a triplet; None where one is missing, no text or a non-answer, or all are the placeholders."""
     texts = [" ".join(part.split()).replace(";", ",") for part in parts if isinstance(part, str)]
-    if len(texts) != 3 or any(says_nothing(text) for text in texts) or tuple(map(str.lower, texts)) == _PLACEHOLDER:
+    if len(texts) != 3 or any(map(is_non_answer, texts)) or tuple(map(str.lower, texts)) == _PLACEHOLDER:
         return None
     return dict(zip(_PLACEHOLDER, texts, strict=True))
 

@@ -40,7 +40,7 @@ class LmReader(RunReader):
             )
             if found.answer is None or normalise(found.answer) in _VERDICTS:
                 return []
-            sure = found.confidence if verbal else found.completion.probability(found.answer)
+            sure = found.confidence if verbal else found.probability(found.answer)
             if sure is not None:
                 break
         located = _located(found, passages, sure or 0.0)

@@ -54,7 +54,7 @@ class FoundAnswer(BaseModel):
     content: str = Field(description="The answer with the marks of its citations, and its reasoning where written.")
     confidence: float | None = Field(description="0 to 1; null where unknown.")
     supported: bool = Field(description="Whether retrieved passages back the answer.")
-    abstained: bool = Field(description="Whether the answer was withheld as too unsure.")
+    abstained: bool = Field(description="Whether there is no answer: none was found, or it was withheld as too unsure.")
     notice: str | None = Field(description="What to know before trusting the answer.")
     citations: list[CitedPassage]
     method: str

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from polyhop.answer import Answer
+from polyhop.answer import Answer, declined
 from polyhop.serve.service import Answered, Began
 from polyhop.trace import CALLS, plain
 
 UNSUPPORTED = "No retrieved passage was found to support this answer."
 ABSTAINED = "The answer was withheld: it was less sure than asked for."
+DECLINED = "No answer was found: the method came to none."
 POCKET = (
     "Answered by pocket, a small trained reader with rules: it has no general knowledge and writes no prose; "
     "for a language model, serve with --lm openai:MODEL."
@@ -20,7 +21,9 @@ POCKET = (
 
 def notice_of(answer: Answer) -> str | None:
     """What a person should know before trusting the answer, if anything."""
-    told = [ABSTAINED] if answer.abstained else [] if answer.supported else [UNSUPPORTED]
+    told = [] if answer.supported else [UNSUPPORTED]
+    if answer.abstained:
+        told = [DECLINED if declined(answer) else ABSTAINED]
     if any(isinstance(step, CALLS) and step.model == "pocket" for step in answer.trace.steps):
         told.append(POCKET)
     return " ".join(told) or None

@@ -31,6 +31,12 @@ class Trace:
         return tuple(step for step in self.steps if isinstance(step, Ask))
 
     @property
+    def answers_call(self) -> Ask | None:
+        """The call that gave the answer: the last that the method marked as its final one, else the last of all."""
+        calls = self.calls
+        return next((call for call in reversed(calls) if call.final), calls[-1] if calls else None)
+
+    @property
     def searches(self) -> tuple[Searched, ...]:
         """Every search a retriever made itself: not those that only handed on to others, as a reranker's do."""
         searches = [step for step in self.steps if isinstance(step, Searched)]

@@ -95,6 +95,15 @@ async def test_an_unsure_answer_stands_where_no_search_is_left() -> None:
     assert answer.confidence == pytest.approx(0.1)
 
 
+async def test_the_confidence_is_that_of_the_sentence_that_first_writes_the_answer() -> None:
+    answer, _ = await flare(told(MADE), told(ROME, "Rome", probability=0.25), told(LAST))
+    assert answer.text == "Rome"
+    assert answer.confidence == pytest.approx(0.25)
+    answer, _ = await flare(told(MADE), told("No town is named.", "No", probability=0.25), told("So the answer is no."))
+    assert answer.text == "no"
+    assert answer.confidence == pytest.approx(0.9)
+
+
 async def test_an_unsure_answer_is_searched_for_too() -> None:
     answer, model = await flare(told(MADE), told("So the answer is Oslo.", "Oslo"), told(LAST))
     assert searched(answer)[1:] == [("So the answer is.", 5)]

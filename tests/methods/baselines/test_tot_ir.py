@@ -208,10 +208,11 @@ async def test_a_value_that_cannot_be_read_is_impossible() -> None:
     assert answer.usage.defaulted_by_task == {"tot_ir.value": 1}
 
 
-async def test_searches_without_hits_leave_the_model_alone() -> None:
+async def test_a_thought_that_finds_nothing_is_impossible_without_a_call() -> None:
     tree = two_steps()
     answer, _ = await play("tot-ir", tree, hits={})
-    assert tree.transcript[-1] == "answer P=Ann S=Rome: "
+    assert not [line for line in tree.transcript if line.startswith("value")]
+    assert tree.transcript[-1] == "answer P=- S=-: "
     assert (answer.text, answer.supported, answer.evidence) == ("Rome", False, ())
 
 

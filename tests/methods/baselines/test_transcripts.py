@@ -17,6 +17,7 @@ import pytest
 
 from polyhop.metrics import cover_em, exact_match
 from polyhop.prompts.book import PromptBook
+from polyhop.prompts.non_answers import is_non_answer
 from polyhop.prompts.parsing import Malformed
 from polyhop.prompts.tasks import FollowUp, FollowUps
 from tests.conftest import SHARED
@@ -24,6 +25,7 @@ from tests.conftest import SHARED
 BOOK = PromptBook()
 FIELDS: dict[str, Any] = {"question": "", "recitations": []}
 ASKED = re.compile(r"^(?:follow[ -]?up|subquestion)(?: \d+)?: *(.*)", re.IGNORECASE | re.M)
+ANSWERED = re.compile(r"^(?:intermediate )?answer(?: \d+)?: *(.*)", re.IGNORECASE | re.M)
 SELF_ASK = ("self_ask", "self_ask_two_hop_zero_shot", "self_ask_zero_shot")
 pytestmark = pytest.mark.shared
 
@@ -74,7 +76,8 @@ def test_every_follow_up_is_found_with_its_answer(style: str) -> None:
         if chain is not None:
             asked = [" ".join(line.split()) for line in ASKED.findall(reply["returned"])]
             assert [step.sub_question for step in chain.steps] == asked
-            assert all(step.answer for step in chain.steps)
+            unanswered = sum(map(is_non_answer, ANSWERED.findall(reply["returned"])))
+            assert sum(step.answer is None for step in chain.steps) <= unanswered
 
 
 def turns(reply: str) -> Iterator[tuple[list[dict[str, Any]], str]]:

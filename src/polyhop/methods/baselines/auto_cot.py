@@ -58,7 +58,8 @@ async def automatic_chain_of_thought(
         short = [other for other in cluster if run.count_tokens(other) <= question_tokens]
         for other in [other for other in short if normalise(other) != normalise(question)][:TRIED]:
             told: Response = await run.ask("zero_shot.cot", options={"shots": 0}, question=other)
-            if told.answer and told.rationale and len(sentences(told.rationale)) <= rationale_steps:
+            answered = not told.declines(told.answer)
+            if answered and told.rationale and len(sentences(told.rationale)) <= rationale_steps:
                 built[cluster[0]] = {"question": other, "rationale": told.rationale, "answer": told.answer}
                 return
 

@@ -11,8 +11,8 @@ with the sentence that names the answer.
 Settled here: θ = β = 0.2, as its common re-implementation has them (the paper's own for 2Wiki: 0.8 and 0.4, with 2
 passages a query); 5 passages a query and 3 searches, after which sentences are written from the last passages; at most
 3 questions for one sentence; a query of which nothing is left is the question; a sentence whose probabilities a reply
-does not tell is unsure; a chain without an answer in 10 sentences is closed by a reader call over all passages. Needs
-token log-probabilities.
+does not tell is unsure; a chain without an answer in 10 sentences is closed by a reader call over all passages; the
+confidence is that of the first sentence that writes the answer. Needs token log-probabilities.
 
 Example: "In which town was the leader of the Kon-Tiki expedition born?" The first sentence names Thor Heyerdahl; the
 second would be "Thor Heyerdahl was born in Oslo.", Oslo at 0.1: "Thor Heyerdahl was born in ." is searched, and the
@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from annotated_types import Ge, Le
 
 from polyhop.answer import Answer
+from polyhop.common.text import find_folded, normalise
 from polyhop.methods.context import first_retrieved, next_sentence, reading, resting_on
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Response, Sentence, SubQuestion
@@ -76,6 +77,7 @@ async def active_retrieval(
     """Try the next sentence, and search for it and write it anew where it is unsure, until the answer comes (§3.2)."""
     options: Options = {"shots": shots}
     reasoning: list[str] = []
+    steps: list[Sentence] = []
     found: list[list[Passage]] = []
     answer = ""
     confidence: float | None = None
@@ -114,8 +116,10 @@ async def active_retrieval(
             if step is None:
                 break
             reasoning.append(step.sentence)
+            steps.append(step)
             if step.answer:
-                answer, confidence = step.answer, step.completion.probability(step.answer)
+                answer = step.answer
+                confidence = telling(answer, steps, question).probability(answer)
 
     passages = first_retrieved(found, rank_limit)
     if not answer:
@@ -132,8 +136,15 @@ async def active_retrieval(
 
 def sure(tried: Sentence, threshold: float) -> bool:
     """Whether every token of a sentence is at least as likely as the threshold."""
-    least = tried.completion.probability(tried.sentence, least=True)
+    least = tried.probability(tried.sentence, least=True)
     return threshold == 0 or (least is not None and least >= threshold)
+
+
+def telling(answer: str, steps: Sequence[Sentence], question: str) -> Sentence:
+    """The first sentence that writes the answer: the conclusion copies it. The last, for yes and no and for an answer
+    that the question itself holds."""
+    chosen_last = normalise(answer) in ("yes", "no") or find_folded(answer, question)
+    return next((step for step in steps if not chosen_last and find_folded(answer, step.sentence)), steps[-1])
 
 
 def unsure_spans(sentence: str, completion: Any, below: float) -> list[tuple[int, int]]:

@@ -67,7 +67,8 @@ async def iterative_retrieval_generation(
                 found.append(await run.search(query, k))
                 response = None
                 response = await answer(last=len(found) == max_turns)
-            query = " ".join(filter(None, (question, response.rationale, response.answer)))
+            known = None if response.declines(response.answer) else response.answer
+            query = " ".join(filter(None, (question, response.rationale, known)))
 
     if response is None:  # the budget was spent before the newest passages were read
         response = await answer(last=True)

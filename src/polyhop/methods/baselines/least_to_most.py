@@ -52,7 +52,7 @@ async def least_to_most(
             history=list(history),
             sub_question=sub_question,
         )
-        return response.answer
+        return "" if not last and response.declines(response.answer) else response.answer
 
     with run.gathering():
         parts: Decomposition = await run.ask("least_to_most.decompose", options={"shots": shots}, question=question)

@@ -135,7 +135,9 @@ class Episode:
         """Carry out a search or a lookup; what it brings stands after it."""
         step = {"thought": move.thought, "action": move.action, "argument": move.argument}
         with self.run.branch("action", f"{move.action}[{move.argument}]") as action:
-            if move.action == "Search":
+            if move.declines(move.argument):  # "unknown" is no query
+                shown: list[Passage] = []
+            elif move.action == "Search":
                 self.found.append(await self.run.search(move.argument, self.k))
                 shown = [_opening(passage, self.sentences_shown) for passage in self.found[-1]]
             else:

@@ -88,7 +88,8 @@ async def passage_ensemble(
 
     read = [passage for passage, told in replies.items() if told]
     wordings: dict[str, str] = {}  # the candidates, each as it was first worded
-    for reply in (reply for passage in read for reply in replies[passage] if reply.answer):
+    answering = [reply for passage in read for reply in replies[passage] if reply.answer]
+    for reply in [reply for reply in answering if not reply.declines(reply.answer)] or answering:
         wordings.setdefault(normalise(reply.answer), reply.answer)
     likelihoods = [own_answers(replies[passage], sampled=probability == "sampled") for passage in read]
     if probability == "scored" and wordings:
@@ -103,11 +104,16 @@ async def passage_ensemble(
     return Answer(
         wordings.get(best, ""),
         passages=tuple(hits[:rank_limit]),
-        evidence=tuple(Evidence((passage,), replies[passage][0].answer or None) for passage in read),
+        evidence=tuple(Evidence((passage,), answer_of(replies[passage][0])) for passage in read),
         supported=bool(wordings),
         confidence=min(1.0, masses.get(best, 0.0)),
         statistics={"candidates": len(wordings)},
     )
+
+
+def answer_of(reply: Response) -> str | None:
+    """The reply's answer; None where it has none."""
+    return None if reply.declines(reply.answer) else reply.answer
 
 
 def own_answers(replies: Sequence[Response], *, sampled: bool) -> dict[str, float]:
@@ -115,7 +121,7 @@ def own_answers(replies: Sequence[Response], *, sampled: bool) -> dict[str, floa
     found: dict[str, float] = defaultdict(float)
     for reply in replies:
         if reply.answer:
-            told = None if sampled else reply.completion.probability(reply.answer)
+            told = None if sampled else reply.probability(reply.answer)
             found[normalise(reply.answer)] += (1.0 if told is None else told) / len(replies)
     return found
 

@@ -8,7 +8,8 @@ each new state is valued by itself as sure, likely or impossible, which count 20
 the best are kept. Of the paper's figures, those of its questions in words (Appendix B.1): 5 thoughts a state, 1 state
 kept. Settled here: a thought is a sub-question with the passages its search finds and the answer the valuation reads in
 them; a state is a path of thoughts. 3 steps, the turns of ToR §4.3; one value a state, greedy (the paper: ``values=3``,
-sampled). A sure state ends the search, and so does a step without a new thought. One call more answers from the best
+sampled); a thought that finds nothing is impossible, without a call. A sure state ends the search, and so does a step
+without a new thought. One call more answers from the best
 state's thoughts and passages; where the budget ended before any was valued, from all that was found.
 Passages are ranked the best state's first. Needs nothing beyond completion; more than one value, a model that samples.
 
@@ -96,6 +97,8 @@ async def tree_of_thoughts(
     async def value(state: State) -> tuple[float, State]:
         """V: what the state is worth, and the state with its last thought's answer."""
         *before, last = state
+        if not last.passages:  # nothing was found: there is nothing to read an answer from
+            return WORTH["impossible"] * values, state
         fields = fitted("tot_ir.value", last.passages, history=_history(before), sub_question=last.sub_question)
         drawing: Options = {**options, "temperature": temperature} if values > 1 else options
         drawn: list[Valuation] = await run.gather(

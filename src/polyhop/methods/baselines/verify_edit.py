@@ -9,9 +9,9 @@ passages searched for it, and the sentence that they answer it with; the edited 
 Settled here: 5 passages a sentence (the paper ranks the sentences of what it finds and keeps 3); the first 3 sentences
 are verified, one search each, and the others stand, as every baseline has at most 3 turns (the paper has no limit:
 raise ``max_turns``); a sentence stands, too, where nothing is found or the passages do not tell; one that gets no
-question is itself searched and asked; a chain without a rationale has its answer for its one sentence. Sentences are
-verified together, since none waits for another. Needs: a model that samples; log-probabilities choose the chain and
-settle ties, else the first does.
+question is itself searched and asked; a chain without a rationale has its answer for its one sentence, a non-answer the
+question itself. Sentences are verified together, since none waits for another. Needs: a model that samples;
+log-probabilities choose the chain and settle ties, else the first does.
 
 Example: "In which town was the leader of the Kon-Tiki expedition born?" Five chains give four answers. The first says
 "The expedition was led by Roald Amundsen. He was born in Borge." Who led it? The passages say Thor Heyerdahl. Where was
@@ -91,10 +91,12 @@ async def verify_and_edit(
     )
     vote = majority(replies)
     statistics = {"samples": vote.cast, "agreement": vote.share}
-    if vote.answer and vote.share >= edit_below:
+    answered = any(not reply.declines(vote.answer) for reply in vote.winners)
+    if answered and vote.share >= edit_below:
         return Answer(vote.answer, confidence=vote.share, statistics={**statistics, "edited": 0})
 
-    chain = sentences(likeliest(vote.winners).rationale or vote.answer) if vote.answer else []
+    known = vote.answer if answered else question  # a model that knows nothing has the question looked up
+    chain = sentences(likeliest(vote.winners).rationale or known) if vote.answer else []
     with run.gathering():
         await run.gather(*map(verify, range(min(len(chain), max_turns))))
     response: Response = await run.ask(  # §3.5
@@ -112,4 +114,4 @@ async def verify_and_edit(
 
 def likeliest(replies: Sequence[Response]) -> Response:
     """The reply whose answer the model gives the highest probability; the first where it tells none."""
-    return max(replies, key=lambda reply: reply.completion.probability(reply.answer) or 0.0)
+    return max(replies, key=lambda reply: reply.probability(reply.answer) or 0.0)

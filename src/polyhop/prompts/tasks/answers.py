@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from polyhop.prompts.answers import bare_answer, leading_answer, says_nothing, told_answer
+from polyhop.prompts.answers import bare_answer, leading_answer, told_answer
 from polyhop.prompts.parsing import Malformed, marked
 from polyhop.prompts.tasks.base import Fields, Output, Task
 
@@ -14,11 +14,13 @@ from polyhop.prompts.tasks.base import Fields, Output, Task
 class Response(Output):
     """A short answer, with the reasoning before it where the task asks for it."""
 
+    ANSWER = "answer"
+
     rationale: str | None = Field(default=None, description="the reasoning")
     answer: str = Field(description="in as few words as possible")
 
     def missing(self) -> str | None:
-        return 'the "answer" must not be empty' if says_nothing(self.answer) else None
+        return 'the "answer" must not be empty' if not self.answer else None
 
 
 def read_reasoned(text: str, fields: Fields) -> dict[str, Any]:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources.abc import Traversable
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, model_validator
 
 from polyhop.lm.base import Completion
-from polyhop.prompts.answers import says_nothing
+from polyhop.prompts.non_answers import is_non_answer
 
 Fields = Mapping[str, Any]
 
@@ -20,11 +20,16 @@ class Output(BaseModel):
     """A task's typed output; ``completion`` is the reply it came from (text, tokens, log-probabilities).
 
     A field's description is what the json rendering says of it. Values are taken as models fill in forms: keys in any
-    case, a number or true where text is asked for, "N/A" where null is.
+    case, a number or true where text is asked for, "N/A" where null is. A text that only says that there is no answer
+    (``is_non_answer``) is null, or empty, so that no method takes it for knowledge, evidence or a query; in ``ANSWER``,
+    the field that can answer the question asked, it stands.
     """
+
+    ANSWER: ClassVar[str] = ""
 
     model_config = ConfigDict(frozen=True, extra="ignore", str_strip_whitespace=True, coerce_numbers_to_str=True)
     _completion: Completion | None = PrivateAttr(default=None)
+    _question: str = PrivateAttr(default="")
 
     @model_validator(mode="before")
     @classmethod
@@ -33,11 +38,18 @@ class Output(BaseModel):
             return given
         texts = _texts_of(cls)
         named = {str(name).strip().lower(): value for name, value in given.items()}
-        return {name: _meant(value, texts[name]) if name in texts else value for name, value in named.items()}
+        return {
+            name: _meant(value, texts[name], stands=name == cls.ANSWER) if name in texts else value
+            for name, value in named.items()
+        }
 
     def missing(self) -> str | None:
         """What a reply of the right shape still lacks, in words for the model; None if nothing."""
         return None
+
+    def declines(self, answer: str) -> bool:
+        """Whether ``answer`` only says that there is none to the question that was asked."""
+        return is_non_answer(answer, self._question)
 
     @property
     def completion(self) -> Completion:
@@ -46,24 +58,32 @@ class Output(BaseModel):
             raise AttributeError("this output was not made by a language model call")
         return self._completion
 
-    def with_completion(self, completion: Completion) -> Output:
-        """This output, remembering the reply it came from."""
+    def with_completion(self, completion: Completion, question: str = "") -> Output:
+        """This output, remembering the reply it came from and the question that was asked."""
         self._completion = completion
+        self._question = question
         return self
+
+    def probability(self, answer: str, *, least: bool = False) -> float | None:
+        """Return the probability of the answer's first writing in the reply (``Completion.probability``)."""
+        return self.completion.probability(answer, least=least, question=self._question)
 
 
 @cache
 def _texts_of(output: type[Output]) -> Mapping[str, str | None]:
-    """The fields that take text, each with what it holds where nothing is said: null where it may."""
-    kinds = (str, str | None)
+    """The fields that take text or a list of it, each with what it holds where nothing is said: null where it may."""
+    kinds = (str, str | None, list[str])
     fields = output.model_fields.items()
     return {name: "" if field.annotation is str else None for name, field in fields if field.annotation in kinds}
 
 
-def _meant(value: Any, nothing: str | None) -> Any:
-    """A value as a field of text takes it, which holds ``nothing`` where nothing is said."""
+def _meant(value: Any, nothing: str | None, *, stands: bool) -> Any:
+    """A value as a field of text takes it, which holds ``nothing`` where nothing is said; ``stands``: it keeps words
+    that mean nothing."""
     if isinstance(value, str):
-        return nothing if says_nothing(value) else value
+        return nothing if not value.strip() or (not stands and is_non_answer(value)) else value
+    if isinstance(value, (list, tuple)):
+        return [item for item in value if not (isinstance(item, str) and is_non_answer(item))]
     if isinstance(value, bool):
         return "yes" if value else "no"
     return value

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import Field
 
-from polyhop.prompts.answers import says_nothing, something
+from polyhop.prompts.answers import something
 from polyhop.prompts.parsing import Malformed, marked, quotable
 from polyhop.prompts.show import one_line
 from polyhop.prompts.tasks.answers import Response, read_direct, read_reasoned, write_direct, write_reasoned
@@ -28,9 +28,6 @@ class Recitation(Output):
 
     recitations: list[str] = Field(description="short passages recalled from memory, one for each fact needed")
 
-    def missing(self) -> str | None:
-        return None if any(self.recitations) else "at least one passage must be recited"
-
 
 class Decomposition(Output):
     """Least-to-most (Zhou et al., 2022): the sub-questions, simplest first."""
@@ -44,12 +41,14 @@ class Decomposition(Output):
 class PlannedResponse(Output):
     """Plan-and-Solve (Wang et al., 2023): a plan, the solution that carries it out, and the answer."""
 
+    ANSWER = "answer"
+
     plan: list[str] = Field(default_factory=list, description="the steps of the plan, in order")
     rationale: str | None = Field(default=None, description="the plan carried out step by step")
     answer: str = Field(description="in as few words as possible")
 
     def missing(self) -> str | None:
-        return 'the "answer" must not be empty' if says_nothing(self.answer) else None
+        return 'the "answer" must not be empty' if not self.answer else None
 
 
 _MOST_ITEMS = 50

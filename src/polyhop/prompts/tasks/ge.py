@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from polyhop.prompts.answers import bare_answer, says_nothing, something, told_answer
+from polyhop.prompts.answers import bare_answer, something, told_answer
 from polyhop.prompts.parsing import Malformed, bare_question, labelled_question, marked, quotable
 from polyhop.prompts.show import one_line, show_passages
 from polyhop.prompts.sureness import asked_share, cut_share, read_share
@@ -44,12 +44,14 @@ class SubQuestion(Output):
 class StepAnswer(Output):
     """GE §3.3, Table 10: a sub-question's answer as a sentence and in a few words, and how sure it is where asked."""
 
+    ANSWER = "answer"
+
     sentence: str = Field(default="", description="one full sentence")
     answer: str = Field(description="in as few words as possible")
     confidence: float | None = Field(default=None, description="how sure, 0 to 1")
 
     def missing(self) -> str | None:
-        return 'the "answer" must not be empty' if says_nothing(self.answer) else None
+        return 'the "answer" must not be empty' if not self.answer else None
 
     @field_validator("confidence", mode="before")
     @classmethod
@@ -158,14 +160,15 @@ def show_passage(passage: Any, fields: Fields) -> str:
 
 
 def show_history(history: Sequence[Mapping[str, str]] | None, fields: Fields) -> str:
-    """Sub-questions and their answers, numbered (Table 10).
+    """Sub-questions and their answers, numbered (Table 10); one that was dropped has none.
 
     >>> print(show_history([{"sub_question": "Who made it?", "sentence": "Ann Lee made it.", "answer": "Ann Lee"}], {}))
     (1) Who made it?
     Ann Lee made it.
     """
     told = (
-        f"({number}) {one_line(pair['sub_question'])}\n{one_line(pair['sentence'] or pair['answer'])}"
+        f"({number}) {one_line(pair['sub_question'])}\n"
+        f"{one_line(pair['sentence'] or pair['answer'] or 'No answer was found.')}"
         for number, pair in enumerate(history or (), 1)
     )
     return "\n".join(told) or "none yet"

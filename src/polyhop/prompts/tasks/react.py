@@ -26,6 +26,8 @@ ACTIONS = ("Search", "Lookup", "Finish")
 class Move(Output):
     """One turn: a thought, and the action taken."""
 
+    ANSWER = "argument"
+
     thought: str | None = Field(default=None, description="what is known by now and what to do next")
     action: Literal["Search", "Lookup", "Finish"] | None = Field(default=None, description="Search, Lookup or Finish")
     argument: str = Field(default="", description="the query of Search, the keyword of Lookup, the answer of Finish")

@@ -7,7 +7,8 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from polyhop.prompts.answers import leading_answer, says_nothing, told_answer
+from polyhop.prompts.answers import leading_answer, told_answer
+from polyhop.prompts.non_answers import is_non_answer
 from polyhop.prompts.parsing import Malformed, marked
 from polyhop.prompts.sureness import asked_share, cut_share, read_share
 from polyhop.prompts.tasks.base import Fields, Output, Task
@@ -49,12 +50,12 @@ def read_extraction(text: str, fields: Fields) -> dict[str, Any]:
     own, sure = cut_share(text)
     named, own = _cut_passage(own)
     told = told_answer(own)
-    if told:
+    if told and not is_non_answer(told.answer):
         answer: str | None = told.answer
     else:
         labelled = _LABELLED.findall(own)
         said = labelled[-1] if labelled else own
-        none = _NONE.match(said) or (labelled and says_nothing(said))
+        none = told or _NONE.match(said) or (is_non_answer(said) and (labelled or said.strip()))
         answer = None if none or marked(own) else leading_answer(said)
         if answer is None and not none:
             raise Malformed('the reply must be "Answer:" and the words of a passage, or none')

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import Field
 
 from polyhop.prompts.answers import something
+from polyhop.prompts.non_answers import is_non_answer
 from polyhop.prompts.parsing import (
     Malformed,
     after_label,
@@ -101,6 +102,8 @@ def read_response(text: str, fields: Fields) -> dict[str, Any]:
     if answered is None:
         raise Malformed("the reply must open with Yes, followed by the response, or be No")
     response = something(_LABEL.sub("", rest, count=1)) if answered else None
+    if response and is_non_answer(response):
+        answered, response = False, None
     if answered and response is None:
         raise Malformed("Yes must be followed by the response")
     return {"answered": answered, "response": response}

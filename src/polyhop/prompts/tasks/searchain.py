@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from polyhop.common.text import citation_marks, without_citation_marks
 from polyhop.prompts.answers import says_nothing, something, told_answer
@@ -26,8 +26,15 @@ class QueryNode(Output):
 class ChainOfQuery(Output):
     """SearChain §3.2: a global reasoning chain, and the final answer if the chain got there."""
 
+    ANSWER = "final"
+
     nodes: list[QueryNode] = Field(description='in order, each {"query": …, "answer": …}; answer null where unsolved')
     final: str | None = Field(default=None, description="the final answer, if every query is answered")
+
+    @field_validator("final")
+    @classmethod
+    def _if_there_is_one(cls, value: str | None) -> str | None:
+        return None if value and says_nothing(value) else value
 
     def missing(self) -> str | None:
         return None if any(node.query for node in self.nodes) else "the chain needs at least one query"
@@ -36,11 +43,13 @@ class ChainOfQuery(Output):
 class TracedContent(Output):
     """SearChain §3.3, tracing: the reasoning with marks [1], [2] … of the nodes it rests on, and the short answer."""
 
+    ANSWER = "answer"
+
     content: str = Field(description="the reasoning, with the marks [1], [2] … of the queries it rests on")
     answer: str = Field(description="the final answer")
 
     def missing(self) -> str | None:
-        return 'the "answer" must not be empty' if says_nothing(self.answer) else None
+        return 'the "answer" must not be empty' if not self.answer else None
 
 
 _LABEL = re.compile(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from polyhop.common.text import normalise
 from polyhop.prompts.answers import bare_answer, says_nothing, something, told_answer
@@ -29,21 +29,30 @@ class FollowUpStep(Output):
 class FollowUps(Output):
     """Every follow-up with its intermediate answer, and the final answer they lead to."""
 
+    ANSWER = "answer"
+
     steps: list[FollowUpStep] = Field(
         default_factory=list, description='the follow-ups in order, each {"sub_question": …, "answer": …}'
     )
     answer: str = Field(description="the final answer, in as few words as possible")
 
     def missing(self) -> str | None:
-        return 'the "answer" must not be empty' if says_nothing(self.answer) else None
+        return 'the "answer" must not be empty' if not self.answer else None
 
 
 class FollowUp(Output):
     """One turn: the answer to the last follow-up, then the next follow-up or the final answer."""
 
+    ANSWER = "answer"
+
     intermediate: str | None = Field(default=None, description="the answer to the last follow-up, if there was one")
     follow_up: str | None = Field(default=None, description="the next follow-up question, null if none is needed")
     answer: str | None = Field(default=None, description="the final answer, null if a follow-up is needed first")
+
+    @field_validator("answer")
+    @classmethod
+    def _unless_it_goes_on(cls, value: str | None, info: ValidationInfo) -> str | None:
+        return None if value and says_nothing(value) and info.data.get("follow_up") else value
 
     def missing(self) -> str | None:
         return None if self.follow_up or self.answer else "give the next follow-up or the final answer"

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
-from polyhop.prompts.answers import LONGEST_LINE, something, told_answer
+from polyhop.prompts.answers import LONGEST_LINE, says_nothing, something, told_answer
 from polyhop.prompts.parsing import Malformed, quotable
 from polyhop.prompts.show import one_line, show_passages
 from polyhop.prompts.tasks.answers import Response, read_reasoned, write_reasoned
@@ -22,9 +22,16 @@ from polyhop.prompts.tasks.base import Fields, Output, Task
 class Continuation(Output):
     """A piece of text that goes on to a call of the search, or to the answer."""
 
+    ANSWER = "answer"
+
     text: str | None = Field(default=None, description="how the text goes on, up to the call or the answer")
     query: str | None = Field(default=None, description="what the call searches for, null if the answer is given")
     answer: str | None = Field(default=None, description="in as few words as possible, null if something is searched")
+
+    @field_validator("answer")
+    @classmethod
+    def _unless_it_goes_on(cls, value: str | None, info: ValidationInfo) -> str | None:
+        return None if value and says_nothing(value) and info.data.get("query") else value
 
     def missing(self) -> str | None:
         return None if self.query or self.answer else "the text must go on to a call or to the answer"

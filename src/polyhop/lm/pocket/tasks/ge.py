@@ -143,9 +143,10 @@ def next_sub_question(
         return question if question and not history else None
     for step in steps:
         asked = _question({**step, "head": values.get(step["head"], step["head"])})
-        if fold(asked) not in answers:
-            return None if "#" in asked else asked
-        values[step["tail"]] = answers[fold(asked)]
+        if fold(asked) not in answers and "#" not in asked:
+            return asked
+        if answer := answers.get(fold(asked)):
+            values[step["tail"]] = answer
     return None
 
 
