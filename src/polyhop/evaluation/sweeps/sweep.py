@@ -224,8 +224,8 @@ class _OpenLM(CachedLM):
 
     async def aclose(self) -> None:
         """Close the connections of the run's loop, and have all replies on disk."""
-        if leave := getattr(self.model, "leave", None):
-            await leave()
+        if close_loop := getattr(self.model, "close_loop", None):
+            await close_loop()
         self.cache.flush()
 
     def is_as(self, other: _OpenLM) -> bool:
