@@ -48,7 +48,7 @@ FITTED = (*JUDGED, "reading", "correct")
 
 
 class Judged(NamedTuple):
-    """What is judged of a case: its data set and fold, the reasons, and whether it is so."""
+    """A judgement of a case: its data set and fold, the features, and whether it is true."""
 
     name: str
     fold: int
@@ -110,7 +110,7 @@ def answers(case: Case) -> Iterator[Judged]:
 
 
 def fit_logistic(what: str, told: Sequence[Judged]) -> list[float]:
-    """What each reason counts for; prints AUROC and ECE in cross-validation by questions, and AUROC of each alone."""
+    """Fit the weight of each feature; print AUROC and ECE in cross-validation by questions, and AUROC of each alone."""
     fits = [_fit([each for each in told if each.fold != fold]) for fold in range(FOLDS)]
     print(f"{what}: AUROC, ECE;", *told[0].reasons)
     for name in dict.fromkeys([*(each.name for each in told), "all"]):
@@ -129,7 +129,8 @@ def _fit(told: Sequence[Judged]) -> Reasons:
 
 
 def fit_reading(every: Sequence[Case]) -> float:
-    """What a candidate's reasons count for: the best F1 over gold passages and first hits together; prints all."""
+    """Fit the weight of a candidate's score by rules: the best F1 over gold passages and first hits together; print
+    all."""
     print(f"reading: F1 over gold passages and over the first {READ} hits")
     told = []
     for count in COUNTS:
