@@ -108,7 +108,7 @@ async def test_settings_of_the_default_method_are_no_other_methods(serving: Serv
     [
         (Asked(" "), UsageError, "the question is empty"),
         (Asked("why? " * 20), UsageError, "has 100 characters; at most 80"),
-        (Asked("half \ud83d"), UsageError, "no valid text"),
+        (Asked("half \ud83d"), UsageError, "not valid Unicode"),
         (Asked(QUESTION, method="one-rr"), UnknownName, "did you mean 'one-r'"),
         (Asked(QUESTION, corpus="west"), UnknownName, "Valid: north, south"),
         (Asked(QUESTION, kind="quiz"), UnknownName, "kind of question 'quiz'"),  # type: ignore[arg-type]
