@@ -16,9 +16,9 @@ from polyhop import Passage, Question, ScriptedLM
 from polyhop.answer import Answer
 from polyhop.cli import main
 from polyhop.errors import UnknownName, UsageError
+from polyhop.evaluation.methods import evaluate_methods
 from polyhop.evaluation.predictions import prediction, scored
 from polyhop.evaluation.report import Report
-from polyhop.evaluation.several import evaluate_several
 from polyhop.evaluation.store import read_predictions, read_report
 from polyhop.metrics import PROFILES, Prediction, score
 from polyhop.trace import Trace, Usage
@@ -79,7 +79,7 @@ def test_metrics_of_the_users_choice_take_the_place_of_both(tmp_path: Path) -> N
     assert json.loads((tmp_path / "run" / "run.json").read_text())["metrics"]["why"] == "asked for"
     with pytest.raises(UsageError, match="other settings: metrics"):
         run(tmp_path / "run", metrics="squad")
-    several = evaluate_several(
+    several = evaluate_methods(
         ["one-r", "direct"], QUESTIONS, lm=ScriptedLM(answering), retriever=find, metrics=["flashrag"]
     )
     assert all(set(each.metrics) == {"flashrag.em", "flashrag.f1", "flashrag.acc"} for each in several.reports.values())
