@@ -17,11 +17,14 @@ QUESTION_KEYS = ("type", "hops")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The summary of a run. ``rows`` are its predictions, in dataset order; ``failed`` names questions not answered
-    and why, ``unscored`` metrics that were wanted and are on no question, and what they would need. ``judge``: which
-    model judged the answers, where one did (``judging.judge_answers``). ``waiting``: how many questions wait for the results
-    of a batch; it is not whole before there is none. ``concurrency``: the maximum number of questions that were under
-    way at once, None if it is not known."""
+    """A summary of a run.
+
+    ``rows``: its predictions, in dataset order. ``failed``: the questions without an answer, and why. ``unscored``: the
+    requested metrics that no question has, and what they need. ``judge``: the model that judged the answers, if one did
+    (``judging.judge_answers``). ``waiting``: the number of questions that wait for the results of a batch; the run is
+    complete when it is 0. ``concurrency``: the maximum number of questions that were under way at once; None if it is
+    not known.
+    """
 
     method: str
     lm: str
