@@ -338,7 +338,7 @@ def test_what_the_command_refuses(given: list[str], why: str) -> None:
 def test_a_run_that_is_whole_needs_no_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from polyhop import evaluate
 
-    monkeypatch.setattr(module, "joined", None)  # calling it would fail
+    monkeypatch.setattr(module, "connected", None)  # calling it would fail
     given: dict[str, Any] = {"dataset": "demo", "corpus": "demo", "method": "bm25", "out": tmp_path / "run", "limit": 3}
     whole = evaluate(**given)
     assert evaluate(**given, engine=Ray()).to_dict() == whole.to_dict()
