@@ -317,7 +317,7 @@ def test_more_workers_than_there_is_room_for() -> None:
     ray = SimpleNamespace(cluster_resources=lambda: {"CPU": 2.0})
     assert cluster.worker_count(ray, None) == 2
     assert cluster.worker_count(ray, 4) == 4
-    with pytest.raises(UsageError, match="5 workers: the cluster has room for 4, 2 on each core"):
+    with pytest.raises(UsageError, match="5 workers: the cluster has room for 4, 2 per core"):
         cluster.worker_count(ray, 5)
 
 

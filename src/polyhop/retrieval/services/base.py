@@ -64,7 +64,7 @@ class Service(ABC):
 
     async def aclose(self) -> None:
         """Close the connections, in every loop."""
-        if self._loop.runs:
+        if self._loop.is_running:
             self._loop.run(self._server.close_loop())
             self._loop.stop()
         await self._server.aclose()
