@@ -174,7 +174,7 @@ async def test_a_notice_says_what_an_answer_is_not(serving: Serving) -> None:
     assert "support" in str(notice_of(unsupported.answer))
     pocket = await serving(lm="pocket").ask(AskRequest(QUESTION))
     assert "for a language model" in str(notice_of(pocket.answer))
-    scored = await serving(lm="pocket").ask(AskRequest(QUESTION, method="promptrank"))
+    scored = await serving(lm="pocket").ask(AskRequest(QUESTION, method="promptrank", settings={"links": 0}))
     assert not scored.answer.trace.calls, "pocket only scored"
     assert "for a language model" in str(notice_of(scored.answer))
     assert notice_of((await serving().ask(AskRequest(QUESTION))).answer) is None
