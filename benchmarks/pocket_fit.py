@@ -84,7 +84,7 @@ def _one_passage_groups(file: Path) -> Iterator[Group]:
     for row in random.Random(1).sample(spans, min(READER_LIMIT, len(spans))):
         context = row["context"] if isinstance(row["context"], str) else " ".join(row["context"])
         page = parse_passage(Passage(row["id"], row.get("title") or "", context))
-        yield _group(parse_question(row["question"]), [page], [told["text"] for told in row["answers"]], READER_WEIGHT)
+        yield _group(parse_question(row["question"]), [page], [gold["text"] for gold in row["answers"]], READER_WEIGHT)
 
 
 def _group(asked: ParsedQuestion, pages: list[ParsedPassage], answers: list[str], weight: float = 1.0) -> Group:
