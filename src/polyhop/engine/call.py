@@ -183,8 +183,7 @@ def check_fields(task: str, fields: Fields, known: Sequence[str]) -> None:
 
 def settings_of(prompt: Prompt, options: Options | None) -> dict[str, Any]:
     """Return the settings in the head of the prompt file, overridden by the call's options."""
-    head = prompt.head
-    settings = {name: getattr(head, name) for name in ("role", "temperature", "max_tokens", "stop", "shots")}
+    settings = {name: getattr(prompt.settings, name) for name in ("role", "temperature", "max_tokens", "stop", "shots")}
     return {**settings, "logprobs": False, **(options or {})}
 
 

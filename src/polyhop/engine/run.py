@@ -334,7 +334,7 @@ class Run:
             return call.model, "\n\n".join(turn["content"] for turn in call.turns)
         prompt = self._engine.prompts.scored(task)
         check_fields(task, fields, (prompt.task.target, *prompt.task.fields))
-        role = (options or {}).get("role", prompt.head.role)
+        role = (options or {}).get("role", prompt.settings.role)
         return self._engine.models(task, role), prompt.render(fields)
 
     async def _attempt(self, call: Call, retry_of: OpenStep | None = None) -> _Attempt:
