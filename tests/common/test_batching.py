@@ -28,6 +28,6 @@ def test_batches_hold_everything_once_within_both_bounds(lengths: list[int], max
 
 
 @given(lengths_drawn)
-def test_what_is_of_one_length_stays_in_its_order(lengths: list[int]) -> None:
+def test_inputs_of_one_length_keep_their_order(lengths: list[int]) -> None:
     made = [number for batch in batches(range(len(lengths)), lambda n: lengths[n], 200) for number in batch]
     assert made == sorted(range(len(lengths)), key=lambda number: (-lengths[number], number))
