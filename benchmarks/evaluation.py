@@ -21,7 +21,7 @@ from benchmarks.figures import Figure, conclude, parser
 
 from polyhop import Passage, Question, __version__
 from polyhop.answer import Answer
-from polyhop.evaluation.agreement import together
+from polyhop.evaluation.agreement import ensemble
 from polyhop.evaluation.compare import compare
 from polyhop.evaluation.predictions import prediction, scored
 from polyhop.evaluation.report import Report
@@ -97,7 +97,7 @@ def measure(questions: int, folder: int) -> list[Figure]:
     first, summing = timed("means and bootstrap intervals", lambda: summary(anew))
     second = summary(others)
     timed("compare two runs: bootstrap, permutation, Holm", lambda: compare(first, second))
-    timed("agreement, oracle, majority", lambda: together({"first": first, "second": second}))
+    timed("agreement, oracle, majority", lambda: ensemble({"first": first, "second": second}))
     with tempfile.TemporaryDirectory() as place:
         write(Path(place), rows[:folder])
         report, opening = timed(f"open and report a folder of {folder:,}", lambda: read_report(place))

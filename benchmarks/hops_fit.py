@@ -87,11 +87,11 @@ def reasons_of(question: str, found: Sequence[Passage], index: Any) -> Iterator[
 def examples(part: Split, index: Any, names: Sequence[str]) -> Iterator[Example]:
     """The questions of a data set."""
     for row in part.questions:
-        told = list(reasons_of(row["question"], part.search(row["question"], FIRST), index))
-        rows = np.array([[reasons.get(name, 0.0) for name in names] for _, reasons in told])
-        ids = sorted({id_ for path, _ in told for id_ in path})
+        paths_reasons = list(reasons_of(row["question"], part.search(row["question"], FIRST), index))
+        rows = np.array([[reasons.get(name, 0.0) for name in names] for _, reasons in paths_reasons])
+        ids = sorted({id_ for path, _ in paths_reasons for id_ in path})
         number = {id_: at for at, id_ in enumerate(ids)}
-        pairs = sorted((number[id_], at) for at, (path, _) in enumerate(told) for id_ in path)
+        pairs = sorted((number[id_], at) for at, (path, _) in enumerate(paths_reasons) for id_ in path)
         owners, paths = (np.array(column) for column in zip(*pairs, strict=True))
         gold = np.array([id_ in row["gold_pids"] for id_ in ids])
         missed = len(set(row["gold_pids"])) - int(gold.sum())
@@ -124,14 +124,14 @@ def fit(data: Path) -> None:
         for name in SETS
         if name in sets
     }
-    told: dict[str, list[float]] = {name: [] for name in held}
+    recalls: dict[str, list[float]] = {name: [] for name in held}
     for fold in range(FOLDS):
         solution = fitted([e for own in held.values() for at, e in enumerate(own) if at % FOLDS != fold])
         for name, own in held.items():
-            told[name] += [example.recall(solution) for example in own[fold::FOLDS]]
+            recalls[name] += [example.recall(solution) for example in own[fold::FOLDS]]
     solution = fitted([example for own in held.values() for example in own])
     for name, own in held.items():
-        print(f"{name}: R@5 {100 * np.mean(told[name]):.1f} in cross-validation, ", end="")
+        print(f"{name}: R@5 {100 * np.mean(recalls[name]):.1f} in cross-validation, ", end="")
         print(f"{100 * np.mean([example.recall(solution) for example in own]):.1f} fitted to all")
     for name, value in zip(names, solution.tolist(), strict=True):
         (weights().path_step if name.startswith("step:") else weights().path_start)[name.removeprefix("step:")] = value

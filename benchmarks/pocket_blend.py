@@ -48,7 +48,7 @@ FITTED = (*JUDGED, "reading", "correct")
 
 
 class Judged(NamedTuple):
-    """What is judged of a case: its data set and fold, the reasons, and whether it is so."""
+    """A judgement of a case: its data set and fold, the features, and whether it is true."""
 
     name: str
     fold: int
@@ -78,7 +78,7 @@ class Case(NamedTuple):
 
 
 def cases(data: Path, limit: int | None) -> list[Case]:
-    """The held-out questions of all data sets. Raises ``SystemExit`` where they are fewer than the folds."""
+    """The held-out questions of all data sets. Raises ``SystemExit`` if they are fewer than the folds."""
     found: list[Case] = []
     for job in (Job(data, name, "held", limit) for name in there(data)):
         with Pipeline(job.index, "hops", "pocket", k=1) as pipeline:
@@ -103,40 +103,41 @@ def judgements(case: Case, what: str) -> Iterator[Judged]:
 def answers(case: Case) -> Iterator[Judged]:
     """The answer that is read off the first hits, and whether it is right; nothing where there is none."""
     question, passages = case.question, case.hits[:READ]
-    told = judge.weigh_answers(question.text, passages)
-    if told.answer is not None:
-        reasons = zip(CorrectWeights._fields, judge.correct_features(question.text, passages, told), strict=True)
-        yield Judged(case.name, case.fold, dict(reasons), metrics.exact_match(told.answer, question.answers) == 1)
+    weighed = judge.weigh_answers(question.text, passages)
+    if weighed.answer is not None:
+        reasons = zip(CorrectWeights._fields, judge.correct_features(question.text, passages, weighed), strict=True)
+        yield Judged(case.name, case.fold, dict(reasons), metrics.exact_match(weighed.answer, question.answers) == 1)
 
 
-def fit_logistic(what: str, told: Sequence[Judged]) -> list[float]:
-    """What each reason counts for; prints AUROC and ECE in cross-validation by questions, and AUROC of each alone."""
-    fits = [_fit([each for each in told if each.fold != fold]) for fold in range(FOLDS)]
-    print(f"{what}: AUROC, ECE;", *told[0].reasons)
-    for name in dict.fromkeys([*(each.name for each in told), "all"]):
-        own = [each for each in told if name in (each.name, "all")]
-        so = [each.is_so for each in own]
-        odds = [sum(fits[each.fold][reason] * value for reason, value in each.reasons.items()) for each in own]
+def fit_logistic(what: str, judged: Sequence[Judged]) -> list[float]:
+    """Fit the weight of each feature; print AUROC and ECE in cross-validation by questions, and AUROC of each alone."""
+    fits = [_fit([item for item in judged if item.fold != fold]) for fold in range(FOLDS)]
+    print(f"{what}: AUROC, ECE;", *judged[0].reasons)
+    for name in dict.fromkeys([*(item.name for item in judged), "all"]):
+        chosen = [item for item in judged if name in (item.name, "all")]
+        so = [item.is_so for item in chosen]
+        odds = [sum(fits[item.fold][reason] * value for reason, value in item.reasons.items()) for item in chosen]
         sure = (1 / (1 + np.exp(-np.array(odds)))).tolist()
         figures = [auroc(sure, so), calibration_error(calibration_bins(sure, so))]
-        figures += [auroc([each.reasons[reason] for each in own], so) for reason in own[0].reasons]
-        print(f"  {name}, {sum(so)} of {len(so)}:", *("–" if each is None else f"{each:.3f}" for each in figures))
-    return list(_fit(told).values())
+        figures += [auroc([item.reasons[reason] for item in chosen], so) for reason in chosen[0].reasons]
+        print(f"  {name}, {sum(so)} of {len(so)}:", *("–" if item is None else f"{item:.3f}" for item in figures))
+    return list(_fit(judged).values())
 
 
-def _fit(told: Sequence[Judged]) -> Reasons:
-    return fit_decision([each.reasons for each in told], [each.is_so for each in told], PENALTY)
+def _fit(judged: Sequence[Judged]) -> Reasons:
+    return fit_decision([item.reasons for item in judged], [item.is_so for item in judged], PENALTY)
 
 
 def fit_reading(every: Sequence[Case]) -> float:
-    """What a candidate's reasons count for: the best F1 over gold passages and first hits together; prints all."""
+    """Fit the weight of a candidate's score by rules: the best F1 over gold passages and first hits together; print
+    all."""
     print(f"reading: F1 over gold passages and over the first {READ} hits")
-    told = []
+    f1_scores = []
     for count in COUNTS:
         install("reading", (count, *blends().reading[1:]))
-        told.append([[case.f1(case.gold), case.f1(case.hits[:READ])] for case in every])
-        print(f"  {count}:", _by_set(every, np.array(told[-1])))
-    scores, folds = np.array(told), np.array([case.fold for case in every])
+        f1_scores.append([[case.f1(case.gold), case.f1(case.hits[:READ])] for case in every])
+        print(f"  {count}:", _by_set(every, np.array(f1_scores[-1])))
+    scores, folds = np.array(f1_scores), np.array([case.fold for case in every])
     both = scores.sum(axis=2)  # count × question
     best = [both[:, folds != fold].sum(axis=1).argmax() for fold in range(FOLDS)]
     chosen = np.stack([scores[best[fold], at] for at, fold in enumerate(folds)])
@@ -147,7 +148,7 @@ def fit_reading(every: Sequence[Case]) -> float:
 def _by_set(every: Sequence[Case], scores: np.ndarray) -> str:
     """The mean scores (question × score) of each data set, in percent."""
     means = {name: 100 * scores[[case.name == name for case in every]].mean(axis=0) for name in {c.name for c in every}}
-    return ", ".join(" ".join([name, *(f"{mean:.1f}" for mean in told)]) for name, told in sorted(means.items()))
+    return ", ".join(" ".join([name, *(f"{mean:.1f}" for mean in figures)]) for name, figures in sorted(means.items()))
 
 
 def install(name: str, numbers: Iterable[float]) -> None:

@@ -86,12 +86,12 @@ def paths(part: Split) -> Iterator[tuple[dict[str, Any], tuple[Passage, ...]]]:
 
 
 def all_gold(row: dict[str, Any], path: Sequence[Passage]) -> bool:
-    """Whether every passage of the path is a gold one."""
+    """True if every passage of the path is a gold one."""
     return all(passage.id in row["gold_pids"] for passage in path)
 
 
 def is_enough(row: dict[str, Any], path: Sequence[Passage]) -> bool:
-    """Whether a path holds all gold passages, or several of them that already give the answer."""
+    """True if a path contains all gold passages, or several of them that already give the answer."""
     answer = read_path(row["question"], path).solution.answer
     if answer is None:
         return False

@@ -38,8 +38,8 @@ READER_LIMIT = 2500  # examples of a file
 Reasons = dict[str, float]
 NOTES = {
     "candidate": "Reasons for and against a candidate answer (candidates.candidate_features).",
-    "candidate_by_type": "What is added to a reason's weight where the question asks for a type.",
-    "kind_fit": "How well a kind of mention fits a type of answer.",
+    "candidate_by_type": "Added to a reason's weight if the question asks for a type.",
+    "kind_fit": "The fit of a kind of mention to a type of answer.",
     "relevance": "Reasons for a path to bear on the question (judge.relevance_features).",
     "sufficiency": "Reasons for a path to be enough (judge.sufficiency_features).",
     "bridge": "Reasons for a name to lead on to the next passage (answer.bridge_candidates).",
@@ -84,7 +84,7 @@ def _one_passage_groups(file: Path) -> Iterator[Group]:
     for row in random.Random(1).sample(spans, min(READER_LIMIT, len(spans))):
         context = row["context"] if isinstance(row["context"], str) else " ".join(row["context"])
         page = parse_passage(Passage(row["id"], row.get("title") or "", context))
-        yield _group(parse_question(row["question"]), [page], [told["text"] for told in row["answers"]], READER_WEIGHT)
+        yield _group(parse_question(row["question"]), [page], [gold["text"] for gold in row["answers"]], READER_WEIGHT)
 
 
 def _group(asked: ParsedQuestion, pages: list[ParsedPassage], answers: list[str], weight: float = 1.0) -> Group:

@@ -21,14 +21,13 @@ _MARKDOWN = re.compile(r"[\\`*_\[\]<>!|]")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a method found. A method fills the first five; the engine adds citations, the trace and usage.
+    """The answer of a method, which fills the first five fields; the engine adds citations, the trace and usage.
 
-    ``passages`` are ranked, best first, distinct. ``supported``: retrieved evidence backs the answer. ``confidence``, 0
-    to 1: the model's own probability of the answer's words, else the share of evidence that came to it, else None.
-    ``content``: the reasoning of a short answer, or the whole of a long one, with the marks [1] of its ``citations``;
-    of a method that writes one.
-    ``abstained``: there is no answer: the method found none ("unknown"), or it was withheld because its confidence was
-    below ``abstain_below``; the trace has it.
+    ``passages`` are ranked, best first, distinct. ``supported``: retrieved evidence backs the answer. ``confidence``,
+    from 0 to 1: the model's probability of the answer's words, else the share of the evidence with this answer, else
+    None. ``content``: if the method writes it, the reasoning of a short answer, or the whole of a long one, with the
+    marks [1] of its ``citations``. ``abstained``: there is no answer: the method found none ("unknown"), or it was
+    withheld because its confidence is below ``abstain_below``; the trace has it.
     """
 
     text: str
@@ -44,7 +43,7 @@ class Answer:
     usage: Usage = field(default=None, repr=False)  # type: ignore[assignment]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready values, the trace included."""
+        """Return everything as JSON-ready values, including the trace."""
         return {
             "answer": self.text,
             "content": self.content,
@@ -66,7 +65,7 @@ class Answer:
 
 
 class Reference(NamedTuple):
-    """A passage behind an answer: the numbers it is cited by, and the places (start, end) of its text that are used."""
+    """A passage behind an answer: the numbers of its citations, and the (start, end) of the text that they cite."""
 
     markers: tuple[int, ...]
     passage: Passage
@@ -74,18 +73,18 @@ class Reference(NamedTuple):
 
     @property
     def marks(self) -> str:
-        """Its numbers as they stand in a text: [1][3]."""
+        """The numbers as a text shows them: [1][3]."""
         return "".join(f"[{marker}]" for marker in self.markers)
 
 
 def cite(answer: Answer, read: Sequence[Passage] = ()) -> tuple[Citation, ...]:
-    """Numbered citations: the passages of the evidence that came to this answer (of all evidence where none did).
+    """Cite the passages of the evidence with this answer, or of all evidence if no piece has it, with numbers.
 
-    Without evidence, those of the ranking that were ``read`` for the answer: the ones that carry it word for word, else
-    all of them.
+    Without evidence, cite the ranked passages that were ``read`` for the answer: those that contain it word for word,
+    else all of them.
     """
-    told = normalise(answer.text)
-    agreeing = [piece for piece in answer.evidence if piece.answer and normalise(piece.answer) == told]
+    normalized = normalise(answer.text)
+    agreeing = [piece for piece in answer.evidence if piece.answer and normalise(piece.answer) == normalized]
     passages = list(dict.fromkeys(p for piece in agreeing or answer.evidence for p in piece.passages))
     if not answer.evidence and answer.text:
         shown = [passage for passage in answer.passages if passage in read]
@@ -109,7 +108,7 @@ def declined(answer: Answer) -> str | None:
 
 
 def references(answer: Answer) -> list[Reference]:
-    """The passages that an answer cites, each once with all its numbers, in the order of their first ones."""
+    """Return the passages that an answer cites, each once with all its numbers, in the order of the first number."""
     evidence = (passage for piece in answer.evidence for passage in piece.passages)
     known = {passage.id: passage for passage in (*answer.passages, *evidence)}
     cited: dict[str, list[Citation]] = {}
@@ -118,7 +117,7 @@ def references(answer: Answer) -> list[Reference]:
             cited.setdefault(citation.passage_id, []).append(citation)
     return [
         Reference(
-            tuple(dict.fromkeys(each.marker for each in citations)),
+            tuple(dict.fromkeys(citation.marker for citation in citations)),
             known[name],
             tuple(dict.fromkeys((c.start, c.end) for c in citations if c.start is not None and c.end is not None)),
         )
@@ -127,16 +126,19 @@ def references(answer: Answer) -> list[Reference]:
 
 
 def with_citation_marks(answer: Answer) -> str:
-    """The answer with the marks of its citations: those that the method wrote, with the reasoning they stand in; else,
-    after the answer, those of the passages that carry it word for word."""
+    """Return the answer with citation marks.
+
+    If the method wrote marks, they are returned with the reasoning around them; else the marks of the passages that
+    contain the answer verbatim follow the answer.
+    """
     if not answer.content:
-        carrying = "".join(f"[{citation.marker}]" for citation in answer.citations if citation.start is not None)
-        return f"{answer.text} {carrying}".strip() if answer.text else ""
+        marks = "".join(f"[{citation.marker}]" for citation in answer.citations if citation.start is not None)
+        return f"{answer.text} {marks}".strip() if answer.text else ""
     return answer.content if content_is_answer(answer) else f"{answer.text}\n\n{answer.content}".strip()
 
 
 def content_is_answer(answer: Answer) -> bool:
-    """Whether the content is the answer itself, a long one, not the reasoning of a short one.
+    """True if the content is a long answer itself, not the reasoning of a short one.
 
     >>> content_is_answer(Answer("It is by Ann Lee.", content="It is by Ann Lee [1]."))
     True
@@ -147,11 +149,11 @@ def content_is_answer(answer: Answer) -> bool:
 
 
 def with_references(answer: Answer) -> str:
-    """The answer as ``marked``, and under it a Markdown list of its references: numbers, title and place of each. The
-    titles are of the corpus: what Markdown would take for a link, an image or HTML is escaped.
+    """Return the answer ``with_citation_marks`` and a Markdown list of its references: number, title and location.
+    Links, images and HTML in the titles of the corpus are escaped.
 
-    >>> found = Passage("p1", "Mill [film]", "Mill is by Ann Lee.")
-    >>> print(with_references(Answer("Ann Lee", passages=(found,), citations=(Citation(1, "p1", 11, 18),))))
+    >>> mill = Passage("p1", "Mill [film]", "Mill is by Ann Lee.")
+    >>> print(with_references(Answer("Ann Lee", passages=(mill,), citations=(Citation(1, "p1", 11, 18),))))
     Ann Lee [1]
     <BLANKLINE>
     - [1] Mill \\[film\\]
@@ -162,9 +164,9 @@ def with_references(answer: Answer) -> str:
 
 
 def title_and_location(passage: Passage) -> str:
-    """A passage's title and where it stands in its document, on one line of printable text."""
-    where = location_of(passage.metadata)
-    return printable(f"{passage.title} ({where})" if where else passage.title) or printable(passage.id)
+    """Return the title of a passage and its location in its document, on one line of printable text."""
+    location = location_of(passage.metadata)
+    return printable(f"{passage.title} ({location})" if location else passage.title) or printable(passage.id)
 
 
 def _escape(character: re.Match[str]) -> str:
@@ -172,7 +174,7 @@ def _escape(character: re.Match[str]) -> str:
 
 
 def location_of(metadata: Mapping[str, Any]) -> str:
-    """Where a passage of a document stands, for people; "" for a passage of another corpus.
+    """Describe the location of a passage in its document; "" for a passage of another corpus.
 
     >>> location_of({"source": "report.pdf", "page": 3, "last_page": 4, "heading": "Findings"})
     'report.pdf, pp. 3–4, Findings'
@@ -187,11 +189,11 @@ def location_of(metadata: Mapping[str, Any]) -> str:
 
 
 def confidence(answer: Answer, final: Output | Completion | None) -> float | None:
-    """How sure the answer is, 0 to 1: the model's own probability of its words where it gives one, else the share of
-    the evidence that came to the same answer, else None."""
+    """Return the confidence of an answer, from 0 to 1: the model's probability of its words if it gives one, else the
+    share of the evidence with the same answer, else None."""
     if not answer.text:
         return 0.0
-    if final is not None and (sure := final.probability(answer.text)) is not None:
-        return sure
-    told = [piece.answer for piece in answer.evidence if piece.answer]
-    return sum(normalise(each) == normalise(answer.text) for each in told) / len(told) if told else None
+    if final is not None and (probability := final.probability(answer.text)) is not None:
+        return probability
+    proposed = [piece.answer for piece in answer.evidence if piece.answer]
+    return sum(normalise(text) == normalise(answer.text) for text in proposed) / len(proposed) if proposed else None

@@ -1,6 +1,6 @@
-"""The one family of errors. A message says what was wrong, with which value, and what would work.
+"""The errors of the package. A message says what was wrong, with which value, and what would work.
 
-The library raises; the command line prints the message and exits with ``exit_code``.
+The library raises them; the command line prints the message and exits with ``exit_code``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def brief(value: object) -> str:
 
 
 class PolyhopError(Exception):
-    """Base of every error polyhop raises on purpose. Its message is ``redacted``."""
+    """Base of all errors that polyhop raises on purpose. Its message is ``redacted``."""
 
     exit_code = 1
 
@@ -45,7 +45,7 @@ class UsageError(PolyhopError):
 
 
 class UnknownName(UsageError):
-    """A name that is not among the valid ones; the message lists them and the nearest spelling."""
+    """A name that is not valid; the message lists the valid ones and suggests the nearest."""
 
     def __init__(self, what: str, name: str, valid: Iterable[str], note: str = "") -> None:
         names = sorted(valid)
@@ -58,11 +58,11 @@ class UnknownName(UsageError):
 
 
 class SettingError(UsageError):
-    """A setting with a value it cannot take."""
+    """A setting with an invalid value."""
 
 
 class MissingExtra(UsageError):
-    """An optional dependency that is not installed; the message is its install line."""
+    """An optional dependency that is not installed; the message is its install command."""
 
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(f"{feature} needs an extra that is not installed: pip install 'polyhop[{extra}]'")
@@ -70,51 +70,51 @@ class MissingExtra(UsageError):
 
 
 class DataError(UsageError):
-    """A file that is missing, empty, of an unknown format, or has a malformed line (named with its number)."""
+    """A file that is missing, empty, of unknown format, or has a malformed line, whose number the message gives."""
 
     def __init__(self, message: str, path: str | Path | None = None, line: int | None = None) -> None:
-        place = "" if path is None else f"{path}:{line}: " if line is not None else f"{path}: "
-        super().__init__(place + message)
+        prefix = "" if path is None else f"{path}:{line}: " if line is not None else f"{path}: "
+        super().__init__(prefix + message)
         self.path, self.line = path, line
 
 
 class IndexFolderError(DataError):
-    """An index folder that is missing, partial, or written by another version."""
+    """An index folder that is missing, incomplete, or of another version."""
 
 
 class PromptError(UsageError):
-    """A prompt file whose variables do not match its task's fields, or whose head is malformed."""
+    """A prompt file whose variables are not its task's fields, or whose head is malformed."""
 
 
 class CapabilityError(UsageError):
-    """A method needs what its language model cannot do; raised before the first call."""
+    """A capability that a method needs and its language model lacks; raised before the first call."""
 
 
 class ServiceError(PolyhopError):
-    """What another machine or program serves could not be had; raised after the retries are spent."""
+    """A service of another machine or program that failed, after all retries."""
 
     exit_code = 2
 
 
 class LMError(ServiceError):
-    """A language model could not be reached or refused; raised after the retries are spent."""
+    """A language model that could not be reached or refused, after all retries."""
 
 
 class CutReply(LMError):
-    """A reply that spent its token cap before any text came, as when a model thinks for too long; the message names
-    the cap and what to do. Only the question fails."""
+    """A reply that spent its token cap before any text came, for example because a model reasons for too long. The
+    message names the cap and the remedy. Only the question fails."""
 
 
 class RetrievalError(ServiceError):
-    """A retriever elsewhere could not be reached, or refused, or answered what cannot be read."""
+    """A remote retriever that could not be reached, refused, or gave an unreadable reply."""
 
 
 class Waiting(PolyhopError):
-    """A call's reply comes with a batch of others, later: the question is taken up again when it is there."""
+    """A call whose reply comes later, with a batch; the question is answered again when the reply is there."""
 
 
 class BudgetSpent(PolyhopError):
-    """``max_calls``, ``max_tokens``, ``max_seconds`` or ``max_cost`` is used up; ``Run.gathering`` catches it."""
+    """A spent ``max_calls``, ``max_tokens``, ``max_seconds`` or ``max_cost``; ``Run.gathering`` catches it."""
 
     def __init__(self, limit: str) -> None:
         super().__init__(f"budget spent: {limit}")
@@ -122,7 +122,7 @@ class BudgetSpent(PolyhopError):
 
 
 def nearest(name: str, valid: Iterable[str]) -> str | None:
-    """The valid name closest in spelling to ``name``, if any is close.
+    """Return the valid name closest in spelling to ``name``, or None if none is close.
 
     >>> nearest("tro", ["tor", "cor", "direct"])
     'tor'

@@ -16,28 +16,28 @@ Kind: TypeAlias = Literal["qa", "boolean", "slot", "fact", "long"]
 
 
 SpanChoice: TypeAlias = Literal["joint", "independent"]
-"""How a reader picks a span: by the best sum of start and end, or the likeliest start and end each by itself."""
+"""The way a reader selects a span: by the best sum of start and end, or by the most probable start and end alone."""
 
 
 MAX_INTEGER = 2**53 - 1
 """The largest setting or limit: every reader of JSON holds an integer up to it exactly."""
 
 Positive: TypeAlias = Annotated[int, Gt(0), Le(MAX_INTEGER)]
-"""A setting that counts at least one."""
+"""An integer setting of at least 1."""
 
 NonNegative: TypeAlias = Annotated[int, Ge(0), Le(MAX_INTEGER)]
-"""A setting that counts, or is 0 for none."""
+"""An integer setting of at least 0; 0 means none."""
 
 
 FileName: TypeAlias = Annotated[str, "names a file"]
-"""A setting that names a file of the user's own: a server takes none from its clients."""
+"""A setting that names a file of the user; a server accepts none from its clients."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Passage:
     """One passage of a corpus; equal and hashed by ``id``.
 
-    ``links`` holds the titles this passage links to when the corpus has hyperlinks of its own.
+    ``links`` holds the titles to which this passage links, if the corpus has hyperlinks.
     """
 
     id: str
@@ -53,7 +53,7 @@ class Passage:
         return hash(self.id)
 
     def to_dict(self) -> dict[str, Any]:
-        """The passage as JSON-ready values; empty ``links`` and ``metadata`` are left out."""
+        """Return JSON-ready values, without empty ``links`` and ``metadata``."""
         row: dict[str, Any] = {"id": self.id, "title": self.title, "text": self.text}
         if self.links:
             row["links"] = list(self.links)
@@ -64,9 +64,9 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question and, where a dataset has it, its gold: answers with aliases, passages, supporting facts, steps.
+    """A question and, if a dataset has them, its gold answers with aliases, passages, supporting facts and steps.
 
-    A method is only ever handed ``text`` and ``kind``; the rest is for evaluation. Hashed by ``id``.
+    A method is given only ``text`` and ``kind``; the rest is for evaluation. Hashed by ``id``.
     """
 
     id: str
@@ -97,7 +97,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Passages that together bear on the answer, and what was concluded from them (ToR §3.2: the *brief analysis*)."""
+    """Passages that bear on the answer together, and the conclusion from them (ToR §3.2: the *brief analysis*)."""
 
     passages: tuple[Passage, ...]
     answer: str | None = None
@@ -105,7 +105,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A numbered reference to a passage; ``start:end`` is where its text carries the answer, when it does verbatim."""
+    """A numbered reference to a passage; ``text[start:end]`` is the answer, if the passage contains it verbatim."""
 
     marker: int
     passage_id: str
@@ -114,10 +114,10 @@ class Citation:
 
 
 Search: TypeAlias = Callable[[str, int], "Sequence[Passage] | Awaitable[Sequence[Passage]]"]
-"""Anything that retrieves: ``(query, k) -> passages``, best first, at most k; sync or async."""
+"""A retriever: ``(query, k) -> passages``, best first, at most k; sync or async."""
 
 Read: TypeAlias = Callable[[str, Sequence[Passage]], "Sequence[Span] | Awaitable[Sequence[Span]]"]
-"""Anything that reads: ``(question, passages) -> spans``, best first; sync or async."""
+"""A reader: ``(question, passages) -> spans``, best first; sync or async."""
 
 
 class PathScorer(Protocol):
@@ -158,11 +158,11 @@ class QuestionRun(Protocol):
         ...
 
     async def gather(self, *work: Coroutine[Any, Any, T], finish_all: bool = False) -> list[T]:
-        """Do things at once; return the results in order. ``finish_all``: an error cancels nothing else."""
+        """Run coroutines at once; return their results in order. With ``finish_all`` an error cancels no other."""
         ...
 
     def capabilities(self, task: str) -> Any:
-        """The capabilities of the model that a task goes to."""
+        """Return the capabilities of the model for a task."""
         ...
 
     def truncate(self, text: str, tokens: int) -> str:

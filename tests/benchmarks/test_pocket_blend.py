@@ -55,7 +55,7 @@ def asked(name: str, film: str, director: str, town: str) -> dict[str, Any]:
 
 @pytest.fixture
 def network(monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
-    """A network that costs nothing; afterwards the numbers are again as they were."""
+    """A cheap network; the numbers are restored afterwards."""
     for name in pocket_blend.FITTED:
         monkeypatch.setattr(blends(), name, getattr(blends(), name))
     with using_network(Network()) as network:
@@ -65,7 +65,7 @@ def network(monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
 
 
 @pytest.mark.usefixtures("network")
-def test_all_is_fitted_and_only_the_numbers_are_written(
+def test_everything_is_fitted_and_only_numbers_change(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, before = tmp_path / "blends.toml", (blends().bridge, blends().reading)
@@ -81,9 +81,9 @@ def test_all_is_fitted_and_only_the_numbers_are_written(
     assert fitted["reading"] == {**before[1]._asdict(), "rules": fitted["reading"]["rules"]}
     assert fitted["reading"]["rules"] in pocket_blend.COUNTS
     assert page != STANDING
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for name in (*pocket_blend.FITTED, "musique", "cross-validation"):
-        assert name in told
+        assert name in printed
 
 
 @pytest.mark.usefixtures("network")
@@ -104,7 +104,7 @@ def a_case(answer: str = "Elstow", fold: int = 0) -> Case:
 
 
 @pytest.mark.usefixtures("network")
-def test_paths_of_gold_alone_are_relevant_and_those_with_all_of_it_enough() -> None:
+def test_gold_paths_are_relevant_and_those_with_all_gold_sufficient() -> None:
     case = a_case()
     ids = [tuple(passage.id for passage in path) for path in case.paths()]
     assert ids == [("o",), ("f",), ("d",), ("f", "o"), ("f", "d"), ("o", "f"), ("o", "d")]
@@ -118,38 +118,38 @@ def test_paths_of_gold_alone_are_relevant_and_those_with_all_of_it_enough() -> N
 
 
 @pytest.mark.usefixtures("network")
-def test_the_reasons_for_sureness_are_those_it_is_told_by(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_features_of_a_correct_answer_are_those_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     case = a_case()
-    told = weigh_answers(case.question.text, case.hits)
-    assert told.answer is not None
-    (each,) = pocket_blend.answers(a_case(told.answer))
+    weighed = weigh_answers(case.question.text, case.hits)
+    assert weighed.answer is not None
+    (each,) = pocket_blend.answers(a_case(weighed.answer))
     assert each.is_so
     assert [other.is_so for other in pocket_blend.answers(a_case("nowhere"))] == [False]
     counts = CorrectWeights(0.5, 1.5, 2.5, -1.0)
     monkeypatch.setattr(blends(), "correct", counts)
     odds = sum(count * value for count, value in zip(counts, each.reasons.values(), strict=True))
-    assert correct_probability(case.question.text, case.hits, told) == pytest.approx(1 / (1 + math.exp(-odds)))
+    assert correct_probability(case.question.text, case.hits, weighed) == pytest.approx(1 / (1 + math.exp(-odds)))
 
 
-def test_a_logistic_fit_follows_the_reason_that_tells(capsys: pytest.CaptureFixture[str]) -> None:
-    told = [
+def test_a_logistic_fit_follows_the_informative_feature(capsys: pytest.CaptureFixture[str]) -> None:
+    judged = [
         Judged("one", at % 5, {"tells": float(at % 2), "does not": float(at % 4 < 2), "constant": 1.0}, at % 2 == 1)
         for at in range(20)
     ]
-    tells, does_not, constant = pocket_blend.fit_logistic("correct", told)
+    tells, does_not, constant = pocket_blend.fit_logistic("correct", judged)
     assert tells > 1 > abs(does_not)
     assert constant < 0
     assert "all, 10 of 20: 1.000 " in capsys.readouterr().out
 
 
-def test_the_reading_is_the_best_of_all_that_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_weight_of_reading_is_the_best_one_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blends(), "reading", blends().reading)
     monkeypatch.setattr(Case, "f1", lambda self, passages: 1 - abs(blends().reading.rules - 0.25))
     assert pocket_blend.fit_reading([a_case(fold=at % 5) for at in range(6)]) == 0.25
 
 
 @pytest.mark.usefixtures("network")
-def test_numbers_that_lead_are_tried_and_put_back(
+def test_numbers_of_the_path_scorer_are_tried_and_restored(
     data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(pocket_blend, "FACTORS", (2.0,))

@@ -1,4 +1,4 @@
-"""A loop on a thread of its own: begun when it is needed, one for all who wait, ended once."""
+"""A loop on its own thread, shared by all who wait; and gather."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ async def here() -> asyncio.AbstractEventLoop:
     return asyncio.get_running_loop()
 
 
-def test_no_thread_begins_before_something_is_awaited() -> None:
+def test_no_thread_starts_before_something_is_awaited() -> None:
     before = threads()
     loop = LoopThread()
-    assert (loop.runs, threads()) == (False, before)
+    assert (loop.is_running, threads()) == (False, before)
     loop.stop()
-    assert (loop.runs, threads()) == (False, before)
+    assert (loop.is_running, threads()) == (False, before)
 
 
-def test_threads_that_come_at_once_share_one_loop() -> None:
+def test_concurrent_threads_share_one_loop() -> None:
     loop, gate = LoopThread(), threading.Barrier(8)
 
     def wait() -> asyncio.AbstractEventLoop:
@@ -44,18 +44,18 @@ def test_threads_that_come_at_once_share_one_loop() -> None:
     loop.stop()
 
 
-def test_stopping_cancels_what_runs_and_ends_the_thread_and_another_begins_after_it() -> None:
+def test_stop_cancels_tasks_and_ends_the_thread() -> None:
     before, loop = threads(), LoopThread()
     running = asyncio.run_coroutine_threadsafe(asyncio.sleep(1e6), first := loop.run(here()))
     loop.stop()
     assert running.cancelled()
     assert first.is_closed()
-    assert (loop.runs, threads()) == (False, before)
+    assert (loop.is_running, threads()) == (False, before)
     assert loop.run(here()) is not first
     loop.stop()
 
 
-def test_a_signal_that_does_not_wake_who_waits_is_heard_all_the_same() -> None:
+def test_a_signal_that_does_not_interrupt_the_wait_is_handled() -> None:
     """As when it comes just before the wait begins: here another thread gets it."""
     ended: list[bool] = []
 
@@ -75,7 +75,7 @@ def test_a_signal_that_does_not_wake_who_waits_is_heard_all_the_same() -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer's signal")
-def test_a_signal_at_any_moment_of_a_wait_leaves_the_loop_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_at_any_moment_leaves_the_loop_usable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loops, "SIGNAL_POLL_SECONDS", 0.0005)  # so that many waits begin and end while signals come
 
     async def interrupted(after: float) -> None:
@@ -94,7 +94,7 @@ def test_a_signal_at_any_moment_of_a_wait_leaves_the_loop_at_work(monkeypatch: p
     loop.stop()
 
 
-def test_what_the_work_raises_is_raised() -> None:
+def test_errors_are_raised() -> None:
     async def fails() -> None:
         raise ValueError("no")
 
@@ -121,7 +121,7 @@ class Work:
         return seconds
 
 
-def test_results_come_in_order_whoever_ends_first() -> None:
+def test_gather_keeps_the_order() -> None:
     work = Work()
     assert run_virtually(gather(work(2), work(1), work(3))) == [2, 1, 3]
     assert work.ended == [1, 2, 3]
@@ -129,7 +129,7 @@ def test_results_come_in_order_whoever_ends_first() -> None:
 
 
 @pytest.mark.parametrize(("finish_all", "ended"), [(False, [1]), (True, [1, 2])])
-def test_an_error_cancels_the_rest_unless_all_shall_finish(finish_all: bool, ended: list[float]) -> None:
+def test_an_error_cancels_the_others_unless_all_finish(finish_all: bool, ended: list[float]) -> None:
     work = Work()
     with pytest.raises(ValueError, match="no"):
         run_virtually(gather(work(2), work(1, ValueError("no")), finish_all=finish_all))
@@ -137,7 +137,7 @@ def test_an_error_cancels_the_rest_unless_all_shall_finish(finish_all: bool, end
 
 
 @pytest.mark.parametrize("finish_all", [False, True])
-def test_a_spent_budget_gives_way_to_an_error(finish_all: bool) -> None:
+def test_an_error_is_raised_before_a_spent_budget(finish_all: bool) -> None:
     work = Work()
     with pytest.raises(ValueError, match="no"):
         run_virtually(gather(work(1, BudgetSpent("max_calls")), work(1, ValueError("no")), finish_all=finish_all))
@@ -160,7 +160,7 @@ def test_a_call_that_waits_for_a_batch_cancels_nothing(
     assert work.ended == [1, 2]
 
 
-def test_nothing_outlives_a_gather_that_is_cancelled() -> None:
+def test_nothing_outlives_a_cancelled_gather() -> None:
     work = Work()
 
     async def main() -> None:

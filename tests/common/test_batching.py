@@ -15,19 +15,19 @@ spreads = st.sampled_from([1, 1.125, 2, inf])
 
 
 @given(lengths_drawn, st.integers(1, 300), spreads)
-def test_batches_hold_everything_once_within_both_bounds(lengths: list[int], most: int, spread: float) -> None:
-    made = list(batches(range(len(lengths)), lengths.__getitem__, most, spread=spread))
+def test_batches_hold_everything_once_within_both_bounds(lengths: list[int], max_size: int, spread: float) -> None:
+    made = list(batches(range(len(lengths)), lengths.__getitem__, max_size, spread=spread))
     told = [[lengths[number] for number in batch] for batch in made]
     assert sorted(number for batch in made for number in batch) == list(range(len(lengths)))
     assert [length for batch in told for length in batch] == sorted(lengths, reverse=True)
     for batch in told:
-        assert len(batch) == 1 or len(batch) * max(batch) <= most
+        assert len(batch) == 1 or len(batch) * max(batch) <= max_size
         assert len(batch) == 1 or spread == inf or max(batch) <= spread * min(batch)
     for batch, following in pairwise(told):  # one more would not have gone in
-        assert (len(batch) + 1) * max(batch) > most or max(batch) > spread * following[0]
+        assert (len(batch) + 1) * max(batch) > max_size or max(batch) > spread * following[0]
 
 
 @given(lengths_drawn)
-def test_what_is_of_one_length_stays_in_its_order(lengths: list[int]) -> None:
+def test_inputs_of_one_length_keep_their_order(lengths: list[int]) -> None:
     made = [number for batch in batches(range(len(lengths)), lambda n: lengths[n], 200) for number in batch]
     assert made == sorted(range(len(lengths)), key=lambda number: (-lengths[number], number))

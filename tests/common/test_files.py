@@ -32,7 +32,7 @@ def test_a_folder_may_itself_be_a_link(folder: Path, tmp_path: Path) -> None:
     check_inside(tmp_path / "link")
 
 
-def test_a_link_is_followed_while_it_stays_inside(folder: Path) -> None:
+def test_a_link_inside_the_folder_is_followed(folder: Path) -> None:
     (folder / "link").symlink_to("deep/file")
     assert read_inside(folder, "link") == b"inside"
     check_inside(folder)
@@ -79,7 +79,7 @@ def test_a_loop_of_links_and_a_name_too_long_are_errors(folder: Path) -> None:
             read_inside(folder, name)
 
 
-def test_a_lock_file_is_neither_a_link_nor_waited_for(folder: Path, tmp_path: Path) -> None:
+def test_a_lock_follows_no_link_and_waits_for_no_pipe(folder: Path, tmp_path: Path) -> None:
     (folder / "link.lock").symlink_to(tmp_path / "new")
     with locked(folder / "link.lock") as held:
         assert not held
@@ -89,7 +89,7 @@ def test_a_lock_file_is_neither_a_link_nor_waited_for(folder: Path, tmp_path: Pa
         pass
 
 
-def test_the_users_own_choice_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_environment_sets_the_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("POLYHOP_CACHE", str(tmp_path / "own"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert cache_folder() == tmp_path / "own"
@@ -97,7 +97,7 @@ def test_the_users_own_choice_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert cache_folder() == tmp_path / "xdg" / "polyhop"
 
 
-def test_home_is_spelt_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_home_folder_is_expanded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     monkeypatch.setenv("POLYHOP_CACHE", "~/kept")
@@ -114,5 +114,5 @@ def test_home_is_spelt_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
         ("win32", {"LOCALAPPDATA": "local"}, "local"),
     ],
 )
-def test_each_platform_has_its_custom(platform: str, environment: dict[str, str], folder: str) -> None:
+def test_each_platform_has_its_own_cache_folder(platform: str, environment: dict[str, str], folder: str) -> None:
     assert user_cache(platform, environment, Path("home")) == Path(folder)

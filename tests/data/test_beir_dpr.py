@@ -76,10 +76,10 @@ def test_dpr_questions(tmp_path: Path) -> None:
     assert dataset.format.name == "dpr"
     assert [(q.id, q.answers) for q in dataset] == [("q1", ("Jane Austen", "Miss Austen's")), ("q2", ("1815",))]
     path.write_text("who wrote emma\t['Jane Austen']\nwhen was it\t['18\nand then\t[print(1)]\nso\t{'a': 1}\n")
-    told = [str(record.question) for record in open_questions(path, skip_bad=True).records()]
-    assert "row 2: the answers are \"['18\", expected a list such as ['a', 'b']" in told[1]
-    assert "row 3: the answers are '[print(1)]'" in told[2]
-    assert "row 4: 'answers' is an object" in told[3]
+    faults = [str(record.question) for record in open_questions(path, skip_bad=True).records()]
+    assert "row 2: the answers are \"['18\", expected a list such as ['a', 'b']" in faults[1]
+    assert "row 3: the answers are '[print(1)]'" in faults[2]
+    assert "row 4: 'answers' is an object" in faults[3]
 
 
 def test_dpr_passages(tmp_path: Path) -> None:

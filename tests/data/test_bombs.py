@@ -30,7 +30,7 @@ def nested(levels: int) -> str:
     return "[" * levels + "]" * levels
 
 
-def test_metadata_too_deep_to_be_written_is_a_fault_of_its_line(tmp_path: Path, cli: Cli) -> None:
+def test_metadata_nested_too_deeply_is_a_fault_of_its_line(tmp_path: Path, cli: Cli) -> None:
     path = tmp_path / "deep.jsonl"
     path.write_text(GOOD + f'{{"id": "3", "text": "Deep.", "metadata": {{"a": {nested(300)}}}}}\n')
     with pytest.raises(DataError, match=r"deep\.jsonl:2: nested more than 100 deep"):
@@ -49,9 +49,7 @@ def test_metadata_too_deep_to_be_written_is_a_fault_of_its_line(tmp_path: Path, 
         ("q.csv", 'question,decomposition\nWho?,\nWho?,"[{""a"": DEEP}]"\n', "row 3: .*'decomposition'"),
     ],
 )
-def test_questions_too_deep_to_be_written_are_faults_of_their_rows(
-    tmp_path: Path, name: str, text: str, row: str
-) -> None:
+def test_questions_nested_too_deeply_are_faults_of_their_rows(tmp_path: Path, name: str, text: str, row: str) -> None:
     path = tmp_path / name
     path.write_text(text.replace("DEEP", nested(300)))
     with pytest.raises(DataError, match=f"{row}.*nested more than 100 deep"):
@@ -61,7 +59,7 @@ def test_questions_too_deep_to_be_written_are_faults_of_their_rows(
 
 
 @pytest.mark.parametrize("levels", [100, 101])
-def test_a_row_may_be_nested_as_deep_as_is_said(levels: int) -> None:
+def test_a_row_may_be_nested_up_to_the_limit(levels: int) -> None:
     text = '{"a": ' + nested(levels - 1) + "}"
     if levels == 100:
         assert lines.json_object(text) == lines.json_object(text.encode())
@@ -70,12 +68,12 @@ def test_a_row_may_be_nested_as_deep_as_is_said(levels: int) -> None:
             lines.json_object(text)
 
 
-def test_many_values_beside_each_other_are_not_deep() -> None:
+def test_many_sibling_values_are_not_deep() -> None:
     assert len(lines.json_object(json.dumps({"links": [[number] for number in range(1000)]}))["links"]) == 1000
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", '"\\ud800"', '"half \\udc00 of a pair"', "1e999"])
-def test_what_is_no_json_is_a_fault_of_its_line(tmp_path: Path, value: str) -> None:
+def test_invalid_json_is_a_fault_of_its_line(tmp_path: Path, value: str) -> None:
     path = tmp_path / "c.jsonl"
     path.write_text(GOOD + f'{{"id": "3", "text": "Bad.", "metadata": {{"a": {value}}}}}\n')
     lenient = open_corpus(path, skip_bad=True)
@@ -83,7 +81,7 @@ def test_what_is_no_json_is_a_fault_of_its_line(tmp_path: Path, value: str) -> N
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress])
-def test_a_file_that_unpacks_without_end_is_an_error(
+def test_a_compression_bomb_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pack: Callable[[bytes], bytes]
 ) -> None:
     monkeypatch.setattr(lines, "MAX_UNPACKED", 2**20)
@@ -110,7 +108,7 @@ def test_a_bomb_inside_an_archive_is_an_error(tmp_path: Path, monkeypatch: pytes
         list(open_corpus(tmp_path / "wiki.tar", skip_bad=True))
 
 
-def test_a_line_without_end_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_line_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (lines, sources):
         monkeypatch.setattr(module, "MAX_LINE_BYTES", 2**20)
     files = {
@@ -128,7 +126,7 @@ def test_a_line_without_end_is_an_error(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes")
 @pytest.mark.parametrize("name", ["c.jsonl", "notes.txt", "book.epub"])
-def test_a_pipe_is_no_file_to_read(tmp_path: Path, name: str) -> None:
+def test_a_pipe_is_not_read(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
     for read in (open_corpus, open_questions):
         with pytest.raises(DataError, match=rf"{name}: not a regular file"):

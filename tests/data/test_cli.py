@@ -34,71 +34,71 @@ def polyhop(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.Monke
             main()
         except SystemExit as stop:
             code = int(stop.code or 0)
-        told = capfdbinary.readouterr()
-        return Result(code, told.out.decode(), told.err.decode())
+        result = capfdbinary.readouterr()
+        return Result(code, result.out.decode(), result.err.decode())
 
     return run
 
 
-def test_convert_says_what_it_read_and_writes_the_file_or_stdout(polyhop: Polyhop, tmp_path: Path) -> None:
+def test_convert_reports_its_input_and_writes_a_file_or_stdout(polyhop: Polyhop, tmp_path: Path) -> None:
     path = array(tmp_path / "dev.json", HOTPOTQA, {**HOTPOTQA, "_id": "2"})
-    told = polyhop("data", "convert", path, "--to", "flashrag", "--limit", "1")
-    assert told.code == 0
-    assert orjson.loads(told.out)["golden_answers"] == ["Steventon"]
-    assert told.err == "dev.json is read as hotpotqa: JSON array; its records have 'question' and 'context'\n"
-    told = polyhop("data", "convert", path, "--to", "jsonl", "--out", tmp_path / "q.jsonl")
-    assert (told.code, told.out) == (0, "")
-    assert f"2 questions written to {tmp_path / 'q.jsonl'}" in told.err
+    result = polyhop("data", "convert", path, "--to", "flashrag", "--limit", "1")
+    assert result.code == 0
+    assert orjson.loads(result.out)["golden_answers"] == ["Steventon"]
+    assert result.err == "dev.json is read as hotpotqa: JSON array; its records have 'question' and 'context'\n"
+    result = polyhop("data", "convert", path, "--to", "jsonl", "--out", tmp_path / "q.jsonl")
+    assert (result.code, result.out) == (0, "")
+    assert f"2 questions written to {tmp_path / 'q.jsonl'}" in result.err
     assert read_questions(tmp_path / "q.jsonl") == read_questions(path)
-    told = polyhop("data", "convert", path, "--to", "squad")
-    assert (told.code, told.out) == (2, "")
-    assert "unknown form to convert to 'squad'" in told.err
+    result = polyhop("data", "convert", path, "--to", "squad")
+    assert (result.code, result.out) == (2, "")
+    assert "unknown form to convert to 'squad'" in result.err
 
 
 def test_convert_to_qrels_finds_titles_in_a_corpus(polyhop: Polyhop, tmp_path: Path) -> None:
     path = lines(tmp_path / "dev.jsonl", HOTPOTQA)
-    told = polyhop("data", "convert", path, "--to", "trec-qrels", "--out", tmp_path / "q.qrels")
-    assert told.code == 2
-    assert "no gold passage has an id: where they are known by title, --corpus finds their ids" in told.err
+    result = polyhop("data", "convert", path, "--to", "trec-qrels", "--out", tmp_path / "q.qrels")
+    assert result.code == 2
+    assert "no gold passage has an id: where they are known by title, --corpus finds their ids" in result.err
     assert not (tmp_path / "q.qrels").exists()
     corpus = lines(tmp_path / "c.jsonl", {"id": "7", "title": "Jane Austen", "text": "She wrote."})
-    told = polyhop("data", "convert", path, "--to", "trec-qrels", "--corpus", corpus)
-    assert told.out == "5a8b 0 7 1\n"
+    result = polyhop("data", "convert", path, "--to", "trec-qrels", "--corpus", corpus)
+    assert result.out == "5a8b 0 7 1\n"
 
 
-def test_validate_names_every_fault_and_exits_1(polyhop: Polyhop, tmp_path: Path) -> None:
+def test_validate_lists_every_fault_and_exits_1(polyhop: Polyhop, tmp_path: Path) -> None:
     path = lines(
         tmp_path / "d.jsonl", FEVER, {**FEVER, "id": 2, "label": "MAYBE"}, FEVER, {**FEVER, "id": 4, "label": None}
     )
-    told = polyhop("data", "validate", path)
-    assert told.code == 1
-    first, second, last = told.out.splitlines()
+    result = polyhop("data", "validate", path)
+    assert result.code == 1
+    first, second, last = result.out.splitlines()
     assert first.startswith(f"{path}:2: 'label' is 'MAYBE', expected one of SUPPORTS")
     assert second == f"{path}:3: duplicate id '54168'; first on line 1"
     assert last == "2 questions (1 without answers, 0 without gold passages), 2 problems"
-    told = polyhop("data", "validate", path, "--json")
-    assert (told.code, len(orjson.loads(told.out)["problems"])) == (1, 2)
+    result = polyhop("data", "validate", path, "--json")
+    assert (result.code, len(orjson.loads(result.out)["problems"])) == (1, 2)
     assert polyhop("data", "validate", lines(tmp_path / "good.jsonl", FEVER)).code == 0
     assert polyhop("data", "validate", tmp_path / "none.jsonl").code == 2
     (tmp_path / "bad.jsonl").write_text("{\n7\n")
-    told = polyhop("data", "validate", tmp_path / "bad.jsonl")
-    assert (told.code, len(told.out.splitlines())) == (1, 3)
-    assert "none of its first 2 rows can be read" in told.err
+    result = polyhop("data", "validate", tmp_path / "bad.jsonl")
+    assert (result.code, len(result.out.splitlines())) == (1, 3)
+    assert "none of its first 2 rows can be read" in result.err
     cut = array(tmp_path / "cut.json", FEVER, FEVER)
     cut.write_bytes(cut.read_bytes()[:-9])
-    told = polyhop("data", "validate", cut)
-    assert told.code == 1
-    assert "cut.json: record 2: not valid JSON" in told.out
-    assert told.out.splitlines()[-1].startswith("1 question ")
+    result = polyhop("data", "validate", cut)
+    assert result.code == 1
+    assert "cut.json: record 2: not valid JSON" in result.out
+    assert result.out.splitlines()[-1].startswith("1 question ")
 
 
 def test_stats_as_tables_and_as_json(polyhop: Polyhop, tmp_path: Path) -> None:
     path = lines(tmp_path / "d.jsonl", MUSIQUE)
     corpus = lines(tmp_path / "c.jsonl", {"id": "7", "title": "Jane Austen", "text": "She wrote."})
-    told = polyhop("data", "stats", path, "--corpus", corpus)
-    assert told.code == 0
-    assert "gold in the corpus: 50.0 % of 2 passages; all of it for 0.0 % of 1 question" in told.out
-    assert "answers: 0.0 % yes or no, 0 questions without, 1.00 aliases a question" in told.out
+    result = polyhop("data", "stats", path, "--corpus", corpus)
+    assert result.code == 0
+    assert "gold in the corpus: 50.0 % of 2 passages; all of it for 0.0 % of 1 question" in result.out
+    assert "answers: 0.0 % yes or no, 0 questions without, 1.00 aliases a question" in result.out
     json = orjson.loads(polyhop("data", "stats", path, "--corpus", corpus, "--json").out)
     assert (json["format"], json["by"]["type"]) == ("musique", {"2hop": 1})
 
@@ -106,8 +106,8 @@ def test_stats_as_tables_and_as_json(polyhop: Polyhop, tmp_path: Path) -> None:
 def test_sample_keeps_records_as_they_are(polyhop: Polyhop, tmp_path: Path) -> None:
     rows = [{**HOTPOTQA, "_id": str(n), "type": "bridge" if n % 2 else "comparison"} for n in range(10)]
     path = array(tmp_path / "dev.json", *rows)
-    told = polyhop("data", "sample", path, "-n", "4", "--stratify", "type", "--seed", "3")
-    drawn = [orjson.loads(line) for line in told.out.splitlines()]
+    result = polyhop("data", "sample", path, "-n", "4", "--stratify", "type", "--seed", "3")
+    drawn = [orjson.loads(line) for line in result.out.splitlines()]
     assert all(row in rows for row in drawn)
     assert sorted(row["type"] for row in drawn) == ["bridge", "bridge", "comparison", "comparison"]
     assert polyhop("data", "sample", path, "-n", "11").code == 2
@@ -126,18 +126,18 @@ def test_corpus_from_contexts_and_a_run_handed_in(polyhop: Polyhop, tmp_path: Pa
     """The whole way: official file, corpus and questions with ids, a run, every official form of its predictions."""
     path = lines(tmp_path / "dev.jsonl", MUSIQUE)
     corpus, questions, run = tmp_path / "c.jsonl", tmp_path / "q.jsonl", tmp_path / "run"
-    told = polyhop("data", "corpus-from-contexts", path, "--out", corpus, "--questions", questions)
-    assert (told.code, told.out) == (0, "")
-    assert f"3 passages written to {corpus}" in told.err
-    told = polyhop("run", "--dataset", questions, "--corpus", corpus, "--method", "one-r", "--out", run, "--json")
-    assert told.code == 0
-    assert orjson.loads(told.out)["metrics"]["recall_all@5"]["value"] == 1.0
-    assert "q.jsonl is read as jsonl: JSON lines; " in told.err
+    result = polyhop("data", "corpus-from-contexts", path, "--out", corpus, "--questions", questions)
+    assert (result.code, result.out) == (0, "")
+    assert f"3 passages written to {corpus}" in result.err
+    result = polyhop("run", "--dataset", questions, "--corpus", corpus, "--method", "one-r", "--out", run, "--json")
+    assert result.code == 0
+    assert orjson.loads(result.out)["metrics"]["recall_all@5"]["value"] == 1.0
+    assert "q.jsonl is read as jsonl: JSON lines; " in result.err
 
     def handed_in(to: str, *more: str | Path) -> str:
-        told = polyhop("data", "predictions", run, "--to", to, *more)
-        assert told.code == 0, told.err
-        return told.out
+        result = polyhop("data", "predictions", run, "--to", to, *more)
+        assert result.code == 0, result.err
+        return result.out
 
     hotpotqa = orjson.loads(handed_in("hotpotqa"))
     assert list(hotpotqa["answer"]) == list(hotpotqa["sp"]) == ["2hop__1_2"]
@@ -161,24 +161,24 @@ def test_corpus_from_contexts_and_a_run_handed_in(polyhop: Polyhop, tmp_path: Pa
     )
 
 
-def test_run_takes_any_format_and_a_forced_one(polyhop: Polyhop, tmp_path: Path) -> None:
+def test_run_accepts_any_format_and_a_forced_one(polyhop: Polyhop, tmp_path: Path) -> None:
     corpus = lines(tmp_path / "c.jsonl", {"id": "7", "title": "Mount Fuji", "text": "Mount Fuji is 3,776 metres tall."})
     path = array(tmp_path / "s.json", STRATEGYQA)
-    told = polyhop("run", "--dataset", path, "--corpus", corpus, "--method", "one-r", "--json")
-    assert told.code == 0
-    assert "s.json is read as strategyqa: " in told.err
-    report = orjson.loads(told.out)
+    result = polyhop("run", "--dataset", path, "--corpus", corpus, "--method", "one-r", "--json")
+    assert result.code == 0
+    assert "s.json is read as strategyqa: " in result.err
+    report = orjson.loads(result.out)
     assert (report["dataset"], report["metrics"]["recall_any@5"]["value"]) == ("s.json", 1.0)
-    told = polyhop("run", "--dataset", path, "--corpus", corpus, "--method", "one-r,direct", "--format", "jsonl")
-    assert "s.json is read as jsonl: as specified" in told.err
-    assert told.code == 0
-    assert "gold passages" not in told.err
+    result = polyhop("run", "--dataset", path, "--corpus", corpus, "--method", "one-r,direct", "--format", "jsonl")
+    assert "s.json is read as jsonl: as specified" in result.err
+    assert result.code == 0
+    assert "gold passages" not in result.err
 
 
 def test_bad_rows_are_skipped_and_counted(polyhop: Polyhop, tmp_path: Path) -> None:
     path = lines(tmp_path / "d.jsonl", FEVER, {"claim": 3}, {**FEVER, "id": 1})
     assert polyhop("data", "convert", path, "--to", "jsonl", "--out", tmp_path / "o.jsonl").code == 2
     assert not (tmp_path / "o.jsonl").exists()
-    told = polyhop("data", "convert", path, "--to", "jsonl", "--out", tmp_path / "o.jsonl", "--skip-bad")
-    assert told.code == 0
-    assert "skipped 1 malformed row of d.jsonl" in told.err
+    result = polyhop("data", "convert", path, "--to", "jsonl", "--out", tmp_path / "o.jsonl", "--skip-bad")
+    assert result.code == 0
+    assert "skipped 1 malformed row of d.jsonl" in result.err

@@ -13,13 +13,13 @@ from polyhop.data.corpora import open_corpus
 from polyhop.data.lines import write_objects
 from polyhop.data.questions import open_questions, read_questions
 from polyhop.errors import DataError
-from polyhop.evaluation.cited import sentence_starts
+from polyhop.evaluation.citations import sentence_starts
 from tests.data.test_formats import FLASHRAG, HOTPOTQA, MUSIQUE, TWO_WIKI, lines
 
 EMMA = {"title": ["Emma (novel)", "Jane Austen"], "sentences": [["Emma  is a novel.", " ", " It is short."], ["Born."]]}
 
 
-def test_passages_of_several_files_are_each_there_once(tmp_path: Path) -> None:
+def test_passages_of_several_files_are_unique(tmp_path: Path) -> None:
     more = {**HOTPOTQA, "_id": "other", "context": [*HOTPOTQA["context"], ["Oslo", ["Another text."]], ["Void", [" "]]]}
     files = [lines(tmp_path / "a.jsonl", HOTPOTQA, TWO_WIKI | {"_id": "2"}), lines(tmp_path / "b.jsonl", more)]
     passages = list(unique_passages(map(open_questions, files)))
@@ -53,12 +53,12 @@ def test_questions_get_ids_of_gold_contexts_and_steps(tmp_path: Path) -> None:
     assert len(whole.gold_ids) == 2
 
 
-def test_gold_that_is_not_wholly_among_the_contexts_stays_by_title(tmp_path: Path) -> None:
+def test_gold_missing_from_the_contexts_stays_by_title(tmp_path: Path) -> None:
     (question,) = grounded_questions(open_questions(lines(tmp_path / "fullwiki.jsonl", HOTPOTQA)))
     assert (question.gold_ids, question.gold_titles) == ((), ("Emma (novel)", "Jane Austen"))
 
 
-def test_flashrag_has_contexts_in_its_metadata() -> None:
+def test_flashrag_contexts_are_in_the_metadata() -> None:
     found = contexts_of({**FLASHRAG, "metadata": {"context": EMMA}})
     assert [context.title for context in found] == ["Emma (novel)", "Jane Austen"]
 
@@ -72,7 +72,7 @@ def test_flashrag_has_contexts_in_its_metadata() -> None:
         ({"title": ["a"], "sentences": []}, "without arrays 'title' and 'sentences' of one length"),
     ],
 )
-def test_malformed_contexts_are_named_or_left_out(tmp_path: Path, context: Any, message: str) -> None:
+def test_malformed_contexts_are_reported_or_skipped(tmp_path: Path, context: Any, message: str) -> None:
     path = lines(tmp_path / "h.jsonl", HOTPOTQA, {**HOTPOTQA, "_id": "2", "context": context})
     with pytest.raises(DataError) as caught:
         list(unique_passages([open_questions(path)]))
@@ -82,12 +82,12 @@ def test_malformed_contexts_are_named_or_left_out(tmp_path: Path, context: Any, 
     assert (len(list(unique_passages([dataset]))), dataset.skipped) == (2, 1)
 
 
-def test_a_dataset_without_contexts_is_no_corpus(tmp_path: Path) -> None:
+def test_a_dataset_without_contexts_is_not_a_corpus(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="its records have no contexts; looked for the 'context' of HotpotQA"):
         list(unique_passages([open_questions(lines(tmp_path / "f.jsonl", FLASHRAG))]))
 
 
-def test_a_file_is_replaced_whole_or_left_as_it_was(tmp_path: Path) -> None:
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"
     path.write_text("before")
     broken = lines(tmp_path / "h.jsonl", HOTPOTQA, {"_id": "x", "context": []})
@@ -107,7 +107,7 @@ def test_a_file_is_replaced_whole_or_left_as_it_was(tmp_path: Path) -> None:
         pass
 
 
-def test_a_corpus_from_contexts_scores_the_questions_it_came_from(tmp_path: Path) -> None:
+def test_a_corpus_from_contexts_scores_its_own_questions(tmp_path: Path) -> None:
     path = lines(tmp_path / "m.jsonl", MUSIQUE)
     passages = list(unique_passages([open_questions(path)]))
     assert {p.title for p in passages if p.title in read_questions(path)[0].gold_titles} == {"Emma", "Jane Austen"}

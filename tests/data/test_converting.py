@@ -41,16 +41,16 @@ def needs_docs() -> None:
     pytest.importorskip("mammoth")
 
 
-def told(blocks: list[Block]) -> list[tuple[int | None, str]]:
+def levels_and_texts(blocks: list[Block]) -> list[tuple[int | None, str]]:
     return [(block.level, block.text) for block in blocks]
 
 
 # --- Markdown and HTML ----------------------------------------------------------------------------------------------
 
 
-def test_markdown_is_cut_at_its_headings() -> None:
+def test_markdown_is_split_at_its_headings() -> None:
     text = "Before.\n\nOne\n===\nText.\n\nTwo\n---\n- item\n---\n~~~\n# code\n~~~\n#### Four ####\nEnd.\n\n| a |\n---\n"
-    assert told(list(markdown_blocks(text))) == [
+    assert levels_and_texts(list(markdown_blocks(text))) == [
         (None, "Before.\n"),
         (1, "One"),
         (None, "Text.\n"),
@@ -76,16 +76,16 @@ def test_markdown_is_cut_at_its_headings() -> None:
         ("a<br>b<!-- c -->d", [(None, "a bd")]),
     ],
 )
-def test_html_is_what_a_reader_of_the_page_sees(markup: str, expected: list[tuple[int | None, str]]) -> None:
-    assert told(list(html_blocks(markup))) == expected
+def test_html_is_the_visible_text(markup: str, expected: list[tuple[int | None, str]]) -> None:
+    assert levels_and_texts(list(html_blocks(markup))) == expected
 
 
 def test_a_pages_own_entities_are_not_expanded() -> None:
-    assert "aaaa" not in str(told(list(html_blocks(ENTITIES + "<p>&b;"))))
+    assert "aaaa" not in str(levels_and_texts(list(html_blocks(ENTITIES + "<p>&b;"))))
 
 
-def test_a_page_as_deep_as_you_like_is_read() -> None:
-    assert told(list(html_blocks("<div>" * 20_000 + "x"))) == [(None, "x")]
+def test_a_deeply_nested_page_is_read() -> None:
+    assert levels_and_texts(list(html_blocks("<div>" * 20_000 + "x"))) == [(None, "x")]
 
 
 @pytest.mark.parametrize(
@@ -100,18 +100,18 @@ def test_a_page_as_deep_as_you_like_is_read() -> None:
         (b"<meta charset=utf-8>\xe9", "é"),
     ],
 )
-def test_a_pages_letters_are_what_it_says_they_are(data: bytes, text: str) -> None:
+def test_a_page_is_decoded_as_it_declares(data: bytes, text: str) -> None:
     assert decode_html(data).endswith(text)
 
 
-def test_what_no_one_sees_is_dropped() -> None:
+def test_invisible_characters_are_dropped() -> None:
     assert tidy("a\x00b\x1b[1m\ud800\ufb01\u00ad") == "ab[1mfi\u00ad"
 
 
 # --- passages -------------------------------------------------------------------------------------------------------
 
 
-def test_a_passage_tells_its_heading_and_the_pages_it_stands_on() -> None:
+def test_a_passage_has_its_heading_and_pages() -> None:
     sentence = "This sentence about the river has ten words in it."
     page = " ".join([sentence] * 8)
     blocks = [Block("Rivers", 0), Block(page, page=1), Block("Banks", 1, 2), Block(page, page=2), Block(page, page=3)]
@@ -125,7 +125,7 @@ def test_a_passage_tells_its_heading_and_the_pages_it_stands_on() -> None:
     assert found[2].text.startswith("This sentence")
 
 
-def test_a_heading_without_text_goes_into_the_next_section() -> None:
+def test_a_heading_without_text_joins_the_next_section() -> None:
     blocks = [Block("Book", 0), Block("Part I", 1), Block("Chapter 1?", 2), Block("Text."), Block("Empty end", 2)]
     assert [(p.text, p.metadata.get("heading")) for p in passages_of(blocks, "b")] == [
         ("Part I. Chapter 1? Text.", "Chapter 1?"),
@@ -133,7 +133,7 @@ def test_a_heading_without_text_goes_into_the_next_section() -> None:
     ]
 
 
-def test_chinese_is_cut_at_its_own_full_stops_and_lines_are_no_blanks() -> None:
+def test_chinese_is_split_at_its_full_stops_and_unwrapped() -> None:
     line = "鲁迅是中国的\n作家。"  # 10 characters
     (first, second, *_) = passages_of([Block(line * 60)], "a.txt")
     assert set(first.text.split("。")) == {"鲁迅是中国的作家", ""}
@@ -173,12 +173,12 @@ def test_html_and_epub_need_no_extra(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(list(open_corpus(tmp_path / "b.epub"))) == 2
 
 
-def test_a_book_is_read_in_its_order_each_chapter_once(tmp_path: Path, converting: Converter) -> None:
+def test_the_chapters_of_a_book_are_read_in_order_and_once(tmp_path: Path, converting: Converter) -> None:
     path = epub(tmp_path / "b.epub", {"z.xhtml": "<p>First.", "a.xhtml": "<p>Last.", "z.xhtml#x": ""})
-    assert told(converting.blocks(path)) == [(0, "b"), (None, "First."), (None, "Last.")]
+    assert levels_and_texts(converting.blocks(path)) == [(0, "b"), (None, "First."), (None, "Last.")]
 
 
-def test_nothing_of_a_book_is_written_and_nothing_outside_it_read(tmp_path: Path, converting: Converter) -> None:
+def test_a_book_is_read_without_writing_files_or_reading_others(tmp_path: Path, converting: Converter) -> None:
     (tmp_path / "secret.xhtml").write_text("<p>Secret.")
     chapters = {"../../secret.xhtml": "<p>Inside.", str(tmp_path / "secret.xhtml"): "", "ok.xhtml": "<p>Text."}
     path = epub(tmp_path / "b.epub", chapters)
@@ -194,7 +194,7 @@ LOCK = (
 )
 
 
-def test_what_cannot_be_read_is_one_fault_that_names_its_file(tmp_path: Path) -> None:
+def test_an_unreadable_document_is_one_fault_that_names_its_file(tmp_path: Path) -> None:
     chapter = {"1.xhtml": "<p>Text."}
     faults = {
         epub(tmp_path / "entities.epub", chapter, head=ENTITIES): "it defines XML entities",
@@ -223,7 +223,7 @@ def test_what_cannot_be_read_is_one_fault_that_names_its_file(tmp_path: Path) ->
 # --- limits ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_packed_document_may_not_grow_without_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_packed_document_is_limited_in_parts_and_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_zip(tmp_path / "bomb.epub", {"a": "0" * 200_000, "b": ""})
     assert path.stat().st_size < 1000
     monkeypatch.setattr(packed, "MAX_UNPACKED", 199_999)
@@ -234,7 +234,7 @@ def test_a_packed_document_may_not_grow_without_bound(tmp_path: Path, monkeypatc
         pass
 
 
-def test_a_part_that_is_larger_than_it_says_gives_no_more(tmp_path: Path) -> None:
+def test_a_part_yields_no_more_than_its_header_claims(tmp_path: Path) -> None:
     path = write_zip(tmp_path / "liar.epub", {"a": "0" * 200_000})
     size = (200_000).to_bytes(4, "little")
     path.write_bytes(path.read_bytes().replace(size, (10).to_bytes(4, "little")))
@@ -242,7 +242,7 @@ def test_a_part_that_is_larger_than_it_says_gives_no_more(tmp_path: Path) -> Non
         assert len(opened.read("a")) <= 10
 
 
-def test_text_and_files_past_the_limits_are_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_and_files_over_the_limits_are_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.html"
     path.write_text("<p>" + "word " * 100)
     monkeypatch.setattr(child, "MAX_CHARACTERS", 100)
@@ -255,9 +255,7 @@ def test_text_and_files_past_the_limits_are_faults(tmp_path: Path, monkeypatch: 
         path = tmp_path / name
 
 
-def test_a_document_that_takes_too_long_is_a_fault_and_the_next_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_document_is_a_fault_and_the_next_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("slow.md", "quick.md"):
         (tmp_path / name).write_text("Quick.")
     command = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -271,10 +269,10 @@ def test_a_document_that_takes_too_long_is_a_fault_and_the_next_is_read(
         assert converting.seconds_lost >= 0.2
         monkeypatch.setattr(converter, "_start", start)
         converting._seconds = None
-        assert told(converting.blocks(tmp_path / "quick.md")) == [(None, "Quick.")]
+        assert levels_and_texts(converting.blocks(tmp_path / "quick.md")) == [(None, "Quick.")]
 
 
-def test_the_time_of_a_document_goes_by_its_size(tmp_path: Path) -> None:
+def test_the_time_limit_depends_on_the_size(tmp_path: Path) -> None:
     path = tmp_path / "a.pdf"
     for size, seconds in ((0, 20), (2**20, 30), (2**24, 120)):
         with path.open("wb") as stream:
@@ -283,7 +281,7 @@ def test_the_time_of_a_document_goes_by_its_size(tmp_path: Path) -> None:
     assert converter._seconds_for(tmp_path / "gone.pdf") == 20
 
 
-def test_a_folder_of_documents_that_take_too_long_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_slow_documents_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in "abc":
         (tmp_path / f"{name}.html").write_text("<script>x</script>")
     monkeypatch.setattr(documents, "MAX_SECONDS_LOST", -1)
@@ -291,7 +289,7 @@ def test_a_folder_of_documents_that_take_too_long_is_given_up(tmp_path: Path, mo
         list(open_corpus(tmp_path, skip_bad=True))
 
 
-def test_a_converter_that_dies_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_of_the_converter_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = [sys.executable, "-c", "import os, sys; sys.stdin.readline(); os._exit(7)"]
     monkeypatch.setattr(
         converter, "_start", lambda: subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -336,13 +334,16 @@ def test_a_pdf_keeps_pages_and_the_headings_of_its_outline(tmp_path: Path, conve
 
 @extra
 @pytest.mark.parametrize("title", ["", "Microsoft Word - draft 3", "final.docx"])
-def test_a_title_that_a_program_made_up_is_not_taken(tmp_path: Path, converting: Converter, title: str) -> None:
+def test_a_generated_title_is_ignored(tmp_path: Path, converting: Converter, title: str) -> None:
     needs_docs()
-    assert told(converting.blocks(pdf(tmp_path / "tides.pdf", [["Tides rise."]], title=title)))[0] == (0, "tides")
+    assert levels_and_texts(converting.blocks(pdf(tmp_path / "tides.pdf", [["Tides rise."]], title=title)))[0] == (
+        0,
+        "tides",
+    )
 
 
 @extra
-def test_running_heads_and_page_numbers_are_left_out(tmp_path: Path, converting: Converter) -> None:
+def test_running_lines_and_page_numbers_are_left_out(tmp_path: Path, converting: Converter) -> None:
     needs_docs()
     pages = [["Tide tables", f"High water number {name}.", f"Page {n}"] for n, name in enumerate("abcde", 1)]
     blocks = converting.blocks(pdf(tmp_path / "tides.pdf", pages))
@@ -353,7 +354,7 @@ def test_running_heads_and_page_numbers_are_left_out(tmp_path: Path, converting:
 def test_a_docx_keeps_its_title_and_headings(tmp_path: Path, converting: Converter) -> None:
     needs_docs()
     paragraphs = [("Title", "Ada"), ("", "She wrote &amp; sang."), ("Heading1", "Life"), ("Heading2", "Youth")]
-    assert told(converting.blocks(docx(tmp_path / "a.docx", [*paragraphs, ("", "1815.")]))) == [
+    assert levels_and_texts(converting.blocks(docx(tmp_path / "a.docx", [*paragraphs, ("", "1815.")]))) == [
         (0, "Ada"),
         (1, "Ada"),
         (None, "She wrote & sang."),
@@ -413,7 +414,7 @@ def damaged_inside(path: Path, draw: random.Random) -> None:
 
 @extra
 @pytest.mark.parametrize("kind", ["a.pdf", "a.docx", "a.epub"])
-def test_any_damage_is_a_fault_and_never_more(tmp_path: Path, converting: Converter, kind: str) -> None:
+def test_any_damage_is_only_a_fault(tmp_path: Path, converting: Converter, kind: str) -> None:
     needs_docs()
     make = {
         "a.pdf": lambda path: pdf(path, REPORT, OUTLINE, title="Ada"),
@@ -436,7 +437,7 @@ def test_any_damage_is_a_fault_and_never_more(tmp_path: Path, converting: Conver
     assert 0 < read < 60
 
 
-def test_every_suffix_is_read_by_someone() -> None:
+def test_every_suffix_has_a_converter() -> None:
     assert set(converter.SUFFIXES) == set(child.CONVERTERS)
 
 
@@ -478,7 +479,7 @@ MARKS = ["#", "## ", "\n", "---", "===", "```", "Ada", " wrote. ", "<h1>", "</",
 
 
 @given(st.lists(st.sampled_from(MARKS)))
-def test_any_text_becomes_passages_that_say_something(parts: list[str]) -> None:
+def test_any_text_becomes_passages_with_content(parts: list[str]) -> None:
     text = "".join(parts)
     for blocks in (text_blocks(text), markdown_blocks(text), html_blocks(text)):
         for passage in passages_of(list(blocks), "a.md"):

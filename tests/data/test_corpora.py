@@ -41,7 +41,7 @@ def values(corpus: Corpus) -> list[tuple[str, str, str]]:
         {"id": "1", "title": "Ada Lovelace", "contents": "She wrote."},
     ],
 )
-def test_every_kind_of_line_gives_the_same_passage(tmp_path: Path, row: object) -> None:
+def test_every_form_of_line_gives_the_same_passage(tmp_path: Path, row: object) -> None:
     assert values(open_corpus(write(tmp_path / "c.jsonl", row))) == [("1", "Ada Lovelace", "She wrote.")]
 
 
@@ -50,7 +50,7 @@ def test_contents_of_one_line_are_text_without_a_title(tmp_path: Path) -> None:
     assert values(corpus) == [("1", "", "She wrote the first program.")]
 
 
-def test_a_title_keeps_quotation_marks_of_its_own(tmp_path: Path) -> None:
+def test_a_title_keeps_its_own_quotation_marks(tmp_path: Path) -> None:
     rows = [{"id": 1, "title": '"Heroes"', "text": "A song."}, {"id": 2, "contents": '"Heroes" (album)\nAn album.'}]
     assert [p.title for p in open_corpus(write(tmp_path / "c.jsonl", *rows))] == ['"Heroes"', '"Heroes" (album)']
 
@@ -62,14 +62,14 @@ def test_links_and_metadata_are_kept(tmp_path: Path) -> None:
     assert passage.metadata == {"url": "x"}
 
 
-def test_gzip_is_told_by_its_content_whatever_the_name(tmp_path: Path) -> None:
+def test_gzip_is_recognised_by_its_content(tmp_path: Path) -> None:
     data = gzip.compress(orjson.dumps(ADA) + b"\n")
     for name in ("c.jsonl.gz", "c.jsonl"):
         (tmp_path / name).write_bytes(data)
         assert [p.id for p in open_corpus(tmp_path / name)] == ["1"]
 
 
-def test_blank_lines_a_byte_order_mark_and_windows_line_ends_are_fine(tmp_path: Path) -> None:
+def test_blank_lines_byte_order_mark_and_windows_line_ends_are_accepted(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"
     path.write_bytes(b"\xef\xbb\xbf" + orjson.dumps(ADA) + b"\r\n\r\n  \n" + orjson.dumps(ALAN))
     assert [p.id for p in open_corpus(path)] == ["1", "2"]
@@ -105,7 +105,7 @@ def test_a_folder_with_corpus_jsonl_is_read_as_beir_does(tmp_path: Path) -> None
         (b'{"id": "3", "text": "x", "metadata": []}', "'metadata' is an array, expected an object"),
     ],
 )
-def test_a_malformed_line_is_named_or_counted(tmp_path: Path, line: bytes, message: str) -> None:
+def test_a_malformed_line_is_reported_or_counted(tmp_path: Path, line: bytes, message: str) -> None:
     path = tmp_path / "c.jsonl"
     path.write_bytes(orjson.dumps(ADA) + b"\n\n" + line + b"\n" + orjson.dumps(ALAN) + b"\n")
     with pytest.raises(DataError) as caught:
@@ -118,7 +118,7 @@ def test_a_malformed_line_is_named_or_counted(tmp_path: Path, line: bytes, messa
         assert lenient.skipped == 1
 
 
-def test_a_repeated_id_is_found_where_ids_must_be_distinct(tmp_path: Path) -> None:
+def test_a_repeated_id_is_an_error_when_ids_must_be_unique(tmp_path: Path) -> None:
     path = write(tmp_path / "c.jsonl", ADA, ALAN, {**ALAN, "id": 1})
     assert len(list(open_corpus(path))) == 3
     with pytest.raises(DataError, match=r"c\.jsonl:3: duplicate id '1'; first on line 1"):
@@ -140,7 +140,7 @@ def test_damaged_gzip_is_an_error_even_when_bad_lines_are_skipped(tmp_path: Path
         open_corpus(path)
 
 
-def test_a_small_archive_cannot_unfold_into_an_endless_line(tmp_path: Path) -> None:
+def test_a_small_archive_cannot_expand_to_an_endless_line(tmp_path: Path) -> None:
     path = tmp_path / "bomb.jsonl.gz"
     with gzip.open(path, "wb", compresslevel=1) as stream:
         stream.write(b'{"id": "1", "text": "')
@@ -159,12 +159,12 @@ def test_an_empty_corpus_is_an_error(tmp_path: Path, skip_bad: bool) -> None:
         list(open_corpus([], skip_bad=skip_bad))
 
 
-def test_a_corpus_of_bad_lines_only_is_empty(tmp_path: Path) -> None:
+def test_a_corpus_of_only_bad_lines_is_empty(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no passages in it; left out: 2 malformed lines"):
         list(open_corpus(write(tmp_path / "c.jsonl", {"a": 1}, {"b": 2}), skip_bad=True))
 
 
-def test_what_is_missing_or_of_no_known_format_says_so(tmp_path: Path) -> None:
+def test_a_missing_file_or_unknown_format_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere\.jsonl: no such file"):
         open_corpus(tmp_path / "nowhere.jsonl")
     (tmp_path / "wiki.tsv").write_text("id\twords\ttitle\n")
@@ -179,7 +179,7 @@ def test_what_is_missing_or_of_no_known_format_says_so(tmp_path: Path) -> None:
         open_corpus(tmp_path / "other")
 
 
-def test_a_corpus_is_read_anew_each_time_and_named_for_people(tmp_path: Path) -> None:
+def test_a_corpus_can_be_read_again_and_has_a_readable_name(tmp_path: Path) -> None:
     path = write(tmp_path / "wiki18.jsonl.gz", ADA)
     corpus = open_corpus(path)
     assert values(corpus) == values(corpus)
@@ -202,7 +202,7 @@ def test_passages_handed_in_are_a_corpus() -> None:
         (Passage("2", "T", " "), "item 2 of the corpus has an empty text"),
     ],
 )
-def test_what_is_handed_in_is_checked(item: Passage, message: str) -> None:
+def test_passages_handed_in_are_checked(item: Passage, message: str) -> None:
     passages = [Passage("1", "A", "a"), item]
     with pytest.raises(DataError, match=message):
         list(open_corpus(passages))

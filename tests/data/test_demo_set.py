@@ -98,7 +98,7 @@ def _mentions() -> dict[str, list[str]]:
     return {row["title"]: [t for t in _named_in(row["text"]) if t != row["title"]] for row in _passages()}
 
 
-def test_there_are_enough_of_both() -> None:
+def test_there_are_enough_passages_and_questions() -> None:
     assert len(_passages()) >= MIN_PASSAGES
     assert len(_questions()) >= MIN_QUESTIONS
 
@@ -163,7 +163,7 @@ def test_gold_ids_exist_and_agree_with_titles() -> None:
         assert [_by_id()[pid]["title"] for pid in row["gold_pids"]] == row["gold_titles"], row["id"]
 
 
-def test_answers_can_be_read_off_the_gold_passages() -> None:
+def test_gold_passages_contain_the_answers() -> None:
     for row in _questions():
         if row["type"] == "yesno":
             assert row["answers"][0] in {"yes", "no"}, row["id"]
@@ -178,7 +178,7 @@ def test_questions_do_not_give_the_answer_away() -> None:
             assert not [a for a in row["answers"] if _holds(row["question"], a)], row["id"]
 
 
-def test_chains_do_not_name_what_is_to_be_found_on_the_way() -> None:
+def test_chains_do_not_name_their_intermediate_answers() -> None:
     for row in _questions():
         if row["type"] in CHAINED:
             named = [s["answer"] for s in row["decomposition"] if _holds(row["question"], s["answer"])]
@@ -229,7 +229,7 @@ def test_every_hop_is_linked() -> None:
             assert reached, (row["id"], title)
 
 
-def test_no_gold_passage_alone_holds_a_chain() -> None:
+def test_no_single_gold_passage_holds_a_chain() -> None:
     """The last passage of a chain is not simply the one the question names."""
     for row in _questions():
         if row["type"] in CHAINED:

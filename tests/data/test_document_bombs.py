@@ -49,7 +49,7 @@ def text_of(blocks: list[Block]) -> str:
     "unclosed",
     ["<!--", "<!", "<![CDATA[", "</", "</a", "<?", "<a ", "<a b='", '<a b="', "<a b='\"", "<script>", "<a ="],
 )
-def test_what_is_never_closed_takes_the_rest_of_the_page_and_no_time(unclosed: str) -> None:
+def test_unclosed_markup_swallows_the_rest_of_the_page_in_linear_time(unclosed: str) -> None:
     found = list(html_blocks("<p>Before." + unclosed * MANY))
     assert found[0] == Block("Before.")
     assert not any(block.text.strip("</") for block in found[1:])
@@ -72,12 +72,12 @@ def test_tags_are_found_as_browsers_find_them(markup: str, text: str) -> None:
     assert text_of(list(html_blocks(markup))).replace(" ", "") == text.replace(" ", "")
 
 
-def test_paragraphs_without_number_become_passages() -> None:
+def test_many_paragraphs_become_passages() -> None:
     passages = list(passages_of([Block("word.")] * MANY, "a.html"))
     assert sum(len(passage.text.split()) for passage in passages) == MANY
 
 
-def test_more_headings_than_any_document_has_are_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_headings_are_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child, "MAX_HEADINGS", 100)
     for name, heading in (("a.md", "# Ada\nShe wrote.\n"), ("a.html", "<h2>Ada</h2>She wrote.")):
         (tmp_path / name).write_text(heading * 101)
@@ -104,7 +104,7 @@ def test_the_encodings_are_named_as_python_names_them() -> None:
 # --- packed documents -------------------------------------------------------------------------------------------------
 
 
-def test_a_part_that_unpacks_to_far_more_than_markup_does_is_a_fault(tmp_path: Path, converting: Converter) -> None:
+def test_a_part_with_an_implausible_ratio_is_a_fault(tmp_path: Path, converting: Converter) -> None:
     path = epub(tmp_path / "attributes.epub", {"1.xhtml": "<a " + "x=1 " * 10**6 + ">Text."})
     assert path.stat().st_size < 10_000
     with pytest.raises(DataError, match=r"attributes\.epub: its part 'text/1\.xhtml' unpacks from [\d,]+ to 4,000,009"):
@@ -113,7 +113,7 @@ def test_a_part_that_unpacks_to_far_more_than_markup_does_is_a_fault(tmp_path: P
         converting.blocks(write_zip(tmp_path / "blank.epub", {"META-INF/container.xml": " " * 2**21}))
 
 
-def test_a_part_has_a_limit_however_well_it_is_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_has_a_size_limit_at_any_ratio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as packing:
         packing.writestr("a", "x" * 1001)
     monkeypatch.setattr(packed, "MAX_MARKUP", 1000)
@@ -150,7 +150,7 @@ def test_hostile_xml_in_a_book_is_a_fault(
         converting.blocks(write_zip(book, {**whole, **parts}))
 
 
-def test_entities_of_a_chapter_and_what_they_point_to_are_not_read(tmp_path: Path, converting: Converter) -> None:
+def test_entities_of_a_chapter_are_not_resolved(tmp_path: Path, converting: Converter) -> None:
     chapters = {"1.xhtml": LAUGHS + "<p>One &i;", "2.xhtml": OUTSIDE + "<p>Two &x;"}
     text = text_of(converting.blocks(epub(tmp_path / "b.epub", chapters)))
     assert "One &i;" in text
@@ -171,7 +171,7 @@ def test_a_docx_with_a_document_type_is_a_fault(tmp_path: Path, converting: Conv
 
 
 @extra
-def test_a_docx_of_tables_in_tables_or_of_blanks_is_a_fault(tmp_path: Path, converting: Converter) -> None:
+def test_a_docx_of_nested_tables_or_of_blanks_is_a_fault(tmp_path: Path, converting: Converter) -> None:
     pytest.importorskip("mammoth")
     path = docx(tmp_path / "a.docx", [("", "Text.")])
     with zipfile.ZipFile(path) as opened:
@@ -216,7 +216,7 @@ def flate(data: bytes, times: int) -> bytes:
 
 
 @extra
-def test_a_pdf_that_loops_or_unfolds_ends(tmp_path: Path, converting: Converter) -> None:
+def test_a_pdf_with_a_loop_or_a_bomb_ends(tmp_path: Path, converting: Converter) -> None:
     pytest.importorskip("pypdfium2")
     shown = flate(b"BT /F1 11 Tf 72 760 Td (Tides rise.)Tj ET", 1)
     one = b"Count 1/Kids[3 0 R]"

@@ -35,7 +35,7 @@ def test_documents_are_read_in_order_at_any_depth(tmp_path: Path) -> None:
     ]
 
 
-def test_a_long_document_is_cut_at_sentence_ends_into_about_100_words(tmp_path: Path) -> None:
+def test_a_long_document_is_split_into_about_100_words_at_sentence_ends(tmp_path: Path) -> None:
     sentence = "Sentence {} has in all just about ten words in it."
     text = " ".join(sentence.format(number) for number in range(60))
     passages = list(open_corpus(make(tmp_path, {"long.txt": text})))
@@ -79,7 +79,7 @@ def test_empty_documents_give_no_passage_and_only_such_an_error(tmp_path: Path) 
         list(open_corpus(tmp_path))
 
 
-def test_what_is_not_utf8_is_named_or_counted(tmp_path: Path) -> None:
+def test_text_that_is_not_utf8_is_reported_or_counted(tmp_path: Path) -> None:
     make(tmp_path, {"good.txt": "Good."})
     (tmp_path / "bad.txt").write_bytes("café".encode("latin-1"))
     (tmp_path / "bom.txt").write_bytes(b"\xef\xbb\xbfMark.")

@@ -132,14 +132,14 @@ def one(tmp_path: Path, row: Mapping[str, Any], format: str | None = None) -> Qu
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_a_format_is_told_by_its_rows_as_lines_and_as_an_array(tmp_path: Path, name: str) -> None:
+def test_a_format_is_recognised_by_its_rows_as_lines_and_as_an_array(tmp_path: Path, name: str) -> None:
     for path in (lines(tmp_path / "d.jsonl", ROWS[name]), array(tmp_path / "d.json", ROWS[name])):
         dataset = open_questions(path)
         assert (dataset.format.name, len(list(dataset))) == (name, 1)
         assert dataset.reason.startswith("JSON array; " if path.suffix == ".json" else "JSON lines; ")
 
 
-def test_every_format_is_tried_here_or_is_a_table() -> None:
+def test_every_format_is_tested_here_or_is_a_table() -> None:
     assert set(ROWS) | {"csv", "bamboogle", "dpr", "beir"} == set(FORMATS)
 
 
@@ -183,7 +183,7 @@ def test_hotpotqa_as_the_hub_has_it(tmp_path: Path) -> None:
     assert (question.supporting, question.kind) == ((("Emma", 0), ("Oslo", 3)), "qa")
 
 
-def test_2wiki_and_the_aliases_beside_it(tmp_path: Path) -> None:
+def test_2wiki_and_its_aliases(tmp_path: Path) -> None:
     path = array(tmp_path / "dev.json", TWO_WIKI)
     (alone,) = read_questions(path)
     assert alone.answers == ("Steventon",)
@@ -207,7 +207,7 @@ def test_2wiki_and_the_aliases_beside_it(tmp_path: Path) -> None:
         read_questions(path)
 
 
-def test_musique_steps_can_be_asked_one_by_one(tmp_path: Path) -> None:
+def test_musique_steps_are_questions(tmp_path: Path) -> None:
     question = one(tmp_path, MUSIQUE)
     assert question.answers == ("Steventon", "Steventon, Hampshire")
     assert question.gold_titles == ("Emma", "Jane Austen")  # in the order of the hops
@@ -281,7 +281,7 @@ def test_kilt_fever_is_a_fact(tmp_path: Path, label: str) -> None:
     assert (question.kind, question.answers) == ("fact", (label,))
 
 
-def test_eli5_is_known_by_its_name_or_its_long_answers(tmp_path: Path) -> None:
+def test_eli5_is_recognised_by_its_name_or_its_long_answers(tmp_path: Path) -> None:
     short = {"id": "1", "input": "Why?", "output": [{"answer": "Because."}]}
     long = {"id": "1", "input": "Why?", "output": [{"answer": "word " * 41}]}
     assert one(tmp_path, short).kind == "qa"
@@ -306,7 +306,7 @@ def test_flashrag_metadata_becomes_fields(tmp_path: Path) -> None:
     assert one(tmp_path, {**FLASHRAG, "golden_answers": ["REFUTES"]}).kind == "fact"
 
 
-def test_bamboogle_with_and_without_a_head(tmp_path: Path) -> None:
+def test_bamboogle_with_and_without_a_header(tmp_path: Path) -> None:
     path = table(
         tmp_path / "b.csv", ["Who is it?", "", "", "", "Ann\n", "Anne", ""], ["And this, who?", "", "", "", "Bob"]
     )
@@ -318,7 +318,7 @@ def test_bamboogle_with_and_without_a_head(tmp_path: Path) -> None:
     assert read_questions(tmp_path / "h.csv", format="bamboogle") == list(headed)
 
 
-def test_a_table_with_a_head(tmp_path: Path) -> None:
+def test_a_table_with_a_header(tmp_path: Path) -> None:
     path = table(
         tmp_path / "t.csv",
         ["id", "Question", "answers", "kind", "type", "gold_titles"],
@@ -367,9 +367,7 @@ def test_a_table_with_a_head(tmp_path: Path) -> None:
         ("flashrag", {"golden_answers": "x", "metadata": 3}, "'metadata' is a number, expected an object"),
     ],
 )
-def test_what_is_wrong_with_a_record_is_told_with_its_place(
-    tmp_path: Path, name: str, change: Mapping[str, Any], message: str
-) -> None:
+def test_the_fault_of_a_record_is_located(tmp_path: Path, name: str, change: Mapping[str, Any], message: str) -> None:
     good, other = ({**ROWS[name], "_id": None, "qid": None, "id": id, "q_id": id} for id in ("a", "b"))
     broken = {**ROWS[name], "id": "c", **change}
     for path, place in (
@@ -384,7 +382,7 @@ def test_what_is_wrong_with_a_record_is_told_with_its_place(
         assert (len(list(dataset)), dataset.skipped) == (2, 1)
 
 
-def test_fields_of_no_format_are_named(tmp_path: Path) -> None:
+def test_unknown_fields_are_listed(tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"d\.jsonl:1: unknown format of questions: its fields are 'prompt', 'gold'\. Kn"
     ):
@@ -398,7 +396,7 @@ def test_gold_titles_of_any_format_are_scored(tmp_path: Path) -> None:
         assert score_passages(ranked, question)["recall_all@5"] == 1.0
 
 
-def test_the_guide_tells_of_every_format() -> None:
+def test_the_guide_lists_every_format() -> None:
     guide = (Path(__file__).parents[2] / "docs" / "datasets.md").read_text()
     for name in FORMATS:
         assert f"`{name}`" in guide

@@ -51,7 +51,7 @@ def changed(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 @pytest.mark.parametrize("name", FORMATS)
 @settings(deadline=None)
 @given(data=st.data())
-def test_a_row_is_read_or_what_is_wrong_is_told(name: str, data: st.DataObject) -> None:
+def test_a_row_is_read_or_its_fault_is_reported(name: str, data: st.DataObject) -> None:
     row: dict[str, Any] = dict(ROWS.get(name, ROWS["jsonl"]))
     if data.draw(st.booleans()):
         row |= data.draw(st.dictionaries(st.sampled_from(_FIELDS), _JSON, max_size=3))
@@ -79,7 +79,7 @@ def test_a_row_is_read_or_what_is_wrong_is_told(name: str, data: st.DataObject) 
 @pytest.mark.parametrize("name", ["hotpotqa", "musique", "flashrag"])
 @settings(deadline=None)
 @given(data=st.data())
-def test_contexts_are_read_or_what_is_wrong_is_told(name: str, data: st.DataObject) -> None:
+def test_contexts_are_read_or_their_fault_is_reported(name: str, data: st.DataObject) -> None:
     row = dict(ROWS[name])
     place = data.draw(st.sampled_from([each for each in places(row) if each]))
     try:

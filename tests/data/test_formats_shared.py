@@ -33,7 +33,7 @@ KINDS = {"strategyqa": "boolean", "fever": "fact", "zsre": "slot", "trex": "slot
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_a_sample_is_told_and_read_whole(name: str) -> None:
+def test_a_sample_is_recognised_and_read_completely(name: str) -> None:
     dataset = open_questions(FORMATS / name)
     questions = list(dataset)
     assert (dataset.format.name, len(questions)) == SAMPLES[name]
@@ -42,7 +42,7 @@ def test_a_sample_is_told_and_read_whole(name: str) -> None:
     assert not any("[SEP]" in question.text for question in questions)
 
 
-def test_their_gold_is_what_the_files_say() -> None:
+def test_gold_is_that_of_the_files() -> None:
     def by(name: str, field: str) -> Counter[str]:
         return Counter(str(question.metadata.get(field)) for question in read_questions(FORMATS / name))
 
@@ -63,7 +63,7 @@ def test_their_gold_is_what_the_files_say() -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_a_sample_cut_short_is_an_error_that_names_the_file(tmp_path: Path, name: str) -> None:
+def test_a_truncated_sample_is_an_error_that_names_the_file(tmp_path: Path, name: str) -> None:
     content = (FORMATS / name).read_bytes()
     path = tmp_path / name
     for cut in (len(content) // 3, len(content) // 2, len(content) - 2):
@@ -78,7 +78,7 @@ def test_a_sample_cut_short_is_an_error_that_names_the_file(tmp_path: Path, name
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_a_sample_with_a_mark_other_line_ends_and_packed_reads_alike(tmp_path: Path, name: str) -> None:
+def test_byte_order_mark_line_ends_and_compression_do_not_matter(tmp_path: Path, name: str) -> None:
     content = (FORMATS / name).read_bytes()
     expected = read_questions(FORMATS / name)
     crlf = content if name.endswith(".csv") else content.replace(b"\n", b"\r\n")  # cells hold line ends
@@ -89,7 +89,7 @@ def test_a_sample_with_a_mark_other_line_ends_and_packed_reads_alike(tmp_path: P
 
 
 @pytest.mark.parametrize("name", [name for name in SAMPLES if not name.endswith(".csv")])
-def test_a_sample_twice_repeats_its_ids_or_numbers_on(tmp_path: Path, name: str) -> None:
+def test_a_doubled_sample_repeats_its_ids_or_keeps_counting(tmp_path: Path, name: str) -> None:
     content = (FORMATS / name).read_bytes().strip()
     join = content + b"\n" + content if name.endswith("l") else content[:-1] + b"," + content[1:]
     path = tmp_path / name
@@ -124,7 +124,7 @@ def test_contexts_hold_all_the_gold(name: str) -> None:
     assert all(texts[step["pid"]] for question in grounded for step in question.steps)
 
 
-def test_aliases_beside_the_real_file_are_gold_answers_too(tmp_path: Path) -> None:
+def test_aliases_beside_the_real_file_are_gold_answers(tmp_path: Path) -> None:
     shutil.copy(FORMATS / "2wikimultihopqa_official.jsonl", tmp_path / "train.jsonl")
     (tmp_path / "id_aliases.json").write_text('{"Q_id": "Q20979359", "aliases": ["Prairie King"], "demonyms": []}\n')
     questions = read_questions(tmp_path / "train.jsonl")

@@ -42,7 +42,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> FakeDatasets:
     return fake
 
 
-def test_a_dataset_is_told_by_its_rows(hub: FakeDatasets) -> None:
+def test_a_hub_dataset_is_recognised_by_its_rows(hub: FakeDatasets) -> None:
     dataset = open_questions("hf:hotpotqa/hotpot_qa:distractor:validation")
     assert (dataset.format.name, [question.id for question in dataset]) == ("hotpotqa", ["a", "b"])
     assert dataset.reason.startswith("Hub dataset; ")
@@ -50,7 +50,7 @@ def test_a_dataset_is_told_by_its_rows(hub: FakeDatasets) -> None:
     assert len(read_questions(Path("hf:hotpotqa/hotpot_qa:distractor:validation[:1]"))) == 1
 
 
-def test_faults_are_told_with_the_name(hub: FakeDatasets) -> None:
+def test_faults_are_reported_with_the_hub_name(hub: FakeDatasets) -> None:
     with pytest.raises(
         DataError, match=r"^hf:no/such: cannot be loaded: Dataset 'no/such' doesn't exist .*accessed\.$"
     ):
@@ -63,18 +63,18 @@ def test_faults_are_told_with_the_name(hub: FakeDatasets) -> None:
 
 
 @pytest.mark.parametrize("name", ["hf:", "hf:a::b", "hf:a:b:c:d"])
-def test_a_name_of_another_form_is_told(name: str) -> None:
+def test_a_malformed_hub_name_is_an_error(name: str) -> None:
     with pytest.raises(UsageError, match="must be hf:DATASET, hf:DATASET:SPLIT or hf:DATASET:CONFIG:SPLIT"):
         parse_hub_name(name)
 
 
-def test_without_the_package_its_install_line_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_error_gives_its_install_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(MissingExtra, match=r"a dataset of the Hub needs .* pip install 'polyhop\[datasets\]'"):
         open_questions("hf:owner/name")
 
 
-def test_a_file_of_such_a_name_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_existing_file_wins_over_a_hub_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     lines(Path("hf:mine"), {"question": "Who?"})
     assert len(read_questions("hf:mine")) == 1

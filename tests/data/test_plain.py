@@ -46,7 +46,7 @@ QUESTIONS = st.builds(
 
 @settings(deadline=None)
 @given(QUESTIONS)
-def test_what_is_written_reads_back_equal(question: Question) -> None:
+def test_a_written_question_reads_back_equal(question: Question) -> None:
     for row in (plain_row(question), flashrag_row(question)):
         assert read_question(orjson.loads(orjson.dumps(row))) == question
 

@@ -72,7 +72,7 @@ def test_lines_with_gold_passages_and_steps(tmp_path: Path) -> None:
     }
 
 
-def test_a_question_and_an_answer_are_enough_and_the_id_is_made_up(tmp_path: Path) -> None:
+def test_question_and_answer_are_enough_and_get_an_id(tmp_path: Path) -> None:
     rows = [{"question": "Who?", "answer": "She"}, {"question": "Is it?", "answer": False}, {"question": "How many?"}]
     questions = read_questions(write(tmp_path / "q.jsonl", *rows))
     assert [(q.id, q.answers) for q in questions] == [("q1", ("She",)), ("q2", ("no",)), ("q3", ())]
@@ -111,7 +111,7 @@ def test_gzip_and_limit(tmp_path: Path) -> None:
         (b'{"question": "Who?", "id": "a"}', "duplicate id 'a'; first on line 1"),
     ],
 )
-def test_a_malformed_line_is_named_or_left_out(tmp_path: Path, line: bytes, message: str) -> None:
+def test_a_malformed_line_is_reported_or_skipped(tmp_path: Path, line: bytes, message: str) -> None:
     path = tmp_path / "q.jsonl"
     path.write_bytes(b'{"question": "One?", "id": "a"}\n' + line + b'\n{"question": "Two?", "id": "b"}\n')
     with pytest.raises(DataError) as caught:
@@ -121,7 +121,7 @@ def test_a_malformed_line_is_named_or_left_out(tmp_path: Path, line: bytes, mess
     assert [q.id for q in read_questions(path, skip_bad=True)] == ["a", "b"]
 
 
-def test_missing_empty_and_foreign_files_say_so(tmp_path: Path) -> None:
+def test_missing_empty_and_foreign_files_are_errors(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"none\.jsonl: no such file"):
         read_questions(tmp_path / "none.jsonl")
     (tmp_path / "empty.jsonl").write_bytes(b"")
@@ -134,7 +134,7 @@ def test_missing_empty_and_foreign_files_say_so(tmp_path: Path) -> None:
 
 @pytest.mark.shared
 @pytest.mark.parametrize(("name", "count"), [("hotpotqa", 194), ("2wikimultihopqa", 66), ("musique", 100)])
-def test_the_benchmark_samples_are_read_whole(name: str, count: int) -> None:
+def test_the_benchmark_samples_are_read_completely(name: str, count: int) -> None:
     questions = read_questions(SHARED / name / "dev.jsonl")
     assert len(questions) == count
     assert all(q.answers and q.gold_ids and q.metadata["type"] for q in questions)

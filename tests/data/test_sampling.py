@@ -35,7 +35,7 @@ def test_a_sample_is_seeded_in_order_and_pinned(tmp_path: Path) -> None:
     assert len(drawn(path, 100)) == 100
 
 
-def test_a_larger_sample_holds_the_smaller_and_order_is_no_matter(tmp_path: Path) -> None:
+def test_a_larger_sample_contains_the_smaller_in_any_order(tmp_path: Path) -> None:
     path = dataset(tmp_path, range(100))
     assert {q.id for q in drawn(path, 5)} < {q.id for q in drawn(path, 20)}
     turned = tmp_path / "turned.jsonl"
@@ -54,7 +54,7 @@ def test_strata_keep_their_shares(tmp_path: Path, by: str) -> None:
         assert types == {"bridge": 20, "comparison": 5}
 
 
-def test_what_cannot_be_drawn_is_told(tmp_path: Path) -> None:
+def test_an_impossible_sample_is_an_error(tmp_path: Path) -> None:
     path = dataset(tmp_path, range(10))
     with pytest.raises(UsageError, match="a sample of 11 was asked for; the dataset has 10 questions"):
         drawn(path, 11)

@@ -40,7 +40,7 @@ def write(path: Path, content: bytes) -> Path:
         bz2.compress(b"[" + ROW + b"]"),
     ],
 )
-def test_marks_line_ends_and_compression_are_no_matter(tmp_path: Path, content: bytes) -> None:
+def test_byte_order_marks_line_ends_and_compression_do_not_matter(tmp_path: Path, content: bytes) -> None:
     assert texts(write(tmp_path / "d.json", content)) == ["a"]
 
 
@@ -59,7 +59,7 @@ def test_marks_line_ends_and_compression_are_no_matter(tmp_path: Path, content: 
         (gzip.compress(b"[" + ROW + b"]" + b" " * 9999, mtime=0)[:-20], "damaged or unreadable"),
     ],
 )
-def test_a_broken_array_is_never_read_on(tmp_path: Path, content: bytes, message: str) -> None:
+def test_nothing_after_a_broken_record_is_read(tmp_path: Path, content: bytes, message: str) -> None:
     path = write(tmp_path / "d.json", content)
     for skip_bad in (False, True):
         with pytest.raises(DataError) as caught:
@@ -80,7 +80,7 @@ def test_a_broken_array_is_never_read_on(tmp_path: Path, content: bytes, message
         (b'{"question": "Who?", "metadata": ' + b"[" * 90 + b"]" * 90 + b"}", "'metadata' is an array"),
     ],
 )
-def test_a_bad_record_is_named_or_left_out(tmp_path: Path, record: bytes, message: str) -> None:
+def test_a_bad_record_is_reported_or_skipped(tmp_path: Path, record: bytes, message: str) -> None:
     path = write(tmp_path / "d.json", b"[" + ROW + b", " + record + b', {"question": "Who?", "id": "b"}]')
     with pytest.raises(DataError) as caught:
         texts(path)
@@ -90,7 +90,7 @@ def test_a_bad_record_is_named_or_left_out(tmp_path: Path, record: bytes, messag
 
 
 @pytest.mark.parametrize("content", [b"", b" \n", b"[]", b"[ ]", b"\xef\xbb\xbf"])
-def test_nothing_in_it_is_said(tmp_path: Path, content: bytes) -> None:
+def test_an_empty_dataset_is_an_error(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(DataError, match="no questions in it"):
         texts(write(tmp_path / "d.json", content))
 
@@ -102,7 +102,7 @@ def test_bad_first_rows_do_not_hide_the_format(tmp_path: Path) -> None:
         open_questions(path)
 
 
-def test_a_folder_and_a_binary_file_are_no_dataset(tmp_path: Path) -> None:
+def test_a_folder_and_a_binary_file_are_not_datasets(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be read: Is a directory"):
         open_source(tmp_path)
     with pytest.raises(DataError, match="unknown format of questions: begins with b'PAR1"):
@@ -120,7 +120,7 @@ def test_a_folder_and_a_binary_file_are_no_dataset(tmp_path: Path) -> None:
         (b"Who?,Ann\nWho?,\n", "row 2", "no answer beside the question"),
     ],
 )
-def test_a_bad_row_of_a_table_is_named_or_left_out(tmp_path: Path, content: bytes, place: str, message: str) -> None:
+def test_a_bad_row_of_a_table_is_reported_or_skipped(tmp_path: Path, content: bytes, place: str, message: str) -> None:
     path = write(tmp_path / "d.csv", content)
     with pytest.raises(DataError) as caught:
         texts(path)
@@ -129,7 +129,7 @@ def test_a_bad_row_of_a_table_is_named_or_left_out(tmp_path: Path, content: byte
     assert len(texts(path, skip_bad=True)) == 1
 
 
-def test_a_table_may_have_a_mark_other_line_ends_and_blank_rows(tmp_path: Path) -> None:
+def test_a_table_may_have_a_byte_order_mark_other_line_ends_and_blank_rows(tmp_path: Path) -> None:
     path = write(tmp_path / "d.csv", b'\xef\xbb\xbfQuestion,Kind\r\n\r\n"Who,\r\nthen?",\r\n')
     assert list(read_csv(path, ",")) == [(3, {"question": "Who,\r\nthen?"})]
 
@@ -147,7 +147,7 @@ _VALUES = st.recursive(
 
 @settings(deadline=None)
 @given(rows=st.lists(st.dictionaries(st.text('abc"\\]}', max_size=4), _VALUES, max_size=4)), chunk=st.integers(1, 40))
-def test_an_array_is_read_alike_whatever_the_pieces(
+def test_an_array_is_read_the_same_in_any_pieces(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, object]], chunk: int
 ) -> None:
     path = tmp_path_factory.mktemp("array") / "d.json"
@@ -158,7 +158,7 @@ def test_an_array_is_read_alike_whatever_the_pieces(
 
 @settings(deadline=None)
 @given(content=st.binary(max_size=80) | st.text('[]{}",:\\ aN1\n\ufeff', max_size=60).map(str.encode))
-def test_no_content_whatever_raises_but_by_name(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+def test_any_content_raises_only_our_errors(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.mktemp("any") / "d"
     path.write_bytes(content)
     with suppress(DataError):

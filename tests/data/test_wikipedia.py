@@ -106,7 +106,7 @@ def test_an_index_over_a_dump_has_its_links(tmp_path: Path) -> None:
     assert index.links(index.passages.get(1)) == []  # no page of the Seine here
 
 
-def test_a_page_of_paragraphs_is_a_passage_for_each(tmp_path: Path) -> None:
+def test_a_page_becomes_a_passage_per_paragraph(tmp_path: Path) -> None:
     row = {
         "id": 12,
         "title": "Ada",
@@ -119,7 +119,7 @@ def test_a_page_of_paragraphs_is_a_passage_for_each(tmp_path: Path) -> None:
     )
 
 
-def test_a_page_without_text_is_no_passage_and_no_fault(tmp_path: Path) -> None:
+def test_a_page_without_text_is_neither_passage_nor_fault(tmp_path: Path) -> None:
     (tmp_path / "wiki_00.bz2").write_bytes(packed(page("1", "Empty"), page("2", "Blank", " "), BABBAGE))
     corpus = open_corpus(tmp_path / "wiki_00.bz2")
     assert (whole(corpus), corpus.skipped) == (whole(PASSAGES[2:]), 0)
@@ -140,7 +140,7 @@ def test_a_page_without_text_is_no_passage_and_no_fault(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("packing", ["file", "archive"])
-def test_a_malformed_page_is_named_or_counted(tmp_path: Path, packing: str, row: bytes, message: str) -> None:
+def test_a_malformed_page_is_reported_or_counted(tmp_path: Path, packing: str, row: bytes, message: str) -> None:
     data = bz2.compress(orjson.dumps(ADA) + b"\n" + row + b"\n" + orjson.dumps(PARIS))
     path = tmp_path / "dump" / "AA" / "wiki_07.bz2"
     path.parent.mkdir(parents=True)
@@ -158,7 +158,7 @@ def test_a_malformed_page_is_named_or_counted(tmp_path: Path, packing: str, row:
     assert lenient.skipped == 1
 
 
-def test_a_page_that_comes_twice_is_named_with_both_places(tmp_path: Path) -> None:
+def test_a_repeated_page_is_reported_with_both_locations(tmp_path: Path) -> None:
     (tmp_path / "AA").mkdir()
     for name in ("wiki_00.bz2", "wiki_01.bz2"):
         (tmp_path / "AA" / name).write_bytes(packed(ADA))
@@ -201,7 +201,7 @@ def special(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
     return info
 
 
-def test_members_other_than_the_dumps_files_are_passed_over_and_nothing_is_written(tmp_path: Path) -> None:
+def test_other_members_are_ignored_and_nothing_is_written(tmp_path: Path) -> None:
     secret = tmp_path / "secret" / "wiki_00"
     secret.parent.mkdir()
     secret.write_bytes(orjson.dumps(page("666", "Secret", "Not of the dump.")))
@@ -224,7 +224,7 @@ def test_members_other_than_the_dumps_files_are_passed_over_and_nothing_is_writt
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-def test_a_members_place_in_an_error_stays_within_the_archive(tmp_path: Path) -> None:
+def test_the_path_of_a_member_in_an_error_stays_within_the_archive(tmp_path: Path) -> None:
     archive = tar(tmp_path / "dump.tar.bz2", [("/etc/\x1b[31m/AA/wiki_03.bz2", packed([1]))])
     with pytest.raises(DataError) as caught:
         list(open_corpus(archive))
@@ -311,7 +311,7 @@ TITLES = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
 @given(st.lists(st.tuples(PLAIN, TITLES, PLAIN, st.booleans()), max_size=6))
-def test_what_was_linked_is_found_again(pieces: list[tuple[str, str, str, bool]]) -> None:
+def test_links_survive_a_round_trip(pieces: list[tuple[str, str, str, bool]]) -> None:
     markup = "".join(
         f'{before}<a href="{quote(title)}">{label}{"</a>" if closed else ""}' for before, title, label, closed in pieces
     )
@@ -380,7 +380,7 @@ def test_a_database_of_abstracts(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["wiki.db"]  # no journal beside it
 
 
-def test_a_database_of_whole_pages_is_a_passage_a_paragraph(tmp_path: Path) -> None:
+def test_a_database_of_whole_pages_gives_a_passage_per_paragraph(tmp_path: Path) -> None:
     text = 'Ada\n\nAda knew <a href="paris">it</a>.\n\n\n\nShe died.\n\n'
     path = database(tmp_path / "wiki.db", ("Ada_0", text, "", "Ada"))
     assert whole(open_corpus(path)) == whole(
@@ -398,7 +398,7 @@ def test_an_index_over_a_database_has_its_links_whatever_the_accents(tmp_path: P
     assert [target.title for target in index.links(index.passages.get(0))] == ["Émile Zola"]
 
 
-def test_a_database_that_may_not_be_written_is_read(tmp_path: Path) -> None:
+def test_a_read_only_database_is_read(tmp_path: Path) -> None:
     place = tmp_path / "a b%20?c"
     place.mkdir()
     path = database(place / "wiki #1.db", ADA_ROW)
@@ -422,7 +422,7 @@ def test_a_database_that_may_not_be_written_is_read(tmp_path: Path) -> None:
         (("T_0", "x", "", 7), "'original_title' is a number, expected a string"),
     ],
 )
-def test_a_malformed_row_is_named_or_counted(tmp_path: Path, row: tuple[object, ...], message: str) -> None:
+def test_a_malformed_row_is_reported_or_counted(tmp_path: Path, row: tuple[object, ...], message: str) -> None:
     path = database(tmp_path / "wiki.db", ADA_ROW, row, PARIS_ROW)
     with pytest.raises(DataError) as caught:
         list(open_corpus(path))
@@ -433,7 +433,7 @@ def test_a_malformed_row_is_named_or_counted(tmp_path: Path, row: tuple[object, 
     assert lenient.skipped == 1
 
 
-def test_a_text_that_is_not_utf_8_is_its_rows_fault(tmp_path: Path) -> None:
+def test_text_that_is_not_utf_8_is_the_fault_of_its_row(tmp_path: Path) -> None:
     path = database(tmp_path / "wiki.db", ADA_ROW, PARIS_ROW)
     with sqlite3.connect(path) as made:
         made.execute("UPDATE documents SET text = CAST(x'636166e9' AS TEXT) WHERE id = 'Ada_0'")
@@ -443,14 +443,14 @@ def test_a_text_that_is_not_utf_8_is_its_rows_fault(tmp_path: Path) -> None:
     assert [passage.id for passage in open_corpus(path, skip_bad=True)] == ["Paris_0"]
 
 
-def test_a_database_is_opened_for_reading_alone(tmp_path: Path) -> None:
+def test_a_database_is_opened_read_only(tmp_path: Path) -> None:
     path = database(tmp_path / "wiki.db", ADA_ROW)
     with pytest.raises(DataError, match="readonly"), open_database(path) as opened:
         opened.execute("DELETE FROM documents")
     assert [passage.id for passage in open_corpus(path)] == ["Ada_0"]
 
 
-def test_a_database_of_other_tables_says_what_it_has(tmp_path: Path) -> None:
+def test_a_database_with_other_tables_is_an_error_that_lists_them(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "other.db") as made:
         made.execute("CREATE TABLE pages (id, body)")
     made.close()

@@ -10,7 +10,7 @@ import pytest
 import polyhop
 from polyhop import Question, ScriptedLM
 from polyhop.errors import UsageError
-from polyhop.evaluation.agreement import common, together
+from polyhop.evaluation.agreement import ensemble, on_common_questions
 from polyhop.evaluation.compare import compare, compare_all, difference
 from tests.kit.rows import report, row, scored
 from tests.kit.terminal import Cli, cli
@@ -84,7 +84,7 @@ def test_agreement_oracle_and_majority_by_hand() -> None:
         name: report([row(id, {"em": em, "recall_all@2": 0}, answer) for id, answer, em in rows])
         for name, rows in told.items()
     }
-    found = together(reports)
+    found = ensemble(reports)
     assert found.n == 4
     same = {pair: each.same.value for pair, each in found.pairs.items() if each.same}
     assert same == {("one", "two"): 0.5, ("one", "three"): 0.0, ("two", "three"): 0.25}
@@ -99,15 +99,17 @@ def test_agreement_oracle_and_majority_by_hand() -> None:
 def test_a_run_that_only_ranks_has_no_answer_to_agree_with() -> None:
     ranks = report([row("a", {"recall_all@2": 1}, answering=False)])
     answers = report([row("a", {"em": 1, "recall_all@2": 0}, "Rome")])
-    found = together({"ranks": ranks, "answers": answers})
+    found = ensemble({"ranks": ranks, "answers": answers})
     assert found.pairs["ranks", "answers"].to_dict() == {"same": None, "kappa": None}
     assert (set(found.oracle), found.oracle["recall_all@2"].value, found.majority) == ({"recall_all@2"}, 1.0, {})
 
 
 def test_runs_without_a_common_question_are_refused() -> None:
     with pytest.raises(UsageError, match="no question in common: x, y"):
-        together({"x": scored(a=1), "y": scored(b=1)})
-    assert [each["id"] for each in common({"x": scored(a=1, b=0), "y": scored(b=1, c=1)})["x"].rows] == ["b"]
+        ensemble({"x": scored(a=1), "y": scored(b=1)})
+    assert [each["id"] for each in on_common_questions({"x": scored(a=1, b=0), "y": scored(b=1, c=1)})["x"].rows] == [
+        "b"
+    ]
 
 
 # --- on the command line -----------------------------------------------------------------------------------------

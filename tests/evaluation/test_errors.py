@@ -10,7 +10,7 @@ import pytest
 import polyhop
 from polyhop import Passage, Question, ScriptedLM
 from polyhop.answer import Answer
-from polyhop.evaluation.errors import MEANINGS, Error, error_of, errors_in, path_of
+from polyhop.evaluation.errors import MEANINGS, Error, count_errors, error_of, path_of
 from polyhop.evaluation.report import Report
 from polyhop.trace import Ask, Branch, Searched, Step, Trace
 from polyhop.types import Evidence
@@ -76,7 +76,7 @@ def test_a_line_of_an_older_run_has_no_path() -> None:
 
 def test_classes_are_counted_in_the_order_of_reports() -> None:
     rows = [{**MISREAD, **differs} for differs in ({}, {"prediction": "Rome"}, NOT_MET, {})]
-    assert list(errors_in(rows).items()) == [("not retrieved", 1), ("misread", 2)]
+    assert list(count_errors(rows).items()) == [("not retrieved", 1), ("misread", 2)]
     assert set(MEANINGS) == set(get_args(Error))
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyhop.errors import DataError, UsageError
-from polyhop.evaluation.tuning.instructions import GAPS, ROUNDS, TEMPLATES, generated, read_instructions
+from polyhop.evaluation.tuning.instructions import GAPS, ROUNDS, TEMPLATES, generate_instructions, read_instructions
 from polyhop.methods.promptrank import likelihood
 from polyhop.methods.registry import method_named
 from polyhop.prompts.book import PromptBook
@@ -62,7 +62,7 @@ class Filler:
 
 def test_every_second_instruction_is_for_before_the_passages() -> None:
     fill = Filler(*((f"read  {n}", f"write the {n}") for n in range(5)))
-    made = generated(fill, 5, seed=7)
+    made = generate_instructions(fill, 5, seed=7)
     assert made == [
         "after: Read 0 documents above, then write the 0 question that they answer.",
         "before: Read 3 documents below, then write the 3 question that they answer.",
@@ -77,7 +77,7 @@ def test_every_second_instruction_is_for_before_the_passages() -> None:
 def test_what_cannot_be_used_or_came_before_is_drawn_again() -> None:
     useless = [("Read the",), ("", "a"), ("Read", "..."), ("Read", "<extra_id_1> a"), ("Read", "a " * 13), ()]
     fill = Filler(*useless[:2], ("Read", "a"), *useless[2:], ("Read", "a"), ("Look at", "one"))
-    assert len(generated(fill, 2)) == 2
+    assert len(generate_instructions(fill, 2)) == 2
     assert {seed for _, _, seed in fill.asked} == set(range(max(seed for _, _, seed in fill.asked) + 1))
 
 
@@ -88,16 +88,16 @@ def test_a_model_that_repeats_itself_gives_fewer_and_one_that_cannot_fill_is_an_
         same.append((count, seed))
         return [["Read", "a"]] * count
 
-    assert len(generated(repeat, 200)) == 2
+    assert len(generate_instructions(repeat, 200)) == 2
     assert len(same) == 2 * ROUNDS
     with pytest.raises(UsageError, match="filled no gap"):
-        generated(lambda text, count, seed: [["", ""]] * count, 4)
+        generate_instructions(lambda text, count, seed: [["", ""]] * count, 4)
 
 
 @given(st.lists(st.lists(st.text(max_size=20), max_size=3), max_size=12), st.integers(1, 8))
 def test_whatever_is_filled_in_an_instruction_is_one_line_of_its_template(draws: list[list[str]], count: int) -> None:
     try:
-        made = generated(Filler(*draws), count)
+        made = generate_instructions(Filler(*draws), count)
     except UsageError:
         return
     assert len(made) == len(set(made)) <= count

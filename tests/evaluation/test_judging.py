@@ -14,7 +14,7 @@ import polyhop
 from polyhop import Passage, Question, ScriptedLM
 from polyhop.common.files import locked
 from polyhop.errors import CapabilityError, DataError, LMError, UsageError
-from polyhop.evaluation.judging import JUDGED, judged
+from polyhop.evaluation.judging import JUDGED, judge_answers
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.store import read_report
 from polyhop.prompts.book import PromptBook
@@ -43,7 +43,7 @@ def grading(task: str, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def judge(folder: Path, lm: Any, **more: Any) -> Report:
-    return judged(read_report(folder), folder, lm, **more)
+    return judge_answers(read_report(folder), folder, lm, **more)
 
 
 def test_a_judge_adds_a_metric_that_bears_its_name(folder: Path) -> None:

@@ -39,7 +39,7 @@ QUESTIONS = [
 @pytest.fixture(autouse=True)
 def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals are not what is tested here."""
-    monkeypatch.setattr("polyhop.evaluation.compare.COMPARED", 20)
+    monkeypatch.setattr("polyhop.evaluation.compare.COMPARISON_RESAMPLES", 20)
     monkeypatch.setattr("polyhop.evaluation.statistics.RESAMPLES", 20)
 
 

@@ -24,7 +24,16 @@ from polyhop.cli.app import app
 from polyhop.common import ray as cluster
 from polyhop.errors import IndexFolderError, MissingExtra, PolyhopError, ServiceError, UnknownName, UsageError
 from polyhop.evaluation import ray as module
-from polyhop.evaluation.ray import Failure, Part, Ray, Told, Worker, Workers, check_named, parts
+from polyhop.evaluation.ray import (
+    Ray,
+    RemoteError,
+    Worker,
+    Workers,
+    WorkerSetup,
+    WorkerShare,
+    check_serialisable,
+    divide_run,
+)
 from polyhop.net.limits import MINUTE
 from polyhop.types import Question
 from tests.kit.clock import run_virtually
@@ -58,7 +67,7 @@ class Played:
             method = getattr(self, f"_{name}")
             setattr(self, name, SimpleNamespace(remote=lambda *given, method=method: Ref(lambda: method(*given))))
 
-    async def _opened(self) -> tuple[str, Failure | None]:
+    async def _opened(self) -> tuple[str, RemoteError | None]:
         return "machine", self.scene.failures.pop(0) if self.scene.failures else None
 
     async def _ask(self, question: Question) -> Any:
@@ -87,7 +96,7 @@ class Scene:
     exceptions = SimpleNamespace(RayError=Lost, RayTaskError=type("RayTaskError", (Lost,), {}))
 
     def __init__(self, deadly: set[str] | None = None) -> None:
-        self.deadly, self.failures = deadly or set(), list[Failure]()
+        self.deadly, self.failures = deadly or set(), list[RemoteError]()
         self.asked, self.living, self.begun, self.most = Counter[str](), list[Played](), 0, 0
 
     def put(self, value: Any) -> Any:
@@ -116,14 +125,14 @@ class Scene:
         self.living.remove(worker)
 
 
-def workers(scene: Scene, of: list[Part]) -> Workers:
+def workers(scene: Scene, of: list[WorkerShare]) -> Workers:
     told: Any = None
     begun = Workers(scene, told, of)
     begun.start()
     return begun
 
 
-def asked(scene: Scene, of: list[Part], count: int) -> tuple[list[Any], float]:
+def asked(scene: Scene, of: list[WorkerShare], count: int) -> tuple[list[Any], float]:
     """What became of so many questions asked at once, and the seconds it took."""
 
     async def play() -> tuple[list[Any], float]:
@@ -139,7 +148,7 @@ def asked(scene: Scene, of: list[Part], count: int) -> tuple[list[Any], float]:
 
 @given(st.integers(1, 64), st.integers(1, 300), CAPS)
 def test_parts_make_the_whole(most: int, concurrency: int, caps: dict[str, int]) -> None:
-    made = parts(most, concurrency, caps)
+    made = divide_run(most, concurrency, caps)
     assert len(made) == min([most, concurrency, *caps.values()])
     assert sum(part.concurrency for part in made) == concurrency
     assert min(part.concurrency for part in made) >= 1
@@ -155,7 +164,7 @@ def test_a_question_that_kills_its_workers_fails_alone(
     many: int, concurrency: int, count: int, deadly: int | None
 ) -> None:
     scene = Scene({str(deadly)} if deadly is not None else set())
-    found, _ = asked(scene, parts(many, concurrency, {"max_concurrency": 100}), count)
+    found, _ = asked(scene, divide_run(many, concurrency, {"max_concurrency": 100}), count)
     for number, answer in enumerate(found):
         if number == deadly:
             assert isinstance(answer, PolyhopError)
@@ -169,7 +178,7 @@ def test_a_question_that_kills_its_workers_fails_alone(
 
 def test_a_limit_a_minute_holds_over_a_loss() -> None:
     scene = Scene({"0"})
-    found, seconds = asked(scene, parts(1, 1, {"requests_per_minute": 100}), 2)
+    found, seconds = asked(scene, divide_run(1, 1, {"requests_per_minute": 100}), 2)
     assert isinstance(found[0], PolyhopError)
     assert found[1] == "text 1"
     assert scene.begun == 3
@@ -180,8 +189,8 @@ def test_without_a_worker_left_the_run_ends() -> None:
     scene = Scene({"0", "1"})
 
     async def play() -> list[Any]:
-        begun = workers(scene, parts(2, 4, {}))
-        scene.failures = [Failure("UsageError", "no index")] * 9
+        begun = workers(scene, divide_run(2, 4, {}))
+        scene.failures = [RemoteError("UsageError", "no index")] * 9
         return await asyncio.gather(*(begun.aask(Question(str(n), "")) for n in range(8)), return_exceptions=True)
 
     ends = run_virtually(play())
@@ -191,9 +200,9 @@ def test_without_a_worker_left_the_run_ends() -> None:
 
 def test_a_worker_that_cannot_open_what_the_driver_did_is_told_of() -> None:
     scene = Scene()
-    scene.failures = [Failure.of(IndexFolderError("not an index", "/data/wiki"))]
+    scene.failures = [RemoteError.of(IndexFolderError("not an index", "/data/wiki"))]
     with pytest.raises(IndexFolderError, match=r"the worker on machine cannot .* the same files .*/data/wiki: not an"):
-        workers(scene, parts(2, 2, {}))
+        workers(scene, divide_run(2, 2, {}))
 
 
 @pytest.mark.parametrize(
@@ -201,8 +210,8 @@ def test_a_worker_that_cannot_open_what_the_driver_did_is_told_of() -> None:
     [UnknownName("method", "tro", ["tor"]), MissingExtra("hf", "hf"), IndexFolderError("gone", "x"), KeyError("x")],
 )
 def test_an_error_comes_through_whole(error: Exception) -> None:
-    failure = Failure.of(error)
-    again = Failure(failure.kind, failure.message).error()
+    failure = RemoteError.of(error)
+    again = RemoteError(failure.kind, failure.message).error()
     assert type(again) is (type(error) if isinstance(error, PolyhopError) else PolyhopError)
     assert str(again) == (str(error) if isinstance(error, PolyhopError) else repr(error))
     assert again.exit_code == getattr(error, "exit_code", 1)
@@ -211,10 +220,10 @@ def test_an_error_comes_through_whole(error: Exception) -> None:
 @pytest.mark.parametrize("kind", [name for name, each in vars(errors).items() if isinstance(each, type)])
 def test_every_error_can_be_made_anew(kind: str) -> None:
     if issubclass(getattr(errors, kind), PolyhopError):
-        assert str(Failure(kind, "why").error("where: ")) == "where: why"
+        assert str(RemoteError(kind, "why").error("where: ")) == "where: why"
 
 
-def told(**changes: Any) -> Told:
+def told(**changes: Any) -> WorkerSetup:
     given: dict[str, Any] = {
         "corpus": None,
         "method": "direct",
@@ -223,10 +232,10 @@ def told(**changes: Any) -> Told:
         "settings": {},
         "telemetry": False,
     }
-    return Told(**{**given, "folder": os.getcwd(), "environment": {}, "collect": gc.get_threshold(), **changes})
+    return WorkerSetup(**{**given, "folder": os.getcwd(), "environment": {}, "collect": gc.get_threshold(), **changes})
 
 
-def opened(told: Told) -> Failure:
+def opened(told: WorkerSetup) -> RemoteError:
     _, failure = asyncio.run(Worker(told, {}).opened())
     assert failure is not None
     return failure
@@ -249,11 +258,13 @@ def test_a_worker_says_what_it_lacks(tmp_path: Path) -> None:
 )
 def test_objects_of_this_program_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=f"{next(iter(options))}=.* is an object of this program"):
-        check_named(options)
+        check_serialisable(options)
 
 
 def test_names_and_numbers_can_be_sent() -> None:
-    check_named({"lm": {"default": "pocket"}, "prompts": Path("p"), "widths": (5, 3), "seed": None, "prices": "1:2"})
+    check_serialisable(
+        {"lm": {"default": "pocket"}, "prompts": Path("p"), "widths": (5, 3), "seed": None, "prices": "1:2"}
+    )
 
 
 class Silent:
@@ -284,7 +295,7 @@ def init(**_):
     signal.signal(signal.SIGTERM, lambda *_: os.abort())
 
 played = types.SimpleNamespace(is_initialized=lambda: False, init=init, shutdown=lambda: print("left", flush=True))
-cluster.load = lambda *_: played
+cluster.require = lambda *_: played
 if sys.argv[1] == "own":
     signal.signal(signal.SIGTERM, lambda *_: print("own", flush=True))
 with cluster.connected(None):
@@ -306,7 +317,7 @@ def test_more_workers_than_there_is_room_for() -> None:
     ray = SimpleNamespace(cluster_resources=lambda: {"CPU": 2.0})
     assert cluster.worker_count(ray, None) == 2
     assert cluster.worker_count(ray, 4) == 4
-    with pytest.raises(UsageError, match="5 workers: the cluster has room for 4, 2 on each core"):
+    with pytest.raises(UsageError, match="5 workers: the cluster has room for 4, 2 per core"):
         cluster.worker_count(ray, 5)
 
 
@@ -327,7 +338,7 @@ def test_what_the_command_refuses(given: list[str], why: str) -> None:
 def test_a_run_that_is_whole_needs_no_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from polyhop import evaluate
 
-    monkeypatch.setattr(module, "joined", None)  # calling it would fail
+    monkeypatch.setattr(module, "connected", None)  # calling it would fail
     given: dict[str, Any] = {"dataset": "demo", "corpus": "demo", "method": "bm25", "out": tmp_path / "run", "limit": 3}
     whole = evaluate(**given)
     assert evaluate(**given, engine=Ray()).to_dict() == whole.to_dict()

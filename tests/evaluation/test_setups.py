@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from polyhop import Passage, Question
 from polyhop.cli.app import app
 from polyhop.errors import UnknownName
+from polyhop.evaluation.methods import evaluate_methods
 from polyhop.evaluation.reproduction.recipe import recipe
 from polyhop.evaluation.setups import BUDGETS, SETUPS, demonstrations, setup_named
-from polyhop.evaluation.several import evaluate_several
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.registry import Method, method_named, methods
 from polyhop.types import Kind
@@ -97,7 +97,7 @@ def test_an_unknown_set_up_names_the_others() -> None:
 
 def test_several_methods_share_a_set_up_and_what_is_given_wins(tmp_path: Path) -> None:
     lm = ScriptedLM(lambda task, fields: {"answer": "Oslo"})
-    evaluate_several(["direct", "one-r"], QUESTIONS, CORPUS, lm, out=tmp_path, setup="ge", k=1)
+    evaluate_methods(["direct", "one-r"], QUESTIONS, CORPUS, lm, out=tmp_path, setup="ge", k=1)
     kept = {name: json.loads((tmp_path / name / "run.json").read_text())["settings"] for name in ("direct", "one-r")}
     assert kept["direct"] == {"shots": 6}
     assert (kept["one-r"]["k"], kept["one-r"]["shots"], kept["one-r"]["rank_limit"]) == (1, 6, 15)

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.statistics import (
-    COMPARED,
-    EXACT,
+    COMPARISON_RESAMPLES,
+    MAX_EXACT,
     Mean,
     holm,
     kappa,
     means,
     ratio,
     resampled,
-    shifted,
+    shifted_bootstrap,
     sign_flip,
 )
 from tests.kit.rows import report, row
@@ -138,9 +138,9 @@ def test_flips_of_signs_are_all_of_them(gains: list[float]) -> None:
 
 def test_a_sample_of_flips_comes_near_the_binomial_test() -> None:
     gains = [1.0] * 15 + [-1.0] * 5
-    assert len(gains) > EXACT
+    assert len(gains) > MAX_EXACT
     exact = 2 * sum(math.comb(20, k) for k in range(15, 21)) / 2**20  # McNemar's exact test: .0414
-    assert sign_flip(column(*gains), COMPARED)[0] == pytest.approx(exact, abs=0.006)
+    assert sign_flip(column(*gains), COMPARISON_RESAMPLES)[0] == pytest.approx(exact, abs=0.006)
     assert sign_flip(column(*gains), 50, seed=3)[0] == sign_flip(column(*gains), 50, seed=3)[0]
 
 
@@ -161,12 +161,15 @@ def test_without_a_difference_few_tests_find_one() -> None:
     p = sign_flip(gains, 2000)
     drawn = resampled(gains, 2000)
     assert (p < 0.05).mean() <= 0.07
-    assert (shifted(drawn, gains.mean(axis=0)) < 0.05).mean() <= 0.08
+    assert (shifted_bootstrap(drawn, gains.mean(axis=0)) < 0.05).mean() <= 0.08
 
 
 def test_the_bootstrap_test_agrees_where_there_are_enough_questions() -> None:
     gains = np.random.default_rng(3).normal(0.08, 1.0, (300, 5))
-    ours, theirs = sign_flip(gains, COMPARED), shifted(resampled(gains, COMPARED), gains.mean(axis=0))
+    ours, theirs = (
+        sign_flip(gains, COMPARISON_RESAMPLES),
+        shifted_bootstrap(resampled(gains, COMPARISON_RESAMPLES), gains.mean(axis=0)),
+    )
     assert np.abs(ours - theirs).max() < 0.03
 
 

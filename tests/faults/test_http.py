@@ -39,7 +39,7 @@ SETTINGS: dict[str, dict[str, Any]] = {**FAULTS_OF, "tor": {"widths": (2, 2)}}
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("polyhop.net.failures.pause", lambda failures, asked: 0.0)
+    monkeypatch.setattr("polyhop.net.client.backoff", lambda failures, asked: 0.0)
 
 
 def script(task: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | str:

@@ -35,7 +35,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
         asked.append(retry_after)
         return 0.0
 
-    monkeypatch.setattr("polyhop.net.failures.pause", pause)
+    monkeypatch.setattr("polyhop.net.client.backoff", pause)
     return asked
 
 

@@ -268,7 +268,7 @@ async def test_zeros_all_over_are_no_scores(server: FakeServer) -> None:
 async def test_a_reply_that_is_none_is_no_verdict(
     fault: kit.Fault, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("polyhop.net.failures.pause", lambda failures, asked: 0.0)
+    monkeypatch.setattr("polyhop.net.client.backoff", lambda failures, asked: 0.0)
     server.faults.append(fault)
     async with OpenAICompatible("tiny", server.url) as lm:
         (scores,) = await lm.score([scored()])
@@ -279,7 +279,7 @@ async def test_a_reply_that_is_none_is_no_verdict(
 async def test_attempts_that_failed_are_told_once_a_request(
     server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("polyhop.net.failures.pause", lambda failures, asked: 0.0)
+    monkeypatch.setattr("polyhop.net.client.backoff", lambda failures, asked: 0.0)
     async with OpenAICompatible("tiny", server.url) as lm:
         assert [one.retries for one in await lm.score([scored(), scored(target=" Rome")])] == [0, 0]
         server.faults.extend([kit.failing(429), kit.CUT_JSON])

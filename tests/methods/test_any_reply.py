@@ -60,7 +60,7 @@ def written() -> list[str]:
     """What a good model writes for any task, in both renderings: the wrong markers, for all other tasks."""
     found: dict[str, None] = {}
     for name, switches in SWITCHED:
-        for demo in BOOK[name].suited(switches)[:2]:
+        for demo in BOOK[name].demonstrations_for(switches)[:2]:
             fields = {**dict.fromkeys(BOOK[name].task.fields), **demo.fields, **switches}
             found[BOOK[name].task.write(demo.output, fields)] = None
             found[json.dumps(demo.output.model_dump())] = None

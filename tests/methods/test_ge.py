@@ -20,7 +20,7 @@ from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.ge import _layers
 from polyhop.methods.registry import methods
 from polyhop.pipeline import Pipeline
-from polyhop.prompts.triplets import find_triplets, written
+from polyhop.prompts.triplets import find_triplets, write_triplet
 from polyhop.trace import Branch
 from polyhop.types import Passage
 from tests.kit.scene import notes, passage
@@ -70,7 +70,7 @@ class Talk:
                 self.transcript.append(f"graph {'typed' if fields['typed'] else 'bare'}")
                 return {"triplets": find_triplets(self.graph)}
             case "ge.subquestion" if fields["triplet"]:
-                self.transcript.append(f"ask {written(fields['triplet'])}")
+                self.transcript.append(f"ask {write_triplet(fields['triplet'])}")
                 return {"sub_question": f"{fields['triplet']['relation']} of {fields['triplet']['head']}?"}
             case "ge.subquestion":
                 self.transcript.append(f"ask after {len(fields['history'])}")

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from polyhop.methods.graph import QuestionGraph
 from polyhop.metrics import ge_graph_accuracy
 from polyhop.prompts.book import PromptBook, Rendering
+from polyhop.prompts.confidence import read_confidence
 from polyhop.prompts.parsing import Malformed
 from polyhop.prompts.show import one_line
-from polyhop.prompts.sureness import read_share
 from polyhop.prompts.tasks.ge import StepAnswer, Triplets, read_subanswer, read_subquestion, read_triplets
-from polyhop.prompts.triplets import MOST_TRIPLETS, find_triplets, written
+from polyhop.prompts.triplets import MAX_TRIPLETS, find_triplets, write_triplet
 from polyhop.types import Passage
 
 BOOK = PromptBook()
@@ -67,7 +67,7 @@ PARTS = st.text(
 @given(st.lists(st.tuples(PARTS, PARTS, PARTS), min_size=1, max_size=4))
 def test_whatever_is_written_is_found_again(rows: list[tuple[str, str, str]]) -> None:
     given_ = [dict(zip(("head", "relation", "tail"), map(one_line, row), strict=True)) for row in rows]
-    told = "\n".join(map(written, given_))
+    told = "\n".join(map(write_triplet, given_))
     plain = [row for row in given_ if not set("".join(row.values())) & set("()*`")]
     kept = [row for row in plain if all(part.strip().rstrip(".").lower() not in NOTHING for part in row.values())]
     found = find_triplets(told)
@@ -86,14 +86,14 @@ def test_any_text_gives_whole_triplets(text: str) -> None:
     for found in find_triplets(text):
         assert set(found) == {"head", "relation", "tail"}
         assert all(part and ";" not in part for part in found.values())
-        assert find_triplets(written(found)) or "(" in written(found)[1:]
+        assert find_triplets(write_triplet(found)) or "(" in write_triplet(found)[1:]
 
 
 def test_a_reply_has_so_many_triplets_and_no_more() -> None:
-    assert len(find_triplets("(a; b; c)\n" * 500)) == MOST_TRIPLETS
+    assert len(find_triplets("(a; b; c)\n" * 500)) == MAX_TRIPLETS
     told = BOOK["ge.triplets"].read(json.dumps({"triplets": [["a", "b", "c"]] * 500}), {})
     assert isinstance(told, Triplets)
-    assert len(told.triplets) == MOST_TRIPLETS
+    assert len(told.triplets) == MAX_TRIPLETS
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_a_sentence_alone_is_no_sub_answer(text: str) -> None:
      ("high", None), (True, None), (None, None), (-1, None), (250, None), (float("nan"), None), ([], None)],
 )  # fmt: skip
 def test_a_confidence_is_read(told: Any, share: float | None) -> None:
-    assert read_share(told) == pytest.approx(share)
+    assert read_confidence(told) == pytest.approx(share)
     assert StepAnswer(answer="x", confidence=told).confidence == pytest.approx(share)
 
 
@@ -270,7 +270,7 @@ def test_names_with_numbers_are_no_variables_and_inner_ones_are_bound() -> None:
     bound = graph("A; b; name: #1", "Opus #9; in; #1", "the house of #1; city; town: #2")
     assert [len(bound.unbound(row)) for row in bound.triplets] == [1, 1, 2]
     bound = bound.bind(bound.triplets[0], "Ann")
-    assert [written(bound.shown(row)) for row in bound.triplets] == [
+    assert [write_triplet(bound.shown(row)) for row in bound.triplets] == [
         "(A; b; Ann)",
         "(Opus #9; in; Ann)",
         "(the house of Ann; city; town: #2)",

@@ -1,4 +1,4 @@
-"""The path scorer inside: what raises a path, and that it is the same however it is asked."""
+"""Pocket's path scorer: the features and scores of paths, and that a score is the same in any batch."""
 
 from __future__ import annotations
 
@@ -36,37 +36,41 @@ PASSAGES = [FILM, PERSON, TOWN, Passage("e", "", ""), Passage("x", "?!", "…")]
 PATHS = st.lists(st.lists(st.sampled_from(PASSAGES), min_size=1, max_size=4), max_size=6)
 
 
-def test_reasons_to_begin_with_a_passage() -> None:
-    told = start_features(weigh_question(QUESTION, [TOWN, FILM]), FILM)
-    assert told.keys() == weights().path_start.keys()
-    assert (told["title in question"], told["names"], told["comparison, title in question"]) == (1.0, 1.0, 0.0)
-    assert told["place"] == math.log1p(1)
+def test_features_of_a_first_passage() -> None:
+    features = start_features(weigh_question(QUESTION, [TOWN, FILM]), FILM)
+    assert features.keys() == weights().path_start.keys()
+    assert (features["title in question"], features["names"], features["comparison, title in question"]) == (
+        1.0,
+        1.0,
+        0.0,
+    )
+    assert features["place"] == math.log1p(1)
     assert start_features(weigh_question(QUESTION, [TOWN, FILM]), PERSON)["place"] == math.log1p(2)  # behind all found
-    assert 0 < told["first sentence"] < told["coverage"] < 1
+    assert 0 < features["first sentence"] < features["coverage"] < 1
     assert (
         start_features(weigh_question("Which is older, Ost or Dark Mill?", []), TOWN)["comparison, title in question"]
         == 1
     )
 
 
-def test_reasons_to_go_on_with_a_passage() -> None:
-    asked = weigh_question(QUESTION, [TOWN, FILM])
-    told = step_features(asked, [FILM], PERSON)
-    assert told.keys() == weights().path_step.keys()
-    assert told["mention"] == asked.share({"direct"})  # the sentence that leads to her says who directed
-    assert told["mentions back"] == 1.0
-    assert told["new"] == asked.share({"birth"})
-    apart = step_features(asked, [TOWN], FILM)
+def test_features_of_a_further_passage() -> None:
+    question = weigh_question(QUESTION, [TOWN, FILM])
+    features = step_features(question, [FILM], PERSON)
+    assert features.keys() == weights().path_step.keys()
+    assert features["mention"] == question.share({"direct"})  # the sentence that leads to her says who directed
+    assert features["mentions back"] == 1.0
+    assert features["new"] == question.share({"birth"})
+    apart = step_features(question, [TOWN], FILM)
     assert (apart["mention"], apart["mentions back"]) == (0.0, 1.0)
-    assert step_features(asked, [FILM], PASSAGES[4])["mention"] == 0.0  # a title without a word is mentioned nowhere
+    assert step_features(question, [FILM], PASSAGES[4])["mention"] == 0.0  # a title without a word is mentioned nowhere
 
 
-def test_a_word_of_few_passages_weighs_more() -> None:
-    asked = weigh_question("mill town", [FILM, TOWN, *[Passage(str(n), "", "mill") for n in range(5)]])
-    assert asked.weights["town"] > asked.weights["mill"]
+def test_a_rare_word_weighs_more() -> None:
+    question = weigh_question("mill town", [FILM, TOWN, *[Passage(str(n), "", "mill") for n in range(5)]])
+    assert question.weights["town"] > question.weights["mill"]
 
 
-def test_the_bridge_is_worth_more_than_its_end_alone() -> None:
+def test_a_path_over_the_bridge_scores_more_than_its_end_alone() -> None:
     on, alone, off = path_scores(QUESTION, [[FILM, PERSON], [PERSON], [TOWN, PERSON]], [FILM, TOWN])
     assert on > alone
     assert on > off
@@ -75,7 +79,7 @@ def test_the_bridge_is_worth_more_than_its_end_alone() -> None:
 
 
 @given(st.text(max_size=60), PATHS, st.lists(st.sampled_from(PASSAGES), unique=True))
-def test_a_score_hangs_on_the_question_the_path_and_what_was_found_alone(
+def test_a_score_depends_on_the_question_the_path_and_the_passages_found_alone(
     question: str, paths: list[list[Passage]], found: list[Passage]
 ) -> None:
     scores = path_scores(question, paths, found)
@@ -86,21 +90,21 @@ def test_a_score_hangs_on_the_question_the_path_and_what_was_found_alone(
     assert likely == [likelihood_scores(question, [path])[0] for path in paths]
 
 
-def test_a_name_that_is_read_off_a_path_leads_on() -> None:
-    told = leads(QUESTION, [FILM], 2)
-    assert told == leads(QUESTION, [FILM], 2)
-    assert any("Ann Lee" in name for name in told)
+def test_leads_are_names_read_off_a_path() -> None:
+    names = leads(QUESTION, [FILM], 2)
+    assert names == leads(QUESTION, [FILM], 2)
+    assert any("Ann Lee" in name for name in names)
     assert len(leads(QUESTION, [FILM], 1)) == 1
     assert leads(QUESTION, [FILM], 0) == leads(QUESTION, [PASSAGES[3]], 2) == []
 
 
-def test_no_name_leads_on_that_the_question_or_a_title_holds() -> None:
+def test_no_lead_is_in_the_question_or_a_title() -> None:
     for path in ([FILM], [FILM, PERSON], [TOWN]):
         held = " ".join([QUESTION, *(passage.title for passage in path)]).lower()
         assert not [name for name in leads(QUESTION, path, 8) if name.lower() in held]
 
 
-def test_a_passage_that_is_not_named_must_be_worth_more() -> None:
+def test_an_unnamed_passage_scores_less() -> None:
     """The same words under a title that the film's page names, and under one that it does not."""
     stranger = Passage("s", "Eva Horn", PERSON.text)
     named, unnamed = path_scores(QUESTION, [[FILM, PERSON], [FILM, stranger]], [FILM, TOWN])

@@ -36,16 +36,18 @@ def scored(profile: str, predictions: Sequence[Prediction]) -> list[dict[str, fl
     return rows
 
 
-def test_rouge_l_is_that_of_rouge_score() -> None:
+def test_rouge_l_equals_rouge_score() -> None:
     scorer = needs("rouge_score.rouge_scorer").RougeScorer(["rougeL"], use_stemmer=False)
-    told, golds = texts(1, 1000, 30), zip(texts(2, 1000, 30), texts(3, 1000, 9), strict=True)
-    predictions = [Prediction(Question("q", "?", gold, "long"), text) for text, gold in zip(told, golds, strict=True)]
+    predicted, golds = texts(1, 1000, 30), zip(texts(2, 1000, 30), texts(3, 1000, 9), strict=True)
+    predictions = [
+        Prediction(Question("q", "?", gold, "long"), text) for text, gold in zip(predicted, golds, strict=True)
+    ]
     for each, row in zip(predictions, scored("rouge-l", predictions), strict=True):
         theirs = max(scorer.score(gold, each.text)["rougeL"].fmeasure for gold in each.question.answers)
         assert row["rouge-l.f"] == pytest.approx(theirs, abs=1e-12)
 
 
-def test_squad_is_that_of_torchmetrics() -> None:
+def test_squad_equals_torchmetrics() -> None:
     squad = needs("torchmetrics.functional.text").squad
     for n, (text, one, other) in enumerate(zip(texts(4, 300), texts(5, 300), texts(6, 300, 2), strict=True)):
         golds = [one, other] if n % 2 else [one]
@@ -56,7 +58,7 @@ def test_squad_is_that_of_torchmetrics() -> None:
         assert 100 * row["squad.f1"] == pytest.approx(float(theirs["f1"]), abs=1e-3)
 
 
-def test_recalls_are_those_of_ir_measures() -> None:
+def test_recalls_equal_ir_measures() -> None:
     measures = needs("ir_measures")
     draw = random.Random(7)
     ids = [f"p{n}" for n in range(30)]

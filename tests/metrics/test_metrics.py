@@ -82,7 +82,7 @@ def test_without_gold_nothing_is_scored() -> None:
 
 
 @given(st.lists(st.sampled_from("abcdefgh"), unique=True), st.sets(st.sampled_from("abcdefghxy"), min_size=1))
-def test_recall_is_a_plain_count_and_grows_with_k(ranked: list[str], gold: set[str]) -> None:
+def test_recall_is_a_count_and_grows_with_k(ranked: list[str], gold: set[str]) -> None:
     scores = score_passages(passages(*ranked), Question("q", "?", gold_ids=tuple(sorted(gold))), ks=range(1, 11))
     for k in range(1, 11):
         share = len(set(ranked[:k]) & gold) / len(gold)
@@ -181,7 +181,7 @@ def test_any_text_has_tokens(text: str, answer: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "other", "same"),  # same: the length of the longest common subsequence
+    ("prediction", "reference", "same"),  # same: the length of the longest common subsequence
     [
         ("police killed the gunman", "police kill the gunman", 3),  # Lin (2004), §3.1: S1 and S2, no stemming here
         ("the gunman kill police", "police killed the gunman", 2),  # S3
@@ -193,16 +193,21 @@ def test_any_text_has_tokens(text: str, answer: str) -> None:
         ("don't stop", "Don’t", 0),  # one word each, with marks of their own
     ],
 )
-def test_rouge_l_by_hand(told: str, other: str, same: int) -> None:
-    mine, its = len(told.split()), len(other.split())
-    assert rouge_l(told, other, "precision") == pytest.approx(same / mine)
-    assert rouge_l(told, other, "recall") == pytest.approx(same / its)
-    assert rouge_l(told, other) == rouge_l(other, told) == pytest.approx(2 * same / (mine + its))
+def test_rouge_l_by_hand(prediction: str, reference: str, same: int) -> None:
+    mine, its = len(prediction.split()), len(reference.split())
+    assert rouge_l(prediction, reference, "precision") == pytest.approx(same / mine)
+    assert rouge_l(prediction, reference, "recall") == pytest.approx(same / its)
+    assert rouge_l(prediction, reference) == rouge_l(reference, prediction) == pytest.approx(2 * same / (mine + its))
 
 
-def test_rouge_l_of_nothing_is_nothing() -> None:
-    for told, other in (("", "a"), ("a", ""), ("", ""), ("?!", "a")):
-        assert rouge_l(told, other) == rouge_l(told, other, "precision") == rouge_l(told, other, "recall") == 0.0
+def test_rouge_l_of_an_empty_text_is_0() -> None:
+    for prediction, reference in (("", "a"), ("a", ""), ("", ""), ("?!", "a")):
+        assert (
+            rouge_l(prediction, reference)
+            == rouge_l(prediction, reference, "precision")
+            == rouge_l(prediction, reference, "recall")
+            == 0.0
+        )
 
 
 def test_long_answers_are_scored_by_their_best_rouge_l() -> None:
@@ -215,5 +220,5 @@ def test_long_answers_are_scored_by_their_best_rouge_l() -> None:
     ("prediction", "gold", "covered"),
     [("Norway", "no", 0), ("no, it is not", "no", 1), ("It SUPPORTS it", "SUPPORTS", 1), ("unsupports", "SUPPORTS", 0)],
 )
-def test_yes_no_and_labels_are_covered_by_whole_words_only(prediction: str, gold: str, covered: float) -> None:
+def test_yes_no_and_labels_match_only_whole_words(prediction: str, gold: str, covered: float) -> None:
     assert cover_em(prediction, [gold]) == covered

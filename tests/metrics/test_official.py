@@ -32,7 +32,7 @@ def predicted(
     )
 
 
-def told(profile: str, *predictions: Prediction) -> list[dict[str, float]]:
+def scores_of(profile: str, *predictions: Prediction) -> list[dict[str, float]]:
     rows, _ = score(predictions, [profile])
     return [{name.removeprefix(f"{profile}."): value for name, value in row.items()} for row in rows]
 
@@ -55,12 +55,12 @@ NAMES = ("em", "f1", "prec", "recall")
 def test_hotpotqa_scores(
     text: str, facts: Sequence[Fact], answer: Sequence[float], support: Sequence[float], both: Sequence[float]
 ) -> None:
-    (row,) = told("hotpot", predicted(text, facts))
+    (row,) = scores_of("hotpot", predicted(text, facts))
     parts = {"": answer, "sp_": support, "joint_": both}
     assert row == pytest.approx(
         {f"{part}{name}": value for part, values in parts.items() for name, value in zip(NAMES, values, strict=True)}
     )
-    (wiki,) = told("2wiki", predicted(text, facts, [("Alien", "director", "Ridley Scott")]))
+    (wiki,) = scores_of("2wiki", predicted(text, facts, [("Alien", "director", "Ridley Scott")]))
     assert {name: wiki[name] for name in row if not name.startswith("joint_")} == pytest.approx(
         {name: value for name, value in row.items() if not name.startswith("joint_")}
     )
@@ -68,16 +68,16 @@ def test_hotpotqa_scores(
     assert wiki["joint_recall"] == pytest.approx(both[3] * 0.5)
 
 
-def test_titles_are_compared_in_lower_case_for_2wiki_alone() -> None:
+def test_only_2wiki_compares_titles_in_lower_case() -> None:
     small = [(title.lower(), number) for title, number in GOLD_FACTS]
-    assert told("hotpot", predicted(facts=small))[0]["sp_em"] == 0
-    assert told("2wiki", predicted(facts=small))[0]["sp_em"] == 1
+    assert scores_of("hotpot", predicted(facts=small))[0]["sp_em"] == 0
+    assert scores_of("2wiki", predicted(facts=small))[0]["sp_em"] == 1
 
 
-def test_where_any_prediction_tells_facts_one_without_has_none_right() -> None:
-    first, second = told("hotpot", predicted(facts=GOLD_FACTS), predicted(facts=None))
+def test_a_prediction_without_facts_scores_0_if_others_have_them() -> None:
+    first, second = scores_of("hotpot", predicted(facts=GOLD_FACTS), predicted(facts=None))
     assert (first["joint_f1"], second["joint_f1"], second["em"]) == (1, 0, 1)
-    (alone,) = told("hotpot", predicted(facts=None))
+    (alone,) = scores_of("hotpot", predicted(facts=None))
     assert set(alone) == set(NAMES)  # a corpus without sentences: no score, not a score of 0
 
 
@@ -92,22 +92,22 @@ def test_where_any_prediction_tells_facts_one_without_has_none_right() -> None:
     ],
 )
 def test_evidence_triples(triples: list[Triple], em: float, f1: float) -> None:
-    (row,) = told("2wiki", predicted(triples=triples, facts=GOLD_FACTS))
+    (row,) = scores_of("2wiki", predicted(triples=triples, facts=GOLD_FACTS))
     assert [row["evi_em"], row["evi_f1"]] == pytest.approx([em, f1])
     assert row["joint_f1"] == pytest.approx(row["evi_f1"])
 
 
-def test_entities_of_triples_go_by_their_aliases() -> None:
+def test_entities_of_triples_match_by_alias() -> None:
     gold = [("Alien", "director", "Ridley Scott")]
     named: list[Triple] = [("ALIEN", "director", "Sir Ridley")]
     assert triple_scores(named, gold).em == 0
     assert triple_scores(named, gold, {"Ridley Scott": ["R. Scott", "Sir Ridley"]}).em == 1
     aliases = {"evidences": gold, "entity_aliases": {"Ridley Scott": ["Sir Ridley"]}}
-    assert told("2wiki", predicted(triples=named, metadata=aliases))[0]["evi_em"] == 1
+    assert scores_of("2wiki", predicted(triples=named, metadata=aliases))[0]["evi_em"] == 1
 
 
 def test_the_best_alias_counts_for_each_measure_of_the_answer() -> None:
-    (row,) = told("hotpot", predicted("South", answers=("South Shields", "South of Alien town")))
+    (row,) = scores_of("hotpot", predicted("South", answers=("South Shields", "South of Alien town")))
     assert [row["prec"], row["recall"], row["f1"]] == pytest.approx([1, 0.5, 2 / 3])
 
 
@@ -115,12 +115,12 @@ FACTS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 2)), max_size=
 
 
 @given(FACTS, FACTS)
-def test_fact_scores_are_what_counting_says(told_facts: list[Fact], gold: list[Fact]) -> None:
-    right = [fact for fact in set(told_facts) if fact in gold]
-    parts = fact_scores(told_facts, gold)
-    assert parts.precision == (len(right) / len(set(told_facts)) if told_facts else 0)
+def test_fact_scores_equal_a_plain_count(predicted: list[Fact], gold: list[Fact]) -> None:
+    right = [fact for fact in set(predicted) if fact in gold]
+    parts = fact_scores(predicted, gold)
+    assert parts.precision == (len(right) / len(set(predicted)) if predicted else 0)
     assert parts.recall == (len(right) / len(set(gold)) if gold else 0)
-    assert parts.em == (set(told_facts) == set(gold))
+    assert parts.em == (set(predicted) == set(gold))
     assert joint(parts, parts).em == parts.em
     assert joint(parts).f1 == pytest.approx(parts.f1)
 
@@ -157,7 +157,7 @@ def test_musique_answerable() -> None:
     ],
 )
 def test_musique_full_scores_pairs(answer: str, twin: str, group: float) -> None:
-    first, second = told("musique", musique("1", answer, "ab"), musique("1~", twin, answerable=False))
+    first, second = scores_of("musique", musique("1", answer, "ab"), musique("1~", twin, answerable=False))
     assert first["group_answer_sufficiency_f1"] == pytest.approx(group)
     assert first["group_support_sufficiency_f1"] == float(group > 0)
     assert second == {"answerability": float(twin != "Milan")}
@@ -166,12 +166,12 @@ def test_musique_full_scores_pairs(answer: str, twin: str, group: float) -> None
 
 
 def test_a_question_without_its_twin_has_no_group_score() -> None:
-    first, second = told("musique", musique("1", "Rome"), musique("2~", "", answerable=False, pair="2"))
+    first, second = scores_of("musique", musique("1", "Rome"), musique("2~", "", answerable=False, pair="2"))
     assert "answerability" in first
     assert not any(name.startswith("group") for name in (*first, *second))
 
 
-def test_musique_support_is_by_title_where_gold_has_no_ids() -> None:
+def test_musique_support_is_by_title_if_gold_has_no_ids() -> None:
     question = Question("1", "?", ("Rome",), gold_titles=("Rome", "Italy"))
     cited = [Passage("1", "Rome", ""), Passage("2", "Rome", "")]  # two paragraphs of one title are one
-    assert told("musique", Prediction(question, "Rome", cited=cited))[0]["support_f1"] == pytest.approx(2 / 3)
+    assert scores_of("musique", Prediction(question, "Rome", cited=cited))[0]["support_f1"] == pytest.approx(2 / 3)

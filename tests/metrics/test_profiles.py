@@ -17,7 +17,7 @@ from polyhop.metrics.facts import Triple
 from polyhop.types import Kind, Passage, Question
 
 
-def told(text: str, *answers: str, kind: Kind = "qa", **more: Any) -> Prediction:
+def predicted(text: str, *answers: str, kind: Kind = "qa", **more: Any) -> Prediction:
     gold = {name: more.pop(name) for name in ("gold_ids", "gold_titles", "supporting", "metadata") if name in more}
     return Prediction(Question("q", "?", answers, kind, **gold), text, **more)
 
@@ -38,7 +38,7 @@ SHORT = [
     ("The  Ridley-Scott!", ["ridleyscott"], 1, 1, 1, 1, 1, 1),  # punctuation goes, and leaves no space
     ("Ridley Scott", ["Ridley-Scott"], 0, 0, 0, 0, 0, 0),
     ("Sir Ridley Scott", ["Ridley Scott"], 0, 0.8, 0.8, 1, 1, 1),
-    ("Scott Scott", ["Ridley Scott"], 0, 0.5, 0.5, 0, 0, 0),  # a word told twice is right once
+    ("Scott Scott", ["Ridley Scott"], 0, 0.5, 0.5, 0, 0, 0),  # a repeated word is right once
     ("NYC", ["New York City", "NYC"], 1, 1, 1, 1, 1, 1),  # the best alias
     ("new york", ["New York City", "York"], 0, 0.8, 0.8, 1, 1, 1),
     ("yes", ["yes"], 1, 1, 1, 1, 1, 1),
@@ -65,7 +65,7 @@ SHORT = [
 def test_short_answers_by_hand(
     text: str, golds: list[str], em: float, hotpot: float, squad: float, cover: float, token: float, flashrag: float
 ) -> None:
-    each = told(text, *golds)
+    each = predicted(text, *golds)
     assert scores("squad", each) == pytest.approx({"em": em, "f1": squad})
     assert scores("flashrag", each) == pytest.approx({"em": em, "f1": hotpot, "acc": flashrag})
     assert scores("cover-em", each) == {"cover_em": cover}
@@ -95,7 +95,7 @@ def test_short_answers_by_hand(
     ],
 )
 def test_fever_labels_are_whole_tokens(text: str, gold: str, right: float) -> None:
-    assert scores("fever", told(text, gold, kind="fact")) == {"accuracy": right}
+    assert scores("fever", predicted(text, gold, kind="fact")) == {"accuracy": right}
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,8 @@ def test_fever_labels_are_whole_tokens(text: str, gold: str, right: float) -> No
         ("", "no", 0),
     ],
 )
-def test_strategyqa_takes_yes_and_no_as_whole_tokens(text: str, gold: str, right: float) -> None:
-    assert scores("strategyqa", told(text, gold, kind="boolean")) == {"accuracy": right}
+def test_strategyqa_matches_yes_and_no_as_whole_tokens(text: str, gold: str, right: float) -> None:
+    assert scores("strategyqa", predicted(text, gold, kind="boolean")) == {"accuracy": right}
 
 
 @given(st.text(), st.sets(st.sampled_from(["yes", "no", "supports", "not enough info"])))
@@ -122,7 +122,7 @@ def test_a_named_label_is_one_of_those_given(text: str, labels: set[str]) -> Non
 
 
 def test_accuracies_are_for_questions_of_their_kind() -> None:
-    assert scores("fever", told("SUPPORTS", "SUPPORTS")) == scores("strategyqa", told("yes", "yes")) == {}
+    assert scores("fever", predicted("SUPPORTS", "SUPPORTS")) == scores("strategyqa", predicted("yes", "yes")) == {}
 
 
 # --- rankings ----------------------------------------------------------------------------------------------------
@@ -134,13 +134,15 @@ def ranked(*titles: str) -> list[Passage]:
 
 def test_recalls_of_the_profiles_by_hand() -> None:
     passages = ranked("A", "X", "B", *"CDEFGHIJKLMNO")
-    each = told("x", "y", gold_titles=("A", "B", "A", "Z"), passages=passages)  # A twice is one gold passage of three
+    each = predicted(
+        "x", "y", gold_titles=("A", "B", "A", "Z"), passages=passages
+    )  # A twice is one gold passage of three
     assert scores("tor", each) == {"recall@15": pytest.approx(2 / 3)}
     found = scores("recall", each)
     assert found["recall_mean@2"] == pytest.approx(1 / 3)
     assert found["recall_any@2"] == 1
     assert found["recall_all@20"] == 0
-    whole = told("x", "y", gold_ids=("a", "b"), gold_titles=("X",), passages=passages, answer_rank=3)  # ids win
+    whole = predicted("x", "y", gold_ids=("a", "b"), gold_titles=("X",), passages=passages, answer_rank=3)  # ids win
     assert scores("promptrank", whole) == {
         "r@2": 0,
         "r@10": 1,
@@ -149,32 +151,32 @@ def test_recalls_of_the_profiles_by_hand() -> None:
     }
 
 
-def test_of_two_passages_with_the_title_of_gold_the_first_counts() -> None:
+def test_the_first_passage_with_the_gold_title_counts() -> None:
     twice = [Passage("1", "X", ""), Passage("2", "A", ""), Passage("3", "A", "")]
-    found = scores("recall", told("x", "y", gold_titles=("A",), passages=twice))
+    found = scores("recall", predicted("x", "y", gold_titles=("A",), passages=twice))
     assert found["recall_mean@2"] == 1
     assert found["recall_all@5"] == 1
 
 
 def test_promptrank_leaves_comparisons_out_of_answer_recall() -> None:
-    found = scores("promptrank", told("x", "Rome", metadata={"type": "comparison"}, answer_rank=1))
+    found = scores("promptrank", predicted("x", "Rome", metadata={"type": "comparison"}, answer_rank=1))
     assert found == {"ar_comparison@2": 1, "ar_comparison@10": 1, "ar_comparison@20": 1}
 
 
 # --- long answers ------------------------------------------------------------------------------------------------
 
 
-def test_rouge_l_takes_the_best_reference_and_ascii_words() -> None:
-    assert scores("rouge-l", told("the cat sat", "a dog", "the cat", kind="long")) == {"f": pytest.approx(0.8)}
-    assert scores("rouge-l", told("don't", "don t", kind="long")) == {"f": 1}
-    assert scores("rouge-l", told("Dvořák", "Dvo k", kind="long")) == {"f": 1}  # ř and á are no letters there
-    assert scores("rouge-l", told("", "x", kind="long")) == {"f": 0}
+def test_rouge_l_uses_the_best_reference_and_ascii_words() -> None:
+    assert scores("rouge-l", predicted("the cat sat", "a dog", "the cat", kind="long")) == {"f": pytest.approx(0.8)}
+    assert scores("rouge-l", predicted("don't", "don t", kind="long")) == {"f": 1}
+    assert scores("rouge-l", predicted("Dvořák", "Dvo k", kind="long")) == {"f": 1}  # ř and á are no letters there
+    assert scores("rouge-l", predicted("", "x", kind="long")) == {"f": 0}
 
 
 # --- all profiles ------------------------------------------------------------------------------------------------
 
 TRIPLES: list[Triple] = [("Alien", "director", "Ridley Scott")]
-WHOLE = told(
+WHOLE = predicted(
     "Rome",
     "Rome",
     gold_titles=("A",),
@@ -186,14 +188,14 @@ WHOLE = told(
     facts=[("A", 0)],
     triples=TRIPLES,
 )
-TWIN = told("", metadata={"answerable": False, "pair": "q"})
+TWIN = predicted("", metadata={"answerable": False, "pair": "q"})
 KINDS: Mapping[str, tuple[Kind, str]] = {"fever": ("fact", "REFUTES"), "strategyqa": ("boolean", "no")}
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_a_prediction_right_in_everything_scores_1_on_every_metric_a_profile_tells(name: str) -> None:
+def test_a_perfect_prediction_scores_1_on_every_metric(name: str) -> None:
     kind, gold = KINDS.get(name, ("long" if name == "default" else "qa", "Rome"))
-    whole = WHOLE if gold == "Rome" and kind == "qa" else told(gold, gold, kind=kind)
+    whole = WHOLE if gold == "Rome" and kind == "qa" else predicted(gold, gold, kind=kind)
     found = scores(name, whole, TWIN)
     assert set(found.values()) == {1.0}
     if name != "default":
@@ -202,8 +204,8 @@ def test_a_prediction_right_in_everything_scores_1_on_every_metric_a_profile_tel
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_without_gold_nothing_is_scored_and_it_is_said_why(name: str) -> None:
-    rows, missing = score([told("x"), told("y")], [name])
+def test_without_gold_nothing_is_scored_and_the_reason_is_given(name: str) -> None:
+    rows, missing = score([predicted("x"), predicted("y")], [name])
     assert rows == [{}, {}]
     named = {PROFILES[name].full_name(metric) for metric in PROFILES[name].metrics}
     assert set(missing) == (set() if name == "default" else named)
@@ -211,18 +213,18 @@ def test_without_gold_nothing_is_scored_and_it_is_said_why(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_a_ranking_alone_has_no_metrics_of_an_answer(name: str) -> None:
-    assert all("@" in metric for metric in scores(name, told("", "Rome", gold_titles=("A",), answers=False)))
+def test_a_ranking_has_no_answer_metrics(name: str) -> None:
+    assert all("@" in metric for metric in scores(name, predicted("", "Rome", gold_titles=("A",), answers=False)))
 
 
 @given(st.text(), st.lists(st.text(), min_size=1, max_size=3), st.sampled_from(["qa", "boolean", "fact", "long"]))
 def test_any_text_scores_between_0_and_1(text: str, golds: list[str], kind: Kind) -> None:
-    rows, _ = score([told(text, *golds, kind=kind)], PROFILES)
+    rows, _ = score([predicted(text, *golds, kind=kind)], PROFILES)
     assert all(0 <= value <= 1 for value in rows[0].values())
 
 
 def test_metrics_of_several_profiles_do_not_mix() -> None:
-    rows, _ = score([told("yes it is", "yes")], ["default", "hotpot", "squad"])
+    rows, _ = score([predicted("yes it is", "yes")], ["default", "hotpot", "squad"])
     assert rows[0]["f1"] == rows[0]["hotpot.f1"] == 0
     assert rows[0]["squad.f1"] == 0.5
 
@@ -243,7 +245,7 @@ def test_metrics_of_several_profiles_do_not_mix() -> None:
         (Question("q", "?", ("Rome",)), None, "nothing"),
     ],
 )
-def test_the_dataset_decides(question: Question, name: str | None, why: str) -> None:
+def test_the_dataset_selects_its_profile(question: Question, name: str | None, why: str) -> None:
     found = choose_profiles([question])
     assert found.names == (("default", name) if name else ("default",))
     assert why in found.why
@@ -256,7 +258,7 @@ def test_questions_of_several_kinds_have_no_profile_of_a_kind() -> None:
     assert choose_profiles([]).names == ("default",)
 
 
-def test_an_unknown_profile_is_named_with_the_nearest() -> None:
+def test_an_unknown_profile_is_an_error_that_suggests_the_nearest() -> None:
     with pytest.raises(UnknownName, match=r"unknown metric profile 'hotpt'; did you mean 'hotpot'\?.*squad"):
         profiles_named("hotpt")
     for nothing in ("", " , "):
@@ -264,6 +266,6 @@ def test_an_unknown_profile_is_named_with_the_nearest() -> None:
             profiles_named(nothing)
 
 
-def test_the_guide_tells_of_every_profile() -> None:
+def test_the_guide_lists_every_profile() -> None:
     guide = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text("utf-8")
     assert [name for name in PROFILES if f"`{name}`" not in guide] == []

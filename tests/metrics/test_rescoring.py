@@ -16,9 +16,9 @@ from polyhop import Passage, Question, ScriptedLM
 from polyhop.answer import Answer
 from polyhop.cli import main
 from polyhop.errors import UnknownName, UsageError
+from polyhop.evaluation.methods import evaluate_methods
 from polyhop.evaluation.predictions import prediction, scored
 from polyhop.evaluation.report import Report
-from polyhop.evaluation.several import evaluate_several
 from polyhop.evaluation.store import read_predictions, read_report
 from polyhop.metrics import PROFILES, Prediction, score
 from polyhop.trace import Trace, Usage
@@ -62,24 +62,24 @@ def values(report: Report) -> dict[str, float]:
     return {name: mean.value for name, mean in report.metrics.items()}
 
 
-def test_the_benchmarks_profile_joins_ours_and_the_run_says_why(tmp_path: Path) -> None:
+def test_the_benchmarks_profile_joins_ours_and_the_run_records_why(tmp_path: Path) -> None:
     report = run(tmp_path / "run")
     settings = json.loads((tmp_path / "run" / "run.json").read_text())
     assert settings["metrics"] == {"profiles": ["default", "hotpot"], "why": "questions have supporting facts"}
     assert values(report)["em"] == values(report)["hotpot.em"] == 0.5
     assert values(report)["hotpot.sp_em"] == 1.0
-    told = json.loads((tmp_path / "run" / "metrics.json").read_text())
-    assert told["metrics"]["hotpot.joint_em"].items() >= {"value": 0.5, "n": 2}.items()
-    assert told["unscored"] == {}
+    report = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert report["metrics"]["hotpot.joint_em"].items() >= {"value": 0.5, "n": 2}.items()
+    assert report["unscored"] == {}
 
 
-def test_metrics_of_the_users_choice_take_the_place_of_both(tmp_path: Path) -> None:
+def test_the_users_metrics_replace_both(tmp_path: Path) -> None:
     report = run(tmp_path / "run", metrics="squad,tor")
     assert set(report.metrics) == {"squad.em", "squad.f1", "tor.recall@15"}
     assert json.loads((tmp_path / "run" / "run.json").read_text())["metrics"]["why"] == "asked for"
     with pytest.raises(UsageError, match="other settings: metrics"):
         run(tmp_path / "run", metrics="squad")
-    several = evaluate_several(
+    several = evaluate_methods(
         ["one-r", "direct"], QUESTIONS, lm=ScriptedLM(answering), retriever=find, metrics=["flashrag"]
     )
     assert all(set(each.metrics) == {"flashrag.em", "flashrag.f1", "flashrag.acc"} for each in several.reports.values())
@@ -92,7 +92,7 @@ def test_an_unknown_profile_stops_a_run_before_its_first_call() -> None:
     assert not lm.calls
 
 
-def test_a_run_is_scored_anew_from_its_lines_alone(tmp_path: Path) -> None:
+def test_a_run_is_rescored_from_its_lines_alone(tmp_path: Path) -> None:
     run(tmp_path / "run", metrics="tor")
     before = held(tmp_path / "run")
     for name, profile in PROFILES.items():
@@ -107,7 +107,7 @@ def test_a_run_is_scored_anew_from_its_lines_alone(tmp_path: Path) -> None:
     assert held(tmp_path / "run") == before
 
 
-def test_another_datasets_gold_may_be_taken(tmp_path: Path) -> None:
+def test_a_run_can_be_rescored_with_other_gold(tmp_path: Path) -> None:
     run(tmp_path / "run")
     before = held(tmp_path / "run")
     rows = [
@@ -182,16 +182,16 @@ def test_facts_are_the_cited_sentences() -> None:
 
 
 @pytest.mark.parametrize(("start", "number"), [(0, 0), (16, 0), (17, 1), (40, 1)])
-def test_a_span_stands_in_the_sentence_that_begins_before_it(start: int, number: int) -> None:
+def test_a_span_belongs_to_the_sentence_that_begins_before_it(start: int, number: int) -> None:
     assert prediction(QUESTIONS[0], answer(Citation(1, "p0", start, start + 1)), 0)["facts"] == [("Alien", number)]
 
 
-def test_a_line_scored_twice_is_the_same() -> None:
+def test_scoring_a_line_twice_changes_nothing() -> None:
     row = prediction(
         QUESTIONS[0], answer(Citation(1, "p0", 17, 29), passages=tuple(CORPUS)), 0, profiles=list(PROFILES)
     )
-    told, _ = scored([json.loads(json.dumps(row))], list(PROFILES))
-    assert next(told)["metrics"] == row["metrics"]
+    lines, _ = scored([json.loads(json.dumps(row))], list(PROFILES))
+    assert next(lines)["metrics"] == row["metrics"]
     assert row["metrics"]["hotpot.joint_em"] == row["metrics"]["ar@2"] == 1.0
     assert row["gold"]["metadata"] == {"type": "bridge"}  # what metrics do not look at is left out
 
@@ -204,7 +204,7 @@ def test_a_line_is_json(tmp_path: Path) -> None:
 
 
 def test_triples_are_the_graphs_with_its_variables_bound() -> None:
-    told = {
+    replies_by_task = {
         "ge.graph": {"triplets": [
             {"head": "Alien", "relation": "director", "tail": "name: #1"},
             {"head": "name: #1", "relation": "place of birth", "tail": "place: #2"},
@@ -216,7 +216,7 @@ def test_triples_are_the_graphs_with_its_variables_bound() -> None:
     replies = iter([{"sentence": "It was Scott.", "answer": "Ridley Scott"}, *[{"sentence": "?", "answer": ""}] * 40])
 
     def reply(task: str, fields: Mapping[str, Any]) -> Any:
-        return next(replies) if task == "ge.subanswer" else told[task]
+        return next(replies) if task == "ge.subanswer" else replies_by_task[task]
 
     question = Question("q", "Where?", ("x",), metadata={"evidences": [["Alien", "director", "Ridley Scott"]]})
     report = polyhop.evaluate(
@@ -239,8 +239,8 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
             main()
         except SystemExit as stop:
             code = int(stop.code or 0)
-        told = capsys.readouterr()
-        return code, told.out, told.err
+        output = capsys.readouterr()
+        return code, output.out, output.err
 
     return run
 

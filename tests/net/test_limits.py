@@ -155,29 +155,29 @@ def test_nothing_polls() -> None:
 
 async def test_a_cancelled_wait_leaves_the_queue() -> None:
     limiter = Limiter(1)
-    await limiter.enter(0)
-    waiting = [asyncio.ensure_future(limiter.enter(0)) for _ in range(3)]
+    await limiter.acquire(0)
+    waiting = [asyncio.ensure_future(limiter.acquire(0)) for _ in range(3)]
     await asyncio.sleep(0)
     waiting[0].cancel()
     waiting[1].cancel()
     await asyncio.sleep(0)
-    limiter.leave(None)
+    limiter.release(None)
     await waiting[2]
-    limiter.leave(None)
+    limiter.release(None)
     assert limiter.active == 0
 
 
 async def test_cancelled_in_the_moment_of_entering_gives_the_place_on() -> None:
     limiter = Limiter(1)
-    await limiter.enter(0)
-    first, second = (asyncio.ensure_future(limiter.enter(0)) for _ in range(2))
+    await limiter.acquire(0)
+    first, second = (asyncio.ensure_future(limiter.acquire(0)) for _ in range(2))
     await asyncio.sleep(0)
-    limiter.leave(None)  # lets the first in, which is cancelled before it can run
+    limiter.release(None)  # lets the first in, which is cancelled before it can run
     first.cancel()
     await second
     assert first.cancelled()
     assert limiter.active == 1
-    limiter.leave(None)
+    limiter.release(None)
 
 
 def test_cancelled_while_the_minute_is_full_lets_a_smaller_call_in() -> None:
@@ -185,13 +185,13 @@ def test_cancelled_while_the_minute_is_full_lets_a_smaller_call_in() -> None:
         limiter, loop = Limiter(64, Rates(tokens_per_minute=100)), asyncio.get_running_loop()
         async with limiter.slot(60):
             pass
-        large = asyncio.ensure_future(limiter.enter(90))
+        large = asyncio.ensure_future(limiter.acquire(90))
         await asyncio.sleep(1)
-        small = asyncio.ensure_future(limiter.enter(20))
+        small = asyncio.ensure_future(limiter.acquire(20))
         await asyncio.sleep(1)
         large.cancel()
         await small
-        limiter.leave(None)
+        limiter.release(None)
         return loop.time()
 
     assert run_virtually(work()) == 2

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyhop.prompts.book import PromptBook, Rendering
-from polyhop.prompts.parsing import LONGEST_REPLY, Malformed
+from polyhop.prompts.parsing import MAX_REPLY_CHARS, Malformed
 from polyhop.prompts.tasks import Continuation, Decomposition, Move, Response, Valuation
 from polyhop.prompts.tasks.react import ACTIONS, read_action
 from polyhop.types import Passage
@@ -255,7 +255,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     ],
 )
 def test_reading_is_quick_on_hostile_lengths(piece: str) -> None:
-    text = piece * (2 * LONGEST_REPLY // len(piece))
+    text = piece * (2 * MAX_REPLY_CHARS // len(piece))
     begun = time.perf_counter()
     for task in TASKS:
         with contextlib.suppress(Malformed):

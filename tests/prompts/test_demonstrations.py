@@ -72,7 +72,7 @@ def test_a_line_separator_inside_a_string_does_not_end_the_line(override: Write)
 
 def demonstrations() -> Iterator[tuple[Prompt, dict[str, Any], Demonstration]]:
     for name, switches in SWITCHED:
-        for demo in BOOK[name].suited(switches):
+        for demo in BOOK[name].demonstrations_for(switches):
             yield BOOK[name], {**demo.fields, **switches}, demo
 
 
@@ -93,7 +93,7 @@ def test_every_demonstration_in_a_rendered_prompt_is_read_back() -> None:
         for rendering in get_args(Rendering):
             turns = prompt.render(fields, rendering=rendering, shots=len(prompt.demonstrations))
             replies = [turn["content"] for turn in turns if turn["role"] == "assistant"]
-            shown = prompt.suited(fields)
+            shown = prompt.demonstrations_for(fields)
             assert len(replies) == len(shown) > 0
             for reply, demo in zip(replies, shown, strict=True):
                 for read_as in get_args(Rendering):

@@ -12,7 +12,7 @@ import pytest
 
 from polyhop.errors import PromptError, UnknownName
 from polyhop.prompts.book import PromptBook
-from polyhop.prompts.loading import Head
+from polyhop.prompts.loading import PromptSettings
 from polyhop.prompts.tasks import TASKS
 from polyhop.prompts.template import Template
 from polyhop.types import Passage
@@ -108,8 +108,8 @@ def test_a_file_from_another_system_reads_the_same(tmp_path: Path, how: Callable
 
 def test_the_head_is_what_the_file_says(override: Write) -> None:
     book = override("answer.cot.md", shipped("answer.cot.md").replace("shots = 3", 'shots = 1\nstop = ["Question:"]'))
-    assert book["answer.cot"].head == Head("generator", 0.0, 256, ("Question:",), 1)
-    assert book["answer.direct"].head == BOOK["answer.direct"].head
+    assert book["answer.cot"].settings == PromptSettings("generator", 0.0, 256, ("Question:",), 1)
+    assert book["answer.direct"].settings == BOOK["answer.direct"].settings
 
 
 # --- a folder of one's own ---------------------------------------------------------------------------------------

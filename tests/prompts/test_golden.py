@@ -172,7 +172,7 @@ def rendered(case: Case) -> str:
     unknown = set(TASKS[case.task].fields) - {*SAMPLES, *SWITCHES}
     assert not unknown, f"{case.task} has fields without a sample in {__file__}: {sorted(unknown)}"
     fields = {name: SAMPLES[name] for name in TASKS[case.task].fields if name in SAMPLES} | case.switches
-    turns = BOOK[case.task].render(fields, rendering=case.rendering, shots=BOOK[case.task].head.shots)
+    turns = BOOK[case.task].render(fields, rendering=case.rendering, shots=BOOK[case.task].settings.shots)
     return "\n".join(f"--- {turn['role']}\n{turn['content']}\n" for turn in turns)
 
 

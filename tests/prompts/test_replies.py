@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 
 from polyhop.prompts.book import PromptBook, Rendering
-from polyhop.prompts.parsing import LONGEST_REPLY, Malformed, own_parts
+from polyhop.prompts.parsing import MAX_REPLY_CHARS, Malformed, reply_parts
 from polyhop.prompts.tasks import TASKS
 
 BOOK = PromptBook()
@@ -97,9 +97,9 @@ def test_the_complaint_is_about_the_form_that_was_asked_for() -> None:
 
 
 def test_the_middle_of_an_endless_reply_is_left_out() -> None:
-    for part in own_parts("x" * 5 + "y" * 1_000_000 + "z" * 5, {}):
+    for part in reply_parts("x" * 5 + "y" * 1_000_000 + "z" * 5, {}):
         assert (part[:5], part[-5:]) == ("xxxxx", "zzzzz")
-        assert len(part) == LONGEST_REPLY + 1
+        assert len(part) == MAX_REPLY_CHARS + 1
     assert read("answer.cot", "Thinking. " * 100_000 + "The answer is Rome.")["answer"] == "Rome"
     assert read("answer.cot", "The answer is Rome." + "\nThinking" * 100_000)["answer"] == "Rome"
 

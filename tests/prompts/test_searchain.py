@@ -115,7 +115,7 @@ def test_feedback_stands_between_the_chains_it_answers() -> None:
 
 @pytest.mark.parametrize("task", ["searchain.chain", "searchain.trace"])
 def test_every_kind_has_demonstrations_of_its_own(task: str) -> None:
-    suited = {kind: BOOK[task].suited({"kind": kind}) for kind in KINDS}
+    suited = {kind: BOOK[task].demonstrations_for({"kind": kind}) for kind in KINDS}
     assert suited["qa"] == suited["slot"]
     assert {kind: len(demos) >= 2 for kind, demos in suited.items()} == dict.fromkeys(KINDS, True)
     assert len(suited["fact"]) == 4  # the paper's Table 8

@@ -17,11 +17,11 @@ import pytest
 
 from polyhop.common.text import normalise
 from polyhop.lm.reasoning import strip_reasoning
-from polyhop.prompts.answers import something, told_answer
+from polyhop.prompts.answers import clean_value, find_answer
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.parsing import Malformed
 from polyhop.prompts.tasks import TASKS
-from polyhop.prompts.triplets import written
+from polyhop.prompts.triplets import write_triplet
 from tests.conftest import SHARED
 from tests.kit import transcripts
 from tests.kit.prompts import SWITCHED, filled
@@ -105,7 +105,7 @@ def test_self_ask_is_a_chain_of_queries(style: str, question: str, answer: str) 
         firsts = [" ".join(told.split()) for told in re.findall(answer, text, re.M)]
         given = [node["answer"] for node in chain["nodes"] if node["answer"]]
         whole += len(given) == len(firsts) and all(map(str.startswith, given, (told.rstrip(".") for told in firsts)))
-        final = told_answer(text)
+        final = find_answer(text)
         assert chain["final"] == (final and final.answer)
     print(f"answers as written: {whole} of 125")  # noqa: T201 - the measure
     assert whole >= 121
@@ -134,7 +134,7 @@ def test_queries_that_search_agents_send_are_plans(name: str, least: int) -> Non
     assert len(asking) == least
     for turn, found in zip(asking, share("resp.plan", asking, least), strict=True):
         sent = re.findall(r"<\|begin_of_query\|>(.*?)<\|end_of_query\|>", turn, re.DOTALL)[-1]
-        assert found == {"sub_question": something(sent)}
+        assert found == {"sub_question": clean_value(sent)}
     answering = [strip_reasoning(turn)[0] for turn in transcripts.turns(name) if "<answer>" in turn]
     assert not any("<|" in (read("resp.plan", turn) or {"sub_question": ""})["sub_question"] for turn in answering)
 
@@ -195,9 +195,11 @@ def test_evidence_triples_are_read_as_text_and_as_json() -> None:
     lists = [[dict(zip(names, triple, strict=True)) for triple in triples] for triples in told if triples]
     assert sum(map(len, lists)) >= 1000
     forms: dict[str, Callable[[Sequence[dict[str, str]]], str]] = {
-        "lines": lambda triplets: "\n".join(map(written, triplets)),
-        "numbered": lambda triplets: "\n".join(f"{n}. {written(triplet)}" for n, triplet in enumerate(triplets, 1)),
-        "side by side": lambda triplets: f"Triplets: {', '.join(map(written, triplets))}.",
+        "lines": lambda triplets: "\n".join(map(write_triplet, triplets)),
+        "numbered": lambda triplets: "\n".join(
+            f"{n}. {write_triplet(triplet)}" for n, triplet in enumerate(triplets, 1)
+        ),
+        "side by side": lambda triplets: f"Triplets: {', '.join(map(write_triplet, triplets))}.",
         "objects": lambda triplets: json.dumps({"triplets": triplets}),
         "lists": lambda triplets: json.dumps({"triplets": [list(triplet.values()) for triplet in triplets]}),
     }

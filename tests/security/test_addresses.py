@@ -9,7 +9,7 @@ import pytest
 from polyhop import Passage, Pipeline, ScriptedLM
 from polyhop.errors import PolyhopError
 from polyhop.methods.registry import methods
-from polyhop.serve.requests import Asked, Terms
+from polyhop.serve.requests import AskRequest, RequestPolicy
 from tests.kit.effects import effects
 
 ADDRESS = "http://169.254.169.254/latest/meta-data/"
@@ -25,10 +25,10 @@ async def test_an_address_in_a_text_is_text() -> None:
     assert done == []
 
 
-def terms() -> Terms:
-    return Terms(
+def terms() -> RequestPolicy:
+    return RequestPolicy(
         corpora=("towns",), method="tor", settings={}, limits=dict.fromkeys(("max_calls", "max_tokens", "max_seconds")),
-        abstain_below=None, longest=4000,
+        abstain_below=None, max_question_chars=4000,
     )  # fmt: skip
 
 
@@ -37,7 +37,7 @@ def test_no_setting_that_a_client_may_give_is_an_address_or_a_file(method: str) 
     for setting in methods()[method].settings.values():
         given: Any = ADDRESS if not str(setting.type).startswith("collections.abc.Sequence") else [ADDRESS]
         try:
-            resolved = terms().resolved(Asked("Who?", method=method, settings={setting.name: given}))
+            resolved = terms().resolved(AskRequest("Who?", method=method, settings={setting.name: given}))
         except PolyhopError:
             continue
         assert setting.name in ("instruction", "instructions"), setting  # words of a prompt
@@ -46,6 +46,6 @@ def test_no_setting_that_a_client_may_give_is_an_address_or_a_file(method: str) 
 
 @pytest.mark.parametrize("name", [ADDRESS, "file:///etc/passwd", "../../etc", "openai:m@http://localhost"])
 def test_a_client_names_corpora_and_methods_out_of_a_list(name: str) -> None:
-    for asked in (Asked("Who?", corpus=name), Asked("Who?", method=name)):
+    for asked in (AskRequest("Who?", corpus=name), AskRequest("Who?", method=name)):
         with pytest.raises(PolyhopError, match="unknown"):
             terms().resolved(asked)

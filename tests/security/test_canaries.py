@@ -123,7 +123,7 @@ def needs(*extras: str) -> Callable[[F], F]:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("polyhop.net.failures.pause", lambda failures, asked: 0.0)
+    monkeypatch.setattr("polyhop.net.client.backoff", lambda failures, asked: 0.0)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("RETRIEVER_API_KEY", KEY)
 

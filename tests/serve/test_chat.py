@@ -263,7 +263,7 @@ async def test_the_request_has_a_field_of_ours_too() -> None:
     asked = {"settings": {"k": 1, "style": "cot"}, "references": False, "max_calls": 3}
     async with chatting(lm) as (client, service):
         response = await client.chat.completions.create(model="polyhop", messages=user(), extra_body={"polyhop": asked})
-        used = service.trace(ours(response)["trace_id"]).asked
+        used = service.trace(ours(response)["trace_id"]).request
     assert response.choices[0].message.content == "Oslo"
     assert len(lm.fields[0]["passages"]) == 1
     assert (used.settings["style"], used.max_calls) == ("cot", 3)

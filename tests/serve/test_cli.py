@@ -73,7 +73,7 @@ def test_a_tool_server_has_limits_of_its_clients_too(monkeypatch: pytest.MonkeyP
     service, *place, options = given
     assert isinstance(service, Service)
     assert place == ["http", "127.0.0.1", 7]
-    assert (options.per_minute, options.at_once, options.most_bytes) == (3, 2, 500)
+    assert (options.per_minute, options.at_once, options.max_body_bytes) == (3, 2, 500)
 
 
 def test_an_address_that_cannot_be_had_is_told() -> None:
@@ -148,7 +148,7 @@ async def test_what_does_not_finish_in_the_grace_is_handed_back(caplog: pytest.L
 @needs_serve
 async def test_a_client_that_takes_nothing_is_cut_off(caplog: pytest.LogCaptureFixture) -> None:
     found = Passage("long", "Long", "word " * 2_000_000)
-    async with held(caplog, Model(), guarded=Options(patience=0.3), found=found) as (session, serving):
+    async with held(caplog, Model(), guarded=Options(client_timeout=0.3), found=found) as (session, serving):
         url = session._base_url
         assert url is not None
         with socket.socket() as slow:

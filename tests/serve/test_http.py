@@ -159,7 +159,7 @@ WRONG: list[tuple[dict[str, Any], int, str]] = [
     ({"settings": {"k": "many"}}, 400, "k='many'"),
     ({"settings": {"half \ud83d": 1}}, 400, "unknown setting of one-r"),
     ({"max_calls": 0}, 422, "max_calls: "),
-    ({"question": "x" * 5000}, 400, "has 5000 characters"),
+    ({"question": "x" * 5000}, 400, "has 5,000 characters"),
 ]
 
 
@@ -223,7 +223,7 @@ async def test_an_idle_stream_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> 
 
 async def test_a_client_that_does_not_read_is_left_and_holds_nobody() -> None:
     long = Passage("long", "Long", "word " * 400_000)
-    options = Options(patience=0.5)
+    options = Options(client_timeout=0.5)
     async with client(options=options, retriever=lambda query, k: [long], concurrency=1) as session:
         host, port = str(session._base_url.host), int(session._base_url.port or 0)  # type: ignore[union-attr]
         slow = socket.socket()
@@ -300,7 +300,7 @@ async def test_a_key_has_so_many_questions_at_once_and_a_full_server_says_so() -
 
 
 async def test_a_body_is_json_of_a_size_and_comes_in_time() -> None:
-    async with client(options=Options(most_bytes=200, patience=0.2)) as session:
+    async with client(options=Options(max_body_bytes=200, client_timeout=0.2)) as session:
         async with session.post("/v1/ask", data=b'{"question": "Why?"}') as response:
             assert (response.status, (await response.json())["error"]["type"]) == (415, "unsupported_media_type")
         typed = {"Content-Type": "application/json"}

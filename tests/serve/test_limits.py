@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from polyhop.answer import Answer
-from polyhop.cli.serve import Door, corpora_of, keys_of
+from polyhop.cli.serve import ListenAddress, corpora_of, keys_of
 from polyhop.errors import DataError, SettingError, UsageError
-from polyhop.serve.errors import TooMany
-from polyhop.serve.limits import Clients, Keys
+from polyhop.serve.errors import TooManyRequests
+from polyhop.serve.limits import ClientLimits, Keys
 from polyhop.serve.logs import REQUEST, JsonLines, log_answers
 from polyhop.serve.metrics import BOUNDS, Metrics
-from polyhop.serve.service import Answered, Asked
+from polyhop.serve.service import AskRequest, AskResponse
 from polyhop.trace import Trace, Usage
 
 ANN, BEN = "ann-has-this-key-1", "ben-has-this-key-2"
@@ -77,8 +77,10 @@ def test_keys_come_from_a_file_or_the_environment(tmp_path: Path, monkeypatch: p
 # --- the door --------------------------------------------------------------------------------------------------------
 
 
-def door(host: str, *, without_keys: bool = False, allow: tuple[str, ...] = (), keys: Path | None = None) -> Door:
-    return Door(host=host, port=0, keys=keys, without_keys=without_keys, allow_host=allow)
+def address(
+    host: str, *, without_keys: bool = False, allow: tuple[str, ...] = (), keys: Path | None = None
+) -> ListenAddress:
+    return ListenAddress(host=host, port=0, keys=keys, without_keys=without_keys, allow_host=allow)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "wiki.example"])
@@ -87,18 +89,18 @@ def test_an_address_that_others_reach_needs_keys_unless_told(
 ) -> None:
     monkeypatch.delenv("POLYHOP_API_KEYS", raising=False)
     with pytest.raises(UsageError, match=r"give --keys FILE .* or --without-keys"):
-        door(host).checked()
-    assert door(host, without_keys=True).checked() == (None, None)
+        address(host).checked()
+    assert address(host, without_keys=True).checked() == (None, None)
     file = tmp_path / "keys.txt"
     file.write_text(ANN)
-    keys, hosts = door(host, keys=file, allow=("wiki.example",)).checked()
+    keys, hosts = address(host, keys=file, allow=("wiki.example",)).checked()
     assert keys is not None
     assert hosts == frozenset({"wiki.example"})
 
 
 def test_the_loopback_needs_no_key_and_goes_by_its_own_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("POLYHOP_API_KEYS", raising=False)
-    keys, hosts = door("127.0.0.1", allow=("wiki.example",)).checked()
+    keys, hosts = address("127.0.0.1", allow=("wiki.example",)).checked()
     assert keys is None
     assert hosts == frozenset({"localhost", "127.0.0.1", "[::1]", "wiki.example"})
 
@@ -126,11 +128,14 @@ class Clock:
 
 
 def test_a_client_asks_no_more_at_once_than_it_may() -> None:
-    clients = Clients(at_once=2)
+    clients = ClientLimits(at_once=2)
     with ExitStack() as under_way:
         for _ in range(2):
             under_way.enter_context(clients.admitted("ann"))
-        with pytest.raises(TooMany, match="at most 2 requests of yours may be under way"), clients.admitted("ann"):
+        with (
+            pytest.raises(TooManyRequests, match="at most 2 requests of yours may be under way"),
+            clients.admitted("ann"),
+        ):
             pass
         with clients.admitted("ben"):
             pass
@@ -140,11 +145,11 @@ def test_a_client_asks_no_more_at_once_than_it_may() -> None:
 
 def test_a_client_is_told_when_it_may_ask_again() -> None:
     clock = Clock()
-    clients = Clients(per_minute=3, clock=clock)
+    clients = ClientLimits(per_minute=3, clock=clock)
     for _ in range(3):
         with clients.admitted("ann"):
             pass
-    with pytest.raises(TooMany, match="more than 3 requests per minute") as raised, clients.admitted("ann"):
+    with pytest.raises(TooManyRequests, match="more than 3 requests per minute") as raised, clients.admitted("ann"):
         pass
     assert raised.value.retry_after == pytest.approx(20)
     with clients.admitted("ben"):
@@ -157,14 +162,14 @@ def test_a_client_is_told_when_it_may_ask_again() -> None:
 @pytest.mark.parametrize("rate", [1, 2, 5])
 def test_no_minute_holds_more_than_twice_the_rate_and_a_patient_client_is_never_refused(rate: int) -> None:
     clock, draw = Clock(), random.Random(rate)
-    clients = Clients(per_minute=rate, clock=clock)
+    clients = ClientLimits(per_minute=rate, clock=clock)
     admitted: list[float] = []
     for _ in range(100):
         clock.now += draw.choice((0, 0, 0, 1, 10, 40, 200))
         try:
             with clients.admitted("ann"):
                 admitted.append(clock.now)
-        except TooMany as refused:
+        except TooManyRequests as refused:
             clock.now += refused.retry_after
             with clients.admitted("ann"):
                 admitted.append(clock.now)
@@ -173,7 +178,7 @@ def test_no_minute_holds_more_than_twice_the_rate_and_a_patient_client_is_never_
 
 def test_clients_that_are_gone_are_forgotten() -> None:
     clock = Clock()
-    clients = Clients(per_minute=10, clock=clock)
+    clients = ClientLimits(per_minute=10, clock=clock)
     for number in range(10_001):
         with clients.admitted(f"10.0.{number}"):
             pass
@@ -184,7 +189,7 @@ def test_clients_that_are_gone_are_forgotten() -> None:
 
 
 def test_a_limit_is_at_least_one() -> None:
-    for made in (partial(Clients, per_minute=0), partial(Clients, at_once=-1)):
+    for made in (partial(ClientLimits, per_minute=0), partial(ClientLimits, at_once=-1)):
         with pytest.raises(SettingError, match="must be at least 1"):
             made()
 
@@ -225,7 +230,7 @@ def test_a_log_line_is_json_and_tells_no_question_unless_asked(with_text: bool) 
     logger.setLevel(logging.INFO)
     token = REQUEST.set("r1")
     try:
-        log_answers(with_text=with_text)(Answered("t1", Asked("Why?", method="tor", corpus="wiki"), ANSWER))
+        log_answers(with_text=with_text)(AskResponse("t1", AskRequest("Why?", method="tor", corpus="wiki"), ANSWER))
         try:
             raise RuntimeError("broken")
         except RuntimeError:

@@ -19,7 +19,7 @@ from polyhop.serve.answer_cache import bytes_of
 from polyhop.serve.errors import Busy, OutOfTime, Stopping, UnknownTrace
 from polyhop.serve.limits import CLIENT
 from polyhop.serve.schemas import answer_row, notice_of, trace_row
-from polyhop.serve.service import Answered, Asked, Began, Service
+from polyhop.serve.service import AskRequest, AskResponse, AskStarted, Service
 from polyhop.trace import Ask, Searched, Step, Trace
 
 OSLO = Passage("oslo", "Oslo", "Oslo is the capital of Norway.")
@@ -83,9 +83,9 @@ async def until(happened: Callable[[], object]) -> None:
 
 async def test_an_answer_tells_what_was_used(serving: Serving) -> None:
     service = serving(settings={"k": 1})
-    answered = await service.ask(Asked(QUESTION))
-    assert (answered.asked.method, answered.asked.corpus) == ("one-r", "north")
-    assert answered.asked.settings == {"k": 1, "style": "direct", "shots": 3, "rank_limit": 15}
+    answered = await service.ask(AskRequest(QUESTION))
+    assert (answered.request.method, answered.request.corpus) == ("one-r", "north")
+    assert answered.request.settings == {"k": 1, "style": "direct", "shots": 3, "rank_limit": 15}
     row = answer_row(answered)
     assert (row["answer"], row["supported"], row["trace_id"]) == ("Oslo", True, answered.trace_id)
     assert [passage["id"] for passage in row["passages"]] == ["oslo"]
@@ -97,43 +97,43 @@ async def test_an_answer_tells_what_was_used(serving: Serving) -> None:
 
 async def test_settings_of_the_default_method_are_no_other_methods(serving: Serving) -> None:
     service = serving(settings={"k": 1})
-    other = await service.ask(Asked(QUESTION, method="direct"))
-    assert other.asked.settings == {"shots": 3}
-    own = await service.ask(Asked(QUESTION, settings={"rank_limit": 2}))
-    assert (own.asked.settings["k"], own.asked.settings["rank_limit"]) == (1, 2)
+    other = await service.ask(AskRequest(QUESTION, method="direct"))
+    assert other.request.settings == {"shots": 3}
+    own = await service.ask(AskRequest(QUESTION, settings={"rank_limit": 2}))
+    assert (own.request.settings["k"], own.request.settings["rank_limit"]) == (1, 2)
 
 
 @pytest.mark.parametrize(
     ("asked", "error", "told"),
     [
-        (Asked(" "), UsageError, "the question is empty"),
-        (Asked("why? " * 20), UsageError, "has 100 characters; at most 80"),
-        (Asked("half \ud83d"), UsageError, "no valid text"),
-        (Asked(QUESTION, method="one-rr"), UnknownName, "did you mean 'one-r'"),
-        (Asked(QUESTION, corpus="west"), UnknownName, "Valid: north, south"),
-        (Asked(QUESTION, kind="quiz"), UnknownName, "kind of question 'quiz'"),  # type: ignore[arg-type]
-        (Asked(QUESTION, settings={"kk": 1}), UnknownName, "did you mean 'k'"),
-        (Asked(QUESTION, settings={"k": 0}), SettingError, "k=0"),
-        (Asked(QUESTION, settings={"k": 10_001}), SettingError, "more than 10000"),
+        (AskRequest(" "), UsageError, "the question is empty"),
+        (AskRequest("why? " * 20), UsageError, "has 100 characters; at most 80"),
+        (AskRequest("half \ud83d"), UsageError, "not valid Unicode"),
+        (AskRequest(QUESTION, method="one-rr"), UnknownName, "did you mean 'one-r'"),
+        (AskRequest(QUESTION, corpus="west"), UnknownName, "Valid: north, south"),
+        (AskRequest(QUESTION, kind="quiz"), UnknownName, "kind of question 'quiz'"),  # type: ignore[arg-type]
+        (AskRequest(QUESTION, settings={"kk": 1}), UnknownName, "did you mean 'k'"),
+        (AskRequest(QUESTION, settings={"k": 0}), SettingError, "k=0"),
+        (AskRequest(QUESTION, settings={"k": 10_001}), SettingError, "more than 10000"),
         (
-            Asked(QUESTION, method="tor", settings={"widths": [5, 10**9]}),
+            AskRequest(QUESTION, method="tor", settings={"widths": [5, 10**9]}),
             SettingError,
             "widths=1000000000 is more than",
         ),
-        (Asked(QUESTION, settings={"k": "10001"}), SettingError, "k=10001 is more than 10000"),
-        (Asked(QUESTION, settings={"k": 10**30}), SettingError, "k=10{30}: Input should be less"),
-        (Asked(QUESTION, max_calls=10**30), SettingError, "max_calls=10{30}: must be above 0 and at most"),
-        (Asked(QUESTION, method="auto-cot", settings={"pool": "/etc/hosts"}), SettingError, "pool names a file"),
-        (Asked(QUESTION, max_calls=0), SettingError, "max_calls=0: must be above 0"),
-        (Asked(QUESTION, max_seconds=float("nan")), SettingError, "max_seconds=nan"),
-        (Asked(QUESTION, abstain_below=1.5), SettingError, "abstain_below=1.5"),
+        (AskRequest(QUESTION, settings={"k": "10001"}), SettingError, "k=10001 is more than 10000"),
+        (AskRequest(QUESTION, settings={"k": 10**30}), SettingError, "k=10{30}: Input should be less"),
+        (AskRequest(QUESTION, max_calls=10**30), SettingError, "max_calls=10{30}: must be above 0 and at most"),
+        (AskRequest(QUESTION, method="auto-cot", settings={"pool": "/etc/hosts"}), SettingError, "pool names a file"),
+        (AskRequest(QUESTION, max_calls=0), SettingError, "max_calls=0: must be above 0"),
+        (AskRequest(QUESTION, max_seconds=float("nan")), SettingError, "max_seconds=nan"),
+        (AskRequest(QUESTION, abstain_below=1.5), SettingError, "abstain_below=1.5"),
     ],
 )
 async def test_what_cannot_be_asked_is_told_before_any_call(
-    serving: Serving, asked: Asked, error: type[Exception], told: str
+    serving: Serving, asked: AskRequest, error: type[Exception], told: str
 ) -> None:
     lm = Model()
-    service = serving(lm, longest=80)
+    service = serving(lm, max_question_chars=80)
     with pytest.raises(error, match=told):
         await service.ask(asked)
     with pytest.raises(error, match=told):
@@ -151,33 +151,33 @@ def test_a_service_that_cannot_work_is_told_when_it_is_made(serving: Serving) ->
 
 async def test_a_request_may_be_stricter_than_the_service_but_never_laxer(serving: Serving) -> None:
     service = serving(max_calls=5, max_seconds=9.0, abstain_below=0.5)
-    laxer = service.resolved(Asked(QUESTION, max_calls=50, max_tokens=70, max_seconds=90, abstain_below=0.1))
+    laxer = service.resolved(AskRequest(QUESTION, max_calls=50, max_tokens=70, max_seconds=90, abstain_below=0.1))
     assert (laxer.max_calls, laxer.max_tokens, laxer.max_seconds, laxer.abstain_below) == (5, 70, 9.0, 0.5)
-    stricter = service.resolved(Asked(QUESTION, max_calls=2, max_seconds=1, abstain_below=0.9))
+    stricter = service.resolved(AskRequest(QUESTION, max_calls=2, max_seconds=1, abstain_below=0.9))
     assert (stricter.max_calls, stricter.max_seconds, stricter.abstain_below) == (2, 1, 0.9)
-    plain = service.resolved(Asked(QUESTION))
+    plain = service.resolved(AskRequest(QUESTION))
     assert (plain.max_calls, plain.max_tokens, plain.max_seconds, plain.abstain_below) == (5, None, 9.0, 0.5)
 
 
 async def test_the_limits_reach_the_method(serving: Serving) -> None:
     service = serving(method="tor")
-    answered = await service.ask(Asked(QUESTION, max_calls=1))
+    answered = await service.ask(AskRequest(QUESTION, max_calls=1))
     assert answered.answer.trace.budget == "max_calls"
     assert answered.answer.usage.calls == 1
-    withheld = await service.ask(Asked(QUESTION, method="direct", abstain_below=0.1))  # its confidence is unknown
+    withheld = await service.ask(AskRequest(QUESTION, method="direct", abstain_below=0.1))  # its confidence is unknown
     assert withheld.answer.abstained
     assert "withheld" in answer_row(withheld)["notice"]
 
 
 async def test_a_notice_says_what_an_answer_is_not(serving: Serving) -> None:
-    unsupported = await serving().ask(Asked(QUESTION, method="direct"))
+    unsupported = await serving().ask(AskRequest(QUESTION, method="direct"))
     assert "support" in str(notice_of(unsupported.answer))
-    pocket = await serving(lm="pocket").ask(Asked(QUESTION))
+    pocket = await serving(lm="pocket").ask(AskRequest(QUESTION))
     assert "for a language model" in str(notice_of(pocket.answer))
-    scored = await serving(lm="pocket").ask(Asked(QUESTION, method="promptrank"))
+    scored = await serving(lm="pocket").ask(AskRequest(QUESTION, method="promptrank", settings={"links": 0}))
     assert not scored.answer.trace.calls, "pocket only scored"
     assert "for a language model" in str(notice_of(scored.answer))
-    assert notice_of((await serving().ask(Asked(QUESTION))).answer) is None
+    assert notice_of((await serving().ask(AskRequest(QUESTION))).answer) is None
 
 
 async def test_a_search_is_over_one_corpus(serving: Serving) -> None:
@@ -194,12 +194,12 @@ async def test_a_search_is_over_one_corpus(serving: Serving) -> None:
 
 async def test_a_stream_tells_the_beginning_each_step_and_the_answer(serving: Serving) -> None:
     service = serving()
-    happenings = [happening async for happening in service.stream(Asked(QUESTION))]
+    happenings = [happening async for happening in service.stream(AskRequest(QUESTION))]
     began, *steps, answered = happenings
-    assert isinstance(began, Began)
-    assert isinstance(answered, Answered)
+    assert isinstance(began, AskStarted)
+    assert isinstance(answered, AskResponse)
     assert began.trace_id == answered.trace_id
-    assert began.asked == answered.asked
+    assert began.request == answered.request
     assert [type(step) for step in steps] == [Searched, Ask]
     assert service.trace(began.trace_id) is answered
 
@@ -207,13 +207,13 @@ async def test_a_stream_tells_the_beginning_each_step_and_the_answer(serving: Se
 async def test_leaving_a_stream_or_a_question_ends_its_work(serving: Serving) -> None:
     lm = Model(latency=30)
     service = serving(lm)
-    async with aclosing(service.stream(Asked(QUESTION))) as happenings:
+    async with aclosing(service.stream(AskRequest(QUESTION))) as happenings:
         async for happening in happenings:
             if isinstance(happening, Searched):
                 break
         await until(lambda: lm.under_way)
     assert (lm.given_up, lm.under_way) == (1, 0)
-    asking = asyncio.ensure_future(service.ask(Asked(QUESTION)))
+    asking = asyncio.ensure_future(service.ask(AskRequest(QUESTION)))
     await until(lambda: lm.under_way)
     asking.cancel()
     await asyncio.gather(asking, return_exceptions=True)
@@ -224,22 +224,22 @@ async def test_leaving_a_stream_or_a_question_ends_its_work(serving: Serving) ->
 
 async def test_a_slow_reader_of_a_stream_holds_no_place(serving: Serving) -> None:
     service = serving(concurrency=1)
-    slow = service.stream(Asked(QUESTION))
-    assert isinstance(await anext(slow), Began)
+    slow = service.stream(AskRequest(QUESTION))
+    assert isinstance(await anext(slow), AskStarted)
     assert isinstance(await anext(slow), Step)
-    assert (await service.ask(Asked(QUESTION))).answer.text == "Oslo"  # the one place is free again
-    assert [type(left) async for left in slow] == [Ask, Answered]
+    assert (await service.ask(AskRequest(QUESTION))).answer.text == "Oslo"  # the one place is free again
+    assert [type(left) async for left in slow] == [Ask, AskResponse]
 
 
 async def _watched(service: Service) -> None:
-    async for _ in service.stream(Asked(QUESTION)):
+    async for _ in service.stream(AskRequest(QUESTION)):
         pass
 
 
 async def test_what_a_method_raises_comes_out_either_way(serving: Serving) -> None:
     service = serving(Model(reply=LMError("no such server")))
     with pytest.raises(LMError, match="no such server"):
-        await service.ask(Asked(QUESTION))
+        await service.ask(AskRequest(QUESTION))
     with pytest.raises(LMError, match="no such server"):
         await _watched(service)
     assert holds('polyhop_questions_total{method="one-r",outcome="failed"} 2', service)
@@ -251,7 +251,7 @@ async def test_what_a_method_raises_comes_out_either_way(serving: Serving) -> No
 async def test_pipelines_share_index_retriever_model_and_prompts_and_the_oldest_is_let_go(serving: Serving) -> None:
     service = serving(pipelines_kept=2)
     opened = [
-        await service._pipeline(service.resolved(Asked(QUESTION, method=method, corpus=corpus)))
+        await service._pipeline(service.resolved(AskRequest(QUESTION, method=method, corpus=corpus)))
         for method, corpus in (("one-r", "north"), ("tor", "north"), ("one-r", "south"))
     ]
     north, tree, south = (pipeline.engine for pipeline in opened)
@@ -261,16 +261,16 @@ async def test_pipelines_share_index_retriever_model_and_prompts_and_the_oldest_
     assert north.prompts is tree.prompts is south.prompts
     assert north.reader is tree.reader is south.reader
     assert len(service._pipelines) == 2
-    again = await service._pipeline(service.resolved(Asked(QUESTION, method="tor", corpus="north")))
+    again = await service._pipeline(service.resolved(AskRequest(QUESTION, method="tor", corpus="north")))
     assert again is opened[1]
-    assert await service._pipeline(service.resolved(Asked(QUESTION))) is not opened[0]
+    assert await service._pipeline(service.resolved(AskRequest(QUESTION))) is not opened[0]
 
 
 async def test_a_pipeline_that_is_let_go_closes_nothing_and_the_service_closes_all_once(serving: Serving) -> None:
     lm = Model()
     service = serving(lm, pipelines_kept=1)
     for method in ("one-r", "tor", "one-r"):
-        assert (await service.ask(Asked(QUESTION, method=method))).answer.text == "Oslo"
+        assert (await service.ask(AskRequest(QUESTION, method=method))).answer.text == "Oslo"
     assert lm.closed == 0
     await service.aclose()
     await service.aclose()
@@ -279,27 +279,27 @@ async def test_a_pipeline_that_is_let_go_closes_nothing_and_the_service_closes_a
 
 async def test_a_method_that_is_a_retriever_keeps_to_itself(serving: Serving) -> None:
     service = serving(retriever="tfidf")
-    tree = await service._pipeline(service.resolved(Asked(QUESTION, method="tor")))
-    words = await service._pipeline(service.resolved(Asked(QUESTION, method="bm25")))
+    tree = await service._pipeline(service.resolved(AskRequest(QUESTION, method="tor")))
+    words = await service._pipeline(service.resolved(AskRequest(QUESTION, method="bm25")))
     assert getattr(tree.engine.retriever, "name", None) == "tfidf"
     assert getattr(words.engine.retriever, "name", None) == "bm25"
 
 
 async def test_the_latest_answers_are_kept(serving: Serving) -> None:
     service = serving(traces_kept=2)
-    first, second, third = [await service.ask(Asked(f"{QUESTION} {number}")) for number in range(3)]
+    first, second, third = [await service.ask(AskRequest(f"{QUESTION} {number}")) for number in range(3)]
     assert service.traces() == [third, second]
-    with pytest.raises(UnknownTrace, match="the latest 2 answers are kept"):
+    with pytest.raises(UnknownTrace, match="at most 2"):
         service.trace(first.trace_id)
 
 
 async def test_answers_that_take_too_much_memory_make_room_for_the_last(serving: Serving) -> None:
-    each = bytes_of((await serving().ask(Asked(QUESTION))).answer.trace)
+    each = bytes_of((await serving().ask(AskRequest(QUESTION))).answer.trace)
     service = serving(bytes_kept=3 * each)
-    answered = [await service.ask(Asked(QUESTION)) for _ in range(5)]
+    answered = [await service.ask(AskRequest(QUESTION)) for _ in range(5)]
     assert service.traces() == answered[:1:-1]
     service = serving(bytes_kept=1)
-    answered = [await service.ask(Asked(QUESTION)) for _ in range(2)]
+    answered = [await service.ask(AskRequest(QUESTION)) for _ in range(2)]
     assert service.traces() == answered[1:]
 
 
@@ -314,15 +314,15 @@ def test_the_memory_of_a_trace_is_that_of_its_steps_replies_and_passages_each_on
 
 async def test_requests_that_come_at_once_open_one_pipeline(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     service, opened, gate = serving(), [], threading.Event()
-    open_pipeline = service._holdings.pipeline
+    open_pipeline = service._resources.pipeline
 
     def slow(*arguments: Any) -> Pipeline:
         opened.append(arguments)
         gate.wait()
         return open_pipeline(*arguments)
 
-    monkeypatch.setattr(service._holdings, "pipeline", slow)
-    asking = [asyncio.ensure_future(service.ask(Asked(QUESTION))) for _ in range(3)]
+    monkeypatch.setattr(service._resources, "pipeline", slow)
+    asking = [asyncio.ensure_future(service.ask(AskRequest(QUESTION))) for _ in range(3)]
     await until(lambda: opened)
     asking.pop(0).cancel()  # who came first leaves: the others are served all the same
     await asyncio.sleep(0)
@@ -335,23 +335,23 @@ async def test_a_pipeline_that_could_not_be_opened_is_tried_again(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = serving()
-    open_pipeline = service._holdings.pipeline
+    open_pipeline = service._resources.pipeline
 
     def fails(*arguments: Any) -> Pipeline:
         raise UsageError("no index yet")
 
-    monkeypatch.setattr(service._holdings, "pipeline", fails)
+    monkeypatch.setattr(service._resources, "pipeline", fails)
     with pytest.raises(UsageError, match="no index yet"):
-        await service.ask(Asked(QUESTION))
-    monkeypatch.setattr(service._holdings, "pipeline", open_pipeline)
-    assert (await service.ask(Asked(QUESTION))).answer.text == "Oslo"
+        await service.ask(AskRequest(QUESTION))
+    monkeypatch.setattr(service._resources, "pipeline", open_pipeline)
+    assert (await service.ask(AskRequest(QUESTION))).answer.text == "Oslo"
 
 
 async def test_a_prompt_is_the_one_that_the_model_saw(serving: Serving) -> None:
     replies: Iterator[Any] = iter(["", {"answer": "Oslo"}])
     lm = ScriptedLM(lambda task, fields: next(replies))
     service = serving(lm, settings={"shots": 1})
-    answered = await service.ask(Asked(QUESTION))
+    answered = await service.ask(AskRequest(QUESTION))
     asks = [step for step in answered.answer.trace.steps if isinstance(step, Ask)]
     assert [ask.attempt for ask in asks] == [1, 2]
     assert [service.prompt(answered.trace_id, ask.id) for ask in asks] == [call.messages for call in lm.calls]
@@ -362,14 +362,14 @@ async def test_a_prompt_is_the_one_that_the_model_saw(serving: Serving) -> None:
 
 async def test_a_client_sees_its_own_answers_only(serving: Serving) -> None:
     service = serving()
-    found: Mapping[str, Answered] = {}
+    found: Mapping[str, AskResponse] = {}
     for name in ("ann", "ben"):
         token = CLIENT.set(name)
-        found = {**found, name: await service.ask(Asked(QUESTION, client="another"))}
+        found = {**found, name: await service.ask(AskRequest(QUESTION, client="another"))}
         assert service.traces() == [found[name]]
         CLIENT.reset(token)
     token = CLIENT.set("ben")
-    assert service.trace(found["ben"].trace_id).asked.client == "ben"
+    assert service.trace(found["ben"].trace_id).request.client == "ben"
     with pytest.raises(UnknownTrace):
         service.trace(found["ann"].trace_id)
     CLIENT.reset(token)
@@ -377,13 +377,13 @@ async def test_a_client_sees_its_own_answers_only(serving: Serving) -> None:
 
 
 async def test_a_listener_that_fails_harms_no_answer(serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
-    heard: list[Answered] = []
+    heard: list[AskResponse] = []
 
-    def broken(answered: Answered) -> None:
+    def broken(answered: AskResponse) -> None:
         raise RuntimeError("deaf")
 
     service = serving(on_answer=[broken, heard.append])
-    answered = await service.ask(Asked(QUESTION))
+    answered = await service.ask(AskRequest(QUESTION))
     assert heard == [answered]
     assert "deaf" in caplog.text
 
@@ -394,7 +394,7 @@ async def test_a_listener_that_fails_harms_no_answer(serving: Serving, caplog: p
 async def test_no_more_questions_run_at_once_than_the_service_takes_on(serving: Serving) -> None:
     lm = Model(latency=0.01)
     service = serving(lm, concurrency=3)
-    await asyncio.gather(*(service.ask(Asked(QUESTION)) for _ in range(10)))
+    await asyncio.gather(*(service.ask(AskRequest(QUESTION)) for _ in range(10)))
     assert lm.most == 3
 
 
@@ -402,11 +402,11 @@ async def test_a_queue_that_is_full_refuses(serving: Serving) -> None:
     lm = Model(latency=30)
     service = serving(lm, concurrency=1, waiting=1)
     await service.open()
-    asking = [asyncio.ensure_future(service.ask(Asked(QUESTION))) for _ in range(2)]
+    asking = [asyncio.ensure_future(service.ask(AskRequest(QUESTION))) for _ in range(2)]
     await until(lambda: lm.under_way)
     assert service.metrics.gauges == {"running": 1, "waiting": 1}
     with pytest.raises(Busy, match="try again"):
-        await service.ask(Asked(QUESTION))
+        await service.ask(AskRequest(QUESTION))
     for task in asking:
         task.cancel()
     await asyncio.gather(*asking, return_exceptions=True)
@@ -417,7 +417,7 @@ async def test_a_question_that_takes_too_long_is_given_up(serving: Serving) -> N
     lm = Model(latency=30)
     service = serving(lm, timeout=0.05)
     with pytest.raises(OutOfTime, match=r"no answer within 0\.05 seconds"):
-        await service.ask(Asked(QUESTION))
+        await service.ask(AskRequest(QUESTION))
     assert lm.under_way == 0
     assert holds('outcome="out of time"} 1', service)
     with pytest.raises(OutOfTime):
@@ -427,13 +427,13 @@ async def test_a_question_that_takes_too_long_is_given_up(serving: Serving) -> N
 async def test_stopping_lets_what_runs_finish(serving: Serving) -> None:
     lm = Model(latency=0.05)
     service = serving(lm, grace=30)
-    asking = asyncio.ensure_future(service.ask(Asked(QUESTION)))
+    asking = asyncio.ensure_future(service.ask(AskRequest(QUESTION)))
     await until(lambda: lm.under_way)
     closing = asyncio.ensure_future(service.aclose())
     await asyncio.sleep(0)
     assert not service.ready
     with pytest.raises(Stopping):
-        await service.ask(Asked(QUESTION))
+        await service.ask(AskRequest(QUESTION))
     with pytest.raises(Stopping):
         await service.search("capital")
     assert (await asking).answer.text == "Oslo"
@@ -444,7 +444,7 @@ async def test_stopping_lets_what_runs_finish(serving: Serving) -> None:
 async def test_stopping_hands_back_what_cannot_finish(serving: Serving) -> None:
     lm = Model(latency=30)
     service = serving(lm, grace=0.02, concurrency=1)
-    asking = [asyncio.ensure_future(service.ask(Asked(QUESTION))) for _ in range(2)]  # one runs, one waits
+    asking = [asyncio.ensure_future(service.ask(AskRequest(QUESTION))) for _ in range(2)]  # one runs, one waits
     watching = asyncio.ensure_future(_watched(service))
     await until(lambda: lm.under_way and service.metrics.gauges["waiting"] == 2)
     await service.aclose()

@@ -65,7 +65,7 @@ def _check(folder: Path, methods: Sequence[str], arguments: Mapping[str, Any]) -
         raise UsageError("--batch sends no call, so there is nothing to spread over a cluster: leave out --engine")
     if arguments.get("max_seconds") is not None:
         raise UsageError("--max-seconds bounds the waiting for replies, which a batch makes no sense of: leave it out")
-    if len(methods) == 1:  # of several, ``evaluate_several`` leaves out those that cannot run, and says why
+    if len(methods) == 1:  # of several, ``evaluate_methods`` leaves out those that cannot run, and says why
         method = method_named(methods[0])
         given = {name: value for name, value in arguments.items() if name in method.settings}
         if any(need.startswith("score") for need in method.needs(method.resolve(given))):

@@ -101,7 +101,7 @@ def run_prompts_list(prompts: Path | None, as_json: bool) -> None:
     rows: list[dict[str, Any]] = [
         {
             "task": name,
-            "role": book[name].head.role,
+            "role": book[name].settings.role,
             "fields": list(task.fields),
             "output": list(task.output.model_fields),
             "source": book[name].source,
@@ -142,7 +142,7 @@ def run_prompts_show(task: str, prompts: Path | None, rendering: str, rendered: 
         write(f"{book.scored(task).render(fields)}\n")
         return
     prompt = book[task]
-    for turn in prompt.render(fields, rendering="json" if rendering == "json" else "text", shots=prompt.head.shots):
+    for turn in prompt.render(fields, rendering="json" if rendering == "json" else "text", shots=prompt.settings.shots):
         write(f"--- {turn['role']}\n{turn['content']}\n\n")
 
 

@@ -16,11 +16,11 @@ from polyhop.common.files import path_text
 from polyhop.common.text import counted
 from polyhop.engine.prices import Prices
 from polyhop.errors import UnknownName, UsageError
-from polyhop.evaluation.agreement import common, together
+from polyhop.evaluation.agreement import ensemble, on_common_questions
 from polyhop.evaluation.compare import compare_all
 from polyhop.evaluation.figures import is_shown, label, numbers, shared_metric
 from polyhop.evaluation.frontier import frontier
-from polyhop.evaluation.judging import judged
+from polyhop.evaluation.judging import judge_answers
 from polyhop.evaluation.pages.page import page
 from polyhop.evaluation.repeats import Repeated, is_repeated, read_repeated
 from polyhop.evaluation.report import Report
@@ -137,7 +137,7 @@ def run_compare(runs: Sequence[Path], conditions: Sequence[str], metrics: str | 
     family = _family(reports, metrics)
     found = compare_all(reports[baseline], [reports[name] for name in others], family=family)
     comparisons = dict(zip(others, found, strict=True))
-    whole = together(reports)
+    whole = ensemble(reports)
     if as_json:
         told = [{"run": name, **each.to_dict()} for name, each in comparisons.items()]
         draw.print_json({"baseline": baseline, "comparisons": told, "together": whole.to_dict()})
@@ -147,8 +147,8 @@ def run_compare(runs: Sequence[Path], conditions: Sequence[str], metrics: str | 
     for name, each in comparisons.items():
         tables.print_comparison((labels[baseline], labels[name]), each, family, to)
         to.print()
-    shared = {labels[name]: report for name, report in common(reports).items()}
-    tables.print_together(whole, labels, shared, family, to)
+    shared = {labels[name]: report for name, report in on_common_questions(reports).items()}
+    tables.print_ensemble(whole, labels, shared, family, to)
 
 
 def _read(runs: Sequence[Path], scoring: Mapping[str, Any]) -> dict[str, Report]:
@@ -218,7 +218,7 @@ def _tell(form: str, value: Any, rows: list[list[str]], out: Path | None) -> Non
 def _judged(report: Report, run: str, judge: Mapping[str, Any]) -> Report:
     """The report with the judge's verdicts; says who judged and how."""
     with Watched("verdicts") as progress:
-        report = judged(report, run, progress=progress.update, **judge)
+        report = judge_answers(report, run, progress=progress.update, **judge)
     told = report.judge
     say(
         f"judged by {told['lm']}, prompt {told['task']} {told['prompt']} ({told['rendering']}): "

@@ -19,10 +19,10 @@ from polyhop.cli.printing import say
 from polyhop.cli.progress import Watched
 from polyhop.cli.run import resumable
 from polyhop.common.text import counted
-from polyhop.evaluation.reproduction.benchmarks import BENCHMARKS, benchmarks_of
-from polyhop.evaluation.reproduction.jobs import runnable
+from polyhop.evaluation.reproduction.benchmarks import BENCHMARKS, select_benchmarks
+from polyhop.evaluation.reproduction.jobs import runnable_rows
 from polyhop.evaluation.reproduction.measures import MEASURES
-from polyhop.evaluation.reproduction.recipe import ALL, Row, keys, recipe
+from polyhop.evaluation.reproduction.recipe import ALL, RecipeRow, keys, recipe
 from polyhop.evaluation.reproduction.reproduce import reproduce
 from polyhop.evaluation.reproduction.table import Reproduction
 from polyhop.evaluation.setups import SETUPS
@@ -43,7 +43,7 @@ def run_list(as_json: bool) -> None:
             "source": one.source,
             "datasets": list(one.datasets),
             "rows": len(one.rows),
-            "runnable": len(runnable(one)),
+            "runnable": len(runnable_rows(one)),
         }
         for key in keys()
     ]
@@ -73,7 +73,7 @@ def run_reproduce(
 ) -> None:
     """Run a recipe and print the paper's numbers beside ours; exit 1 if a question failed."""
     named = pairs(dataset, "--dataset", "NAME=FILE"), pairs(corpus, "--corpus", "NAME=FILE")
-    benchmarks = benchmarks_of(data, *named)
+    benchmarks = select_benchmarks(data, *named)
     lms, checkpoints = pairs(lm_for, "--lm-for", "NAME=LM"), pairs(checkpoint, "--checkpoint", "ROW=RETRIEVER")
     with Watched("questions") as progress, resumable(out):
         found = reproduce(
@@ -157,7 +157,7 @@ def _table(found: Reproduction, places: Sequence[int]) -> Table:
     return table
 
 
-def _row_name(row: Row) -> str:
+def _row_name(row: RecipeRow) -> str:
     return row.name + " †" * row.trained
 
 

@@ -21,11 +21,11 @@ from polyhop.data import DEMO
 from polyhop.data.corpora import Corpus, open_corpus
 from polyhop.engine.prices import Prices
 from polyhop.errors import UsageError
+from polyhop.evaluation.methods import MethodReports, evaluate_methods, parse_methods
 from polyhop.evaluation.repeats import Repeated, evaluate_repeated
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import evaluate
-from polyhop.evaluation.setups import settings_under
-from polyhop.evaluation.several import Several, evaluate_several, named
+from polyhop.evaluation.setups import setup_settings
 from polyhop.telemetry import start
 
 
@@ -47,7 +47,7 @@ def run_run(
 ) -> None:
     """Run a method or several over a dataset, show progress, print the table; exit 1 if a question failed, 3 if one
     waits for a batch."""
-    names = named(method)
+    names = parse_methods(method)
     if arguments.get("telemetry"):
         start()
     common = {
@@ -63,12 +63,12 @@ def run_run(
     if corpus is None and str(dataset) == DEMO:
         corpus = open_corpus(dataset)
     if setup is not None:
-        common |= {"setup": setup} if len(names) > 1 else settings_under(setup, names[0], arguments, questions)
+        common |= {"setup": setup} if len(names) > 1 else setup_settings(setup, names[0], arguments, questions)
     if repeat > 1 and len(names) > 1:
         raise UsageError("--repeat repeats one method: name one")
     with resumable(out), through(batch, names, common) as common, Watched("questions") as progress:
         if len(names) > 1:
-            several = evaluate_several(names, questions, corpus, progress=progress.update, **common)
+            several = evaluate_methods(names, questions, corpus, progress=progress.update, **common)
         elif repeat > 1:
             runs = evaluate_repeated(repeat, questions, corpus, names[0], progress=progress.update, **common)
         else:
@@ -93,7 +93,7 @@ def resumable(out: Path | None) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def finish_several(several: Several, out: Path | None, as_json: bool) -> None:
+def finish_several(several: MethodReports, out: Path | None, as_json: bool) -> None:
     """Print several methods' reports as one table; exit 1 if a question of one failed."""
     if as_json:
         draw.print_json(several.to_dict())

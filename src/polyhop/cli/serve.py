@@ -26,7 +26,7 @@ KEYS = "POLYHOP_API_KEYS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
+class ListenAddress:
     """Where a server listens and whom it lets in."""
 
     host: str
@@ -50,30 +50,32 @@ class Door:
         return keys, frozenset({"localhost", "127.0.0.1", "[::1]", self.host.lower(), *self.allow_host})
 
 
-def run_serve(service: Mapping[str, Any], door: Door, limits: Mapping[str, Any], log_questions: bool) -> None:
+def run_serve(
+    service: Mapping[str, Any], address: ListenAddress, limits: Mapping[str, Any], log_questions: bool
+) -> None:
     """Serve over HTTP until a signal comes."""
     for module in ("fastapi", "uvicorn"):
         require(module, "serve", "polyhop serve")
     from polyhop.serve.http.app import Options
     from polyhop.serve.http.server import serve
 
-    keys, hosts = door.checked()
+    keys, hosts = address.checked()
     options = Options(keys=keys, hosts=hosts, **limits)
     opened = service_of(service, [log_answers(with_text=log_questions)])
     log_to_stderr()
-    asyncio.run(serve(opened, options, door.host, door.port))
+    asyncio.run(serve(opened, options, address.host, address.port))
 
 
-def run_mcp(service: Mapping[str, Any], transport: str, door: Door, limits: Mapping[str, Any]) -> None:
+def run_mcp(service: Mapping[str, Any], transport: str, address: ListenAddress, limits: Mapping[str, Any]) -> None:
     """Serve the tools to an agent."""
     require("mcp", "mcp", "polyhop mcp")
     from polyhop.serve.http.app import Options
     from polyhop.serve.mcp import run
 
-    keys, hosts = door.checked()
+    keys, hosts = address.checked()
     options = Options(keys=keys, hosts=hosts, **limits)
     log_to_stderr()
-    run(service_of(service, []), transport, door.host, door.port, options)  # type: ignore[arg-type]  # it checks it
+    run(service_of(service, []), transport, address.host, address.port, options)  # type: ignore[arg-type]  # it checks it
 
 
 def service_of(given: Mapping[str, Any], listeners: Iterable[Any]) -> Service:

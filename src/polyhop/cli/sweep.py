@@ -23,7 +23,7 @@ from polyhop.errors import UsageError
 from polyhop.evaluation.pages.page import page
 from polyhop.evaluation.sweeps.estimate import Cost, Estimate, estimate
 from polyhop.evaluation.sweeps.plan import read_plan
-from polyhop.evaluation.sweeps.sweep import Swept, calls_of, sweep
+from polyhop.evaluation.sweeps.sweep import SweepResult, count_calls, sweep
 
 PAGE = "sweep.html"
 
@@ -49,7 +49,7 @@ def run_sweep(file: Path, out: Path | None, dry_run: bool, sample: int, price: s
     finish(swept, out, as_json)
 
 
-def finish(swept: Swept, out: Path, as_json: bool) -> None:
+def finish(swept: SweepResult, out: Path, as_json: bool) -> None:
     """Print a sweep's table and what sharing saved, write its page with the plots; exit 1 if a question failed."""
     if as_json:
         draw.print_json(swept.to_dict())
@@ -66,7 +66,7 @@ def finish(swept: Swept, out: Path, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _print_swept(swept: Swept) -> None:
+def _print_swept(swept: SweepResult) -> None:
     to = draw.console()
     reports = swept.reports
     first = next(iter(reports.values()))
@@ -80,10 +80,10 @@ def _print_swept(swept: Swept) -> None:
     kept = [place for place, name in enumerate(head) if name not in _LEFT_OUT]
     lines = [["point", *(head[place] for place in kept[1:]), "asked", "shared"]]
     for row, report in zip(rows, reports.values(), strict=True):
-        counts, n = calls_of([report]), max(1, len(report.rows))
+        counts, n = count_calls([report]), max(1, len(report.rows))
         lines.append([*(row[place] for place in kept), f"{counts['asked'] / n:.1f}", f"{counts['shared'] / n:.1f}"])
     _print_points(lines, to)
-    counts = calls_of(reports.values())
+    counts = count_calls(reports.values())
     to.print(
         f"{counts['asked']:,} of {counted(counts['calls'], 'calls')} asked "
         f"({_share(counts['asked'], counts['calls'])}); "

@@ -11,11 +11,11 @@ from polyhop.cli.answers import cut_replies
 from polyhop.cli.show import print_rows
 from polyhop.common.text import counted
 from polyhop.engine.prices import Prices
-from polyhop.evaluation.agreement import Together
+from polyhop.evaluation.agreement import EnsembleScores
 from polyhop.evaluation.compare import Comparison
-from polyhop.evaluation.errors import errors_in
+from polyhop.evaluation.errors import count_errors
 from polyhop.evaluation.figures import cost_label, costs, is_shown, label, money, scored
-from polyhop.evaluation.frontier import Point
+from polyhop.evaluation.frontier import FrontierPoint
 from polyhop.evaluation.repeats import Repeated, Spread
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.statistics import Mean
@@ -39,7 +39,7 @@ def print_report(report: Report, to: Console, prices: Prices | None = None) -> N
         rows.append([label(name), f"{mean.value:.2f}", _interval(mean, 1, 2)])
     rows += [[cost_label(name, [report]), value, ""] for name, value in costs(report, prices).items()]
     print_rows(rows, to, names=1)
-    if errors := errors_in(report.rows):
+    if errors := count_errors(report.rows):
         n = len(report.rows)
         wrong = [[name, str(count), f"{100 * count / n:.1f}"] for name, count in errors.items()]
         print_rows([["errors", "questions", "percent"], *wrong], to, names=1)
@@ -100,7 +100,7 @@ def repeated(runs: Repeated) -> Rows:
     return rows
 
 
-def frontier(points: Mapping[str, Point], cost: str, metric: str) -> Rows:
+def frontier(points: Mapping[str, FrontierPoint], cost: str, metric: str) -> Rows:
     """Runs as rows, the cheapest first, and whether another is better and cheaper."""
     rows = [["run", label(metric), f"{cost} per question", "frontier"]]
     for name, point in points.items():
@@ -134,8 +134,8 @@ def print_comparison(names: tuple[str, str], comparison: Comparison, shown: Iter
         print_rows([["question", *names], *map(list, comparison.flipped)], to)
 
 
-def print_together(
-    found: Together, labels: Mapping[str, str], reports: Mapping[str, Report], shown: Sequence[str], to: Console
+def print_ensemble(
+    found: EnsembleScores, labels: Mapping[str, str], reports: Mapping[str, Report], shown: Sequence[str], to: Console
 ) -> None:
     """How far runs agree, and what a vote or a perfect choice among them would score."""
     to.print(Text(f"On the {counted(found.n, 'questions')} that all runs answered:", style="bold"))

@@ -18,13 +18,13 @@ from polyhop.common.text import counted
 from polyhop.data.corpora import Corpus
 from polyhop.data.questions import read_questions
 from polyhop.evaluation.compare import Difference
-from polyhop.evaluation.tuning.grids import GE_GRID, Point, Tuned, tune
+from polyhop.evaluation.tuning.grid_search import GE_GRID, GridPoint, GridSearchResult, tune
 from polyhop.evaluation.tuning.readers import ReaderFit, fit_reader
-from polyhop.evaluation.tuning.stages import Staged
+from polyhop.evaluation.tuning.staged import StagedSearchResult
 from polyhop.methods.settings import write_settings
 from polyhop.retrieval.index import index_for
 
-Found = TypeVar("Found", ReaderFit, Tuned, Staged)
+Found = TypeVar("Found", ReaderFit, GridSearchResult, StagedSearchResult)
 
 
 def run_tune_reader(
@@ -105,7 +105,7 @@ def _print_fit(fit: ReaderFit) -> None:
     to.print(f"AUROC: {'unknown' if fit.auroc is None else f'{fit.auroc:.3f}'}")
 
 
-def _print_tuned(tuned: Tuned) -> None:
+def _print_tuned(tuned: GridSearchResult) -> None:
     to = draw.console()
     report = tuned.best.report
     to.print(
@@ -127,7 +127,7 @@ def gain_told(objective: str, gain: Difference) -> str:
     return f"{objective} over the defaults: {told}, on the questions it was chosen by; confirm it on others"
 
 
-def _row(point: Point, *, best: bool) -> list[str]:
+def _row(point: GridPoint, *, best: bool) -> list[str]:
     told = point.to_dict()
     scores = [f"{100 * value:.1f}" for value in told["scores"].values()]
     costs = [f"{told['calls']:.1f}", f"{told['searches']:.1f}", str(told["failed"])]

@@ -14,10 +14,10 @@ from polyhop.cli.tune import end, gain_told, resumable
 from polyhop.common.text import counted
 from polyhop.data.corpora import Corpus
 from polyhop.errors import SettingError, UsageError
-from polyhop.evaluation.tuning.checkpoint import Notebook
-from polyhop.evaluation.tuning.instructions import generated, read_instructions
+from polyhop.evaluation.tuning.checkpoint import Checkpoint
+from polyhop.evaluation.tuning.instructions import generate_instructions, read_instructions
 from polyhop.evaluation.tuning.promptrank import SEARCHED, tune_promptrank
-from polyhop.evaluation.tuning.stages import Stage, Staged, Trial
+from polyhop.evaluation.tuning.staged import Stage, StagedSearchResult, Trial
 from polyhop.methods.paths import NO_INSTRUCTION
 from polyhop.retrieval.index import index_for
 
@@ -74,14 +74,14 @@ def _candidates(path: Path | None, count: int | None, generator: str | None, wor
         raise UsageError(f"--generator {generator}: a T5 that fills gaps writes instructions, as in hf:t5-base")
     from polyhop.lm.hf.filling import SpanFiller
 
-    with Notebook(work) as notebook:
-        made: list[str] = notebook.once(
-            {"instructions": count, "by": generator}, lambda: generated(SpanFiller(name), count)
+    with Checkpoint(work) as checkpoint:
+        made: list[str] = checkpoint.once(
+            {"instructions": count, "by": generator}, lambda: generate_instructions(SpanFiller(name), count)
         )
     return made
 
 
-def _print(tuned: Staged) -> None:
+def _print(tuned: StagedSearchResult) -> None:
     to = draw.console()
     title = f"{tuned.method} · {tuned.lm} · {tuned.dataset} · {counted(len(tuned.usual.questions), 'questions')}"
     to.print(Text(title, style="bold"))

@@ -12,30 +12,32 @@ from polyhop.errors import BudgetSpent, Waiting
 T = TypeVar("T")
 
 SIGNAL_POLL_SECONDS = 0.5
-"""Seconds after which whoever waits looks for signals: one that comes just before Python waits does not wake it."""
+"""Seconds between checks for signals: a signal that comes just before Python waits does not interrupt the wait."""
 
 
 class LoopThread:
-    """An event loop on a thread of its own, so that ordinary code can wait for coroutines anywhere, on any thread. It
-    begins with the first of them; after ``stop`` with the next."""
+    """An event loop on its own thread, so that synchronous code can wait for coroutines on any thread.
+
+    The thread starts with the first coroutine and, after ``stop``, with the next one.
+    """
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._starting = threading.Lock()
 
     @property
-    def runs(self) -> bool:
-        """Whether it has begun."""
+    def is_running(self) -> bool:
+        """True if the thread has started."""
         return self._loop is not None
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for ``work``; an interrupt cancels it."""
+        """Wait for ``work`` and return its result; an interrupt cancels it."""
         with self._starting:
             loop = self._loop = self._loop or _start_loop()
         return _wait(work, loop)
 
     def stop(self) -> None:
-        """Cancel what still runs and end the thread, if it has begun."""
+        """Cancel everything that still runs and end the thread, if it has started."""
         with self._starting:
             loop, self._loop = self._loop, None
         if loop is not None:
@@ -52,7 +54,7 @@ def _start_loop() -> asyncio.AbstractEventLoop:
 
 
 def _wait(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
-    ended = threading.Lock()  # and not the future's own waiting: a signal amid that leaves it locked for its loop
+    ended = threading.Lock()  # instead of future.result(): a signal during that wait leaves the future's lock held
     ended.acquire()
     future = asyncio.run_coroutine_threadsafe(work, loop)
     try:
@@ -104,7 +106,7 @@ async def gather(
 
 
 async def _cancel_others() -> threading.Thread:
-    """Cancel what else runs on this loop; the thread that it runs on."""
+    """Cancel all other tasks of this loop; return the thread that it runs on."""
     others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     for task in others:
         task.cancel()

@@ -1,4 +1,4 @@
-"""What is of like length goes together: a network works on a batch at once, and pads it to its longest."""
+"""Batches of items of similar length: a network pads a batch to its longest item."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def batches(things: Sequence[T], length: Callable[[T], int], most: int, *, spread: float = inf) -> Iterator[list[T]]:
-    """``things`` in batches of like length, the longest first: the memory of the first is enough for all.
+def batches(items: Sequence[T], length: Callable[[T], int], max_size: int, *, spread: float = inf) -> Iterator[list[T]]:
+    """Yield ``items`` in batches of similar length, the longest first, so that no later batch needs more memory.
 
-    A batch's padded size, its count times its longest length, is at most ``most``, and its longest at most ``spread``
-    times its shortest; one thing is always let through.
+    The padded size of a batch, its number of items times its longest length, is at most ``max_size``, and its longest
+    length at most ``spread`` times its shortest. A batch of one item may exceed both.
 
     >>> list(batches(["a", "bb", "cccc", "dd"], len, 4))
     [['cccc'], ['bb', 'dd'], ['a']]
     >>> list(batches(["a", "bb", "cccc", "dd"], len, 100, spread=2))
     [['cccc', 'bb', 'dd'], ['a']]
     """
-    held: list[T] = []
-    for thing in sorted(things, key=length, reverse=True):
-        if held and ((len(held) + 1) * length(held[0]) > most or length(held[0]) / spread > length(thing)):
-            yield held
-            held = []
-        held.append(thing)
-    if held:
-        yield held
+    batch: list[T] = []
+    for item in sorted(items, key=length, reverse=True):
+        if batch and ((len(batch) + 1) * length(batch[0]) > max_size or length(batch[0]) / spread > length(item)):
+            yield batch
+            batch = []
+        batch.append(item)
+    if batch:
+        yield batch

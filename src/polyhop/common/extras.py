@@ -1,4 +1,4 @@
-"""The optional parts: what each extra brings, and how it is imported where it is used."""
+"""The modules of the optional extras, and their import where they are used."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ EXTRA_MODULES: dict[str, tuple[str, ...]] = {
     "llamaindex": ("llama_index.core",),
     "haystack": ("haystack",),
 }
-"""The modules of each extra of the package, as ``pip install 'polyhop[NAME]'`` brings them."""
+"""The modules of each extra, which ``pip install 'polyhop[NAME]'`` installs."""
 
 
 def is_installed(extra: str) -> bool:
-    """Whether all modules of an extra can be found, without importing them.
+    """Check that all modules of an extra can be found, without importing them.
 
     >>> is_installed("hf") in (True, False)
     True
@@ -38,11 +38,11 @@ def is_installed(extra: str) -> bool:
 
 
 def require(module: str, extra: str, feature: str) -> ModuleType:
-    """Import a module of an extra; ``MissingExtra`` with the install line where it is not installed."""
+    """Import a module of an extra. Raises ``MissingExtra``, which names the install command, if it is missing."""
     try:
         loaded = importlib.import_module(module)
     except ImportError as error:
         raise MissingExtra(feature, extra) from error
     if module == "transformers":
-        loaded.utils.logging.disable_progress_bar()  # else one is drawn for every checkpoint, into pipes too
+        loaded.utils.logging.disable_progress_bar()  # otherwise it draws one per checkpoint, even into a pipe
     return loaded

@@ -1,4 +1,4 @@
-"""Long work on the way to what was asked for, such as encoding a corpus: it tells whoever watches how far it is."""
+"""Progress of long work, such as encoding a corpus, for whoever shows it."""
 
 from __future__ import annotations
 
@@ -9,39 +9,38 @@ from typing import Protocol, TypeAlias
 
 
 class Progress(Protocol):
-    """What shows how far a piece of work is."""
+    """A display of progress."""
 
     def update(self, done: int, total: int | None = None) -> object:
-        """So much is done, of so much."""
+        """Show that ``done`` of ``total`` items are done."""
         ...
 
 
 OpenProgress: TypeAlias = Callable[[str, int], AbstractContextManager[Progress]]
-"""Opens a ``Progress`` for work on things of a name, such as ``passages``, some of which were done before."""
+"""Opens a ``Progress`` for items of a name, such as ``passages``, of which some were done before."""
 
-_show: ContextVar[OpenProgress | None] = ContextVar("show", default=None)
+_open_progress: ContextVar[OpenProgress | None] = ContextVar("open_progress", default=None)
 
 
 @contextmanager
-def show_progress(show: OpenProgress) -> Iterator[None]:
-    """What is begun within the block is shown by ``show``, called with its noun and how many were done before."""
-    token = _show.set(show)
+def show_progress(open_progress: OpenProgress) -> Iterator[None]:
+    """Show the work that starts within the block by ``open_progress(noun, done_before)``."""
+    token = _open_progress.set(open_progress)
     try:
         yield
     finally:
-        _show.reset(token)
+        _open_progress.reset(token)
 
 
 @contextmanager
-def report_progress(noun: str, before: int = 0) -> Iterator[Callable[[int, int], object]]:
-    """What to call with the number of ``noun`` done and their total, while the block works on them; ``before``: so many
-    were done already.
+def report_progress(noun: str, done_before: int = 0) -> Iterator[Callable[[int, int], object]]:
+    """Yield a function to call with the number of ``noun`` that are done, and their total.
 
-    >>> with report_progress("passages") as tell:
-    ...     tell(1, 2)
+    >>> with report_progress("passages") as report:
+    ...     report(1, 2)
     """
-    if show := _show.get():
-        with show(noun, before) as progress:
+    if open_progress := _open_progress.get():
+        with open_progress(noun, done_before) as progress:
             yield progress.update
     else:
         yield lambda done, total: None

@@ -1,4 +1,4 @@
-"""A Ray cluster: joined for a while, and left as it was.
+"""A connection to a Ray cluster, which is left as it was.
 
 Source: Moritz, Nishihara, Wang, Tumanov, Liaw, Liang, Elibol, Yang, Paul, Jordan and Stoica, "Ray: A Distributed
 Framework for Emerging AI Applications", 2018. Of it we use actors: processes anywhere in the cluster, each with a state
@@ -23,24 +23,24 @@ from polyhop.common.text import counted
 from polyhop.errors import ServiceError, UsageError
 
 CPUS = 0.5
-"""Of each worker, as Ray counts them: two fit on one core, for a worker mostly waits."""
+"""CPUs of each worker, as Ray counts them: two workers share a core, because they mostly wait."""
 
-_ANSWERS_WITHIN = 5.0
-"""Seconds in which a cluster's address must take a connection; Ray itself would try for minutes."""
+_CONNECT_SECONDS = 5.0
+"""Timeout for a connection to a cluster's address; Ray itself would try for minutes."""
 
 _OURS = ("OPENAI_", "RETRIEVER_", "ELASTIC_", "OPENSEARCH_", "QDRANT_", "SERPER_", "TAVILY_", "BRAVE_", "OTEL_")
 
 
 @contextmanager
 def connected(address: str | None) -> Iterator[Any]:
-    """The module ``ray``, connected to the cluster at ``address`` (``HOST:PORT`` or ``auto``) until the block is left.
+    """Yield the module ``ray``, connected to the cluster at ``address`` (``HOST:PORT`` or ``auto``) within the block.
 
-    Without an address it is the one that ``$RAY_ADDRESS`` names, else the one that this machine is part of, else one of
-    this machine alone that ends with the block. A program that is connected already stays so.
+    Without an address it is the cluster of ``$RAY_ADDRESS``, else the one of which this machine is part, else a new
+    cluster of this machine alone, which ends with the block. A program that is already connected stays connected.
 
     Raises:
         MissingExtra: Ray is not installed.
-        ServiceError: no cluster is there.
+        ServiceError: there is no cluster.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray: Any = require("ray", "ray", "--engine ray")
@@ -48,7 +48,7 @@ def connected(address: str | None) -> Iterator[Any]:
         yield ray
         return
     if address is not None:
-        _check_there(address)
+        _check_reachable(address)
     before, terminated = signal.getsignal(signal.SIGTERM), False
 
     def leave(*_: object) -> None:
@@ -60,46 +60,44 @@ def connected(address: str | None) -> Iterator[Any]:
         try:
             with warnings.catch_warnings(action="ignore", category=FutureWarning):
                 ray.init(address=address, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
-        except (OSError, RuntimeError, ValueError, SystemExit) as error:  # Ray leaves where a cluster is silent
+        except (OSError, RuntimeError, ValueError, SystemExit) as error:  # Ray exits if a cluster is silent
             if isinstance(error, SystemExit) and error.code == signal.SIGTERM:
                 leave()
             raise ServiceError(f"no Ray cluster could be joined{at(address)}: {error}. {_HOW}") from None
-        _at_sigterm(leave if before == signal.SIG_DFL else before)  # at Ray's own it would print a stack, and abort
+        _at_sigterm(leave if before == signal.SIG_DFL else before)  # Ray's own handler would print a stack and abort
         yield ray
     finally:
         ray.shutdown()
         _at_sigterm(before)
         if terminated:
-            signal.raise_signal(signal.SIGTERM)  # the program ends as it would have, now that the cluster is left
+            signal.raise_signal(signal.SIGTERM)  # the program ends as it would have without the cluster
 
 
-_HOW = "'ray start --head' begins one, and without --address there is one of this machine alone"
+_HOW = "'ray start --head' starts one; without --address, this machine alone is the cluster"
 
 
 def at(address: str | None) -> str:
-    """An address, for a message."""
+    """Return an address for a message."""
     return f" at {address}" if address else ""
 
 
 def max_workers(ray: Any) -> int:
-    """How many workers the cluster's machines have room for, when nothing else runs there."""
+    """Return the number of workers that the cluster has room for if nothing else runs on it."""
     return int(ray.cluster_resources().get("CPU", 0) / CPUS)
 
 
 def worker_count(ray: Any, workers: int | None) -> int:
-    """So many workers, by default one for each core. Raises ``UsageError`` where there are fewer places."""
-    places = max_workers(ray)
+    """Return the number of workers, by default one per core. Raises ``UsageError`` if the cluster has less room."""
+    limit = max_workers(ray)
     if workers is None:
-        return max(1, round(places * CPUS))
-    if workers > places:
-        raise UsageError(
-            f"{counted(workers, 'workers')}: the cluster has room for {places}, {1 / CPUS:.0f} on each core"
-        )
+        return max(1, round(limit * CPUS))
+    if workers > limit:
+        raise UsageError(f"{counted(workers, 'workers')}: the cluster has room for {limit}, {1 / CPUS:.0f} per core")
     return workers
 
 
 def split_evenly(total: int, parts: int) -> list[int]:
-    """``total`` in so many parts that differ by one at most.
+    """Split ``total`` into parts that differ by at most one.
 
     >>> split_evenly(16, 3)
     [6, 5, 5]
@@ -108,29 +106,29 @@ def split_evenly(total: int, parts: int) -> list[int]:
 
 
 def environment() -> dict[str, str]:
-    """The variables that models, retrievers and telemetry read, keys among them: a worker elsewhere has them not."""
+    """Return the variables that models, retrievers and telemetry read, such as keys, for workers on other machines."""
     return {name: value for name, value in os.environ.items() if name.startswith(_OURS)}
 
 
 def prepare_worker(folder: str, variables: dict[str, str]) -> str:
-    """Have names of files and variables mean in a worker what they mean where it was begun; the machine's name."""
+    """Give a worker the folder and the variables of the program that started it; return the name of its machine."""
     if os.path.isdir(folder):
         os.chdir(folder)
     os.environ.update(variables)
     return socket.gethostname()
 
 
-def _check_there(address: str) -> None:
+def _check_reachable(address: str) -> None:
     host, _, port = address.rpartition("://")[2].rpartition(":")
     if address == "auto" or not (host and port.isdigit()):
         return
     try:
-        socket.create_connection((host.strip("[]"), int(port)), _ANSWERS_WITHIN).close()
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise ServiceError(f"no Ray cluster answers at {address} ({error}). {_HOW}") from None
 
 
 def _at_sigterm(handler: Any) -> None:
-    """Signals are the main thread's; one that was set from outside Python cannot be set again."""
+    """Set the handler of SIGTERM, on the main thread. A handler from outside Python cannot be restored."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, handler or signal.SIG_DFL)

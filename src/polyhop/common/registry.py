@@ -1,4 +1,4 @@
-"""Things opened by name, as a retriever or a reader is: registered by decorator, or by an entry point of a package."""
+"""Components opened by name, such as retrievers: registered by a decorator, or by the entry point of a package."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ AnyFactory = TypeVar("AnyFactory", bound=Callable[..., Any])
 
 
 class Registry(Generic[T]):
-    """The factories of one kind of thing by name; ``what`` it is called in messages, ``group``: its entry points'.
+    """The factories of one kind of component, by name. ``kind`` names it in messages, ``group`` its entry points.
 
-    A name that ends in a colon is a prefix: ``dpr:`` makes ``dpr:PATH``, its factory's last argument then ``PATH``;
-    ``lm?first=20`` is short for ``lm:?first=20``.
+    A name that ends in a colon is a prefix: ``dpr:`` opens ``dpr:PATH`` with ``PATH`` as the last argument of its
+    factory. ``lm?first=20`` is short for ``lm:?first=20``.
     """
 
-    def __init__(self, what: str, group: str) -> None:
-        self.what, self.group = what, group
+    def __init__(self, kind: str, group: str) -> None:
+        self.kind, self.group = kind, group
         self.registered: dict[str, Callable[..., T]] = {}
 
     def register(self, name: str) -> Callable[[AnyFactory], AnyFactory]:
-        """A decorator that registers a class or function as the factory of ``name``; the latest of a name counts."""
+        """Return a decorator that registers a class or function as the factory of ``name``, in place of any other."""
 
         def register(factory: AnyFactory) -> AnyFactory:
             self.registered[name] = factory
@@ -33,14 +33,13 @@ class Registry(Generic[T]):
         return register
 
     def names(self) -> list[str]:
-        """The names that can be opened, prefixes with their colon."""
+        """Return the names that can be opened, prefixes with their colon."""
         from importlib.metadata import entry_points
 
         return sorted({*self.registered, *(entry.name for entry in entry_points(group=self.group))})
 
     def open(self, name: str, *given: Any) -> T:
-        """What a name's factory makes of ``given`` and of what follows the colon; an unknown name is an error that
-        lists the others."""
+        """Call the factory of a name with ``given`` and the text after the colon. Raises ``UnknownName``."""
         from importlib.metadata import entry_points
 
         prefix = re.split("[:?]", name, maxsplit=1)[0]
@@ -49,14 +48,14 @@ class Registry(Generic[T]):
         if factory := self.registered.get(prefix + colon):
             return factory(*arguments)
         for entry in entry_points(group=self.group, name=prefix + colon):
-            made: T = entry.load()(*arguments)
-            return made
+            component: T = entry.load()(*arguments)
+            return component
         named = name if "@" in name else prefix + colon  # of an address the prefix may be a user's name
-        raise UnknownName(self.what, named, self.names())
+        raise UnknownName(self.kind, named, self.names())
 
 
 def path_and_options(prefix: str, rest: str, example: str = "dtype=bfloat16&device=cuda") -> tuple[str, dict[str, Any]]:
-    """What follows a name's prefix: a path and the options behind its question mark, whole numbers as such.
+    """Split the text after a prefix into a path and the options after its question mark; digits become integers.
 
     >>> path_and_options("hf", "gpt2?dtype=bfloat16&cache_mib=0")
     ('gpt2', {'dtype': 'bfloat16', 'cache_mib': 0})
@@ -70,10 +69,10 @@ def path_and_options(prefix: str, rest: str, example: str = "dtype=bfloat16&devi
 
 
 def with_options(name: str, options: Mapping[str, Any]) -> str:
-    """A name with the options that change what it does, as they are written behind it.
+    """Append options to a name, after a question mark.
 
     >>> with_options("dense:e5-base", {"pooling": "cls", "max_tokens": 64})
     'dense:e5-base?max_tokens=64&pooling=cls'
     """
-    told = "&".join(f"{option}={value}" for option, value in sorted(options.items()))
-    return f"{name}?{told}" if told else name
+    query = "&".join(f"{option}={value}" for option, value in sorted(options.items()))
+    return f"{name}?{query}" if query else name

@@ -1,4 +1,4 @@
-"""Small pure functions on text that several rooms need: normalising, splitting, counting."""
+"""Small pure functions on text: normalise, split, count, search, and make printable."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SENTENCE_END = re.compile(
 _ABBREVIATION = re.compile(
     r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Mt|Jr|Sr|Gen|Col|Lt|Capt|Sgt|Rev|Hon|Gov|Sen|Rep|vs|etc|No|Vol|Inc|Ltd|Co|cf|ca|c|e\.g|i\.e|a\.k\.a|U\.S|U\.K))\.$"
 )
-_HALF = re.compile("[\ud800-\udfff]")  # of a surrogate pair
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _PLURAL = re.compile(r"\b\w+s\b(?= or | of |$)")
 _PARENTHESIS = re.compile(r"(?<!\s)\s*+\([^()]*\)\s*$")
 
@@ -28,10 +28,10 @@ CJK = (
     "\u1100-\u11ff\u3005-\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u312f\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
 )
-"""The characters of Chinese, Japanese and Korean words, as a regular expression's set writes them."""
+"""The characters of Chinese, Japanese and Korean words, in the syntax of a regular expression's set."""
 
 _CJK_RUN = re.compile(f"[{CJK}]+")
-_UNIT = re.compile(rf"[{CJK}]{{1,2}}[^\w\s]*|[^\s{CJK}]+")  # what counts as a word in a passage's length
+_UNIT = re.compile(rf"[{CJK}]{{1,2}}[^\w\s]*|[^\s{CJK}]+")  # counts as a word in the length of a passage
 _NO_WORD_BEFORE = re.compile(rf"(?<![^\W{CJK}])", re.IGNORECASE)
 _NO_WORD_AFTER = re.compile(rf"(?![^\W{CJK}])", re.IGNORECASE)
 _WRAPPED = re.compile(
@@ -46,13 +46,13 @@ STOP_WORDS: frozenset[str] = frozenset(
     themselves then there these they this those through to too under until up very was we were what when where which
     while who whom whose why will with would you your yours yourself yourselves""".split()
 )
-"""English words that carry no topic: dropped from an index and from its queries alike."""
+"""English words that carry no topic, dropped from an index and from its queries."""
 _CITATION = re.compile(r"\[((?:\d{1,4}+[,; ]{0,2}+){1,20})\]")  # possessive: digits can be split in too many ways
 _GAP_AND_CITATION = re.compile(rf"[ \t]{{0,3}}{_CITATION.pattern}")
 
 
 def normalise(text: str) -> str:
-    """Lower case, no punctuation, no articles, single spaces: SQuAD's normalisation, shared by all answer metrics.
+    """Normalise a text as SQuAD does, for all answer metrics: lower case, no punctuation, no articles, single spaces.
 
     >>> normalise("The  Golden-Calf!")
     'goldencalf'
@@ -63,8 +63,7 @@ def normalise(text: str) -> str:
 
 
 def distinct(questions: Iterable[str], but: Iterable[str] = ()) -> list[str]:
-    """The questions without those that say nothing; of those alike after normalisation the first, and none like
-    those in ``but``.
+    """Return the distinct questions after normalisation, the first of each, without empty ones and those in ``but``.
 
     >>> distinct(["Who made Jaws?", "?", "who made the Jaws", "Who wrote it?"], but=["who wrote it"])
     ['Who made Jaws?']
@@ -73,11 +72,11 @@ def distinct(questions: Iterable[str], but: Iterable[str] = ()) -> list[str]:
     found: dict[str, str] = {}
     for question in questions:
         found.setdefault(normalise(question), question)
-    return [question for same, question in found.items() if same not in known]
+    return [question for key, question in found.items() if key not in known]
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in lower case, accents kept, possessives joined.
+    """Split a text into words in lower case, with accents and possessives.
 
     >>> words("Who's the King's son?")
     ["who's", 'the', "king's", 'son']
@@ -86,7 +85,7 @@ def words(text: str) -> list[str]:
 
 
 def content_words(text: str) -> list[str]:
-    """The words that carry topic: ``words`` without stop words and without a possessive ending.
+    """Return the words that carry topic: ``words`` without stop words and possessive endings.
 
     >>> content_words("Who is the director of Jaws' sequel?")
     ['director', 'jaws', 'sequel']
@@ -96,7 +95,7 @@ def content_words(text: str) -> list[str]:
 
 
 def spaced_bigrams(text: str) -> str:
-    """A text with blanks around the pairs of neighbours in each run of Chinese, Japanese or Korean characters.
+    """Replace each run of Chinese, Japanese or Korean characters by its bigrams, separated by blanks.
 
     >>> spaced_bigrams("用UTF-8写东京都。")
     ' 用 UTF-8 写东 东京 京都 。'
@@ -106,7 +105,7 @@ def spaced_bigrams(text: str) -> str:
 
 def _pairs(run: re.Match[str]) -> str:
     characters = run[0]
-    pairs = [characters[at : at + 2] for at in range(max(1, len(characters) - 1))]
+    pairs = [characters[i : i + 2] for i in range(max(1, len(characters) - 1))]
     return f" {' '.join(pairs)} "
 
 
@@ -146,7 +145,7 @@ def fold(text: str) -> str:
 
 
 def bare_title(title: str) -> str:
-    """A title without the parenthesis that tells it from its namesakes.
+    """Return a title without the parenthesis that disambiguates it.
 
     >>> bare_title("Metropolis (1927 film)")
     'Metropolis'
@@ -167,10 +166,12 @@ def sentences(text: str) -> list[str]:
 
 
 def _sentence_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Where each sentence of a text begins and the next one does."""
+    """Yield the start of each sentence of a text, and the start of the next."""
     start = 0
     for gap in _SENTENCE_END.finditer(text):
-        if _ABBREVIATION.search(text, max(start, gap.start() - 8), gap.start()):  # a window: text may be all initials
+        if _ABBREVIATION.search(
+            text, max(start, gap.start() - 8), gap.start()
+        ):  # a window: the text may be all initials
             continue
         yield start, gap.end()
         start = gap.end()
@@ -178,40 +179,40 @@ def _sentence_spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def split_passages(text: str, target_words: int = 100) -> Iterator[str]:
-    """Cut a document into passages of about ``target_words`` words, at sentence ends.
+    """Split a document into passages of about ``target_words`` words, at sentence ends.
 
-    A sentence longer than twice the target is cut between words, so no passage grows without bound. Two Chinese,
-    Japanese or Korean characters count as a word.
+    A sentence longer than twice the target is split between words, so that the length of a passage is bounded. Two
+    Chinese, Japanese or Korean characters count as a word.
     """
     return (" ".join(text[start:end].split()) for start, end in passage_spans(text, target_words))
 
 
 def passage_spans(text: str, target_words: int = 100) -> Iterator[tuple[int, int]]:
-    """Where the passages of ``split_passages`` begin and end in the text, none blank."""
-    begun, end, count = 0, 0, 0
+    """Yield the start and end in the text of each passage of ``split_passages``; none is blank."""
+    begin, end, count = 0, 0, 0
     for start, stop, size in _pieces(text, 2 * target_words):
         if count and count + size > 1.25 * target_words:
-            yield begun, end
+            yield begin, end
             count = 0
-        begun, end, count = start if not count else begun, stop, count + size
+        begin, end, count = start if not count else begin, stop, count + size
         if count >= target_words:
-            yield begun, end
+            yield begin, end
             count = 0
     if count:
-        yield begun, end
+        yield begin, end
 
 
-def _pieces(text: str, most_words: int) -> Iterator[tuple[int, int, int]]:
-    """The sentences of a text, long ones in pieces: where each begins and ends, and its words."""
+def _pieces(text: str, max_words: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the start, end and number of words of each sentence of a text; long sentences are split."""
     for start, end in _sentence_spans(text):
         units = [unit.span() for unit in _UNIT.finditer(text, start, end)]
-        for at in range(0, len(units), most_words):
-            piece = units[at : at + most_words]
+        for i in range(0, len(units), max_words):
+            piece = units[i : i + max_words]
             yield piece[0][0], piece[-1][1], len(piece)
 
 
 def join_wrapped_lines(text: str) -> str:
-    """A text without line ends inside runs of Chinese or Japanese, which stand for no blank.
+    """Remove the line ends inside runs of Chinese or Japanese, where they do not mean a blank.
 
     >>> join_wrapped_lines("鲁迅生\\n于绍兴。\\n\\nBorn\\nin 1881.")
     '鲁迅生于绍兴。\\n\\nBorn\\nin 1881.'
@@ -220,7 +221,7 @@ def join_wrapped_lines(text: str) -> str:
 
 
 def estimate_tokens(text: str) -> int:
-    """Four characters a token, rounded up: the count for models that bring no tokenizer.
+    """Estimate the number of tokens at four characters per token, rounded up, for models without a tokenizer.
 
     >>> estimate_tokens("12345")
     2
@@ -229,16 +230,16 @@ def estimate_tokens(text: str) -> int:
 
 
 def check_text(what: str, text: str) -> None:
-    """Raises ``UsageError`` for a question or query that is empty or no text that could be sent or written.
+    """Raise ``UsageError`` for a question or query that is empty or not valid Unicode.
 
     >>> check_text("question", "half \\ud83d")
     Traceback (most recent call last):
-    polyhop.errors.UsageError: the question is no valid text: it has half of a surrogate pair
+    polyhop.errors.UsageError: the question is not valid Unicode: it contains an unpaired surrogate
     """
     if not text.strip():
         raise UsageError(f"the {what} is empty")
-    if _HALF.search(text):
-        raise UsageError(f"the {what} is no valid text: it has half of a surrogate pair")
+    if _SURROGATE.search(text):
+        raise UsageError(f"the {what} is not valid Unicode: it contains an unpaired surrogate")
 
 
 def counted(count: float, things: str) -> str:
@@ -260,8 +261,8 @@ def _singular(noun: re.Match[str]) -> str:
 
 
 def printable(text: str) -> str:
-    """One line of printable text: no line ends, no controls, which a terminal would obey, no marks that turn the
-    direction of writing.
+    """Return a text as one printable line: without line ends, control characters, which a terminal would obey, and
+    marks that change the direction of writing.
 
     >>> printable("a\\x1b]0;b\\x07\\n\\u202ec")
     'a]0;b c'
@@ -270,7 +271,7 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """Text of several lines without what a terminal would obey; blanks at the beginning of a line stay.
+    """Remove the characters that a terminal would obey from a text of several lines; its indentation stays.
 
     >>> printable_lines("a\\x1b[2J\\r\\n  b\\x9b\\tc")
     'a[2J\\n  b\\tc'
@@ -282,7 +283,7 @@ def printable_lines(text: str) -> str:
 
 
 def printable_json(text: str) -> str:
-    """JSON with an escape for each character of its strings that a terminal would obey: the same values.
+    """Escape the characters in JSON strings that a terminal would obey; the values stay the same.
 
     >>> printable_json('{"a": "\\x9bb"}')
     '{"a": "\\\\u009bb"}'
@@ -293,8 +294,8 @@ def printable_json(text: str) -> str:
 
 
 def find_folded(needle: str, text: str) -> tuple[int, int] | None:
-    """Where ``needle`` stands in ``text`` as whole words, ignoring case; None where it does not. Chinese, Japanese and
-    Korean characters are words of their own.
+    """Find ``needle`` in ``text`` as whole words, ignoring case; None if it does not occur. Chinese, Japanese and
+    Korean characters are words by themselves.
 
     >>> find_folded("paris", "Born in Paris, France")
     (8, 13)
@@ -319,8 +320,8 @@ def occurrences(needle: str, text: str) -> Iterator[tuple[int, int]]:
 
 
 def _occurrences(needle: str, text: str) -> Iterator[tuple[int, int]]:
-    """Every place where ``needle`` stands, ignoring case, also within words."""
-    if needle.isascii() and text.isascii():  # mostly, and to compile a pattern takes longer than all the rest
+    """Yield the start and end of every occurrence of ``needle``, ignoring case, also within words."""
+    if needle.isascii() and text.isascii():  # the usual case; compiling a pattern would take longer than the search
         plain, text = needle.lower(), text.lower()
         start = text.find(plain)
         while start >= 0:

@@ -1,1 +1,1 @@
-"""The engine: everything that happens while one question is answered."""
+"""Answering one question: model calls, searches, budget, speculation."""

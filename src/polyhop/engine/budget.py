@@ -52,7 +52,7 @@ def check_limit(name: str, value: float, maximum: int = MAX_INTEGER) -> None:
 
 
 class Meter:
-    """Counts what one question has used of its budget. ``clock()`` returns the seconds since it started."""
+    """Counts the calls, tokens and cost of one question. ``clock()`` returns the seconds since it started."""
 
     def __init__(self, budget: Budget, clock: Callable[[], float]) -> None:
         self.budget, self.clock = budget, clock

@@ -1,4 +1,4 @@
-"""One language model call: what it asks, which model it goes to, how its reply is read and written down."""
+"""A language model call: its prompt and model, its request, and how its reply is read and recorded."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from polyhop.types import Passage
 Fields = Mapping[str, Any]
 
 MORE_TOKENS = 4096
-"""Tokens that are added to a call's cap for its second attempt, where the first spent the cap before any text came."""
+"""Tokens added to the cap of a call for its second attempt, if the first spent the cap before any text came."""
 
 
 class Options(TypedDict, total=False):
-    """What one ``ask`` may set over its prompt file's head."""
+    """Settings of one ``ask`` that override the head of its prompt file."""
 
     role: str
     temperature: float
@@ -35,7 +35,7 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """The language models of a run by role or task; the most specific of task, role and ``default`` wins."""
+    """The language models of a run, by task or role; the most specific of task, role and ``default`` is used."""
 
     by_name: Mapping[str, LanguageModel]
 
@@ -46,14 +46,14 @@ class Models:
         raise UsageError(f"no language model for the task {task} (role {role}): give lm={{'default': …}}")
 
     @property
-    def usual(self) -> LanguageModel:
-        """The default model, or the first where every role has its own: whose tokens lengths are told in."""
+    def default(self) -> LanguageModel:
+        """The default model, which counts tokens; the first model if every role has its own."""
         return self.by_name.get("default") or next(iter(self.by_name.values()))
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One language model call about to be made."""
+    """A language model call to be made."""
 
     prompt: Prompt
     fields: Fields
@@ -64,17 +64,17 @@ class Call:
     attempt: int = 1
     final: bool = False
     sample: int | None = None
-    """Its number among identical asks, where it repeats one of them; None: the next."""
+    """Its number among identical calls, if it repeats one of them; None for the next number."""
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
-        """What makes it the same ask again: task, model, settings and the text of every turn."""
+        """The key that identical calls share: task, model, settings and the text of every turn."""
         texts = [turn["content"] for turn in self.turns]
         return (self.prompt.task.name, self.model.name, *self.settings.values(), *texts)
 
     @property
     def prompt_tokens(self) -> int:
-        """Tokens of all turns, in the model's tokenizer or estimated."""
+        """The tokens of all turns, by the model's tokenizer or estimated."""
         return sum(count_tokens(self.model, turn["content"]) for turn in self.turns)
 
     @property
@@ -83,7 +83,7 @@ class Call:
         return str(self.fields.get("sub_question") or self.fields.get("question") or "")
 
     def request(self, *, sample: int, seed: int | None) -> Request:
-        """The call as the model is sent it: the ``sample``-th draw of a run with this ``seed``."""
+        """Return the request to the model: sample number ``sample`` of a run with this ``seed``."""
         can, settings = self.model.capabilities, self.settings
         messages: Sequence[Message] = self.turns  # type: ignore[assignment]
         return Request(
@@ -100,7 +100,7 @@ class Call:
         )
 
     def read(self, reply: Completion) -> tuple[Output | None, str]:
-        """The reply's output, or None and what is wrong with it."""
+        """Return the reply's output, or None and what is wrong with it."""
         if not isinstance(reply, Completion):
             raise UsageError(
                 f"the language model {self.model.name}: complete must return a polyhop.lm.base.Completion, "
@@ -120,16 +120,16 @@ class Call:
         return output.with_completion(reply, self.question), ""
 
     def corrected(self, reply: str, complaint: str) -> Call:
-        """The corrective retry: the same call, with the reply and what was wrong with it."""
+        """Return the corrective retry: the same call, with the reply and what was wrong with it."""
         return replace(self, turns=[*self.turns, *correction(reply, complaint)], attempt=2)
 
     def with_more_tokens(self, sample: int) -> Call:
-        """The retry of a call whose cap was spent before any text came: the same draw, with ``MORE_TOKENS`` more."""
+        """Return the retry of a call that spent its cap before any text came: the same sample, ``MORE_TOKENS`` more."""
         settings = {**self.settings, "max_tokens": self.settings["max_tokens"] + MORE_TOKENS}
         return replace(self, settings=settings, attempt=2, sample=sample)
 
-    def cut(self, after: str = "") -> CutReply:
-        """The error of a call whose cap was spent before any text came; ``after``: what came of asking again."""
+    def cut_error(self, after: str = "") -> CutReply:
+        """Return the error of a call that spent its cap before any text came; ``after``: the result of the retry."""
         cap = self.settings["max_tokens"]
         return CutReply(
             f"{self.model.name} spent all {cap:,} tokens of a call ({self.prompt.task.name}) before any text came"
@@ -139,7 +139,7 @@ class Call:
         )
 
     def record(self, request: Request, reply: Completion, output: Output | None, complaint: str) -> dict[str, Any]:
-        """The call as its step in the trace holds it."""
+        """Return the data of the call's step in the trace."""
         usage = reply.usage
         return {
             "task": self.prompt.task.name,
@@ -169,13 +169,13 @@ class Call:
 
 
 def correction(reply: str, complaint: str) -> list[dict[str, str]]:
-    """The turns that a corrective retry adds to the first call's: the reply, and what was wrong with it."""
+    """Return the turns that a corrective retry adds: the reply, and what was wrong with it."""
     wanted = f"That could not be read: {complaint}. Reply again, exactly in the form asked for."
     return [{"role": "assistant", "content": reply[:2000] or "(nothing)"}, {"role": "user", "content": wanted}]
 
 
 def check_fields(task: str, fields: Fields, known: Sequence[str]) -> None:
-    """``UsageError`` where a task is not asked with the fields it knows, and all of them."""
+    """Check that a task is asked with exactly its fields; else raise ``UsageError``."""
     if fields.keys() == set(known):
         return
     wrong = sorted(fields.keys() ^ set(known))
@@ -187,28 +187,27 @@ def check_fields(task: str, fields: Fields, known: Sequence[str]) -> None:
 
 
 def settings_of(prompt: Prompt, options: Options | None) -> dict[str, Any]:
-    """The head of the prompt's file, with what the call sets over it."""
-    head = prompt.head
-    settings = {name: getattr(head, name) for name in ("role", "temperature", "max_tokens", "stop", "shots")}
+    """Return the settings in the head of the prompt file, overridden by the call's options."""
+    settings = {name: getattr(prompt.settings, name) for name in ("role", "temperature", "max_tokens", "stop", "shots")}
     return {**settings, "logprobs": False, **(options or {})}
 
 
 def count_tokens(model: LanguageModel, text: str) -> int:
-    """Tokens of a text in the model's own tokenizer, else one for every 4 characters."""
+    """Count the tokens of a text with the model's own tokenizer; without one, 4 characters are a token."""
     count = getattr(model, "count_tokens", None)
     return int(count(text)) if count else estimate_tokens(text)
 
 
 @lru_cache(maxsize=256)
 def _count_words(text: str) -> int:
-    """Words of a turn; instructions and demonstrations come again with every call."""
+    """Count the words of a turn; it is cached because instructions and demonstrations are the same in every call."""
     return len(text.split())
 
 
-def frozen(value: Any) -> Hashable:
-    """A field's value as something hashable: passages by id and text, sequences and mappings as tuples.
+def freeze(value: Any) -> Hashable:
+    """Make a field's value hashable: passages by id and text, sequences and mappings as tuples.
 
-    >>> frozen({"passages": [Passage("p", "T", "x")]})
+    >>> freeze({"passages": [Passage("p", "T", "x")]})
     (('passages', (('p', 'x'),)),)
     """
     match value:
@@ -217,8 +216,8 @@ def frozen(value: Any) -> Hashable:
         case Passage():
             return (value.id, value.text)
         case Mapping():
-            return tuple((key, frozen(item)) for key, item in value.items())
+            return tuple((key, freeze(item)) for key, item in value.items())
         case list() | tuple():
-            return tuple(map(frozen, value))
+            return tuple(map(freeze, value))
         case _:
             return value if isinstance(value, Hashable) else repr(value)

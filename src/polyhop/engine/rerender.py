@@ -18,7 +18,7 @@ def messages_of(call: Ask, steps: Iterable[Step], prompts: PromptBook, rendering
     its corrective retries are None.
     """
     prompt = prompts[call.task]
-    shots = prompt.head.shots if call.shots is None else call.shots
+    shots = prompt.settings.shots if call.shots is None else call.shots
     messages = prompt.render(call.fields, rendering=rendering, shots=shots)
     first = next((step for step in steps if isinstance(step, Ask) and step.id == call.retry_of), None)
     if first is not None and not first.ran_out:

@@ -1,6 +1,6 @@
-"""The ``Run`` a method is handed: all it may touch while it answers one question.
+"""The ``Run`` that a method is given: everything it may use while it answers one question.
 
-The engine renders and parses, keeps to the budget and records the trace; the method is left with its algorithm.
+The engine renders prompts, parses replies, keeps to the budget and records the trace. What remains is the algorithm.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from polyhop.engine.call import (
     Options,
     check_fields,
     count_tokens,
-    frozen,
+    freeze,
     settings_of,
 )
 from polyhop.engine.speculation import SpeculativeRun, Speculator
@@ -52,8 +52,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """What stays open between questions: models, retriever, reader, path scorer and prompts. ``max_tokens_per_call``
-    replaces the token cap of every call, which is otherwise its prompt file's or its method's."""
+    """The models, retriever, reader, path scorer and prompts, which stay open between questions.
+
+    ``max_tokens_per_call`` replaces the token cap of every call, which its prompt file or its method sets otherwise.
+    """
 
     models: Models
     prompts: PromptBook = field(default_factory=PromptBook)
@@ -67,7 +69,7 @@ class Engine:
     analysis: Analysis = ENGLISH
 
     def model_of(self, task: str) -> LanguageModel:
-        """The language model that a task goes to, by its prompt's role."""
+        """Return the language model for a task, by the role of its prompt."""
         return self.models(task, self.prompts.role(task))
 
     async def answer(
@@ -79,29 +81,29 @@ class Engine:
         settings: Fields,
         listen: Callable[[Step], object] | None = None,
     ) -> Answer:
-        """Run a method on one question; its answer with citations, confidence, trace and usage. ``listen`` is told of
-        every step as it ends, and of a branch as it begins too."""
+        """Run a method on one question; return its answer with citations, confidence, trace and usage. ``listen`` is
+        called with every step when it ends, and with a branch also when it begins."""
         run = Run(self, question, name, kind, listen=listen)
         with run.recorder.recording():
-            found = _settled(await function(question, run, **settings), run)
+            answer = _settled(await function(question, run, **settings), run)
         trace = run.recorder.trace()
         usage = Usage.of(trace, run.recorder.clock(), wasted=run.wasted)
-        sure = found.confidence if found.confidence is not None else confidence(found, run.final)
+        probability = answer.confidence if answer.confidence is not None else confidence(answer, run.final)
         call = trace.answers_call
         read = tuple(dict.fromkeys(passages_in(call.fields))) if call else ()
-        found = replace(found, passages=found.passages or read)
-        citations = () if found.abstained else found.citations or cite(found, read)
-        return replace(found, confidence=sure, citations=citations, trace=trace, usage=usage)
+        answer = replace(answer, passages=answer.passages or read)
+        citations = () if answer.abstained else answer.citations or cite(answer, read)
+        return replace(answer, confidence=probability, citations=citations, trace=trace, usage=usage)
 
     async def search(self, query: str, k: int) -> list[Passage]:
-        """One search outside any question, by the retriever and what stands behind it."""
+        """Search outside any question, with the retriever and its reranker."""
         run = Run(self, query, "search", "qa")
         with run.recorder.recording():
             return await run.search(query, k)
 
 
 class Run:
-    """One question under way. A method calls these and nothing else."""
+    """A question in progress. A method calls these functions and nothing else."""
 
     def __init__(
         self,
@@ -126,19 +128,19 @@ class Run:
 
     @cached_property
     def random(self) -> Random:
-        """For methods that draw: the same for the same seed and question."""
+        """A random generator for methods that sample: the same for the same seed and question."""
         return Random(f"{self._engine.seed} {self.recorder.question}")
 
     # --- language models -----------------------------------------------------------------------------------------
 
     async def ask(self, task: str, *, options: Options | None = None, final: bool = False, **fields: Any) -> Any:
-        """One language model call: the task's typed output, ``.completion`` behind it.
+        """Make a language model call; return the task's typed output, whose ``.completion`` is the model's reply.
 
-        A reply that cannot be read is asked for once more with the reason, then the task's safe default is taken; both
-        are counted. One that spent its token cap before any text came is asked for once more with a larger cap, unless
-        the cap is the engine's ``max_tokens_per_call``; then it is a ``CutReply``. ``final`` marks the method's last
-        call, which the budget keeps a place for. Raises ``BudgetSpent`` inside ``gathering`` and ``LMError`` when the
-        model cannot be reached.
+        A reply that cannot be read is requested once more with the reason; after that, the task's safe default is
+        returned. Both are counted. A reply that spent its token cap before any text came is requested once more with a
+        larger cap, unless ``max_tokens_per_call`` sets the cap; then it is a ``CutReply``. ``final`` marks the method's
+        last call, which the budget reserves. Raises ``BudgetSpent`` inside ``gathering``, and ``LMError`` if the model
+        cannot be reached.
         """
         call = self._call(task, fields, options, final)
         attempt = await self._attempt(call)
@@ -149,9 +151,9 @@ class Run:
             except LMError as error:
                 if not attempt.reply.ran_out:
                     raise
-                raise call.cut(f"; asked again with {MORE_TOKENS:,} more: {error}") from error
+                raise call.cut_error(f"; asked again with {MORE_TOKENS:,} more: {error}") from error
         if attempt.reply.ran_out:
-            raise attempt.call.cut()
+            raise attempt.call.cut_error()
         output = attempt.output or call.prompt.default().with_completion(attempt.reply, call.question)
         if final:
             self.final = output
@@ -166,7 +168,7 @@ class Run:
         options: Options | None = None,
         **fields: Any,
     ) -> list[TokenScores]:
-        """Token log-probabilities of each target after the task's rendered prompt, in the order of ``targets``."""
+        """Return the token log-probabilities of each target after the task's rendered prompt, in order."""
         model, text = self._render(task, fields, options)
         scorer = getattr(model, "score", None)
         if not model.capabilities.score or scorer is None:
@@ -175,13 +177,13 @@ class Run:
                 "that scores (vLLM, llama-cpp-python)"
             )
         step = await self._begin(call=True)
-        same = ("score", model.name, text, tuple(targets), temperature)
+        key = ("score", model.name, text, tuple(targets), temperature)
         requests = [
             ScoreRequest(task=task, prompt=text, target=target, fields=fields, temperature=temperature)
             for target in targets
         ]
         async with self._meter.deadline():
-            scores: list[TokenScores] = await self._execute(same, partial(scorer, requests))
+            scores: list[TokenScores] = await self._execute(key, partial(scorer, requests))
         tokens = sum(estimate_tokens(text) + len(score.logprobs) for score in scores)
         self._meter.charge(model.name, tokens, 0)
         step.close(
@@ -200,26 +202,28 @@ class Run:
         return scores
 
     def capabilities(self, task: str) -> Capabilities:
-        """The capabilities of the model that a task goes to."""
+        """Return the capabilities of the model for a task."""
         return self._engine.model_of(task).capabilities
 
     # --- passages ------------------------------------------------------------------------------------------------
 
     async def search(self, query: str, k: int) -> list[Passage]:
-        """The retriever's ``k`` best passages for ``query``, best first, distinct; fewer where fewer match.
+        """Return the retriever's ``k`` best passages for ``query``, distinct, best first; fewer if fewer match.
 
-        What a retriever or reranker searches, asks and scores for it stands under this search in the trace.
+        Steps of the retriever or reranker stand under this search in the trace.
         """
         step = await self._begin(call=False)
         with self.recorder.beneath(step):
-            found = await self._retrieve(query, k)
-        passages = list(dict.fromkeys(found))[:k]
+            passages = list(dict.fromkeys(await self._retrieve(query, k)))[:k]
         step.close(Searched, query=query, k=k, passages=tuple(passages))
         return passages
 
     async def read(self, question: str, passages: Sequence[Passage], *, span: SpanChoice | None = None) -> list[Span]:
-        """The reader's answer spans for ``question`` in ``passages``, best first; what it asks stands under it.
-        ``span``: how to pick them, for a reader that can be told."""
+        """Return the reader's answer spans for ``question`` in ``passages``, best first.
+
+        Model calls of the reader stand under this step in the trace. ``span``: how a reader that can choose selects
+        spans.
+        """
         step = await self._begin(call=False)
         with self.recorder.beneath(step):
             spans = await self._read_spans(question, passages, span)
@@ -232,14 +236,14 @@ class Run:
         return self._engine.reader.threshold if self._engine.reader else DEFAULT_THRESHOLD
 
     def links(self, passage: Passage) -> list[Passage]:
-        """The passages that ``passage`` links to; none if neither the retriever nor a corpus beside it knows any."""
+        """Return the passages that ``passage`` links to, known to the retriever or to a corpus beside it."""
         return self._retriever.links(passage) if self._retriever else []
 
     def similarity(self, text: str, texts: Sequence[str]) -> list[float]:
-        """How alike ``text`` is to each of ``texts``, 0 to 1: the cosine of their vectors by the retriever's encoder;
-        where it has none, TF-IDF cosine fitted on them."""
+        """Return the similarity of ``text`` to each of ``texts``, from 0 to 1: the cosine of their vectors by the
+        retriever's encoder or, if it has none, by TF-IDF fitted on them."""
         if encoder := self._engine.retriever and self._engine.retriever.encoder:
-            from polyhop.retrieval.encoders.base import similarities as cosines  # numpy, which most never need
+            from polyhop.retrieval.encoders.base import similarities as cosines  # imports numpy, which few methods need
 
             return cosines(encoder, text, texts)
         return similarities(text, texts, self._engine.analysis)
@@ -254,45 +258,45 @@ class Run:
     # --- lengths -------------------------------------------------------------------------------------------------
 
     def count_tokens(self, text: str) -> int:
-        """Tokens of ``text`` in the default model's tokenizer, else one for every 4 characters."""
-        return count_tokens(self._engine.models.usual, text)
+        """Count the tokens of ``text`` with the default model's tokenizer; without one, 4 characters are a token."""
+        return count_tokens(self._engine.models.default, text)
 
     def truncate(self, text: str, tokens: int) -> str:
-        """``text`` cut to at most ``tokens`` tokens, at the end."""
-        model = self._engine.models.usual
+        """Cut ``text`` at the end to at most ``tokens`` tokens."""
+        model = self._engine.models.default
         cut = getattr(model, "truncate", None)
         return str(cut(text, tokens)) if cut else text[: 4 * max(0, tokens)]
 
     def prompt_tokens(self, task: str, *, options: Options | None = None, **fields: Any) -> int:
-        """Tokens of the whole prompt that ``ask`` or ``score`` would send: instruction, demonstrations and input."""
+        """Count the tokens of the prompt of ``ask`` or ``score``: instruction, demonstrations and input."""
         if task in SCORED:
             return count_tokens(*self._render(task, fields, options))
         return self._call(task, fields, options).prompt_tokens
 
     def demonstrations(self, task: str) -> Sequence[Mapping[str, Any]]:
-        """The demonstrations of a scored task's prompt file, for a method to choose from: fields and a ``kind``."""
+        """Return the demonstrations in the prompt file of a scored task: their fields, and a ``kind``."""
         return self._engine.prompts.scored(task).demonstrations
 
     # --- structure -----------------------------------------------------------------------------------------------
 
     def branch(self, name: str, label: str, passages: Sequence[Passage] = ()) -> AbstractContextManager[OpenStep]:
-        """Steps inside stand under a named place in the reasoning (a node, a round); set its ``verdict``."""
+        """Put the steps inside under a branch of the reasoning, such as a node or a round; set its ``verdict``."""
         return self.recorder.branch(name, label, passages)
 
     def note(self, name: str, **data: Any) -> None:
-        """Put a remark into the trace."""
+        """Add a note to the trace."""
         self.recorder.open().close(Note, name=name, data=data)
 
     async def gather(self, *work: Coroutine[Any, Any, T], finish_all: bool = False) -> list[T]:
-        """Do things at once; return the results in order. Steps inside are recorded in the order of ``work``.
+        """Run coroutines at once; return their results in order. Their steps are recorded in the order of ``work``.
 
-        The first error, such as a spent budget, cancels the rest. With ``finish_all`` the rest ends first, so that what
-        was done is kept when the budget is spent.
+        The first error, such as a spent budget, cancels the others. With ``finish_all`` the others run to their end
+        first, so that a spent budget loses nothing that was done.
         """
         return await gather(*work, finish_all=finish_all, start=self.recorder.fork())
 
     def gathering(self) -> AbstractContextManager[None]:
-        """Gather inside; when the budget is spent this is left, from any depth or task group, and marked."""
+        """Leave the block when the budget is spent, from any depth or task group, and mark it in the trace."""
         return until_spent(self._mark)
 
     @asynccontextmanager
@@ -329,26 +333,26 @@ class Run:
         return Call(prompt, fields, settings, model, rendering, turns, final=final)
 
     def _render(self, task: str, fields: Fields, options: Options | None) -> tuple[LanguageModel, str]:
-        """The model that a task is scored by, and the whole prompt as one text."""
+        """Return the model that scores a task, and the whole prompt as one text."""
         if task not in SCORED:
             call = self._call(task, fields, options)
             return call.model, "\n\n".join(turn["content"] for turn in call.turns)
         prompt = self._engine.prompts.scored(task)
         check_fields(task, fields, (prompt.task.target, *prompt.task.fields))
-        role = (options or {}).get("role", prompt.head.role)
+        role = (options or {}).get("role", prompt.settings.role)
         return self._engine.models(task, role), prompt.render(fields)
 
     async def _attempt(self, call: Call, retry_of: OpenStep | None = None) -> _Attempt:
         """Make the call and read the reply."""
         step = await self._begin(call=True, final=call.final)
         step.retry_of = retry_of
-        same, sample = call.identity, call.sample
+        key, sample = call.identity, call.sample
         if sample is None:
-            sample = self._samples[same]
-            self._samples[same] += 1
+            sample = self._samples[key]
+            self._samples[key] += 1
         request = call.request(sample=sample, seed=self._engine.seed)
         async with self._meter.deadline(final=call.final):
-            reply: Completion = await self._execute((*same, request.sample), partial(call.model.complete, request))
+            reply: Completion = await self._execute((*key, sample), partial(call.model.complete, request))
         output, complaint = call.read(reply)
         record = call.record(request, reply, output, complaint)
         self._meter.charge(record["model"], record["prompt_tokens"], record["completion_tokens"])
@@ -362,7 +366,7 @@ class Run:
         return attempt.call.with_more_tokens(attempt.sample) if self._engine.max_tokens_per_call is None else None
 
     async def _begin(self, *, call: bool, final: bool = False) -> OpenStep:
-        """Open a step, if the budget allows. Tasks started together all open theirs before any is done."""
+        """Open a step, if the budget allows it. Tasks that start together all open theirs before any step ends."""
         if not final:
             self._meter.check(call=call)
         self._meter.calls += call
@@ -391,11 +395,11 @@ class Run:
         if reader.uses_lm:
             return await read()
         async with self._meter.deadline():
-            spans: list[Span] = await self._execute(("read", question, frozen(passages), span), read, costs=False)
+            spans: list[Span] = await self._execute(("read", question, freeze(passages), span), read, costs=False)
         return spans
 
     def _with_retriever(self, retriever: RunRetriever) -> Run:
-        """This run for a retriever's own work: all is shared, but it searches by another retriever."""
+        """Return this run for a retriever's own work: everything is shared, but it searches with another retriever."""
         run = copy.copy(self)
         run._retriever = retriever
         return run

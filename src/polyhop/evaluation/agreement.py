@@ -30,7 +30,7 @@ class Agreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class EnsembleScores:
     """Runs over the ``n`` questions that all of them answered.
 
     ``oracle``: each question's best score of any run, what a perfect choice among the runs would have. ``majority``:
@@ -52,7 +52,7 @@ class Together:
         }
 
 
-def common(reports: Mapping[str, Report]) -> dict[str, Report]:
+def on_common_questions(reports: Mapping[str, Report]) -> dict[str, Report]:
     """The runs on the questions that all of them answered, in the first run's order. ``UsageError`` where there is
     none."""
     shared = set.intersection(*({row["id"] for row in report.rows} for report in reports.values()))
@@ -63,13 +63,13 @@ def common(reports: Mapping[str, Report]) -> dict[str, Report]:
     return {name: report.only(lambda row: row["id"] in shared) for name, report in reports.items()}
 
 
-def together(reports: Mapping[str, Report]) -> Together:
+def ensemble(reports: Mapping[str, Report]) -> EnsembleScores:
     """Runs over their common questions. ``UsageError`` where they have none."""
-    by_id = {name: {row["id"]: row for row in report.rows} for name, report in common(reports).items()}
+    by_id = {name: {row["id"]: row for row in report.rows} for name, report in on_common_questions(reports).items()}
     ids = list(next(iter(by_id.values())))
     rows = {name: [found[each] for each in ids] for name, found in by_id.items()}
     questions = list(zip(*rows.values(), strict=True))
-    return Together(
+    return EnsembleScores(
         len(ids),
         {(one, other): _agreement(rows[one], rows[other]) for one, other in combinations(rows, 2)},
         means(_best(each) for each in questions),

@@ -11,14 +11,14 @@ import numpy as np
 from polyhop.errors import UsageError
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.statistics import (
-    COMPARED,
+    COMPARISON_RESAMPLES,
     Array,
     Mean,
     holm,
     interval,
     resampled,
     same_length,
-    shifted,
+    shifted_bootstrap,
     sign_flip,
 )
 
@@ -152,9 +152,9 @@ def differences(columns: Mapping[str, Sequence[tuple[float, float]]], seed: int 
     gains = {name: np.sort(pairs[:, 1] - pairs[:, 0]) for name, pairs in values.items()}
     found: dict[str, Difference] = {}
     for names, table in same_length(gains):
-        drawn = resampled(table, COMPARED, seed)
+        drawn = resampled(table, COMPARISON_RESAMPLES, seed)
         low, high = interval(drawn)
-        p, p_bootstrap = sign_flip(table, COMPARED, seed), shifted(drawn, table.mean(axis=0))
+        p, p_bootstrap = sign_flip(table, COMPARISON_RESAMPLES, seed), shifted_bootstrap(drawn, table.mean(axis=0))
         for at, name in enumerate(names):
             first, second = values[name].mean(axis=0)
             found[name] = Difference(

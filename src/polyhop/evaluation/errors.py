@@ -90,7 +90,7 @@ def is_judged(row: Row) -> bool:
     return bool(row["answers"]) and row.get("answering", True) and row.get("kind") != "long"
 
 
-def errors_in(rows: Iterable[Row]) -> dict[Error, int]:
+def count_errors(rows: Iterable[Row]) -> dict[Error, int]:
     """How many answers fell to each class, in the order of ``MEANINGS``; classes without any are left out."""
     counts = Counter(filter(None, map(error_of, rows)))
     return {name: counts[name] for name in MEANINGS if counts[name]}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from polyhop.engine.prices import Prices
 from polyhop.errors import UsageError
-from polyhop.evaluation.errors import MEANINGS, errors_in
+from polyhop.evaluation.errors import MEANINGS, count_errors
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.statistics import Mean
 
@@ -94,7 +94,7 @@ def numbers(reports: Mapping[str, Report], prices: Prices | None = None) -> list
         cells = [None if mean is None else getattr(mean, part) for mean in means for part in parts]
         cost = [getattr(report.usage, name) / n for name in counted]
         cost += [prices.total(report.usage) / n] if prices else []
-        errors = errors_in(report.rows)
+        errors = count_errors(report.rows)
         wrong = [errors.get(name, 0) for name in MEANINGS]
         rows.append([run, report.method, report.lm, report.dataset, len(report.rows), *cells, *cost, *wrong])
     return rows

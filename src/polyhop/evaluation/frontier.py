@@ -8,7 +8,7 @@ from typing import Any
 
 from polyhop.engine.prices import Prices
 from polyhop.errors import UnknownName, UsageError
-from polyhop.evaluation.agreement import common
+from polyhop.evaluation.agreement import on_common_questions
 from polyhop.evaluation.figures import scored, shared_metric
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.statistics import Mean
@@ -23,7 +23,7 @@ COSTS: Mapping[str, Callable[[Report, Prices | None], float]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class FrontierPoint:
     """A run by its score and its cost a question. ``behind``: the first run that is as good and as cheap, and one of
     the two more so; None on the frontier."""
 
@@ -38,7 +38,7 @@ class Point:
 
 def frontier(
     reports: Mapping[str, Report], cost: str, metric: str | None = None, prices: Prices | None = None
-) -> dict[str, Point]:
+) -> dict[str, FrontierPoint]:
     """Every run that has the metric, over the questions that all of those have answered, the cheapest first; equal runs
     share the frontier. A run without the metric, such as one that only retrieves, has no point.
 
@@ -58,7 +58,7 @@ def frontier(
         raise UnknownName(
             "metric of these runs", metric, {name for report in reports.values() for name in scored(report)}
         )
-    runs = {name: report for name, report in common(having).items() if metric in scored(report)}
+    runs = {name: report for name, report in on_common_questions(having).items() if metric in scored(report)}
     if not runs:
         raise UsageError(f"no question that all of these runs answered has the metric {metric}: {', '.join(having)}")
     costs = {name: COSTS[cost](report, prices) / len(report.rows) for name, report in runs.items()}
@@ -70,7 +70,7 @@ def frontier(
 
     order = sorted(runs, key=lambda name: (costs[name], -scores[name]))
     return {
-        name: Point(
+        name: FrontierPoint(
             runs[name].metrics[metric], costs[name], next((other for other in order if beats(other, name)), None)
         )
         for name in order

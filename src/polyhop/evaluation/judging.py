@@ -37,7 +37,7 @@ Verdict = Mapping[str, Any]
 could not be read), what it cost."""
 
 
-def judged(
+def judge_answers(
     report: Report,
     folder: str | Path,
     lm: LM,

@@ -11,7 +11,7 @@ from polyhop.retrieval.base import Retriever
 from polyhop.types import Passage, Span
 
 
-class RememberingRetriever:
+class MemoizingRetriever:
     """As the retriever it stands before, each query and passage looked up once; ``most`` are kept, those used last."""
 
     def __init__(self, start: Retriever, most: int | None = None) -> None:
@@ -27,7 +27,7 @@ class RememberingRetriever:
         return list(self._links(passage))
 
 
-class RememberingReader:
+class MemoizingReader:
     """As the reader it stands before, each question read in the same passages once."""
 
     def __init__(self, start: Reader) -> None:

@@ -3,7 +3,7 @@
 Colours come from the page: a mark has the class ``mark`` and that of its series, ``s0`` to ``s7``. All text is escaped.
 Plots are drawn 440 units wide, so that they can be read on a phone.
 
->>> bars("EM", {"": [Bar("tor", 40.0, 30.0, 50.0)]}, most=100).startswith('<svg viewBox="0 0 440 ')
+>>> bars("EM", {"": [Bar("tor", 40.0, 30.0, 50.0)]}, axis_max=100).startswith('<svg viewBox="0 0 440 ')
 True
 """
 
@@ -48,10 +48,13 @@ class Dot:
     series: int = 0
 
 
-def bars(title: str, groups: Mapping[str, Sequence[Bar]], *, most: float | None = None) -> str:
-    """Bars under the names of their groups ("" for none); ``most`` is the axis' end, else the largest value."""
+def bars(title: str, groups: Mapping[str, Sequence[Bar]], *, axis_max: float | None = None) -> str:
+    """Draw bars under the names of their groups ("" for none).
+
+    ``axis_max``: the end of the axis; by default the largest value.
+    """
     every = [bar for group in groups.values() for bar in group]
-    end = most or max((max(bar.value, bar.high or 0.0) for bar in every), default=0.0) or 1.0
+    end = axis_max or max((max(bar.value, bar.high or 0.0) for bar in every), default=0.0) or 1.0
     room = WIDTH - _LABELS - _VALUES
     parts, y = [], 4.0
     for name, group in groups.items():

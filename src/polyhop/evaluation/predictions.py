@@ -14,9 +14,9 @@ import orjson
 from polyhop.answer import Answer
 from polyhop.data.statistics import hops
 from polyhop.errors import UsageError
-from polyhop.evaluation.cited import bound_triples, cited_facts, cited_passages
+from polyhop.evaluation.citations import bound_triples, cited_facts, cited_passages
 from polyhop.evaluation.errors import path_of
-from polyhop.evaluation.gold import gold_statistics
+from polyhop.evaluation.gold_statistics import gold_statistics
 from polyhop.metrics import Prediction, score, span_rank
 from polyhop.metrics.predictions import SCORED_METADATA
 from polyhop.metrics.profiles import DEFAULT

@@ -72,11 +72,11 @@ class Ray:
             UsageError: something was given that lives in this process alone, or a worker cannot open what this one did.
             ServiceError: no cluster or no worker is there.
         """
-        check_named({"lm": lm, **options})
+        check_serialisable({"lm": lm, **options})
         if not left:
             yield pipeline.aask
             return
-        told = Told(
+        told = WorkerSetup(
             corpus=None if pipeline.index is None else pipeline.index.folder.resolve(),
             method=pipeline.method.name,
             lm=lm,
@@ -89,7 +89,7 @@ class Ray:
         )
         with connected(self.address) as ray:
             most = min(worker_count(ray, self.workers), left)
-            workers = Workers(ray, told, parts(most, concurrency, caps_of(lm, options)))
+            workers = Workers(ray, told, divide_run(most, concurrency, call_caps(lm, options)))
             try:
                 workers.start()
                 yield workers.aask
@@ -98,7 +98,7 @@ class Ray:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class WorkerSetup:
     """What every worker is told: the arguments of its pipeline, what its settings must then be, and the circumstances
     of the driver that they are read in."""
 
@@ -114,7 +114,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WorkerShare:
     """A worker's part of a run: questions under way at once, and its caps on model calls by their name."""
 
     concurrency: int
@@ -122,14 +122,14 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class RemoteError:
     """An error on its way from a worker, by the name of its class."""
 
     kind: str
     message: str
 
     @classmethod
-    def of(cls, error: BaseException) -> Failure:
+    def of(cls, error: BaseException) -> RemoteError:
         """As much of an error as can always be sent."""
         ours = isinstance(error, PolyhopError)
         return cls(type(error).__name__ if ours else "PolyhopError", redacted(str(error) if ours else repr(error)))
@@ -144,12 +144,12 @@ class Failure:
 class Worker:
     """The process elsewhere: a pipeline, opened once and asked many times. Nothing of it raises."""
 
-    def __init__(self, told: Told, caps: Mapping[str, int]) -> None:
+    def __init__(self, told: WorkerSetup, caps: Mapping[str, int]) -> None:
         self.machine = prepare_worker(told.folder, told.environment)
         gc.set_threshold(*told.collect)
         self._telemetry = told.telemetry
         self._pipeline: Pipeline | None = None
-        self._failure: Failure | None = None
+        self._failure: RemoteError | None = None
         lm_options = {**(told.options.get("lm_options") or {}), **caps}
         try:
             self._pipeline = Pipeline(told.corpus, told.method, told.lm, **{**told.options, "lm_options": lm_options})
@@ -158,19 +158,19 @@ class Worker:
                 start()
                 traced(self._pipeline, corpus=getattr(self._pipeline.index, "name", None))
         except Exception as error:  # noqa: BLE001 - it is told there
-            self._failure = Failure.of(error)
+            self._failure = RemoteError.of(error)
 
-    async def opened(self) -> tuple[str, Failure | None]:
+    async def opened(self) -> tuple[str, RemoteError | None]:
         """The machine's name, and why nothing can be asked here."""
         return self.machine, self._failure
 
-    async def ask(self, question: Question) -> Answer | Failure:
+    async def ask(self, question: Question) -> Answer | RemoteError:
         """The answer to a question."""
         assert self._pipeline is not None
         try:
             return await self._pipeline.aask(question)
         except Exception as error:  # noqa: BLE001 - the driver raises it
-            return Failure.of(error)
+            return RemoteError.of(error)
 
     async def close(self) -> None:
         """Write down what is not yet: replies for the cache, spans."""
@@ -195,10 +195,10 @@ class Workers:
     was a limit a minute only when that minute is over.
     """
 
-    def __init__(self, ray: Any, told: Told, parts: Sequence[Part]) -> None:
+    def __init__(self, ray: Any, told: WorkerSetup, parts: Sequence[WorkerShare]) -> None:
         self._ray, self._told, self._parts = ray, ray.put(told), parts
         self._kind = ray.remote(Worker)
-        self._begun: dict[Any, Part] = {}
+        self._begun: dict[Any, WorkerShare] = {}
         self._there: set[Any] = set()
         self._coming: set[asyncio.Task[None]] = set()
         self._hopes = 0  # workers that are there or may come
@@ -248,7 +248,7 @@ class Workers:
                     self._lose(worker, error)
                     continue
                 self._places.put_nowait(worker)
-                if isinstance(found, Failure):
+                if isinstance(found, RemoteError):
                     raise found.error()
                 answer: Answer = found
                 return answer
@@ -272,7 +272,7 @@ class Workers:
         self._places.put_nowait(None)  # for whoever asks next
         raise ServiceError("all workers of the cluster were lost, and no others could be started")
 
-    def _begin(self, part: Part) -> Any:
+    def _begin(self, part: WorkerShare) -> Any:
         kind = self._kind.options(num_cpus=CPUS, max_concurrency=part.concurrency + 1)
         worker = kind.remote(self._told, part.caps)
         self._begun[worker] = part
@@ -293,7 +293,7 @@ class Workers:
             self._coming.add(coming)
             coming.add_done_callback(self._coming.discard)
 
-    async def _replace(self, part: Part) -> None:
+    async def _replace(self, part: WorkerShare) -> None:
         if any(name in part.caps for name in RATES):
             await asyncio.sleep(MINUTE)  # what the lost one asked still counts
         worker = self._begin(part)
@@ -312,7 +312,7 @@ class Workers:
                 self._places.put_nowait(worker)
 
     @staticmethod
-    def _check(opened: tuple[str, Failure | None]) -> None:
+    def _check(opened: tuple[str, RemoteError | None]) -> None:
         machine, failure = opened
         if failure is not None:
             raise failure.error(
@@ -321,10 +321,10 @@ class Workers:
             )
 
 
-def caps_of(lm: LM, options: Mapping[str, Any]) -> dict[str, int]:
+def call_caps(lm: LM, options: Mapping[str, Any]) -> dict[str, int]:
     """The caps on model calls, by the name of the option; a served model has one on calls at once anyhow.
 
-    >>> caps_of("openai:tiny", {"lm_options": {"requests_per_minute": 60, "timeout": 9.0}})
+    >>> call_caps("openai:tiny", {"lm_options": {"requests_per_minute": 60, "timeout": 9.0}})
     {'max_concurrency': 64, 'requests_per_minute': 60}
     """
     given = options.get("lm_options") or {}
@@ -335,21 +335,21 @@ def caps_of(lm: LM, options: Mapping[str, Any]) -> dict[str, int]:
     return {**usual, **known}
 
 
-def parts(workers: int, concurrency: int, caps: Mapping[str, int]) -> list[Part]:
+def divide_run(workers: int, concurrency: int, caps: Mapping[str, int]) -> list[WorkerShare]:
     """The parts of at most so many workers, which add up to the whole; each has at least one of everything.
 
-    >>> [part.concurrency for part in parts(4, 6, {})], len(parts(4, 6, {"requests_per_minute": 3}))
+    >>> [part.concurrency for part in divide_run(4, 6, {})], len(divide_run(4, 6, {"requests_per_minute": 3}))
     ([2, 2, 1, 1], 3)
     """
     many = max(1, min(workers, concurrency, *caps.values()))
     each = {name: split_evenly(cap, many) for name, cap in caps.items()}
     return [
-        Part(share, {name: each[name][number] for name in each})
+        WorkerShare(share, {name: each[name][number] for name in each})
         for number, share in enumerate(split_evenly(max(1, concurrency), many))
     ]
 
 
-def check_named(options: Mapping[str, Any]) -> None:
+def check_serialisable(options: Mapping[str, Any]) -> None:
     """Raise ``UsageError`` for a model, retriever or other object, which no other process has."""
     for name, value in options.items():
         if not _plain(value):

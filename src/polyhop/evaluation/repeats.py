@@ -10,10 +10,10 @@ from typing import Any
 
 from polyhop.data.questions import read_questions
 from polyhop.errors import DataError, SettingError
-from polyhop.evaluation.agreement import common
+from polyhop.evaluation.agreement import on_common_questions
+from polyhop.evaluation.methods import open_index
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import Progress, after, evaluate
-from polyhop.evaluation.several import one_index
 from polyhop.evaluation.statistics import means
 from polyhop.evaluation.store import read_report
 from polyhop.metrics import Metrics, choose_profiles
@@ -70,7 +70,7 @@ class Repeated:
         }
 
     def _spread(self, part: str) -> dict[str, Spread]:
-        runs = common({str(seed): report for seed, report in self.reports.items()}).values()
+        runs = on_common_questions({str(seed): report for seed, report in self.reports.items()}).values()
         by_id: dict[str, list[Mapping[str, float]]] = {row["id"]: [] for report in runs for row in report.rows}
         for report in runs:
             for row in report.rows:
@@ -113,7 +113,7 @@ def evaluate_repeated(
         raise SettingError(f"repeat={repeat}: must be 2 or more")
     asked = read_questions(dataset, skip_bad=skip_bad) if isinstance(dataset, (str, Path)) else list(dataset)
     named = title or (Path(dataset).name if isinstance(dataset, (str, Path)) else None)
-    profiles, questions, index = choose_profiles(asked, metrics), asked[:limit], one_index(corpus, skip_bad)
+    profiles, questions, index = choose_profiles(asked, metrics), asked[:limit], open_index(corpus, skip_bad)
     reports = {}
     for number in range(repeat):
         drawn = (seed or 0) + number

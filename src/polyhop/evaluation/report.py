@@ -7,21 +7,24 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from polyhop.errors import UnknownName
-from polyhop.evaluation.errors import errors_in
+from polyhop.evaluation.errors import count_errors
 from polyhop.evaluation.statistics import Mean, means, ratio
 from polyhop.trace import Usage, add_usage
 
-OF_THE_QUESTION = ("type", "hops")
+QUESTION_KEYS = ("type", "hops")
 """What a prediction's row tells of its question, not of the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The summary of a run. ``rows`` are its predictions, in dataset order; ``failed`` names questions not answered
-    and why, ``unscored`` metrics that were wanted and are on no question, and what they would need. ``judge``: which
-    model judged the answers, where one did (``judging.judged``). ``waiting``: how many questions wait for the results
-    of a batch; it is not whole before there is none. ``concurrency``: the maximum number of questions that were under
-    way at once, None if it is not known."""
+    """A summary of a run.
+
+    ``rows``: its predictions, in dataset order. ``failed``: the questions without an answer, and why. ``unscored``: the
+    requested metrics that no question has, and what they need. ``judge``: the model that judged the answers, if one did
+    (``judging.judge_answers``). ``waiting``: the number of questions that wait for the results of a batch; the run is
+    complete when it is 0. ``concurrency``: the maximum number of questions that were under way at once; None if it is
+    not known.
+    """
 
     method: str
     lm: str
@@ -93,12 +96,12 @@ class Report:
         """
 
         def value(row: Mapping[str, Any]) -> str | None:
-            told = row.get(key) if key in OF_THE_QUESTION else row["statistics"].get(key)
+            told = row.get(key) if key in QUESTION_KEYS else row["statistics"].get(key)
             return told if told is None or isinstance(told, str) else f"{told:g}"
 
         found = {told for row in self.rows if (told := value(row)) is not None}
         if not found:
-            raise UnknownName("key to group by", key, sorted({*OF_THE_QUESTION, *self.statistics} - {key}))
+            raise UnknownName("key to group by", key, sorted({*QUESTION_KEYS, *self.statistics} - {key}))
         order = sorted(found) if key == "type" else sorted(found, key=float)
         return {one: self.only(lambda row, one=one: value(row) == one) for one in order}  # type: ignore[misc]
 
@@ -117,7 +120,7 @@ class Report:
             "unscored": dict(self.unscored),
             **({"judge": dict(self.judge)} if self.judge else {}),
             "statistics": {name: mean.to_dict() for name, mean in self.statistics.items()},
-            "errors": errors_in(self.rows),
+            "errors": count_errors(self.rows),
             "parsed_at_first_try": self.parsed_at_first_try,
             "usage": usage,
             "volatile": volatile,

@@ -27,7 +27,7 @@ from polyhop.types import Question
 CONCURRENCY = 16
 """Questions under way at once, unless told otherwise."""
 
-MOST_FAILURES_IN_A_ROW = 10
+MAX_CONSECUTIVE_FAILURES = 10
 """After so many questions failed one after another the run stops: something is wrong with all of them."""
 
 Progress = Callable[[int, int], None]
@@ -154,7 +154,7 @@ async def run_questions(
                 failed[question.id] = redacted(str(error) if isinstance(error, PolyhopError) else repr(error))
                 in_a_row += 1
                 unreachable = isinstance(error, ServiceError) and not isinstance(error, CutReply)
-                if in_a_row >= MOST_FAILURES_IN_A_ROW or (not finished and unreachable):
+                if in_a_row >= MAX_CONSECUTIVE_FAILURES or (not finished and unreachable):
                     if isinstance(error, PolyhopError):
                         raise
                     raise PolyhopError(f"every question fails: {error!r}") from error

@@ -147,7 +147,7 @@ def setup_named(name: str) -> Setup:
     return SETUPS[name]
 
 
-def settings_under(name: str, method: str, given: Mapping[str, Any], questions: Sequence[Question]) -> dict[str, Any]:
+def setup_settings(name: str, method: str, given: Mapping[str, Any], questions: Sequence[Question]) -> dict[str, Any]:
     """A method's settings under the set-up of that name, but for those ``given``, for these questions."""
     kinds = {question.kind for question in questions}
     return setup_named(name).settings(method, given, kind=kinds.pop() if len(kinds) == 1 else "qa")

@@ -25,10 +25,10 @@ K = TypeVar("K", bound=Hashable)
 RESAMPLES = 2_000
 """Of a mean's interval."""
 
-COMPARED = 10_000
+COMPARISON_RESAMPLES = 10_000
 """Resamples, and flips of signs, of a comparison: its p is then at least 1 / 10,001."""
 
-EXACT = 14
+MAX_EXACT = 14
 """Up to so many questions that differ, all flips of signs are tried, not a sample of them."""
 
 LEVEL = 0.95
@@ -113,14 +113,16 @@ def interval(drawn: Array) -> tuple[Array, Array]:
 
 
 def sign_flip(gains: Array, flips: int, seed: int = 0) -> Array:
-    """Of each column (questions x columns) the two-sided p of "a question's gain is as likely to be its opposite": the
-    share of flips whose sum lies as far from 0. Exact where up to ``EXACT`` gains are not 0, else of a random sample,
-    the observed signs among it.
+    """Return the two-sided p of each column (questions x columns), by the sign-flip permutation test.
+
+    The null hypothesis: a question's gain is as likely to be its opposite. p is the share of sign flips whose sum is at
+    least as far from 0. It is exact if at most ``MAX_EXACT`` gains are not 0, and otherwise taken from a random sample
+    that includes the observed signs.
 
     >>> sign_flip(np.array([[1.0], [1.0], [1.0], [0.0]]), 100)
     array([0.25])
     """
-    few = np.count_nonzero(gains, axis=0) <= EXACT
+    few = np.count_nonzero(gains, axis=0) <= MAX_EXACT
     found = np.array(
         [_exact(column[column != 0]) if small else 0.0 for column, small in zip(gains.T, few, strict=True)]
     )
@@ -134,7 +136,7 @@ def _exact(gains: Array) -> float:
     return float((sums >= abs(gains.sum()) - _rounding(gains)).mean())
 
 
-@lru_cache(maxsize=EXACT + 1)
+@lru_cache(maxsize=MAX_EXACT + 1)
 def _signs(n: int) -> Array:
     """All 2ⁿ rows of n signs."""
     return np.asarray(1.0 - 2.0 * (np.arange(2**n)[:, None] >> np.arange(n) & 1), dtype=np.float64)
@@ -155,11 +157,11 @@ def _rounding(gains: Array) -> Any:
     return 1e-9 * np.abs(gains).sum(axis=0)
 
 
-def shifted(drawn: Array, observed: Array) -> Array:
+def shifted_bootstrap(drawn: Array, observed: Array) -> Array:
     """The two-sided p of each column by bootstrap: the share of resampled means as far from the observed one as that is
     from 0. Too small for a handful of questions, where ``sign_flip`` holds.
 
-    >>> shifted(np.array([[0.0], [0.5], [1.0]]), np.array([0.5]))
+    >>> shifted_bootstrap(np.array([[0.0], [0.5], [1.0]]), np.array([0.5]))
     array([0.75])
     """
     hits = (np.abs(drawn - observed) >= np.abs(observed) * (1 - 1e-9)).sum(axis=0)

@@ -64,7 +64,7 @@ class RunFolder:
     def rows(self) -> Lines:
         """The finished questions' rows, in dataset order."""
         with self._kept():
-            there = Lines(predictions_in(self.folder / PREDICTIONS))
+            there = Lines(iter_predictions(self.folder / PREDICTIONS))
         places = {row["id"]: at for at, row in enumerate(there)}
         return Lines(there[places[name]] for name in self._questions if name in places)
 
@@ -122,7 +122,7 @@ class RunFolder:
     def _read_finished(self) -> set[str]:
         """The questions already answered; a last line cut short by a kill is dropped, its question asked again."""
         path = self.folder / PREDICTIONS
-        rows = Lines(predictions_in(path) if lexists(path) else ())
+        rows = Lines(iter_predictions(path) if lexists(path) else ())
         finished = {row["id"]: row.get("question") for row in rows if row["id"] in self._questions}
         for name, there in finished.items():
             if there != (now := self._questions[name]):
@@ -137,10 +137,10 @@ class RunFolder:
 
 def read_predictions(path: Path) -> list[dict[str, Any]]:
     """The whole lines of a predictions file."""
-    return list(predictions_in(path))
+    return list(iter_predictions(path))
 
 
-def predictions_in(path: Path) -> Iterator[dict[str, Any]]:
+def iter_predictions(path: Path) -> Iterator[dict[str, Any]]:
     """The whole lines one by one; what follows the last line's end was cut short by a kill."""
     whole, _, _ = read_inside(path.parent, path.name).rpartition(b"\n")
     for number, line in enumerate(whole.splitlines(), 1):

@@ -16,7 +16,7 @@ from polyhop.common.files import cache_folder
 from polyhop.errors import CapabilityError, DataError
 from polyhop.lm.base import Capabilities, Completion, LanguageModel, Request, ScoreRequest, TokenScores, TokenUsage
 from polyhop.lm.cache_store import Store
-from polyhop.net.single_flight import Joining
+from polyhop.net.single_flight import SingleFlight
 from polyhop.types import Passage
 
 _FIELDS = {kind: tuple(field.name for field in fields(kind)) for kind in (Request, ScoreRequest)}
@@ -190,7 +190,7 @@ class CachedLM:
         self.model = model
         self.cache = CompletionCache() if cache is None else cache
         self._identity = str(getattr(model, "identity", model.name))
-        self._calls: Joining[Completion] = Joining()
+        self._calls: SingleFlight[Completion] = SingleFlight()
         self._scores: dict[tuple[bytes | int, asyncio.AbstractEventLoop], asyncio.Future[TokenScores]] = {}
 
     @property
@@ -218,7 +218,7 @@ class CachedLM:
             return await self.model.complete(request)
         if hit := self.cache.completion(key):
             return hit
-        completion, joined = await self._calls.ask(key, lambda: self._ask(key, request))
+        completion, joined = await self._calls.run(key, lambda: self._ask(key, request))
         return replace(completion, cached=True, retries=0) if joined else completion
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:

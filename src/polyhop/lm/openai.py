@@ -19,7 +19,7 @@ from polyhop.lm.prompt_logprobs import WAYS, Way
 from polyhop.lm.scoring import ServerScores
 from polyhop.lm.wire import FILTERED, flatten, read_chat, read_completion, response_format, to_json
 from polyhop.net.client import Address, Server
-from polyhop.net.failures import Failed, Trouble, explain
+from polyhop.net.failures import CallError, Failure, explain
 from polyhop.net.limits import MAX_CONCURRENCY, Rates
 from polyhop.redaction import register_secret
 
@@ -77,13 +77,13 @@ class OpenAICompatible:
             raise SettingError(f"retries={retries}: must be at least 0")
         address = Address(url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_URL)
         key = checked_key(api_key or os.environ.get("OPENAI_API_KEY"))
-        official = address.shown == DEFAULT_URL
+        official = address.redacted_url == DEFAULT_URL
         if official and key is None:
             raise SettingError(
                 f"openai:{model} needs a key: set OPENAI_API_KEY, or name another server: openai:{model}@URL"
             )
-        self.model, self.url, self.chat = model, address.shown, chat
-        self.name = f"openai:{model}" if official else f"openai:{model}@{address.shown}"
+        self.model, self.url, self.chat = model, address.redacted_url, chat
+        self.name = f"openai:{model}" if official else f"openai:{model}@{address.redacted_url}"
         way = _checked_way(scoring, official)
         self.capabilities = Capabilities(
             chat=chat, json_schema=json_schema, token_logprobs=logprobs, score=way is not None, seed=True
@@ -126,9 +126,9 @@ class OpenAICompatible:
         """Close the connections, in every loop; the model can be used again after."""
         await self._server.aclose()
 
-    async def leave(self) -> None:
+    async def close_loop(self) -> None:
         """Close the connections of this event loop, which is about to end."""
-        await self._server.leave()
+        await self._server.close_loop()
 
     async def complete(self, request: Request) -> Completion:
         """The model's reply; ``LMError`` where none can be had."""
@@ -137,10 +137,10 @@ class OpenAICompatible:
         tokens = 0 if self._rates is None else _estimate(payload)
         try:
             reply, failures = await self._ask(payload, lambda data: read(data, request, request.stop), tokens)
-        except Failed as failed:
-            if failed.trouble.meaning == "filter":
-                return replace(FILTERED, retries=failed.attempts - 1)
-            raise await self._error(failed) from None
+        except CallError as error:
+            if error.failure.kind == "filter":
+                return replace(FILTERED, retries=error.attempts - 1)
+            raise await self._error(error) from None
         return replace(reply, retries=failures) if failures else reply
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:
@@ -169,9 +169,9 @@ class OpenAICompatible:
         """What the server's JSON says in answer to a request; ``BadReply`` where it is no reply."""
         return self._read(data, request, request.stop)
 
-    def learn(self, payload: Mapping[str, Any], trouble: Trouble) -> bool:
+    def learn(self, payload: Mapping[str, Any], failure: Failure) -> bool:
         """Whether the server turned a payload down for a parameter it can be sent without, which is then left out."""
-        learnt = self.parameters.learn(payload, trouble)
+        learnt = self.parameters.learn(payload, failure)
         self.leave_out(())
         return learnt
 
@@ -191,8 +191,8 @@ class OpenAICompatible:
         while True:
             try:
                 return await self._server.ask(self._ask_at, to_json(payload), read, tokens)
-            except Failed as failed:
-                if not self.learn(payload, failed.trouble):
+            except CallError as error:
+                if not self.learn(payload, error.failure):
                     raise
                 payload = self.parameters.fit(payload)
 
@@ -226,12 +226,12 @@ class OpenAICompatible:
             known = self._formats[task] = (schema, orjson.Fragment(orjson.dumps(response_format(task, schema))))
         return known[1]
 
-    async def _error(self, failed: Failed) -> LMError:
+    async def _error(self, error: CallError) -> LMError:
         models = None
-        if failed.trouble.meaning == "missing" and isinstance(listing := await self._server.get(self._models_at), dict):
+        if error.failure.kind == "not_found" and isinstance(listing := await self._server.get(self._models_at), dict):
             rows = listing.get("data")
             models = [str(row["id"]) for row in rows if isinstance(row, dict) and "id" in row] if rows else []
-        return LMError(explain(self.model, self.url, failed, models))
+        return LMError(explain(self.model, self.url, error, models))
 
 
 def _estimate(payload: Mapping[str, Any]) -> int:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from polyhop.net.failures import Trouble
+from polyhop.net.failures import Failure
 
 logger = logging.getLogger("polyhop.lm")
 
@@ -49,14 +49,14 @@ class Parameters:
                     payload.pop("top_logprobs", None)
         return payload
 
-    def learn(self, payload: Mapping[str, Any], trouble: Trouble) -> bool:
+    def learn(self, payload: Mapping[str, Any], failure: Failure) -> bool:
         """Whether the server turned this payload down for one parameter it can be sent without; if so, remember it.
 
         Each call shrinks what the payload can still be refused for, so trying again comes to an end.
         """
-        if trouble.meaning != "final":
+        if failure.kind != "fatal":
             return False
-        parameter = next((name for name in _LOSS if name in payload and _blames(trouble, name)), None)
+        parameter = next((name for name in _LOSS if name in payload and _blames(failure, name)), None)
         if parameter is None:
             return False
         if parameter not in self.refused:
@@ -65,12 +65,12 @@ class Parameters:
         return True
 
 
-def _blames(trouble: Trouble, name: str) -> bool:
+def _blames(failure: Failure, name: str) -> bool:
     """Whether the server complains of this parameter, and not only of its value where the value could be mended."""
-    if trouble.parameter is not None:
-        root = trouble.parameter.partition(".")[0]  # response_format.json_schema.schema
+    if failure.parameter is not None:
+        root = failure.parameter.partition(".")[0]  # response_format.json_schema.schema
         if name != ("logprobs" if root == "top_logprobs" else root):
             return False
-    elif not re.search(rf"(?<![a-z_]){name}(?![a-z_])", trouble.message):
+    elif not re.search(rf"(?<![a-z_]){name}(?![a-z_])", failure.message):
         return False
-    return name in _AIDS or bool(_UNSUPPORTED.search(trouble.message))
+    return name in _AIDS or bool(_UNSUPPORTED.search(failure.message))

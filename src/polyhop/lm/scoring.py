@@ -14,7 +14,7 @@ from polyhop.lm.base import ScoreRequest, TokenScores
 from polyhop.lm.prompt_logprobs import WAYS, Way, joined, read_scores, score_payload
 from polyhop.lm.wire import to_json
 from polyhop.net.client import Server
-from polyhop.net.failures import Failed
+from polyhop.net.failures import CallError
 
 BATCH = 16
 """Most texts in one request."""
@@ -24,7 +24,7 @@ _PROBE = (
     ScoreRequest(task="probe", prompt="Oslo is the capital of", target="Norway."),
     ScoreRequest(task="probe", prompt="Rome lies in", target="Italy, on the Tiber."),
 )
-_REFUSALS = ("final", "missing")  # the server does not take such a request; all else is trouble on the way
+_REFUSALS = ("fatal", "not_found")  # the server does not take such a request; all else is trouble on the way
 _WOULD_WORK = (
     "vLLM, SGLang and llama-cpp-python's server (with --logits_all true) do; llama.cpp's own server, TGI and OpenAI do "
     "not. Or use pocket or an hf: model"
@@ -58,7 +58,7 @@ class ServerScores:
         url: str,
         way: Way | None,
         extra: Mapping[str, Any],
-        explain: Callable[[Failed], Awaitable[LMError]],
+        explain: Callable[[CallError], Awaitable[LMError]],
     ) -> None:
         self.way, self.lists, self.refusal = way, False, ""
         self._model, self._server, self._url, self._extra, self._explain = model, server, url, extra, explain
@@ -93,10 +93,10 @@ class ServerScores:
         for way in (self.way,) if self.way else WAYS:
             try:
                 scores = await self._post(_PROBE[:1], way)
-            except Failed as failed:
-                if failed.trouble.meaning not in _REFUSALS:
-                    raise await self._explain(failed) from None
-                said.append(f"{way}: {failed.trouble.what.rstrip('.')}")
+            except CallError as error:
+                if error.failure.kind not in _REFUSALS:
+                    raise await self._explain(error) from None
+                said.append(f"{way}: {error.failure.description.rstrip('.')}")
                 continue
             if scores and any(scores[0].logprobs):  # all zeros is a server that fills in what it did not compute
                 self.way, self.lists, self._known = way, await self._takes_lists(way), True
@@ -105,7 +105,7 @@ class ServerScores:
         self.refusal, self._known = f"does not score a given text ({'; '.join(said)})", True
 
     async def _takes_lists(self, way: Way) -> bool:
-        with suppress(Failed):
+        with suppress(CallError):
             return await self._post(_PROBE, way, retries=0) is not None
         return False
 
@@ -145,7 +145,7 @@ class ServerScores:
         try:
             scores = await self._post([request for request, _ in batch], self.way)
             error = None if scores else LMError(f"{self._model}: a reply's tokens do not spell the text that was sent")
-        except Failed as failed:
+        except CallError as failed:
             scores, error = None, await self._explain(failed)
         except Exception as closed:  # noqa: BLE001 - a session closed under way; whoever waits must be told
             scores, error = None, LMError(f"{self._model}: the request was given up: {closed}")

@@ -1,4 +1,4 @@
-"""Sending JSON to one server: sessions, limits, retries; what the JSON says is no matter here."""
+"""JSON over HTTP to one server: sessions, rate limits, retries. Knows nothing of the payload."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ import aiohttp
 import orjson
 
 from polyhop.errors import SettingError
-from polyhop.net import failures as troubles
-from polyhop.net.failures import BadReply, Failed, Trouble
+from polyhop.net.failures import BadReply, CallError, Failure, backoff, from_exception, from_response
 from polyhop.net.limits import Limiter, Rates
 from polyhop.redaction import register_credentials, register_secret, register_url
 
@@ -30,16 +29,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("polyhop.lm")
 T = TypeVar("T")
-LARGEST = 64 << 20
-"""Bytes of the largest reply that is read."""
+MAX_RESPONSE_BYTES = 64 << 20
+"""A larger reply is not read."""
 _QUOTE = "; in a user or password write @ as %40, / as %2F, ? as %3F and # as %23"
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Address:
-    """A base URL taken apart: ``shown`` has no user, password, query or trailing slash. The secrets are registered.
+    """A parsed base URL. ``redacted_url`` has no user, password, query or trailing slash; the secrets are registered.
 
-    ``endings`` are those of the server's calls, for one who gives the URL of a call.
+    ``endings`` are the paths of the server's calls: they are removed if the URL of a call is given.
     """
 
     def __init__(self, url: str, endings: Sequence[str] = ("/chat/completions", "/completions")) -> None:
@@ -51,39 +50,38 @@ class Address:
             raise SettingError(f"{url!r} is not a URL{_QUOTE if '@' in url else ''}") from None
         if parts.scheme not in ("http", "https") or not host:
             raise SettingError(f"{url!r} is not a server's URL: it must begin with http:// or https://")
-        if "@" in parts.path + parts.query + parts.fragment:  # or else a part of a password is taken for a host's name
+        if "@" in parts.path + parts.query + parts.fragment:  # else a part of a password would be taken for the host
             raise SettingError(f"the URL of a server has an @ behind its name{_QUOTE}")
         path = parts.path.rstrip("/")
         for ending in endings:
             path = path.removesuffix(ending)
-        place = parts.netloc.rpartition("@")[2]
         self.host = host
-        self.shown = f"{parts.scheme}://{place}{path}"
+        self.redacted_url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{path}"
         self.user = (
             register_credentials(unquote(parts.username), unquote(parts.password or "")) if parts.username else None
         )
-        """The value of the header that says who asks."""
+        """The value of the Authorization header; None without a user."""
         self._query = f"?{parts.query}" if parts.query else ""
 
     def path(self, ending: str) -> str:
-        """The URL of one of the server's calls."""
-        return self.shown + ending + self._query
+        """Return the URL of one of the server's calls."""
+        return self.redacted_url + ending + self._query
 
 
 @dataclass(frozen=True, slots=True)
-class _Link:
-    """What one event loop needs of its own."""
+class _LoopState:
+    """The session and the limiter of one event loop."""
 
     session: aiohttp.ClientSession
     limiter: Limiter
 
 
 class Server:
-    """A server reached over HTTP from any event loop: each has its own connections, all share the ``rates``.
+    """An HTTP server, called from any event loop: each loop has its own connections, all share the ``rates``.
 
-    ``key`` is sent as a bearer token; ``headers`` are others that hold a key, and as secret. ``retries`` are the
-    attempts after the first; ``timeout`` is seconds for one of them, the whole body included. A reply of more than
-    ``largest`` bytes is not read. No redirect is followed: no key goes where it was not sent.
+    ``key`` is sent as a bearer token; ``headers`` hold keys too, and are as secret. ``retries`` is the number of
+    attempts after the first; ``timeout`` is in seconds per attempt, the whole body included. A reply of more than
+    ``max_response_bytes`` is not read. No redirect is followed, so that no key reaches another server.
     """
 
     def __init__(
@@ -96,9 +94,9 @@ class Server:
         timeout: float,
         retries: int,
         headers: Mapping[str, str] | None = None,
-        largest: int = LARGEST,
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
     ) -> None:
-        self.address, self.largest = address, largest
+        self.address, self.max_response_bytes = address, max_response_bytes
         self.max_concurrency, self.rates, self.timeout, self.retries = max_concurrency, rates, timeout, retries
         Limiter(max_concurrency)  # a wrong number is an error now, not at the first call
         register_secret(key, *(headers or {}).values())
@@ -106,108 +104,111 @@ class Server:
         if authorization := f"Bearer {key}" if key else address.user:
             self._headers["Authorization"] = authorization
         self._headers.update(headers or {})
-        self._links: dict[asyncio.AbstractEventLoop, _Link] = {}
-        self._last: tuple[asyncio.AbstractEventLoop | None, _Link | None] = (None, None)
+        self._loops: dict[asyncio.AbstractEventLoop, _LoopState] = {}
+        self._last: tuple[asyncio.AbstractEventLoop | None, _LoopState | None] = (None, None)
         self._reached = False
-        weakref.finalize(self, _drop_all, self._links)
+        weakref.finalize(self, _drop_all, self._loops)
 
     async def ask(
         self, url: str, body: bytes | None, read: Callable[[Any], T], tokens: int = 0, *, retries: int | None = None
     ) -> tuple[T, int]:
-        """What ``read`` makes of the server's JSON, and how many attempts failed before; ``Failed`` when none is left.
+        """Return what ``read`` makes of the server's JSON, and the number of failed attempts.
 
-        The body is posted; None asks by GET. ``read`` raises ``BadReply`` for JSON that is no reply. A place in the
-        limiter is held while backing off: a server in trouble is asked by fewer calls at once. ``tokens`` is the
-        estimate for the rates. ``retries`` is the server's own number where it is None.
+        The body is posted; None means GET. ``read`` raises ``BadReply`` for JSON that is not a usable reply. A slot of
+        the limiter is held while backing off, so that a struggling server gets fewer calls at once. ``tokens`` is the
+        estimate for the rates. ``retries`` overrides the server's own number.
+
+        Raises:
+            CallError: no attempt is left, or another would not help.
         """
-        most = self.retries if retries is None else retries
-        link = self._link()
+        max_retries = self.retries if retries is None else retries
+        state = self._state()
         failures = 0
         started = time.monotonic()
         while True:
-            async with link.limiter.slot(tokens) as slot:
-                outcome = await self._attempt(link.session, url, body, read)
-                if not isinstance(outcome, Trouble):
+            async with state.limiter.slot(tokens) as slot:
+                outcome = await self._attempt(state.session, url, body, read)
+                if not isinstance(outcome, Failure):
                     value, slot.used = outcome
                     return value, failures
-                if failures >= most or not self._passing(outcome):
-                    raise Failed(outcome, failures + 1, time.monotonic() - started)
-                wait = troubles.pause(failures, outcome.retry_after)
-                logger.info("%s: %s; trying again in %.1f s", self.address.shown, outcome.what, wait)
+                if failures >= max_retries or not self._is_retryable(outcome):
+                    raise CallError(outcome, failures + 1, time.monotonic() - started)
+                wait = backoff(failures, outcome.retry_after)
+                logger.info("%s: %s; trying again in %.1f s", self.address.redacted_url, outcome.description, wait)
                 await asyncio.sleep(wait)
             failures += 1
 
     async def get(self, url: str) -> Any:
-        """The JSON at a URL, or None: for a look around after a failure, so nothing is raised and little waited."""
+        """Return the JSON at a URL, or None after any error or 5 seconds: for a diagnosis after a failure."""
         try:
             limit = aiohttp.ClientTimeout(total=5)
-            async with self._link().session.get(url, timeout=limit, allow_redirects=False) as response:
+            async with self._state().session.get(url, timeout=limit, allow_redirects=False) as response:
                 return orjson.loads(await response.read()) if response.status == 200 else None
         except (aiohttp.ClientError, OSError, ValueError):  # a timeout is an OSError
             return None
 
     async def aclose(self) -> None:
-        """Close the connections, in every loop: calls still under way fail. The server can be used again after."""
-        await self.leave()
-        _drop_all(self._links)
+        """Close the connections of every loop: calls in flight fail. The server can be used again afterwards."""
+        await self.close_loop()
+        _drop_all(self._loops)
 
-    async def leave(self) -> None:
-        """Close the connections of this loop, which is about to end."""
-        here = self._links.pop(asyncio.get_running_loop(), None)
+    async def close_loop(self) -> None:
+        """Close the connections of the running loop, which is about to end."""
+        state = self._loops.pop(asyncio.get_running_loop(), None)
         self._last = (None, None)
-        if here is not None:
-            await here.session.close()
+        if state is not None:
+            await state.session.close()
 
     async def _attempt(
         self, session: aiohttp.ClientSession, url: str, body: bytes | None, read: Callable[[Any], T]
-    ) -> tuple[T, int | None] | Trouble:
+    ) -> tuple[T, int | None] | Failure:
         method = "GET" if body is None else "POST"
         try:
             async with session.request(method, url, data=body, allow_redirects=False) as response:
-                raw = await _body(response, self.largest)
+                raw = await _body(response, self.max_response_bytes)
         except _TooLarge:
-            return Trouble("final", f"the reply is larger than {self.largest / 2**20:g} MiB")
+            return Failure("fatal", f"the reply is larger than {self.max_response_bytes / 2**20:g} MiB")
         except (aiohttp.ClientError, OSError) as error:
-            return troubles.from_exception(error, self.timeout)
+            return from_exception(error, self.timeout)
         self._reached = True
         status = response.status
         if status != 200:
-            return troubles.from_response(status, response.headers, raw)
+            return from_response(status, response.headers, raw)
         try:
             data = orjson.loads(raw)
             return read(data), _total_tokens(data)
         except orjson.JSONDecodeError:
-            return Trouble("passing", "the reply was not JSON" if raw else "the reply was empty")
-        except BadReply as problem:
+            return Failure("retryable", "the reply was not JSON" if raw else "the reply was empty")
+        except BadReply as error:
             if isinstance(data, dict) and data.get("error"):  # gateways answer 200 and put the error inside
                 code = data["error"].get("code") if isinstance(data["error"], dict) else None
                 status = code if isinstance(code, int) and 400 <= code < 600 else status
-                return troubles.from_response(status, response.headers, raw)
-            return Trouble(problem.meaning, str(problem))
-        except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as problem:
-            return Trouble("passing", f"the reply is not in the API's shape ({type(problem).__name__})")
+                return from_response(status, response.headers, raw)
+            return Failure(error.kind, str(error))
+        except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
+            return Failure("retryable", f"the reply is not in the API's shape ({type(error).__name__})")
 
-    def _passing(self, trouble: Trouble) -> bool:
-        """Whether to try again; a server never reached is more likely not there than restarting."""
-        return trouble.meaning == "passing" or (trouble.meaning == "unreachable" and self._reached)
+    def _is_retryable(self, failure: Failure) -> bool:
+        """True if another attempt may help. A server that was never reached is more likely absent than restarting."""
+        return failure.kind == "retryable" or (failure.kind == "unreachable" and self._reached)
 
-    def _link(self) -> _Link:
+    def _state(self) -> _LoopState:
         loop = asyncio.get_running_loop()
-        last_loop, link = self._last
-        if last_loop is loop and link is not None:
-            return link
-        link = self._links.get(loop)
-        if link is None:
-            for closed in [other for other in self._links if other.is_closed()]:
-                _drop(closed, self._links.pop(closed))
-            link = self._links[loop] = _Link(self._session(), Limiter(self.max_concurrency, self.rates))
-        self._last = (loop, link)
-        return link
+        last_loop, state = self._last
+        if last_loop is loop and state is not None:
+            return state
+        state = self._loops.get(loop)
+        if state is None:
+            for closed in [known for known in self._loops if known.is_closed()]:
+                _drop(closed, self._loops.pop(closed))
+            state = self._loops[loop] = _LoopState(self._session(), Limiter(self.max_concurrency, self.rates))
+        self._last = (loop, state)
+        return state
 
     def _session(self) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
             connector=_Connector(limit=0, ttl_dns_cache=300),  # the limiter bounds the calls
-            request_class=_AtOnce if sys.version_info < (3, 12) else aiohttp.ClientRequest,
+            request_class=_EagerRequest if sys.version_info < (3, 12) else aiohttp.ClientRequest,
             headers=self._headers,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=self.timeout, sock_connect=min(self.timeout, 15)),
@@ -216,20 +217,20 @@ class Server:
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Connections that are used again only while nothing has come on them unasked: a reply sent twice, as gateways in
-    trouble do, would be taken for the answer to the next question."""
+    """A connector that reuses a connection only if nothing came on it unasked: a reply sent twice, as overloaded
+    gateways do, would be taken for the answer to the next call. (It overrides a private method of aiohttp.)"""
 
     async def _get(self, key: ConnectionKey, traces: list[Trace]) -> Connection | None:
-        while (found := await super()._get(key, traces)) is not None:
-            if found.protocol is not None and not found.protocol.should_close:
-                return found
-            found.close()
+        while (connection := await super()._get(key, traces)) is not None:
+            if connection.protocol is not None and not connection.protocol.should_close:
+                return connection
+            connection.close()
         return None
 
 
-class _AtOnce(aiohttp.ClientRequest):
-    """A request that is written when it is sent, as it is from Python 3.12 on. Else it is written in the loop's next
-    turn, and where many replies come together, no next request is under way before all of them have been read."""
+class _EagerRequest(aiohttp.ClientRequest):
+    """A request that is written when it is sent, as from Python 3.12 on. Otherwise it is written in the loop's next
+    turn, and if many replies come together, no next request is sent until all of them have been read."""
 
     def write_bytes(self, *args: Any) -> Any:
         writing = super().write_bytes(*args)
@@ -241,31 +242,31 @@ class _AtOnce(aiohttp.ClientRequest):
 
 
 async def _nothing() -> None:
-    """All is written."""
+    """Do nothing: all is written."""
 
 
 @types.coroutine
 def _rest(waits_for: Any, writing: Any) -> Any:
-    """What is left of a coroutine that was begun outside a task."""
+    """Run the rest of a coroutine that was started outside a task."""
     yield waits_for
     yield from writing
 
 
 class _TooLarge(Exception):
-    """A reply of more bytes than are read."""
+    """A reply larger than ``max_response_bytes``."""
 
 
-async def _body(response: aiohttp.ClientResponse, most: int) -> bytes:
-    """The whole body, decompressed; ``_TooLarge`` as soon as it is known to be."""
+async def _body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+    """Return the whole body, decompressed; raise ``_TooLarge`` as soon as it is known to be."""
     length = response.content_length
-    if length is not None and length > most:
+    if length is not None and length > max_bytes:
         raise _TooLarge
     if length is not None and "Content-Encoding" not in response.headers:
         return await response.read()
     pieces, size = [], 0
     async for piece in response.content.iter_any():
         pieces.append(piece)
-        if (size := size + len(piece)) > most:
+        if (size := size + len(piece)) > max_bytes:
             raise _TooLarge
     return b"".join(pieces)
 
@@ -277,23 +278,23 @@ def _total_tokens(data: Any) -> int | None:
 
 
 def proxy_for(address: Address) -> str | None:
-    """The proxy the environment names for this server; looked up once, for aiohttp would do it at every call."""
+    """Return the environment's proxy for this server; looked up once, because aiohttp would do it at every call."""
     if address.host in _LOOPBACK or proxy_bypass(address.host):
         return None
-    proxy = getproxies().get(urlsplit(address.shown).scheme)
+    proxy = getproxies().get(urlsplit(address.redacted_url).scheme)
     if proxy:
         register_url(proxy)
     return proxy
 
 
-def _drop_all(links: dict[asyncio.AbstractEventLoop, _Link]) -> None:
-    while links:
-        _drop(*links.popitem())
+def _drop_all(loops: dict[asyncio.AbstractEventLoop, _LoopState]) -> None:
+    while loops:
+        _drop(*loops.popitem())
 
 
-def _drop(loop: asyncio.AbstractEventLoop, link: _Link) -> None:
-    """Close a session from outside its loop, which may be closed, running elsewhere, or standing still."""
-    closing = link.session.close()
+def _drop(loop: asyncio.AbstractEventLoop, state: _LoopState) -> None:
+    """Close a session from outside its loop, which may be closed, running elsewhere, or stopped."""
+    closing = state.session.close()
     if loop.is_closed():
         try:
             closing.send(None)  # on a closed loop there is nothing to wait for

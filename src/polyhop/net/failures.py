@@ -1,4 +1,4 @@
-"""What goes wrong between a client and a server: what it means, whether to try again, when, and what to say."""
+"""Failures between a client and a server: their kinds, the wait before another attempt, the message to the user."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from polyhop.common.text import printable
 from polyhop.errors import nearest
 from polyhop.redaction import summary
 
-Meaning = Literal["passing", "final", "context", "filter", "quota", "key", "missing", "redirect", "unreachable"]
+FailureKind = Literal["retryable", "fatal", "context", "filter", "quota", "key", "not_found", "redirect", "unreachable"]
 
-LONGEST_WAIT = 60.0
-"""Seconds; a longer ``Retry-After`` is cut to this."""
-_FIRST_WAIT, _LONGEST_BACKOFF = 0.5, 30.0
-_PASSING = frozenset({408, 409, 425, 429})
+MAX_WAIT_SECONDS = 60.0
+"""A longer ``Retry-After`` is cut to this."""
+_FIRST_BACKOFF, _MAX_BACKOFF = 0.5, 30.0
+_RETRYABLE = frozenset({408, 409, 425, 429})
 _QUOTA = frozenset({402, 432, 433})  # the last two are Tavily's
 
 _CONTEXT = re.compile(
@@ -37,47 +37,47 @@ _CONTEXT = re.compile(
 _FILTER = re.compile(r"content_filter|content_policy|ResponsibleAIPolicy|content management policy", re.IGNORECASE)
 _QUOTED = re.compile(r"[:\n]|b?['\"]")
 _SPENT = re.compile(r"insufficient_quota|QUOTA_LIMITED|^Request too large|not enough credits", re.IGNORECASE)
-_ADVICE: Mapping[Meaning, str] = {
-    "passing": "Try again later, or with a lower max_concurrency or a longer timeout.",
+_ADVICE: Mapping[FailureKind, str] = {
+    "retryable": "Try again later, or with a lower max_concurrency or a longer timeout.",
     "context": "The prompt and its max_tokens do not fit the model's context: give fewer or shorter passages, a smaller"
     " max_tokens, or take a model with a longer context.",
     "quota": "Waiting will not help: the account's credit or its limit for one request is too small.",
     "key": "Set OPENAI_API_KEY (or api_key) to a key that this server takes for this model.",
-    "missing": "Check the model's name and the base URL, which for most servers ends in /v1.",
+    "not_found": "Check the model's name and the base URL, which for most servers ends in /v1.",
     "redirect": "Give the address it points to as the base URL.",
     "unreachable": "Is the server up at this address? Name another as openai:MODEL@URL or in OPENAI_BASE_URL.",
 }
-_jitter = random.Random()  # of its own: a method's seeded draws must not depend on the network
+_jitter = random.Random()  # its own generator: a method's seeded draws must not depend on the network
 
 
 class BadReply(Exception):
-    """A body with status 200 that is not a usable reply; asking again may help."""
+    """A body with status 200 that is not a usable reply; another attempt may help."""
 
-    meaning: Meaning = "passing"
+    kind: FailureKind = "retryable"
 
 
 class WrongShape(BadReply):
-    """A body with status 200 that is whole and of another shape; asking again would not help."""
+    """A body with status 200 that is whole and of another shape; another attempt would not help."""
 
-    meaning = "final"
+    kind = "fatal"
 
 
-class Failed(Exception):
-    """A call that cannot be answered: the last trouble, after how many attempts and seconds."""
+class CallError(Exception):
+    """A call that cannot be answered: the last failure, and the number of attempts and seconds spent."""
 
-    def __init__(self, trouble: Trouble, attempts: int, seconds: float) -> None:
-        super().__init__(trouble.what)
-        self.trouble, self.attempts, self.seconds = trouble, attempts, seconds
+    def __init__(self, failure: Failure, attempts: int, seconds: float) -> None:
+        super().__init__(failure.description)
+        self.failure, self.attempts, self.seconds = failure, attempts, seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """One failed attempt: what it means, a ``summary`` of the words for it, and how long the server asks to wait.
+class Failure:
+    """One failed attempt: its kind, a summary of the server's message, the seconds that the server asks to wait.
 
-    The words are often the server's, which may repeat the key that it refuses or the request that it cannot read.
+    The message may repeat the key that the server refuses, or the request that it cannot read.
     """
 
-    meaning: Meaning
+    kind: FailureKind
     message: str
     status: int | None = None
     parameter: str | None = None
@@ -87,7 +87,7 @@ class Trouble:
         object.__setattr__(self, "message", summary(self.message))
 
     @property
-    def what(self) -> str:
+    def description(self) -> str:
         """The failure in one phrase: ``503 Service Unavailable: overloaded``."""
         if self.status is None:
             return self.message
@@ -95,54 +95,55 @@ class Trouble:
         return f"{name}: {self.message}" if self.message else name
 
 
-def from_response(status: int, headers: Mapping[str, str], body: bytes) -> Trouble:
-    """The trouble an HTTP error (or a body with nothing but an ``error`` in it) stands for."""
+def from_response(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+    """Read an HTTP error, or a body with nothing but an ``error`` in it."""
     if 300 <= status < 400:
-        return Trouble("redirect", headers.get("Location", ""), status)
+        return Failure("redirect", headers.get("Location", ""), status)
     message, code, parameter = _error_fields(body)
-    message = summary(message)  # a few words, not pages, decide what is meant
-    return Trouble(_meaning(status, message, code), message, status, parameter, retry_after(headers, time.time()))
+    message = summary(message)  # a few words, not pages, decide the kind
+    return Failure(_kind(status, message, code), message, status, parameter, retry_after(headers, time.time()))
 
 
-def from_exception(error: Exception, timeout: float) -> Trouble:
-    """The trouble a failed connection stands for."""
+def from_exception(error: Exception, timeout: float) -> Failure:
+    """Read the exception of a failed connection."""
     if isinstance(error, aiohttp.ConnectionTimeoutError):
-        return Trouble("unreachable", "no connection in time")
+        return Failure("unreachable", "no connection in time")
     if isinstance(error, TimeoutError):
-        return Trouble("passing", f"no complete answer within {timeout:g} s")
+        return Failure("retryable", f"no complete answer within {timeout:g} s")
     if isinstance(error, (aiohttp.ClientSSLError, ssl.SSLError)):
-        return Trouble("final", f"no secure connection: {error}")
+        return Failure("fatal", f"no secure connection: {error}")
     if isinstance(error, aiohttp.ClientConnectorError):
         number = error.os_error.errno
-        reason = os.strerror(number) if number and number > 0 else error.os_error.strerror  # below 0: a look-up's own
-        return Trouble("unreachable", f"no connection to {error.host}:{error.port} ({reason})")
+        reason = os.strerror(number) if number and number > 0 else error.os_error.strerror  # below 0: DNS
+        return Failure("unreachable", f"no connection to {error.host}:{error.port} ({reason})")
     if isinstance(error, aiohttp.InvalidURL):
-        return Trouble("final", "not a valid URL")
-    if isinstance(error, aiohttp.ClientResponseError):  # its words quote headers, and what came, perhaps cut in half
-        return Trouble("passing", f"not an HTTP response ({_QUOTED.split(error.message, maxsplit=1)[0]})")
-    return Trouble("passing", f"the connection broke ({str(error) or type(error).__name__})")
+        return Failure("fatal", "not a valid URL")
+    if isinstance(error, aiohttp.ClientResponseError):  # its words quote headers and data, perhaps cut in half
+        return Failure("retryable", f"not an HTTP response ({_QUOTED.split(error.message, maxsplit=1)[0]})")
+    return Failure("retryable", f"the connection broke ({str(error) or type(error).__name__})")
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds the server asks to wait, in ``retry-after-ms`` or ``Retry-After`` (seconds or a date); None if none.
+    """Return the seconds that the server asks to wait: ``retry-after-ms`` or ``Retry-After`` (seconds or a date).
 
-    ``now`` is Unix time. Nonsense is no request; a date gone by is 0. Brave tells by ``X-RateLimit-Reset`` alone, the
-    seconds of each of its windows, the shortest first; a point in time, as others put there, is left aside.
+    None if it asks for nothing, or for nonsense; 0 for a date in the past. ``now`` is Unix time. Brave sends
+    ``X-RateLimit-Reset`` alone: the seconds of each of its windows, the shortest first. Others put a point in time
+    there, which is ignored.
 
     >>> retry_after({"Retry-After": "2.5"}, 0), retry_after({"Retry-After": "Thu, 01 Jan 1970 00:00:30 GMT"}, 20)
     (2.5, 10.0)
     """
     value, reset = headers.get("Retry-After"), headers.get("X-RateLimit-Reset", "").partition(",")[0]
-    for text, scale, most in (
+    for text, scale, maximum in (
         (headers.get("retry-after-ms"), 0.001, float("inf")),
         (value, 1.0, float("inf")),
-        (reset if value is None else None, 1.0, LONGEST_WAIT),
+        (reset if value is None else None, 1.0, MAX_WAIT_SECONDS),
     ):
         try:
             seconds = float(text or "") * scale
         except ValueError:
             continue
-        if 0 <= seconds <= most and seconds < float("inf"):
+        if 0 <= seconds <= maximum and seconds < float("inf"):
             return seconds
     try:
         return max(0.0, parsedate_to_datetime(value or "").timestamp() - now)
@@ -150,40 +151,40 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
         return None
 
 
-def pause(failures: int, asked: float | None) -> float:
-    """Seconds to wait after the n-th failure (from 0): exponential backoff with full jitter, or what the server asked.
+def backoff(failures: int, requested: float | None) -> float:
+    """Return the seconds to wait after N failures (from 0): exponential backoff with full jitter.
 
-    A server's own wait is kept to, with up to a tenth more so that its clients do not all come back at once.
+    A wait that the server requests is kept, with up to a tenth more, so that its clients do not all return at once.
     """
-    if asked is not None:
-        return min(asked, LONGEST_WAIT) * _jitter.uniform(1.0, 1.1)
-    return _jitter.uniform(0.0, min(_LONGEST_BACKOFF, _FIRST_WAIT * 2.0**failures))
+    if requested is not None:
+        return min(requested, MAX_WAIT_SECONDS) * _jitter.uniform(1.0, 1.1)
+    return _jitter.uniform(0.0, min(_MAX_BACKOFF, _FIRST_BACKOFF * 2.0**failures))
 
 
-def explain(model: str, url: str, failed: Failed, models: Sequence[str] | None) -> str:
-    """What the user is told: model, server, the server's words and what would work.
+def explain(model: str, url: str, error: CallError, models: Sequence[str] | None) -> str:
+    """Write a model's error message: model, server, the server's words and what would work.
 
-    ``models`` are those the server lists, None when it gave no list.
+    ``models`` are those that the server lists; None if it gave no list.
     """
-    trouble = failed.trouble
-    advice = _ADVICE.get(trouble.meaning, "")
-    if trouble.meaning == "missing" and models is not None:
+    failure = error.failure
+    advice = _ADVICE.get(failure.kind, "")
+    if failure.kind == "not_found" and models is not None:
         near = nearest(model, models)
         advice = f"The server has {', '.join(map(repr, models[:20])) or 'no model'}{', …' if len(models) > 20 else ''}."
         if model in models:
             advice = "The server has this model but does not offer it this way: try chat=False, or True."
         elif near:
             advice += f" Did you mean {near!r}?"
-    return told(f"model {model!r} at {url}", failed, advice)
+    return error_message(f"model {model!r} at {url}", error, advice)
 
 
-def told(who: str, failed: Failed, advice: str) -> str:
-    """Tell the user of a call that failed: who was asked, the server's words and what would work, on one line."""
-    tries = f" ({failed.attempts} attempts in {failed.seconds:.0f} s)" if failed.attempts > 1 else ""
-    return printable(f"{who}: {failed.trouble.what.rstrip('.')}{tries}. {advice}")
+def error_message(who: str, error: CallError, advice: str) -> str:
+    """Write the message for a failed call, on one line: who was called, the server's words and what would work."""
+    tries = f" ({error.attempts} attempts in {error.seconds:.0f} s)" if error.attempts > 1 else ""
+    return printable(f"{who}: {error.failure.description.rstrip('.')}{tries}. {advice}")
 
 
-def _meaning(status: int, message: str, code: str) -> Meaning:
+def _kind(status: int, message: str, code: str) -> FailureKind:
     if _CONTEXT.search(code) or (status != 429 and _CONTEXT.search(message)):
         return "context"
     if _FILTER.search(code) or (status == 400 and _FILTER.search(message)):
@@ -193,19 +194,19 @@ def _meaning(status: int, message: str, code: str) -> Meaning:
     if "SUBSCRIPTION_TOKEN" in code:  # Brave answers 422 to a wrong key
         return "key"
     if status >= 500 and ("validation error" in message or "logits_all" in message):
-        return "final"  # llama-cpp-python's server, of a request it cannot read or is not set up for
-    if status in _PASSING or status >= 500 or status == 200:
-        return "passing"
-    return {401: "key", 403: "key", 404: "missing"}.get(status, "final")  # type: ignore[return-value]
+        return "fatal"  # llama-cpp-python: a request that it cannot read or is not set up for
+    if status in _RETRYABLE or status >= 500 or status == 200:
+        return "retryable"
+    return {401: "key", 403: "key", 404: "not_found"}.get(status, "fatal")  # type: ignore[return-value]
 
 
 def _error_fields(body: bytes) -> tuple[str, str, str | None]:
-    """Message, code and parameter of an error body in any of the shapes servers use."""
+    """Read message, code and parameter of an error body in any of the shapes that servers use."""
     try:
         data: Any = orjson.loads(body)
     except orjson.JSONDecodeError:
         return re.sub(r"<[^>]*>", " ", body.decode(errors="replace")), "", None
-    if isinstance(data, list) and len(data) == 1:  # Gemini wraps its errors so
+    if isinstance(data, list) and len(data) == 1:  # Gemini wraps its errors in a list
         data = data[0]
     error = data.get("error", data) if isinstance(data, dict) else data
     if isinstance(error, dict) and isinstance(listed := error.get("errors"), list) and listed:  # Brave, as documented

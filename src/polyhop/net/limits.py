@@ -1,7 +1,7 @@
-"""How fast a model may be asked: calls at once, requests a minute, tokens a minute.
+"""Rate limits of a server: concurrent calls, requests per minute, tokens per minute.
 
-Waiting calls are let in first come, first served. Nothing polls: a call waits on a future, and one timer on the loop's
-own clock wakes the queue when the oldest counted call leaves the minute.
+Calls are admitted first come, first served. Nothing polls: a call waits on a future, and one timer on the loop's own
+clock wakes the queue when the oldest counted call leaves the minute.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from polyhop.errors import SettingError
 
 MINUTE = 60.0
 MAX_CONCURRENCY = 64
-"""Calls at once, unless told otherwise."""
-_TOO_SOON = 1e-6  # seconds; a wait below this would be lost in the rounding of the clock and never end
+"""Concurrent calls, by default."""
+_MIN_WAIT = 1e-6  # seconds; a shorter wait would be lost in the rounding of the clock and never end
 
 
 @dataclass(slots=True)
 class Charge:
-    """One call as it counts against the minute; ``tokens`` is an estimate until it is settled."""
+    """A call that counts against the minute; ``tokens`` is an estimate until it is settled."""
 
     time: float
     tokens: int
@@ -33,34 +33,34 @@ class Charge:
 class Rates:
     """A sliding minute of requests and tokens: no 60 seconds ever hold more than the limits.
 
-    One is shared by the limiters of all event loops and threads that use the same account. A single call that is
-    larger than ``tokens_per_minute`` is let through when the minute is empty.
+    One object is shared by the limiters of all event loops and threads that use the same account. A single call that
+    is larger than ``tokens_per_minute`` is admitted when the minute is empty.
     """
 
     def __init__(self, requests_per_minute: int | None = None, tokens_per_minute: int | None = None) -> None:
         for name, value in (("requests_per_minute", requests_per_minute), ("tokens_per_minute", tokens_per_minute)):
             if value is not None and value < 1:
                 raise SettingError(f"{name}={value}: must be at least 1, or None for no limit")
-        self._most_requests = math.inf if requests_per_minute is None else requests_per_minute
-        self._most_tokens = math.inf if tokens_per_minute is None else tokens_per_minute
+        self._max_requests = math.inf if requests_per_minute is None else requests_per_minute
+        self._max_tokens = math.inf if tokens_per_minute is None else tokens_per_minute
         self._charges: deque[Charge] = deque()
         self._tokens = 0
         self._lock = threading.Lock()
 
     def delay(self, tokens: int, now: float) -> float:
-        """Seconds until a call of this many tokens fits into the minute; 0 when it fits now."""
+        """Return the seconds until a call of this many tokens fits into the minute; 0 if it fits now."""
         with self._lock:
             self._forget(now)
             wait = 0.0
-            if (excess := len(self._charges) + 1 - self._most_requests) > 0:
+            if (excess := len(self._charges) + 1 - self._max_requests) > 0:
                 wait = self._charges[int(excess) - 1].time + MINUTE - now
-            if (over := self._tokens + min(tokens, self._most_tokens) - self._most_tokens) > 0:
+            if (over := self._tokens + min(tokens, self._max_tokens) - self._max_tokens) > 0:
                 for charge in self._charges:
                     over -= charge.tokens
                     if over <= 0:
                         wait = max(wait, charge.time + MINUTE - now)
                         break
-            return wait if wait > _TOO_SOON else 0.0
+            return wait if wait > _MIN_WAIT else 0.0
 
     def charge(self, tokens: int, now: float) -> Charge:
         """Count a call that starts now."""
@@ -71,7 +71,7 @@ class Rates:
         return entry
 
     def settle(self, entry: Charge, tokens: int) -> None:
-        """Put the tokens the call really took in place of the estimate."""
+        """Replace the estimate by the tokens that the call took."""
         with self._lock:
             if entry.counted:
                 self._tokens += tokens - entry.tokens
@@ -79,15 +79,15 @@ class Rates:
 
     def _forget(self, now: float) -> None:
         charges = self._charges
-        # A charge far in the future was made on another clock (a virtual loop's): it says nothing about this one.
-        while charges and (charges[0].time + MINUTE <= now + _TOO_SOON or charges[0].time > now + MINUTE):
+        # A charge far in the future was made on another clock (of a virtual loop): it says nothing about this one.
+        while charges and (charges[0].time + MINUTE <= now + _MIN_WAIT or charges[0].time > now + MINUTE):
             entry = charges.popleft()
             entry.counted = False
             self._tokens -= entry.tokens
 
 
 class Slot:
-    """A call's place in a limiter, for ``async with``; set ``used`` to the tokens it really took."""
+    """A call's slot in a limiter, for ``async with``; set ``used`` to the tokens that it took."""
 
     __slots__ = ("_charge", "_limiter", "_tokens", "used")
 
@@ -98,17 +98,17 @@ class Slot:
         self.used: int | None = None
 
     async def __aenter__(self) -> Slot:
-        self._charge = await self._limiter.enter(self._tokens)
+        self._charge = await self._limiter.acquire(self._tokens)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._limiter.leave(self._charge, self.used)
+        self._limiter.release(self._charge, self.used)
 
 
 class Limiter:
-    """Lets calls in, at most ``max_concurrency`` at once and within the shared ``rates``; belongs to one event loop."""
+    """Admits at most ``max_concurrency`` calls at once, within the shared ``rates``. Belongs to one event loop."""
 
     def __init__(self, max_concurrency: int = MAX_CONCURRENCY, rates: Rates | None = None) -> None:
         if max_concurrency < 1:
@@ -120,11 +120,11 @@ class Limiter:
         self._timer: asyncio.TimerHandle | None = None
 
     def slot(self, tokens: int = 0) -> Slot:
-        """A place for one call of about this many tokens: ``async with limiter.slot(900) as slot: …``."""
+        """Return a slot for one call of about this many tokens: ``async with limiter.slot(900) as slot: …``."""
         return Slot(self, tokens)
 
-    async def enter(self, tokens: int) -> Charge | None:
-        """Wait for a place; every ``enter`` that returns is followed by one ``leave``."""
+    async def acquire(self, tokens: int) -> Charge | None:
+        """Wait for a slot; every ``acquire`` that returns is followed by one ``release``."""
         if not self._queue and self.active < self.max_concurrency and not self._delay(tokens):
             self.active += 1
             return self._count(tokens)
@@ -135,13 +135,13 @@ class Limiter:
             return await future
         except asyncio.CancelledError:
             if future.cancelled():
-                self._advance()  # its place in the queue may have been the first
+                self._advance()  # it may have been the first in the queue
             else:
-                self.leave(future.result(), 0)  # it was let in and cancelled in the same turn of the loop
+                self.release(future.result(), 0)  # it was admitted and cancelled in the same turn of the loop
             raise
 
-    def leave(self, charge: Charge | None, used: int | None = None) -> None:
-        """Give the place back; with ``used``, the tokens really taken, correct the estimate."""
+    def release(self, charge: Charge | None, used: int | None = None) -> None:
+        """Give the slot back; ``used``, the tokens that the call took, corrects the estimate."""
         self.active -= 1
         if charge is not None and used is not None and self.rates is not None:
             self.rates.settle(charge, used)
@@ -155,7 +155,7 @@ class Limiter:
         return None if self.rates is None else self.rates.charge(tokens, asyncio.get_running_loop().time())
 
     def _advance(self) -> None:
-        """Let in from the front of the queue whoever may go now, and set the timer for the first who may not."""
+        """Admit calls from the front of the queue, and set the timer for the first that has to wait."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,4 +1,4 @@
-"""Equal calls that are under way at once, made one."""
+"""Deduplicate identical calls in flight (single-flight)."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Call(Generic[T]):
-    """A call under way, and how many wait for it."""
+    """A call in flight, and the number of its callers."""
 
     task: asyncio.Task[T]
     waiting: int = 0
 
 
-class Joining(Generic[T]):
-    """Calls by their key, in each event loop by themselves. A call goes on as long as anyone waits for it; all who do
-    get the same reply, or the same error."""
+class SingleFlight(Generic[T]):
+    """Calls in flight by key, apart for each event loop. A call goes on while anyone waits for it; all who wait get the
+    same reply, or the same error."""
 
     def __init__(self) -> None:
         self._calls: dict[tuple[bytes, asyncio.AbstractEventLoop], _Call[T]] = {}
 
-    async def ask(self, key: bytes, start: Callable[[], Coroutine[Any, Any, T]]) -> tuple[T, bool]:
-        """The reply of ``start()``, or of the equal call that is under way; and whether it was that one's."""
+    async def run(self, key: bytes, start: Callable[[], Coroutine[Any, Any, T]]) -> tuple[T, bool]:
+        """Return the reply of ``start()`` or of the identical call in flight, and True if it was the latter."""
         loop = asyncio.get_running_loop()
         call = self._calls.get((key, loop))
         joined = call is not None
@@ -39,11 +39,11 @@ class Joining(Generic[T]):
         finally:
             call.waiting -= 1
             if not call.waiting and not call.task.done():
-                self._forget(key, loop, call)  # at once: whoever comes now must not join a call that is being cancelled
+                self._forget(key, loop, call)  # at once: a new caller must not join a call that is being cancelled
                 call.task.cancel()
 
     def _forget(self, key: bytes, loop: asyncio.AbstractEventLoop, call: _Call[T]) -> None:
         if self._calls.get((key, loop)) is call:
             del self._calls[key, loop]
         if call.task.done() and not call.task.cancelled():
-            call.task.exception()  # seen, though all who waited may be gone
+            call.task.exception()  # retrieved, though all callers may be gone

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from polyhop.common.text import sentences
 
-LONGEST_BARE_ANSWER = 15
+MAX_BARE_ANSWER_WORDS = 15
 """Words: an unmarked one-line reply up to this length is taken as the answer itself."""
-LONGEST_LEADING_ANSWER = 8
+MAX_LEADING_ANSWER_WORDS = 8
 """Words: a first sentence up to this length is taken as the answer where the answer alone was asked for."""
-LONGEST_LINE = 1_000
+MAX_LINE_CHARS = 1_000
 """Characters of a line that are looked at for an answer."""
 
 _WRAPPED = re.compile(
@@ -41,41 +41,41 @@ _PAIRS = {'"': '"', "'": "'", "`": "`", "_": "_", "“": "”", "‘": "’", "�
 _NOTHING = frozenset({"", "none", "null", "n/a", "nothing", "-", "–", "—", "…"})
 
 
-class Told(NamedTuple):
-    """An answer that a text names as such; ``plainly`` where a sentence opens with it ("So the answer is …") or a
+class NamedAnswer(NamedTuple):
+    """An answer that a text names as such; ``is_explicit`` where a sentence opens with it ("So the answer is …") or a
     line is labelled with it, not in passing ("note that the answer is …")."""
 
     before: str
     answer: str
-    plainly: bool
+    is_explicit: bool
 
 
-def told_answer(text: str) -> Told | None:
-    """The last answer a text names, one named plainly before all others, also "none"; None if it names none.
+def find_answer(text: str) -> NamedAnswer | None:
+    """The last answer a text names, one named explicitly before all others, also "none"; None if it names none.
 
-    >>> told_answer("Final answer: Rome. Note that the answer is only as good as the passages.").answer
+    >>> find_answer("Final answer: Rome. Note that the answer is only as good as the passages.").answer
     'Rome'
-    >>> told_answer('It says "The answer is Rome." The answer is none.').answer
+    >>> find_answer('It says "The answer is Rome." The answer is none.').answer
     'none'
     """
-    passing: Told | None = None
+    passing: NamedAnswer | None = None
     for found in sorted((*_WRAPPED.finditer(text), *_ANSWER.finditer(text)), key=_position, reverse=True):
         if found.re is _WRAPPED:
             rest = found[2] or found[4] or ""
             if answer := short_answer(rest):
-                return Told(text[: found.start()].strip(_MARKUP), answer, True)
+                return NamedAnswer(text[: found.start()].strip(_MARKUP), answer, True)
             if any(map(str.isalnum, rest)):
                 return None
             continue
-        before, plainly = _opening(text, found)
-        if plainly or passing is None:
-            rest = text[found.end() : found.end() + LONGEST_LINE]
+        before, is_explicit = _opening(text, found)
+        if is_explicit or passing is None:
+            rest = text[found.end() : found.end() + MAX_LINE_CHARS]
             if answer := short_answer(rest):
-                told = Told(text[:before].strip(_MARKUP), answer, plainly)
-                if plainly:
-                    return told
-                passing = told
-            elif plainly and any(map(str.isalnum, rest)):
+                named = NamedAnswer(text[:before].strip(_MARKUP), answer, is_explicit)
+                if is_explicit:
+                    return named
+                passing = named
+            elif is_explicit and any(map(str.isalnum, rest)):
                 return None  # a word for nothing is said; a label that is not filled is passed over
     return passing
 
@@ -101,7 +101,7 @@ def short_answer(text: str) -> str | None:
     >>> short_answer(" 'St. Louis'.  It lies in Missouri."), short_answer("No, they are not.")
     ('St. Louis', 'No')
     """
-    line = next((line for line in text[:LONGEST_LINE].splitlines() if line.strip(" *_\"'`")), "").strip(" *_")
+    line = next((line for line in text[:MAX_LINE_CHARS].splitlines() if line.strip(" *_\"'`")), "").strip(" *_")
     line = _BULLET.sub("", line, count=1) if _BULLET.match(line) else line
     if verdict := _VERDICT.match(line):
         return verdict[1]
@@ -122,7 +122,7 @@ def _first_sentence(line: str) -> str:
 def bare_answer(text: str) -> str | None:
     """A reply of one short line is the answer itself; None otherwise."""
     lines = _lines(text)
-    return _standing_alone(lines[0], LONGEST_BARE_ANSWER) if len(lines) == 1 else None
+    return _standing_alone(lines[0], MAX_BARE_ANSWER_WORDS) if len(lines) == 1 else None
 
 
 def leading_answer(text: str) -> str | None:
@@ -139,7 +139,7 @@ def leading_answer(text: str) -> str | None:
     if lines and _CHATTER.match(lines[0]):
         del lines[0]
     answer = short_answer(lines[0]) if lines else None
-    return _standing_alone(answer, LONGEST_LEADING_ANSWER) if answer else None
+    return _standing_alone(answer, MAX_LEADING_ANSWER_WORDS) if answer else None
 
 
 def _standing_alone(line: str, longest: int) -> str | None:
@@ -153,10 +153,10 @@ def _lines(text: str) -> list[str]:
     return [line for line in map(str.strip, text.splitlines()) if line.strip("*`") and not line.startswith("```")]
 
 
-def something(text: str | None) -> str | None:
+def clean_value(text: str | None) -> str | None:
     """A value stripped of quotes and bold; None for nothing and for words that mean nothing.
 
-    >>> something(' "Paris" '), something("N/A")
+    >>> clean_value(' "Paris" '), clean_value("N/A")
     ('Paris', None)
     """
     value = _unwrapped(text or "")

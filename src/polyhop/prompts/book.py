@@ -20,8 +20,15 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from pydantic import ValidationError
 
 from polyhop.errors import PromptError, UnknownName, UsageError, nearest
-from polyhop.prompts.loading import Demonstration, Head, check_variables, parse_demonstration, parse_file, read_file
-from polyhop.prompts.parsing import Malformed, holds_object, objects, opens_object, own_parts, whole_object
+from polyhop.prompts.loading import (
+    Demonstration,
+    PromptSettings,
+    check_variables,
+    parse_demonstration,
+    parse_file,
+    read_file,
+)
+from polyhop.prompts.parsing import Malformed, holds_object, objects, opens_object, reply_parts, whole_object
 from polyhop.prompts.scored import ScoredPrompt, parse_scored, parse_scored_demonstration
 from polyhop.prompts.show import show
 from polyhop.prompts.tasks import SCORED, TASKS, Output, ScoredTask, Task, task_named
@@ -45,7 +52,7 @@ class Prompt:
     task: Task
     source: str
     text: str
-    head: Head
+    settings: PromptSettings
     instruction: Template
     form: Template
     input: Template
@@ -80,7 +87,7 @@ class Prompt:
         """
         reader = self._read_text if rendering == "text" else self._read_json
         first: Malformed | None = None
-        for part in own_parts(text, fields):
+        for part in reply_parts(text, fields):
             try:
                 return reader(part, fields)
             except Malformed as complaint:
@@ -147,11 +154,11 @@ class Prompt:
             self._schemas[names] = _strict(self.task.output.model_json_schema(), names)
         return self._schemas[names]
 
-    def suited(self, fields: Mapping[str, Any]) -> list[Demonstration]:
+    def demonstrations_for(self, fields: Mapping[str, Any]) -> list[Demonstration]:
         """The demonstrations for a call with these fields, in the order of the file: of its switches and its cases."""
         case = [bool(fields.get(name)) for name in self.cases]
         ours = [demo for demo in self.demonstrations if [bool(demo.fields.get(name)) for name in self.cases] == case]
-        return [demo for demo in ours if demo.suits(fields)]
+        return [demo for demo in ours if demo.applies_to(fields)]
 
     def example(self) -> dict[str, Any]:
         """The fields of a call from the last demonstration; ``UsageError`` if there is none."""
@@ -167,7 +174,7 @@ class Prompt:
     ) -> list[Turn]:
         form = self.form.render(fields, {}) if rendering == "text" else self._json_form(fields)
         turns = [{"role": "system", "content": f"{self.instruction.render(fields, {}).strip()}\n\n{form.strip()}"}]
-        for demo in self.suited(fields)[:shots]:
+        for demo in self.demonstrations_for(fields)[:shots]:
             shown = {**dict.fromkeys(self.task.fields), **demo.fields, **switches}
             if rendering == "text":
                 reply = self.task.write(demo.output, shown)
@@ -248,7 +255,7 @@ class PromptBook:
 
     def role(self, name: str) -> str:
         """The role of the model that does a task, of either sort."""
-        return (self.scored(name) if name in SCORED else self[name]).head.role
+        return (self.scored(name) if name in SCORED else self[name]).settings.role
 
     def callers(self) -> set[str]:
         """What a model can be named for: every task and every role."""
@@ -261,16 +268,16 @@ class PromptBook:
         return dict(sorted(({name: _digest(self[name]) for name in TASKS} | scored).items()))
 
     def _load(self, task: Task) -> Prompt:
-        place, text, source = self._read(task.name, task.folder)
-        head, (instruction, form, shown) = parse_file(text, str(place))
-        check_variables(task, (instruction, form, shown), str(place))
+        path, text, source = self._read(task.name, task.folder)
+        head, (instruction, form, shown) = parse_file(text, str(path))
+        check_variables(task, (instruction, form, shown), str(path))
         prompt = Prompt(task, source, text, head, instruction, form, shown)
         prompt.demonstrations = tuple(self._demonstrations(prompt))
         return prompt
 
     def _load_scored(self, task: ScoredTask) -> ScoredPrompt:
-        place, text, source = self._read(task.name)
-        prompt = parse_scored(task, source, text, str(place))
+        path, text, source = self._read(task.name)
+        prompt = parse_scored(task, source, text, str(path))
         demonstrations = self._find(f"{task.name}.demos.jsonl")
         if "demonstrations" not in task.fields or demonstrations is None:
             return prompt
@@ -278,15 +285,15 @@ class PromptBook:
 
     def _read(self, name: str, home: Traversable | None = None) -> tuple[Traversable, str, str]:
         """A task's prompt file, its text, and where it comes from."""
-        place = self._find(f"{name}.md", home)
-        if place is None:
+        path = self._find(f"{name}.md", home)
+        if path is None:
             raise PromptError(f"there is no prompt file {name}.md" + (f" in {home}" if home else ""))
-        own = self.folder and isinstance(place, Path) and self.folder in place.parents
-        return place, read_file(place), str(place) if own or home else "built in"
+        own = self.folder and isinstance(path, Path) and self.folder in path.parents
+        return path, read_file(path), str(path) if own or home else "built in"
 
     def _demonstrations(self, prompt: Prompt) -> Iterator[Demonstration]:
         owner = prompt.task
-        while (place := self._find(f"{owner.name}.demos.jsonl", owner.folder)) is None:
+        while (path := self._find(f"{owner.name}.demos.jsonl", owner.folder)) is None:
             if not owner.demonstrations:
                 return
             owner = task_named(owner.demonstrations)
@@ -294,14 +301,14 @@ class PromptBook:
         def parse(line: str) -> Demonstration:
             return parse_demonstration(line, prompt.task, prompt.switches, prompt.input.tested)
 
-        yield from _lines(place, prompt.task.name, parse)
+        yield from _lines(path, prompt.task.name, parse)
 
     def _find(self, name: str, home: Traversable | None = None) -> Traversable | None:
         """A file of the user's own, else that of the task's folder, which is the package's where it names none."""
         if self.folder is not None and (own := self.folder / name).is_file():
             return own
-        place = (home or resources.files("polyhop.prompts") / "files") / name
-        return place if place.is_file() else None
+        path = (home or resources.files("polyhop.prompts") / "files") / name
+        return path if path.is_file() else None
 
     def _check_folder(self, folder: Path) -> None:
         """Every file must be a known task's; all are read now, so that none is found wrong during a run."""
@@ -317,15 +324,15 @@ class PromptBook:
         self.hashes()
 
 
-def _lines(place: Traversable, task: str, parse: Callable[[str], T]) -> Iterator[T]:
+def _lines(path: Traversable, task: str, parse: Callable[[str], T]) -> Iterator[T]:
     """The demonstrations of a file, one a line; ``PromptError`` names the line that is not one."""
-    for number, line in enumerate(read_file(place).split("\n"), 1):  # splitlines would cut inside a string
+    for number, line in enumerate(read_file(path).split("\n"), 1):  # splitlines would cut inside a string
         try:
             if line.strip():
                 yield parse(line)
         except ValueError as error:
             wrong = _wrong(error) if isinstance(error, ValidationError) else error
-            raise PromptError(f"{place}:{number}: not a demonstration of {task}: {wrong}") from None
+            raise PromptError(f"{path}:{number}: not a demonstration of {task}: {wrong}") from None
 
 
 def _wrong(error: ValidationError) -> str:

@@ -22,7 +22,7 @@ _HEAD = re.compile(r"\A\+\+\+\n(.*?)^\+\+\+\n", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class PromptSettings:
     """What a prompt file's head sets; ``Run.ask(options=…)`` overrides any of it."""
 
     role: str = "reasoner"
@@ -32,7 +32,7 @@ class Head:
     shots: NonNegative = 3
 
 
-HEAD_KEYS = frozenset(item.name for item in fields(Head))
+SETTING_NAMES = frozenset(item.name for item in fields(PromptSettings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,60 +44,60 @@ class Demonstration:
     output: Output
     when: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def suits(self, switches: Mapping[str, Any]) -> bool:
+    def applies_to(self, switches: Mapping[str, Any]) -> bool:
         """Whether it is shown to a call with these switches."""
         return all(str(switches[name]) in values for name, values in self.when.items())
 
 
-_HEAD_SHAPE = TypeAdapter(Head)
+_SETTINGS_SHAPE = TypeAdapter(PromptSettings)
 
 
-def read_file(place: Traversable) -> str:
+def read_file(path: Traversable) -> str:
     """A file's text, with or without a byte order mark."""
     try:
-        return place.read_text(encoding="utf-8-sig")
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        raise PromptError(f"{place}: not UTF-8 text") from None
+        raise PromptError(f"{path}: not UTF-8 text") from None
     except OSError as error:
-        raise PromptError(f"{place}: cannot be read: {error.strerror}") from None
+        raise PromptError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 # --- prompt files ------------------------------------------------------------------------------------------------
 
 
 def parse_file(
-    text: str, place: str, *, sections: Sequence[str] = ("Output", "Input"), keys: Set[str] = HEAD_KEYS
-) -> tuple[Head, list[Template]]:
+    text: str, source: str, *, sections: Sequence[str] = ("Output", "Input"), keys: Set[str] = SETTING_NAMES
+) -> tuple[PromptSettings, list[Template]]:
     """A prompt file's head, which may set ``keys``, then its instruction and each of its ``sections``."""
     head = _HEAD.match(text)
     if head is None:
-        raise PromptError(f"{place}: a prompt file opens with a head between two +++ lines")
+        raise PromptError(f"{source}: a prompt file opens with a head between two +++ lines")
     marker = re.compile(rf"^# ({'|'.join(sections)})[ \t]*\n", re.MULTILINE)
     instruction, *parts = marker.split(text[head.end() :])
     if parts[::2] != list(sections):
         wanted = " and ".join(f"# {name}" for name in sections)
         found = ", ".join(f"# {name}" for name in parts[::2]) or "neither"
-        raise PromptError(f"{place}: after the instruction come {wanted}, in this order; found {found}")
+        raise PromptError(f"{source}: after the instruction come {wanted}, in this order; found {found}")
     try:
         templates = [Template.parse(piece) for piece in (instruction, *parts[1::2])]
     except ValueError as error:
-        raise PromptError(f"{place}: {error}") from None
-    return _parse_head(head[1], place, keys), templates
+        raise PromptError(f"{source}: {error}") from None
+    return _parse_head(head[1], source, keys), templates
 
 
-def _parse_head(text: str, place: str, keys: Set[str]) -> Head:
+def _parse_head(text: str, source: str, keys: Set[str]) -> PromptSettings:
     try:
         values = tomllib.loads(f"\n{text}")  # line numbers as in the file, which opens with +++
         check_names(values, keys, "key in the head")
-        return _HEAD_SHAPE.validate_python(values)
+        return _SETTINGS_SHAPE.validate_python(values)
     except ValidationError as error:
         first = error.errors()[0]
-        raise PromptError(f"{place}: {'.'.join(map(str, first['loc']))} in the head: {first['msg']}") from None
+        raise PromptError(f"{source}: {'.'.join(map(str, first['loc']))} in the head: {first['msg']}") from None
     except ValueError as error:
-        raise PromptError(f"{place}: {error}") from None
+        raise PromptError(f"{source}: {error}") from None
 
 
-def check_variables(task: Task, templates: Sequence[Template], place: str) -> None:
+def check_variables(task: Task, templates: Sequence[Template], source: str) -> None:
     """Every variable is a field of the task, and every field is used: neither can be misspelt unnoticed."""
     used: set[str] = set()
     try:
@@ -105,12 +105,12 @@ def check_variables(task: Task, templates: Sequence[Template], place: str) -> No
             used |= template.shown | template.tested
         check_names(used, task.fields, "variable")
     except ValueError as error:
-        raise PromptError(f"{place}: {error}") from None
+        raise PromptError(f"{source}: {error}") from None
     for template in templates[:-1]:
         if template.shown:
-            raise PromptError(f"{place}: {{{min(template.shown)}}} may stand under # Input only")
+            raise PromptError(f"{source}: {{{min(template.shown)}}} may stand under # Input only")
     if unused := sorted(set(task.fields) - used):
-        raise PromptError(f"{place}: the field {unused[0]!r} of {task.name} is never used")
+        raise PromptError(f"{source}: the field {unused[0]!r} of {task.name} is never used")
 
 
 def check_names(names: Iterable[str], valid: Iterable[str], what: str) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from polyhop.prompts.answers import something
+from polyhop.prompts.answers import clean_value
 from polyhop.types import Passage
 
 Fields = Mapping[str, Any]
@@ -32,7 +32,7 @@ MARKERS = frozenset(
     "RELEVANT IRRELEVANT SUPPORTED UNSUPPORTED ANSWER QUERY INFO INFORMATION SUFFICIENT INSUFFICIENT".split()
 )
 """The marker tokens of all tasks: the text after one ends where the next begins."""
-LONGEST_REPLY = 20_000
+MAX_REPLY_CHARS = 20_000
 """Characters of a reply that are read: half from its head, half from its end."""
 MAX_OBJECTS = 100
 """Opening braces of a reply that are tried as the start of a JSON object; a reply of more has none."""
@@ -78,14 +78,14 @@ _OBJECT = re.compile(r"(?<!\\boxed)(?<!\\text)\{")
 _FORMED = re.compile(r"\banswers? (?:is|are)\b|^[^\w\n]*+answer[^\w\n]*:|[\[}]", re.IGNORECASE | re.M)
 
 
-def own_parts(text: str, fields: Fields) -> Iterator[str]:
+def reply_parts(text: str, fields: Fields) -> Iterator[str]:
     """Yield a reply up to where the model goes on to a question of its own, as base models do; then the whole of it.
 
     A line "Question:" is no such place if the call's fields hold one, which the reply may quote. Control tokens are
     defused in everything that is shown.
     """
-    if len(text) > LONGEST_REPLY:
-        text = f"{text[: LONGEST_REPLY // 2]}\n{text[-LONGEST_REPLY // 2 :]}"
+    if len(text) > MAX_REPLY_CHARS:
+        text = f"{text[: MAX_REPLY_CHARS // 2]}\n{text[-MAX_REPLY_CHARS // 2 :]}"
     turns = _NEXT_TURN.finditer(text)
     if "Question:" in text and quotable(_QUESTION, fields):
         turns = (turn for turn in turns if turn["question"] is None)
@@ -120,10 +120,10 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
-def unechoed(text: str) -> str:
+def without_echo(text: str) -> str:
     """A reply without the form's own alternatives, said again before the choice or instead of it.
 
-    >>> unechoed("Judgment: [RELEVANT] or [IRRELEVANT]: [RELEVANT]")
+    >>> without_echo("Judgment: [RELEVANT] or [IRRELEVANT]: [RELEVANT]")
     'Judgment: : [RELEVANT]'
     """
     return _ECHO.sub("", text)
@@ -210,7 +210,7 @@ def after_marker(text: str, *names: str, whole: bool = False) -> str | None:
         return None
     ends = [start for start, _, _ in marks] + [step.start() for step in _STEP.finditer(text)]
     rest = _LEAD.sub("", text[end : min((stop for stop in ends if stop >= end), default=None)], count=1)
-    return something(rest if whole else rest.partition("\n")[0])
+    return clean_value(rest if whole else rest.partition("\n")[0])
 
 
 def from_marker(text: str, *names: str) -> str:
@@ -236,15 +236,15 @@ def after_label(text: str, *names: str) -> str | None:
     """
     lead = r"^[^\w\n]*+(?:step[ \t]*+\d+[^\w\n]*+)?(?:output[^\w\n]++)?"
     lines = re.findall(rf"{lead}(?:{'|'.join(names)})[ \t*]*+:[ \t*]*+(.*)$", text, re.IGNORECASE | re.M)
-    return something(lines[-1]) if lines and not marked(lines[-1]) else None
+    return clean_value(lines[-1]) if lines and not has_marker(lines[-1]) else None
 
 
 def labelled_question(text: str, fields: Fields) -> str | None:
     """Return what follows the first label of a sub-question, numbered or not, also as self-ask calls it; None without
     one. The last label counts if the fields hold one.
 
-    >>> told = "Main question: Who?" + chr(10) + "Follow-up 1: Which film?" + chr(10) + "Follow-up 2: When?"
-    >>> labelled_question(told, {}), labelled_question(told, {"passages": ["Follow-up: Who?"]})
+    >>> reply = "Main question: Who?" + chr(10) + "Follow-up 1: Which film?" + chr(10) + "Follow-up 2: When?"
+    >>> labelled_question(reply, {}), labelled_question(reply, {"passages": ["Follow-up: Who?"]})
     ('Which film?', 'When?')
     """
     found = own_mark(_SUB_QUESTION_LINE, text, fields)
@@ -258,13 +258,13 @@ def bare_question(text: str) -> str | None:
     'Who directed Alien?'
     """
     for line in text.splitlines():
-        told = something(_NUMBER.sub("", line.strip(), count=1))
-        if told and told[-1] in "?？؟" and not _MAIN_QUESTION.match(told):
-            return told
+        question = clean_value(_NUMBER.sub("", line.strip(), count=1))
+        if question and question[-1] in "?？؟" and not _MAIN_QUESTION.match(question):
+            return question
     return None
 
 
-def marked(text: str) -> bool:
+def has_marker(text: str) -> bool:
     """Whether a text carries any task's marker."""
     return any(name.upper() in MARKERS for name in _MARKER.findall(text))
 

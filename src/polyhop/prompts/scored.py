@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from polyhop.errors import PromptError
-from polyhop.prompts.loading import Head, check_names, parse_file, read_passage
+from polyhop.prompts.loading import PromptSettings, check_names, parse_file, read_passage
 from polyhop.prompts.show import one_line
 from polyhop.prompts.tasks import ScoredTask
 from polyhop.prompts.template import Template
@@ -29,7 +29,7 @@ class ScoredPrompt:
     task: ScoredTask
     source: str
     text: str
-    head: Head
+    settings: PromptSettings
     instruction: str
     passage: Template | None
     prompt: Template
@@ -65,25 +65,25 @@ def _line(text: str) -> str:
     return one_line(text)
 
 
-def parse_scored(task: ScoredTask, source: str, text: str, place: str) -> ScoredPrompt:
+def parse_scored(task: ScoredTask, source: str, text: str, path: str) -> ScoredPrompt:
     """A scored task's prompt file; ``PromptError`` names what is wrong with it."""
     has_passages = "passages" in task.fields
     sections = ("Passage", "Prompt") if has_passages else ("Prompt",)
-    head, (instruction, *parts) = parse_file(text, place, sections=sections, keys={"role"})
-    places: list[tuple[Set[str], Sequence[str]]] = [
+    head, (instruction, *parts) = parse_file(text, path, sections=sections, keys={"role"})
+    variables: list[tuple[Set[str], Sequence[str]]] = [
         (instruction.shown | instruction.tested, ()),
         *((part.shown, ("title", "text")) for part in parts[:-1]),
         *((part.tested, task.fields) for part in parts[:-1]),
         (parts[-1].shown | parts[-1].tested, task.fields),
     ]
     try:
-        for used, names in places:
+        for used, names in variables:
             check_names(used, names, "variable")
     except ValueError as error:
-        raise PromptError(f"{place}: {error}") from None
+        raise PromptError(f"{path}: {error}") from None
     unused = set(task.fields).difference(parts[-1].shown, parts[-1].tested, task.optional)
     if unused:
-        raise PromptError(f"{place}: the field {min(unused)!r} of {task.name} is never used")
+        raise PromptError(f"{path}: the field {min(unused)!r} of {task.name} is never used")
     own = one_line(instruction.render({}, {}))
     return ScoredPrompt(task, source, text, head, own, parts[0] if has_passages else None, parts[-1])
 

@@ -45,10 +45,10 @@ class Template:
     def render(self, fields: Mapping[str, Any], shown: Mapping[str, str]) -> str:
         """The text: tests look at ``fields``, places are filled from ``shown`` and never looked at again."""
         return "".join(
-            shown[piece] if place % 2 else piece
+            shown[piece] if i % 2 else piece
             for part in self.parts
             if part.holds(fields)
-            for place, piece in enumerate(part.pieces)
+            for i, piece in enumerate(part.pieces)
         )
 
     @classmethod

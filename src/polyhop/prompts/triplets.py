@@ -12,7 +12,7 @@ from typing import Any
 from polyhop.prompts.non_answers import is_non_answer
 from polyhop.prompts.show import one_line
 
-MOST_TRIPLETS = 100
+MAX_TRIPLETS = 100
 """Triplets of one reply that are read."""
 
 TRIPLET = re.compile(r"\([^()\n;]{1,200};[^()\n;]{1,200};[^()\n;]{1,200}\)")
@@ -50,17 +50,17 @@ def own_lines(text: str) -> str:
     return "\n".join(run) or text
 
 
-def written(triplet: Mapping[str, str]) -> str:
+def write_triplet(triplet: Mapping[str, str]) -> str:
     """A triplet on one line, as ``find_triplets`` reads it.
 
-    >>> written({"head": "Alien", "relation": "director", "tail": "name: #1"})
+    >>> write_triplet({"head": "Alien", "relation": "director", "tail": "name: #1"})
     '(Alien; director; name: #1)'
     """
     return f"({'; '.join(one_line(triplet[name]).replace(';', ',') for name in _PLACEHOLDER)})"
 
 
-def three(parts: Iterable[Any]) -> dict[str, str] | None:
-    """Three parts as a triplet; None where one is missing, no text or a non-answer, or all are the placeholders."""
+def to_triplet(parts: Iterable[Any]) -> dict[str, str] | None:
+    """Three parts as a triplet; None if one is missing, no text or a non-answer, or all are the placeholders."""
     texts = [" ".join(part.split()).replace(";", ",") for part in parts if isinstance(part, str)]
     if len(texts) != 3 or any(map(is_non_answer, texts)) or tuple(map(str.lower, texts)) == _PLACEHOLDER:
         return None
@@ -75,7 +75,7 @@ def as_triplets(value: Any) -> Any:
         value = [value]
     if not isinstance(value, (list, tuple)):
         return value
-    return [triplet for item in value[:MOST_TRIPLETS] for triplet in _meant(item)]
+    return [triplet for item in value[:MAX_TRIPLETS] for triplet in _meant(item)]
 
 
 def _meant(item: Any) -> list[dict[str, str]]:
@@ -84,17 +84,17 @@ def _meant(item: Any) -> list[dict[str, str]]:
     if isinstance(item, Mapping):
         named = {str(name).strip().lower(): part for name, part in item.items()}
         item = [named.get(name) for name in _PLACEHOLDER]
-    found = three(item) if isinstance(item, (list, tuple)) and len(item) == 3 else None
+    found = to_triplet(item) if isinstance(item, (list, tuple)) and len(item) == 3 else None
     return [found] if found else []
 
 
 def _first(bodies: Iterable[str]) -> Iterator[dict[str, str]]:
     count = 0
     for body in bodies:
-        if triplet := three(body.split(";")):
+        if triplet := to_triplet(body.split(";")):
             yield triplet
             count += 1
-        if count == MOST_TRIPLETS:
+        if count == MAX_TRIPLETS:
             return
 
 
@@ -110,13 +110,13 @@ def _wrapped(text: str) -> Iterator[str]:
             yield line[1:-1]
             continue
         depth = start = 0
-        for place, mark in enumerate(line):
+        for i, mark in enumerate(line):
             if mark == "(":
                 depth += 1
-                start = place + 1 if depth == 1 else start
+                start = i + 1 if depth == 1 else start
             elif mark == ")" and depth:
                 depth -= 1
                 if not depth:
-                    yield line[start:place]
+                    yield line[start:i]
         if depth:  # a closing parenthesis was forgotten
             yield line[start:]

@@ -1,42 +1,42 @@
-"""The latest answers, held in memory to be looked at: so many of them, and no more than so many bytes."""
+"""A cache of recent answers, bounded by count and by bytes."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 
-from polyhop.serve.requests import Answered
+from polyhop.serve.requests import AskResponse
 from polyhop.trace import Ask, Searched, Trace
 
 _STEP, _PASSAGE = 1_000, 500
 """Bytes that a step and a passage take beside their texts, about."""
 
 
-class Kept:
-    """At most the latest ``most`` answers, and fewer where they take more than about ``most_bytes``; the last one is
-    kept however large it is."""
+class AnswerCache:
+    """Keep at most ``max_answers`` recent answers, in about ``max_bytes`` of memory. The latest is kept whatever its
+    size."""
 
-    def __init__(self, most: int, most_bytes: int) -> None:
-        self.most, self._most_bytes = most, most_bytes
-        self._by_id: OrderedDict[str, tuple[Answered, int]] = OrderedDict()
+    def __init__(self, max_answers: int, max_bytes: int) -> None:
+        self.max_answers, self._max_bytes = max_answers, max_bytes
+        self._by_id: OrderedDict[str, tuple[AskResponse, int]] = OrderedDict()
         self._bytes = 0
 
-    def add(self, answered: Answered) -> None:
+    def add(self, response: AskResponse) -> None:
         """Keep an answer; the oldest make room for it."""
-        size = bytes_of(answered.answer.trace)
-        self._by_id[answered.trace_id] = answered, size
+        size = bytes_of(response.answer.trace)
+        self._by_id[response.trace_id] = response, size
         self._bytes += size
-        while len(self._by_id) > self.most or (self._bytes > self._most_bytes and len(self._by_id) > 1):
+        while len(self._by_id) > self.max_answers or (self._bytes > self._max_bytes and len(self._by_id) > 1):
             _, (_, freed) = self._by_id.popitem(last=False)
             self._bytes -= freed
 
-    def get(self, trace_id: str, client: str) -> Answered | None:
+    def get(self, trace_id: str, client: str) -> AskResponse | None:
         """An answer that was given to this client."""
         found, _ = self._by_id.get(trace_id, (None, 0))
-        return found if found is not None and found.asked.client == client else None
+        return found if found is not None and found.request.client == client else None
 
-    def newest_first(self, client: str) -> list[Answered]:
+    def newest_first(self, client: str) -> list[AskResponse]:
         """Every answer that was given to this client."""
-        return [kept for kept, _ in reversed(self._by_id.values()) if kept.asked.client == client]
+        return [kept for kept, _ in reversed(self._by_id.values()) if kept.request.client == client]
 
 
 def bytes_of(trace: Trace) -> int:

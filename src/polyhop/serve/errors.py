@@ -21,7 +21,7 @@ class NotAllowed(PolyhopError):
     """A key is missing or wrong."""
 
 
-class TooMany(PolyhopError):
+class TooManyRequests(PolyhopError):
     """A client asks too often, or too much at once; ``retry_after``: seconds after which it may ask again."""
 
     def __init__(self, message: str, retry_after: float = 1.0) -> None:
@@ -29,7 +29,7 @@ class TooMany(PolyhopError):
         self.retry_after = retry_after
 
 
-class Busy(TooMany):
+class Busy(TooManyRequests):
     """The service has as much to do as it takes on."""
 
 
@@ -41,5 +41,5 @@ class OutOfTime(PolyhopError):
     """A question took longer than the service lets any."""
 
 
-class Left(PolyhopError):
+class ClientGone(PolyhopError):
     """Who asked is gone; the work was ended."""

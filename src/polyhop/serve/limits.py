@@ -14,12 +14,12 @@ from time import monotonic
 
 from polyhop.common.text import counted
 from polyhop.errors import DataError, SettingError
-from polyhop.serve.errors import TooMany
+from polyhop.serve.errors import TooManyRequests
 
 CLIENT: ContextVar[str] = ContextVar("polyhop_client", default="")
 """The name of the key that the request under way came with, "" without keys. Answers are shown to their own client."""
 
-SHORTEST = 16
+MIN_KEY_LENGTH = 16
 """Characters that a key has at least: shorter ones can be guessed."""
 
 _MANY = 10_000
@@ -36,9 +36,9 @@ class Keys:
 
     def __init__(self, by_name: Mapping[str, str]) -> None:
         for name, key in by_name.items():
-            if len(key) < SHORTEST:
+            if len(key) < MIN_KEY_LENGTH:
                 raise SettingError(
-                    f"the key of {name} has {counted(len(key), 'characters')}; it must have at least {SHORTEST}"
+                    f"the key of {name} has {counted(len(key), 'characters')}; it must have at least {MIN_KEY_LENGTH}"
                 )
         self._hashes = {name: _hash(key) for name, key in by_name.items()}
         if len(set(self._hashes.values())) < len(self._hashes):
@@ -86,12 +86,12 @@ def _hash(key: str) -> bytes:
 
 
 @dataclass(slots=True)
-class _Use:
+class _Usage:
     running: int = 0
     paid_until: float = 0.0
 
 
-class Clients:
+class ClientLimits:
     """What each client asks: at most ``per_minute`` requests a minute (all of them at once, after a minute's rest) and
     ``at_once`` at the same time; None for no limit."""
 
@@ -103,17 +103,17 @@ class Clients:
                 raise SettingError(f"{name}={value}: must be at least 1")
         self.per_minute, self.at_once = per_minute, at_once
         self._clock = clock
-        self._uses: dict[str, _Use] = {}
+        self._uses: dict[str, _Usage] = {}
 
     @contextmanager
     def admitted(self, client: str) -> Iterator[None]:
-        """A request of a client, as long as the block lasts. Raises ``TooMany`` before it begins."""
+        """A request of a client, as long as the block lasts. Raises ``TooManyRequests`` before it begins."""
         now = self._clock()
         if len(self._uses) > _MANY:
             self._forget(now)
-        use = self._uses.setdefault(client, _Use())
+        use = self._uses.setdefault(client, _Usage())
         if self.at_once is not None and use.running >= self.at_once:
-            raise TooMany(f"at most {counted(self.at_once, 'requests')} of yours may be under way at once")
+            raise TooManyRequests(f"at most {counted(self.at_once, 'requests')} of yours may be under way at once")
         if self.per_minute is not None:
             self._pay(use, now, self.per_minute)
         use.running += 1
@@ -122,11 +122,13 @@ class Clients:
         finally:
             use.running -= 1
 
-    def _pay(self, use: _Use, now: float, per_minute: int) -> None:
+    def _pay(self, use: _Usage, now: float, per_minute: int) -> None:
         """Charge a request its share of a minute; a client may be a minute ahead."""
         paid = max(use.paid_until, now) + 60 / per_minute
         if paid - now > 60 + 1e-6:
-            raise TooMany(f"more than {counted(per_minute, 'requests')} per minute", retry_after=paid - now - 60)
+            raise TooManyRequests(
+                f"more than {counted(per_minute, 'requests')} per minute", retry_after=paid - now - 60
+            )
         use.paid_until = paid
 
     def _forget(self, now: float) -> None:

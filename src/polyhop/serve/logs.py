@@ -12,7 +12,7 @@ import orjson
 
 from polyhop.common.text import printable_json
 from polyhop.redaction import redacted
-from polyhop.serve.service import Answered
+from polyhop.serve.service import AskResponse
 
 LOG = logging.getLogger("polyhop.serve")
 REQUEST: ContextVar[str] = ContextVar("polyhop_request", default="")
@@ -46,23 +46,23 @@ def log_to_stderr() -> None:
         logger.handlers, logger.propagate, logger.level = [handler], False, level
 
 
-def log_answers(*, with_text: bool = False) -> Callable[[Answered], None]:
+def log_answers(*, with_text: bool = False) -> Callable[[AskResponse], None]:
     """What logs each answer of a service: method, seconds, cost; ``with_text``: question and answer too."""
 
-    def log(answered: Answered) -> None:
-        asked, answer = answered.asked, answered.answer
+    def log(response: AskResponse) -> None:
+        request, answer = response.request, response.answer
         facts = {
-            "trace_id": answered.trace_id,
-            "method": asked.method,
-            "corpus": asked.corpus,
-            "client": asked.client,
+            "trace_id": response.trace_id,
+            "method": request.method,
+            "corpus": request.corpus,
+            "client": request.client,
             "supported": answer.supported,
             "abstained": answer.abstained,
             "seconds": round(answer.usage.seconds, 4),
             "calls": answer.usage.calls,
             "tokens": answer.usage.prompt_tokens + answer.usage.completion_tokens,
         }
-        text = {"question": asked.question, "answer": answer.text} if with_text else {}
+        text = {"question": request.question, "answer": answer.text} if with_text else {}
         LOG.info("answered", extra={"facts": facts | text})
 
     return log

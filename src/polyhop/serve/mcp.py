@@ -17,9 +17,9 @@ from polyhop.errors import PolyhopError, UnknownName
 from polyhop.methods.registry import methods
 from polyhop.serve.http.app import Options
 from polyhop.serve.http.guard import App, Gate
-from polyhop.serve.http.server import hold
+from polyhop.serve.http.server import serve_app
 from polyhop.serve.responses import FoundAnswer, FoundPassages, FoundTrace
-from polyhop.serve.service import MOST_PASSAGES, Answered, Asked, Began, Service
+from polyhop.serve.service import MAX_PASSAGES, AskRequest, AskResponse, AskStarted, Service
 from polyhop.trace import line_of
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def run(
     else:
         given = options or LOCAL
         app = http_app(service, given)
-        asyncio.run(hold(app, service, host, port, patience=given.patience, path=PATH))
+        asyncio.run(serve_app(app, service, host, port, client_timeout=given.client_timeout, path=PATH))
 
 
 def server(service: Service, *, lifespan: Any = None) -> "MCPServer[Any]":
@@ -126,13 +126,13 @@ def _answering(service: Service) -> Any:
         """Answer a question over the user's documents, by as many searches as it takes, with the passages that the
         answer rests on. Takes seconds to minutes. `supported` is false where no passage backs the answer."""
         with _told():
-            async with aclosing(service.stream(Asked(question, method=method, corpus=corpus))) as events:
+            async with aclosing(service.stream(AskRequest(question, method=method, corpus=corpus))) as events:
                 done = 0
                 async for event in events:
-                    if isinstance(event, Answered):
+                    if isinstance(event, AskResponse):
                         return FoundAnswer.of(event)
                     done += 1
-                    what = f"begun by {event.asked.method}" if isinstance(event, Began) else line_of(event)
+                    what = f"begun by {event.request.method}" if isinstance(event, AskStarted) else line_of(event)
                     await context.report_progress(done, message=what)
         raise AssertionError("a stream ends with its answer")
 
@@ -142,7 +142,7 @@ def _answering(service: Service) -> Any:
 def _searching(service: Service) -> Any:
     async def search_passages(
         query: Annotated[str, Field(min_length=1, description="Words of the passages looked for.")],
-        k: Annotated[int, Field(ge=1, le=MOST_PASSAGES, description="Most passages.")] = 5,
+        k: Annotated[int, Field(ge=1, le=MAX_PASSAGES, description="Most passages.")] = 5,
         corpus: Annotated[
             str | None, Field(description=_names("The documents", service.corpora, service.default_corpus))
         ] = None,

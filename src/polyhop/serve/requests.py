@@ -1,4 +1,4 @@
-"""What a service is asked and what it gives back; and the terms on which it can be asked."""
+"""Requests to a service, its responses, and the policy that bounds both."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from polyhop.trace import plain
 from polyhop.types import MAX_INTEGER, Kind
 
 LIMITS = ("max_calls", "max_tokens", "max_seconds")
-MOST_PASSAGES = 100
+MAX_PASSAGES = 100
 """Most hits of one search."""
 
-MOST = 10_000
+MAX_SETTING = 10_000
 """The largest number that a setting may be given, so that none can be chosen to exhaust the memory."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskRequest:
     """One request. ``method`` and ``corpus`` by default the service's; ``settings`` are the method's. The limits and
     ``abstain_below`` may be stricter than the service's own, never laxer. ``client``: the key it came with, told by the
     service."""
@@ -45,60 +45,62 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Began:
-    """A question taken on: ``asked`` has method, corpus, every setting and limit as they will be used."""
+class AskStarted:
+    """A question taken on: ``request`` has method, corpus, every setting and limit as they will be used."""
 
     trace_id: str
-    asked: Asked
+    request: AskRequest
 
 
 @dataclass(frozen=True)
-class Answered:
-    """A question answered, ``asked`` as in ``Began``."""
+class AskResponse:
+    """An answered question; ``request`` as in ``AskStarted``."""
 
     trace_id: str
-    asked: Asked
+    request: AskRequest
     answer: Answer
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms:
+class RequestPolicy:
     """What a service answers: over which corpora, by which method and ``settings`` where none is named, within which
-    ``limits``; ``longest``: most characters of a question."""
+    ``limits``; ``max_question_chars``: most characters of a question."""
 
     corpora: tuple[str, ...]
     method: str
     settings: Mapping[str, Any]
     limits: Mapping[str, Any]
     abstain_below: float | None
-    longest: int
+    max_question_chars: int
 
-    def resolved(self, asked: Asked) -> Asked:
+    def resolved(self, request: AskRequest) -> AskRequest:
         """A request with method, corpus, settings and limits as they will be used; a ``UsageError`` where it asks for
         what there is not."""
-        self.check_text("question", asked.question)
+        self.check_text("question", request.question)
         with naming("method"):
-            method = method_named(asked.method or self.method)
-        corpus = asked.corpus or self.corpora[0]
+            method = method_named(request.method or self.method)
+        corpus = request.corpus or self.corpora[0]
         with naming("corpus"):
             if corpus not in self.corpora:
                 raise UnknownName("corpus", corpus, self.corpora)
         with naming("kind"):
-            if asked.kind not in get_args(Kind):
-                raise UnknownName("kind of question", asked.kind, get_args(Kind))
+            if request.kind not in get_args(Kind):
+                raise UnknownName("kind of question", request.kind, get_args(Kind))
         own = self.settings if method.name == self.method else {}
         with naming("settings"):
-            settings = _settings(method, own, asked.settings)
-        limits = {name: _stricter(name, self.limits[name], getattr(asked, name), min) for name in LIMITS}
-        sure = _stricter("abstain_below", self.abstain_below, asked.abstain_below, max, maximum=1)
-        return replace(asked, method=method.name, corpus=corpus, settings=settings, abstain_below=sure, **limits)
+            settings = _settings(method, own, request.settings)
+        limits = {name: _stricter(name, self.limits[name], getattr(request, name), min) for name in LIMITS}
+        sure = _stricter("abstain_below", self.abstain_below, request.abstain_below, max, maximum=1)
+        return replace(request, method=method.name, corpus=corpus, settings=settings, abstain_below=sure, **limits)
 
     def check_text(self, what: str, text: str) -> None:
         """Raises ``UsageError`` for a question or query that is empty, too long or no text."""
         with naming(what):
             check_text(what, text)
-            if len(text) > self.longest:
-                raise UsageError(f"the {what} has {counted(len(text), 'characters')}; at most {self.longest} are taken")
+            if len(text) > self.max_question_chars:
+                raise UsageError(
+                    f"the {what} has {counted(len(text), 'characters')}; at most {self.max_question_chars} are taken"
+                )
 
 
 @contextmanager
@@ -111,10 +113,10 @@ def naming(field: str) -> Iterator[None]:
         raise
 
 
-def key_of(asked: Asked) -> bytes:
+def pipeline_key(request: AskRequest) -> bytes:
     """What tells the pipeline that answers a resolved request from every other."""
-    parts = [asked.method, asked.corpus, plain(asked.settings), *(getattr(asked, name) for name in LIMITS)]
-    return orjson.dumps([*parts, asked.abstain_below], option=orjson.OPT_SORT_KEYS)
+    parts = [request.method, request.corpus, plain(request.settings), *(getattr(request, name) for name in LIMITS)]
+    return orjson.dumps([*parts, request.abstain_below], option=orjson.OPT_SORT_KEYS)
 
 
 def _stricter(name: str, own: Any, given: Any, choose: Callable[..., Any], maximum: int = MAX_INTEGER) -> Any:
@@ -133,9 +135,9 @@ def _settings(method: Method, own: Mapping[str, Any], given: Mapping[str, Any]) 
         raise SettingError(f"{method.name}: {files[0]} names a file, which a client of this service may not")
     settings = method.resolve({**own, **given})
     for name in given:
-        if (largest := max(_numbers(settings[name]), default=0)) > MOST:
+        if (largest := max(_numbers(settings[name]), default=0)) > MAX_SETTING:
             raise SettingError(
-                f"{method.name}: {name}={brief(largest)} is more than {MOST}, the most that this service takes"
+                f"{method.name}: {name}={brief(largest)} is more than {MAX_SETTING}, the most that this service takes"
             )
     return settings
 

@@ -21,7 +21,7 @@ from polyhop.telemetry import traced
 
 
 @dataclass(eq=False)
-class Holdings:
+class Resources:
     """Opens pipelines over shared parts. ``corpora``: sources by name, None for a retriever that brings its passages.
     ``options`` are ``Pipeline``'s that hold for every pipeline. ``telemetry``: OpenTelemetry is told of every question.
     Safe across threads; a pipeline needs no closing of its own, since it holds nothing alone."""

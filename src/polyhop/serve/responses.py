@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from polyhop.answer import references, title_and_location, with_citation_marks
 from polyhop.serve.schemas import notice_of
-from polyhop.serve.service import Answered
+from polyhop.serve.service import AskResponse
 from polyhop.types import Passage
 
 
@@ -62,8 +62,8 @@ class FoundAnswer(BaseModel):
     trace_id: str = Field(description="For get_trace.")
 
     @classmethod
-    def of(cls, answered: Answered) -> Self:
-        answer = answered.answer
+    def of(cls, response: AskResponse) -> Self:
+        answer = response.answer
         row = {
             "answer": answer.text,
             "content": with_citation_marks(answer),
@@ -81,9 +81,9 @@ class FoundAnswer(BaseModel):
                 }
                 for each in references(answer)
             ],
-            "method": answered.asked.method,
-            "corpus": answered.asked.corpus,
-            "trace_id": answered.trace_id,
+            "method": response.request.method,
+            "corpus": response.request.corpus,
+            "trace_id": response.trace_id,
         }
         return cls.model_validate(valid(row))
 
@@ -101,15 +101,15 @@ class FoundTrace(BaseModel):
     passages: dict[str, dict[str, Any]] = Field(description="By id, every passage that the steps name.")
 
     @classmethod
-    def of(cls, answered: Answered) -> Self:
-        trace = answered.answer.trace.to_dict()
+    def of(cls, response: AskResponse) -> Self:
+        trace = response.answer.trace.to_dict()
         row = {
-            "trace_id": answered.trace_id,
-            "question": answered.asked.question,
-            "method": answered.asked.method,
-            "corpus": answered.asked.corpus,
-            "answer": answered.answer.text,
-            "outline": answered.answer.trace.outline(),
+            "trace_id": response.trace_id,
+            "question": response.request.question,
+            "method": response.request.method,
+            "corpus": response.request.corpus,
+            "answer": response.answer.text,
+            "outline": response.answer.trace.outline(),
             "steps": trace["steps"],
             "passages": trace["passages"],
         }

@@ -22,7 +22,7 @@ from polyhop.evaluation.compare import compare
 from polyhop.evaluation.errors import MEANINGS
 from polyhop.evaluation.figures import applies, is_shown
 from polyhop.evaluation.pages import embedded
-from polyhop.evaluation.pages.page import standing_alone
+from polyhop.evaluation.pages.page import standalone_svg
 from polyhop.evaluation.pages.summary import cost_plot
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.store import PREDICTIONS, TRACES, read_report
@@ -150,7 +150,7 @@ class Runs:
         if not reports:
             raise UsageError("there are no runs to draw")
         with _whole(", ".join(reports)):
-            return standing_alone(cost_plot(reports, cost, metric))
+            return standalone_svg(cost_plot(reports, cost, metric))
 
     def _reports(self, names: Sequence[str]) -> Iterator[tuple[str, Report]]:
         for name in dict.fromkeys(names or self.folders()):

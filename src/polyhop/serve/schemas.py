@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from polyhop.answer import Answer, declined
-from polyhop.serve.service import Answered, Began
+from polyhop.serve.service import AskResponse, AskStarted
 from polyhop.trace import CALLS, plain
 
 UNSUPPORTED = "No retrieved passage was found to support this answer."
@@ -29,40 +29,40 @@ def notice_of(answer: Answer) -> str | None:
     return " ".join(told) or None
 
 
-def answer_row(answered: Answered) -> dict[str, Any]:
+def answer_row(response: AskResponse) -> dict[str, Any]:
     """An answer without its trace."""
-    row = replace(answered.answer, trace=None).to_dict()  # type: ignore[arg-type]  # a trace takes a while to write
+    row = replace(response.answer, trace=None).to_dict()  # type: ignore[arg-type]  # a trace takes a while to write
     del row["trace"]
-    notice = notice_of(answered.answer)
-    named = {"trace_id": answered.trace_id, "method": answered.asked.method, "corpus": answered.asked.corpus}
+    notice = notice_of(response.answer)
+    named = {"trace_id": response.trace_id, "method": response.request.method, "corpus": response.request.corpus}
     return {**named, **row, **({"notice": notice} if notice else {})}
 
 
-def begun_row(began: Began | Answered) -> dict[str, Any]:
+def started_row(started: AskStarted | AskResponse) -> dict[str, Any]:
     """A question taken on, with every setting as it is used."""
-    asked = began.asked
-    settings: Mapping[str, Any] = plain(asked.settings)
+    request = started.request
+    settings: Mapping[str, Any] = plain(request.settings)
     return {
-        "trace_id": began.trace_id,
-        "question": asked.question,
-        "method": asked.method,
-        "corpus": asked.corpus,
+        "trace_id": started.trace_id,
+        "question": request.question,
+        "method": request.method,
+        "corpus": request.corpus,
         "settings": settings,
     }
 
 
-def trace_row(answered: Answered) -> dict[str, Any]:
+def trace_row(response: AskResponse) -> dict[str, Any]:
     """An answer and how it was found, passages by id under the trace's ``passages``."""
-    return {**begun_row(answered), "answer": answer_row(answered), "trace": answered.answer.trace.to_dict()}
+    return {**started_row(response), "answer": answer_row(response), "trace": response.answer.trace.to_dict()}
 
 
-def line_row(answered: Answered) -> dict[str, Any]:
+def summary_row(response: AskResponse) -> dict[str, Any]:
     """An answer in a list of them."""
     return {
-        "trace_id": answered.trace_id,
-        "question": answered.asked.question,
-        "method": answered.asked.method,
-        "corpus": answered.asked.corpus,
-        "answer": answered.answer.text,
-        "seconds": answered.answer.usage.seconds,
+        "trace_id": response.trace_id,
+        "question": response.request.question,
+        "method": response.request.method,
+        "corpus": response.request.corpus,
+        "answer": response.answer.text,
+        "seconds": response.answer.usage.seconds,
     }

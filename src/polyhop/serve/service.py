@@ -2,7 +2,7 @@
 at. It knows nothing of HTTP; the servers over it are thin.
 
     service = Service({"wiki": "wiki.jsonl"}, lm="openai:gpt-4o-mini")
-    answered = await service.ask(Asked("Who …?", method="tor"))
+    response = await service.ask(AskRequest("Who …?", method="tor"))
 """
 
 from __future__ import annotations
@@ -23,42 +23,52 @@ from polyhop.engine.rerender import messages_of
 from polyhop.errors import SettingError, UsageError, brief
 from polyhop.methods.registry import method_named
 from polyhop.pipeline import LM, Pipeline, Searcher, Source
-from polyhop.serve.answer_cache import Kept
+from polyhop.serve.answer_cache import AnswerCache
 from polyhop.serve.corpora import CorpusFacts
 from polyhop.serve.errors import Busy, OutOfTime, Stopping, UnknownCorpus, UnknownTrace
 from polyhop.serve.limits import CLIENT
 from polyhop.serve.metrics import Metrics
-from polyhop.serve.requests import LIMITS, Terms, key_of, naming
-from polyhop.serve.requests import MOST_PASSAGES as MOST_PASSAGES
-from polyhop.serve.requests import Answered as Answered
-from polyhop.serve.requests import Asked as Asked
-from polyhop.serve.requests import Began as Began
-from polyhop.serve.resources import Holdings
+from polyhop.serve.requests import LIMITS, RequestPolicy, naming, pipeline_key
+from polyhop.serve.requests import MAX_PASSAGES as MAX_PASSAGES
+from polyhop.serve.requests import AskRequest as AskRequest
+from polyhop.serve.requests import AskResponse as AskResponse
+from polyhop.serve.requests import AskStarted as AskStarted
+from polyhop.serve.resources import Resources
 from polyhop.trace import Ask, Step
 from polyhop.types import Passage
 
 _log = logging.getLogger("polyhop.serve")
 
 
-Event: TypeAlias = Began | Step | Answered
+Event: TypeAlias = AskStarted | Step | AskResponse
 Listen: TypeAlias = Callable[[Step], object]
 
 
 class Service:
-    """Answers questions over named corpora. One event loop's; ``open`` it first so that nobody waits for an index.
+    """Answers questions over named corpora, on one event loop. Call ``open`` first, so that no client waits for an
+    index.
 
-    ``corpora``: sources by name, as ``Pipeline`` takes them, the first the default; None for a retriever that brings
-    its passages. ``method``, ``lm``, ``retriever``, ``reader``, ``max_calls``, ``max_tokens``, ``max_seconds``,
-    ``abstain_below`` and the other ``options`` are ``Pipeline``'s and hold for every question.
-    ``concurrency``: most questions being answered at once; up to ``waiting`` more wait for their turn, others are
-    refused (``Busy``). ``timeout``: seconds after which a question is given up (``OutOfTime``). ``longest``: most
-    characters of a question. ``traces_kept``: how many of the latest answers can be looked at, as far as they fit in
-    about ``bytes_kept``. ``pipelines_kept``: how many pairs of corpus and settings stay ready. ``runs``: a folder of
-    run folders, to be shown beside.
-    ``on_answer``: each is called with every answer. ``grace``: seconds that ``aclose`` lets questions finish in.
-    ``settings``: of the default method. ``telemetry``: OpenTelemetry is told of every question (``polyhop.telemetry``).
+    ``method``, ``lm``, ``retriever``, ``reader``, ``max_calls``, ``max_tokens``, ``max_seconds``, ``abstain_below`` and
+    the other ``options`` are those of ``Pipeline`` and apply to every question.
 
-    Raises a ``UsageError`` for what cannot work.
+    Args:
+        corpora: sources by name, as ``Pipeline`` takes them; the first is the default. None if the retriever brings its
+            own passages.
+        concurrency: maximum number of questions answered at once.
+        waiting: maximum number of questions that wait for their turn; more are refused (``Busy``).
+        timeout: seconds after which a question is abandoned (``OutOfTime``).
+        max_question_chars: maximum length of a question.
+        traces_kept: number of recent answers whose traces can be read, as far as they fit in about ``bytes_kept``.
+        bytes_kept: memory for recent answers.
+        pipelines_kept: number of pairs of corpus and settings that stay open.
+        runs: a folder of run folders to show.
+        on_answer: functions called with every answer.
+        grace: seconds in which ``aclose`` lets questions finish.
+        settings: settings of the default method.
+        telemetry: report every question to OpenTelemetry (``polyhop.telemetry``).
+
+    Raises:
+        UsageError: the arguments do not fit together.
     """
 
     def __init__(
@@ -76,12 +86,12 @@ class Service:
         concurrency: int = 64,
         waiting: int = 1024,
         timeout: float = 300.0,
-        longest: int = 4000,
+        max_question_chars: int = 4000,
         traces_kept: int = 1000,
         bytes_kept: int = 256 << 20,
         pipelines_kept: int = 64,
         runs: Path | None = None,
-        on_answer: Sequence[Callable[[Answered], None]] = (),
+        on_answer: Sequence[Callable[[AskResponse], None]] = (),
         grace: float = 30.0,
         settings: Mapping[str, Any] | None = None,
         telemetry: bool = False,
@@ -89,7 +99,11 @@ class Service:
     ) -> None:
         if not corpora:
             raise UsageError("a service needs a corpus")
-        for name, value in {"concurrency": concurrency, "timeout": timeout, "longest": longest}.items():
+        for name, value in {
+            "concurrency": concurrency,
+            "timeout": timeout,
+            "max_question_chars": max_question_chars,
+        }.items():
             if value <= 0:
                 raise SettingError(f"{name}={value}: must be above 0")
         self.corpora = tuple(corpora)
@@ -98,45 +112,45 @@ class Service:
         self.runs = runs
         self.metrics = Metrics()
         self.on_answer = list(on_answer)
-        self._terms = Terms(
+        self._policy = RequestPolicy(
             corpora=self.corpora,
             method=self.default_method,
             settings=method_named(method).resolve(settings or {}),
             limits={"max_calls": max_calls, "max_tokens": max_tokens, "max_seconds": max_seconds},
             abstain_below=abstain_below,
-            longest=longest,
+            max_question_chars=max_question_chars,
         )
-        self._holdings = Holdings(corpora, lm, retriever, {**options, "reader": reader}, telemetry)
+        self._resources = Resources(corpora, lm, retriever, {**options, "reader": reader}, telemetry)
         self._pipelines: OrderedDict[bytes, asyncio.Task[Pipeline]] = OrderedDict()
         self._pipelines_kept = pipelines_kept
-        self._kept = Kept(traces_kept, bytes_kept)
+        self._answers = AnswerCache(traces_kept, bytes_kept)
         self._slots = asyncio.Semaphore(concurrency)
         self._waiting, self._timeout, self.grace = waiting, timeout, grace
-        self._running: set[asyncio.Task[Answered]] = set()
+        self._running: set[asyncio.Task[AskResponse]] = set()
         self._opened: set[str] = set()
         self._closing: asyncio.Future[None] | None = None
         self._handing_back = False
 
     # --- asking --------------------------------------------------------------------------------------------------
 
-    async def ask(self, asked: Asked) -> Answered:
+    async def ask(self, request: AskRequest) -> AskResponse:
         """Answer a question. Cancelling it ends the work.
 
         Raises ``UsageError`` for what cannot be asked, ``Busy``, ``OutOfTime`` and ``Stopping`` for what is refused,
         and what a method raises, as ``LMError``.
         """
-        began, pipeline = await self._begin(asked)
-        async with self._under_way(began, pipeline) as work:
+        started, pipeline = await self._begin(request)
+        async with self._under_way(started, pipeline) as work:
             await asyncio.wait([work])
             return self._result(work)
 
-    async def stream(self, asked: Asked) -> AsyncGenerator[Event, None]:
+    async def stream(self, request: AskRequest) -> AsyncGenerator[Event, None]:
         """A question under way: that it began, each step as it happens (see ``Pipeline.stream``), and the answer.
         Leaving the loop ends the work; a slow reader does not hold it."""
-        began, pipeline = await self._begin(asked)
-        yield began
+        started, pipeline = await self._begin(request)
+        yield started
         steps: asyncio.Queue[Step | None] = asyncio.Queue()
-        async with self._under_way(began, pipeline, steps.put_nowait) as work:
+        async with self._under_way(started, pipeline, steps.put_nowait) as work:
             work.add_done_callback(lambda _: steps.put_nowait(None))
             while (step := await steps.get()) is not None:
                 yield step
@@ -145,11 +159,11 @@ class Service:
     async def search(self, query: str, k: int = 5, corpus: str | None = None) -> list[Passage]:
         """The ``k`` best passages of a corpus, best first, as the default method's searches find them."""
         self._check_open()
-        self._terms.check_text("query", query)
+        self._policy.check_text("query", query)
         with naming("k"):
-            if not 1 <= k <= MOST_PASSAGES:
-                raise SettingError(f"k={brief(k)}: must be 1 to {MOST_PASSAGES}")
-        pipeline = await self._pipeline(self.resolved(Asked(query, corpus=corpus)))
+            if not 1 <= k <= MAX_PASSAGES:
+                raise SettingError(f"k={brief(k)}: must be 1 to {MAX_PASSAGES}")
+        pipeline = await self._pipeline(self.resolved(AskRequest(query, corpus=corpus)))
         async with self._turn():
             return await pipeline.engine.search(query, k)
 
@@ -157,35 +171,35 @@ class Service:
         """The size of a corpus and examples of its content; ``UnknownCorpus`` if there is none of this name."""
         if corpus not in self.corpora:
             raise UnknownCorpus("corpus", corpus[:200], self.corpora)
-        return await asyncio.to_thread(self._holdings.facts, corpus)
+        return await asyncio.to_thread(self._resources.facts, corpus)
 
-    def resolved(self, asked: Asked) -> Asked:
-        """A request as it will be answered (see ``Terms``)."""
-        return self._terms.resolved(asked)
+    def resolved(self, request: AskRequest) -> AskRequest:
+        """A request as it will be answered (see ``RequestPolicy``)."""
+        return self._policy.resolved(request)
 
     # --- looking back --------------------------------------------------------------------------------------------
 
-    def trace(self, trace_id: str) -> Answered:
+    def trace(self, trace_id: str) -> AskResponse:
         """An answer given before, with its trace; ``UnknownTrace`` where it is not kept."""
-        found = self._kept.get(trace_id, CLIENT.get())
+        found = self._answers.get(trace_id, CLIENT.get())
         if found is None:
             raise UnknownTrace(
-                f"no trace {brief(trace_id)}: only the latest answers are kept, at most {self._kept.most}"
+                f"no trace {brief(trace_id)}: only the latest answers are kept, at most {self._answers.max_answers}"
             )
         return found
 
-    def traces(self) -> list[Answered]:
+    def traces(self) -> list[AskResponse]:
         """The answers kept, the newest first: those given to the client that looks."""
-        return self._kept.newest_first(CLIENT.get())
+        return self._answers.newest_first(CLIENT.get())
 
     def prompt(self, trace_id: str, step: int) -> list[dict[str, str]]:
         """The messages of a language model call in a trace, rendered again; ``UsageError`` for a step that is none."""
-        answered = self.trace(trace_id)
-        steps = answered.answer.trace.steps
+        response = self.trace(trace_id)
+        steps = response.answer.trace.steps
         call = steps[step] if 0 <= step < len(steps) else None
         if not isinstance(call, Ask):
             raise UnknownTrace(f"step {brief(step)} of {trace_id!r} is no language model call")
-        messages = messages_of(call, steps, self._holdings.prompts, self._holdings.rendering)
+        messages = messages_of(call, steps, self._resources.prompts, self._resources.rendering)
         if messages is None:
             raise UsageError(f"the prompt of step {step} ({call.task}) cannot be rendered again: its file has changed")
         return messages
@@ -202,9 +216,9 @@ class Service:
         for corpus in self.corpora:
             if corpus in self._opened:
                 continue
-            await self._pipeline(self.resolved(Asked("?", corpus=corpus)))
+            await self._pipeline(self.resolved(AskRequest("?", corpus=corpus)))
             self._opened.add(corpus)
-            opened = self._holdings.corpora[corpus]
+            opened = self._resources.corpora[corpus]
             if isinstance(opened, Corpus) and opened.passages and (left_out := opened.left_out):
                 facts = {"corpus": corpus, "skipped": opened.skipped, "left_out": left_out}
                 _log.warning("a part of a corpus was left out", extra={"facts": facts})
@@ -223,24 +237,24 @@ class Service:
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
-        await self._holdings.aclose()
+        await self._resources.aclose()
 
     # --- inside --------------------------------------------------------------------------------------------------
 
-    async def _begin(self, asked: Asked) -> tuple[Began, Pipeline]:
+    async def _begin(self, request: AskRequest) -> tuple[AskStarted, Pipeline]:
         self._check_open()
         if self._slots.locked() and self.metrics.gauges["waiting"] >= self._waiting:
             raise Busy("as many questions are under way and wait as this service takes on; try again")
-        began = Began(secrets.token_hex(8), replace(self.resolved(asked), client=CLIENT.get()))
-        return began, await self._pipeline(began.asked)
+        started = AskStarted(secrets.token_hex(8), replace(self.resolved(request), client=CLIENT.get()))
+        return started, await self._pipeline(started.request)
 
     @asynccontextmanager
     async def _under_way(
-        self, began: Began, pipeline: Pipeline, listen: Listen | None = None
-    ) -> AsyncIterator[asyncio.Task[Answered]]:
+        self, started: AskStarted, pipeline: Pipeline, listen: Listen | None = None
+    ) -> AsyncIterator[asyncio.Task[AskResponse]]:
         """The work on a question, ended with the block."""
         self._check_open()
-        work = asyncio.get_running_loop().create_task(self._work(began, pipeline, listen))
+        work = asyncio.get_running_loop().create_task(self._work(started, pipeline, listen))
         self._running.add(work)
         work.add_done_callback(self._running.discard)
         try:
@@ -249,21 +263,21 @@ class Service:
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
 
-    def _result(self, work: asyncio.Task[Answered]) -> Answered:
+    def _result(self, work: asyncio.Task[AskResponse]) -> AskResponse:
         if work.cancelled() and self._handing_back:
             raise Stopping("the service was stopped before this question was answered; ask again")
         return work.result()
 
-    async def _work(self, began: Began, pipeline: Pipeline, listen: Listen | None) -> Answered:
-        asked = began.asked
-        with self.metrics.question(str(asked.method)) as ended:
+    async def _work(self, started: AskStarted, pipeline: Pipeline, listen: Listen | None) -> AskResponse:
+        request = started.request
+        with self.metrics.question(str(request.method)) as ended:
             async with self._turn():
-                answer = await pipeline.aask(asked.question, kind=asked.kind, listen=listen)
+                answer = await pipeline.aask(request.question, kind=request.kind, listen=listen)
             ended(answer)
-        answered = Answered(began.trace_id, asked, answer)
-        self._kept.add(answered)
-        self._tell(answered)
-        return answered
+        response = AskResponse(started.trace_id, request, answer)
+        self._answers.add(response)
+        self._tell(response)
+        return response
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
@@ -284,22 +298,22 @@ class Service:
                 f"no answer within {counted(self._timeout, 'seconds')}, which this service allows"
             ) from None
 
-    def _tell(self, answered: Answered) -> None:
+    def _tell(self, response: AskResponse) -> None:
         for tell in self.on_answer:
             try:
-                tell(answered)
+                tell(response)
             except Exception:  # noqa: BLE001 - an answer is no worse for it
                 _log.exception("a listener to answers failed")
 
-    async def _pipeline(self, asked: Asked) -> Pipeline:
+    async def _pipeline(self, request: AskRequest) -> Pipeline:
         """The pipeline of a resolved request. Where it is not among the latest used it is opened on a thread, once for
         all who ask for it meanwhile; what could not be opened is tried again by the next."""
-        key = key_of(asked)
+        key = pipeline_key(request)
         opening = self._pipelines.get(key)
         if opening is None or (opening.done() and opening.exception()):
-            limits = {name: getattr(asked, name) for name in (*LIMITS, "abstain_below")}
-            corpus, method = str(asked.corpus), str(asked.method)
-            work = asyncio.to_thread(self._holdings.pipeline, corpus, method, asked.settings, limits)
+            limits = {name: getattr(request, name) for name in (*LIMITS, "abstain_below")}
+            corpus, method = str(request.corpus), str(request.method)
+            work = asyncio.to_thread(self._resources.pipeline, corpus, method, request.settings, limits)
             opening = self._pipelines[key] = asyncio.get_running_loop().create_task(work)
         self._pipelines.move_to_end(key)
         while len(self._pipelines) > self._pipelines_kept:

@@ -1,4 +1,4 @@
-"""Records the steps of one question as they happen, and who had to wait for whom."""
+"""Records the steps of a question as they happen, and which steps waited for which."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _TaskTimeline:
         return self.task is None or self.task.done()
 
     def next_key(self) -> _Key:
-        """The key of the next step or fork."""
+        """Return the key of the next step or fork."""
         self.untold_fork = None
         key = (*self.path, self.step_count)
         self.step_count += 1
@@ -58,7 +58,7 @@ class _TaskTimeline:
         return child
 
     def untold_child(self, task: asyncio.Task[Any] | None) -> _TaskTimeline:
-        """The timeline of a task that was started without ``Run.gather``."""
+        """Return the timeline of a task that was started without ``Run.gather``."""
         awaited = _awaited_by(self.task)
         same_fork = awaited is not None and awaited is self.awaited
         if self.untold_fork is None or (not same_fork and all(child.is_over for child in self.children)):
@@ -68,7 +68,7 @@ class _TaskTimeline:
         return self.add_child(task, (*self.untold_fork, self.untold_count - 1))
 
     def join(self) -> tuple[_Key, ...]:
-        """What the next step waits for: the last steps here and in every child task that is over."""
+        """Return what the next step waits for: the last steps here and in every child task that is over."""
         if over := [child for child in self.children if child.is_over]:
             self.children = [child for child in self.children if not child.is_over]
             ends = (key for child in over for key in child.join())
@@ -77,7 +77,7 @@ class _TaskTimeline:
 
 
 def _awaited_by(task: asyncio.Task[Any] | None) -> object:
-    """The innermost object that a task awaits; None if it awaits nothing."""
+    """Return the innermost object that a task awaits; None if it awaits nothing."""
     awaited: object = task and task.get_coro()
     while (inner := getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)) is not None:
         awaited = inner
@@ -90,7 +90,7 @@ _parent: ContextVar[_Key | None] = ContextVar("polyhop_parent", default=None)
 
 @dataclass(slots=True)
 class OpenStep:
-    """A step under way: ``close`` records it."""
+    """A step in progress: ``close`` records it."""
 
     recorder: Recorder
     key: _Key
@@ -102,29 +102,29 @@ class OpenStep:
     retry_of: OpenStep | None = None
 
     def close(self, kind: type[Step], **data: Any) -> None:
-        """Record the step as ``kind`` with its own ``data``; its seconds end now."""
+        """Record the step as ``kind`` with its own ``data``; its time ends now."""
         if self.recorder.silent:
             return
         clock = self.recorder.clock() - self.started
         step = self.recorder.closed[self.key] = partial(kind, started=self.started, seconds=clock, **data)
-        self.recorder.tell(self, step)
+        self.recorder.notify(self, step)
 
 
 class Recorder:
-    """Collects the steps of one question. Enter it around the method; ``trace`` afterwards."""
+    """Collects the steps of one question: enter ``recording`` around the method, then call ``trace``."""
 
     def __init__(
         self, question: str, method: str, *, silent: bool = False, listen: Callable[[Step], object] | None = None
     ) -> None:
         self.question, self.method, self.silent, self.listen = question, method, silent, listen
         self.opened: dict[_Key, OpenStep] = {}
-        self.closed: dict[_Key, Callable[..., Step]] = {}  # each but for its number and place, known at the end
+        self.closed: dict[_Key, Callable[..., Step]] = {}  # all but the numbers, which are known at the end
         self.budget: str | None = None
         self._loop = asyncio.get_running_loop()
         self._start = self._loop.time()
 
     def clock(self) -> float:
-        """Seconds since the question was begun."""
+        """Return the seconds since the question started."""
         return self._loop.time() - self._start
 
     @contextmanager
@@ -139,7 +139,7 @@ class Recorder:
             _parent.reset(parent)
 
     def open(self) -> OpenStep:
-        """Begin a step here and now: under the enclosing branch, after all this task has waited for."""
+        """Begin a step under the enclosing branch, after everything that this task has waited for."""
         if self.silent:
             return OpenStep(self, (), None, (), self.clock())
         timeline = self._current_timeline()
@@ -174,8 +174,8 @@ class Recorder:
             _timeline.set(timeline)
         return timeline
 
-    def tell(self, opened: OpenStep, step: Callable[..., Step]) -> None:
-        """Let whoever listens know of a step, numbered in the order of opening; its parent was opened before it."""
+    def notify(self, opened: OpenStep, step: Callable[..., Step]) -> None:
+        """Call the listener with a step, numbered in the order of opening; its parent was opened before it."""
         if self.listen is not None:
             parent = None if opened.parent is None else self.opened[opened.parent].number
             retry = {"retry_of": opened.retry_of.number} if opened.retry_of else {}
@@ -183,20 +183,20 @@ class Recorder:
 
     @contextmanager
     def branch(self, name: str, label: str, passages: Sequence[Passage] = ()) -> Iterator[OpenStep]:
-        """Steps inside stand under this branch; set ``verdict`` on what is yielded."""
+        """Put the steps inside under a branch; set ``verdict`` on the step that is yielded."""
         step = self.open()
-        told: dict[str, Any] = {"name": name, "label": label, "passages": tuple(passages)}
-        self.tell(step, partial(Branch, started=step.started, **told))
+        data: dict[str, Any] = {"name": name, "label": label, "passages": tuple(passages)}
+        self.notify(step, partial(Branch, started=step.started, **data))
         try:
             with self.beneath(step):
                 yield step
         finally:
-            step.close(Branch, **told, verdict=step.verdict)
+            step.close(Branch, **data, verdict=step.verdict)
 
     @staticmethod
     @contextmanager
     def beneath(step: OpenStep) -> Iterator[None]:
-        """Steps opened inside stand under ``step``."""
+        """Put the steps opened inside under ``step``."""
         token = _parent.set(step.key)
         try:
             yield
@@ -204,22 +204,22 @@ class Recorder:
             _parent.reset(token)
 
     def trace(self) -> Trace:
-        """The closed steps, numbered from 0 in the algorithm's order."""
+        """Return the closed steps, numbered from 0 in the order of the algorithm."""
         number = {key: index for index, key in enumerate(sorted(self.closed))}
         steps = []
         for key, index in number.items():
             opened = self.opened[key]
-            above = opened.parent
-            while above is not None and above not in number:  # it was cut short, and never recorded
-                above = self.opened[above].parent
+            parent_key = opened.parent
+            while parent_key is not None and parent_key not in number:  # it was cut short, and never recorded
+                parent_key = self.opened[parent_key].parent
             after = tuple(sorted({number[before] for before in self._closed_before(opened)}))
             retry = {"retry_of": number[opened.retry_of.key]} if opened.retry_of else {}
-            parent = None if above is None else number[above]
+            parent = None if parent_key is None else number[parent_key]
             steps.append(self.closed[key](id=index, parent=parent, after=after, **retry))
         return Trace(self.question, self.method, tuple(steps), self.budget)
 
     def _closed_before(self, step: OpenStep) -> Iterator[_Key]:
-        """What a step waited for, looking through steps that were cut short and so never recorded."""
+        """Yield the recorded steps that a step waited for, through those that were cut short."""
         for before in step.after:
             if before in self.closed:
                 yield before

@@ -1,4 +1,4 @@
-"""The typed steps a trace is made of, each as JSON-ready data and as a line of text."""
+"""The typed steps of a trace, as JSON-ready data and as lines of text."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 from polyhop.common.text import printable
 from polyhop.types import Passage, Span
 
-_LONGEST = 160
-"""Characters of what a line shows of a text."""
+_MAX_CHARACTERS = 160
+"""Maximum length of a text in a line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One thing done. ``started`` and ``seconds`` are on the event loop's clock, from the start of the question."""
+    """A step of a question. ``started`` counts seconds from the start of the question, on the event loop's clock."""
 
     kind: ClassVar[str] = "step"
     volatile: ClassVar[frozenset[str]] = frozenset({"started", "seconds"})
@@ -27,12 +27,12 @@ class Step:
     seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values, passages by id; what may differ between two equal runs stands under ``volatile``."""
+        """Return JSON-ready values, passages by id; those that may differ between equal runs are under ``volatile``."""
         row: dict[str, Any] = {"kind": self.kind}
-        moving: dict[str, Any] = {}
+        volatile: dict[str, Any] = {}
         for item in fields(self):
-            (moving if item.name in self.volatile else row)[item.name] = plain(getattr(self, item.name))
-        return {**row, "volatile": moving}
+            (volatile if item.name in self.volatile else row)[item.name] = plain(getattr(self, item.name))
+        return {**row, "volatile": volatile}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class Ask(Step):
 
     @property
     def ran_out(self) -> bool:
-        """Whether the token cap was spent before any text came."""
+        """True if the token cap was spent before any text came."""
         return self.finish_reason == "length" and self.output is None and not self.text.strip()
 
 
@@ -105,7 +105,7 @@ class Score(Step):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Searched(Step):
-    """One retrieval: at most ``k`` passages for ``query``, best first."""
+    """A search: at most ``k`` passages for ``query``, best first."""
 
     kind: ClassVar[str] = "search"
 
@@ -116,7 +116,7 @@ class Searched(Step):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readout(Step):
-    """One reading: spans of ``passages`` that answer ``question``, best first."""
+    """A call of the reader: spans of ``passages`` that answer ``question``, best first."""
 
     kind: ClassVar[str] = "read"
 
@@ -127,7 +127,7 @@ class Readout(Step):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch(Step):
-    """A place in the reasoning that holds other steps: a node of a tree, a round, a triplet. ``verdict`` is its end."""
+    """A branch of the reasoning, with steps under it: a node of a tree, a round, a triplet. ``verdict`` is its end."""
 
     kind: ClassVar[str] = "branch"
 
@@ -139,7 +139,7 @@ class Branch(Step):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note(Step):
-    """A remark of the method or the engine: a fallback taken, a budget spent, a memory as it stands."""
+    """A note of the method or the engine: a fallback, a spent budget, the state of a memory."""
 
     kind: ClassVar[str] = "note"
 
@@ -151,7 +151,7 @@ CALLS = (Ask, Score)
 
 
 def plain(value: Any) -> Any:
-    """A value of a step as JSON-ready data: passages by id, mappings and sequences in depth.
+    """Convert a value of a step to JSON-ready data: passages to ids, mappings and sequences in depth.
 
     >>> plain({"passages": (Passage("p1", "T", "x"),), "n": 1})
     {'passages': ['p1'], 'n': 1}
@@ -172,7 +172,7 @@ def plain(value: Any) -> Any:
 
 
 def passages_in(value: Any) -> Iterator[Passage]:
-    """Every passage in a step, or in the values of its fields, as often as it is there."""
+    """Yield the passages in a step, or in the values of its fields; one that occurs again is yielded again."""
     match value:
         case Passage():
             yield value
@@ -193,7 +193,7 @@ def passages_in(value: Any) -> Iterator[Passage]:
 
 
 def line_of(step: Step) -> str:
-    """A step on a line of printable text.
+    """Return a step as a line of printable text.
 
     >>> line_of(Searched(id=0, query="director of Alien", k=5, passages=()))
     'search: director of Alien → nothing found'
@@ -227,4 +227,4 @@ def _pairs(values: Any) -> str:
 
 def _cut(text: str) -> str:
     line = printable(text)
-    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+    return line if len(line) <= _MAX_CHARACTERS else line[: _MAX_CHARACTERS - 1] + "…"

@@ -1,9 +1,4 @@
-"""What happened during one question, as typed steps: one schema for trees, chains and graphs.
-
-A step records its ``parent`` (where it stands in the tree of reasoning) and what it came ``after`` (the steps it had to
-wait for), so layers and the critical path can be read off any trace. Steps are numbered in the order the algorithm
-makes them, not in the order replies happen to arrive.
-"""
+"""The trace of a question and its usage: layers, critical path, calls, tokens and seconds."""
 
 from __future__ import annotations
 
@@ -18,7 +13,7 @@ from polyhop.trace.steps import CALLS, Ask, Branch, Score, Searched, Step, line_
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """All steps of one question, in the algorithm's order; ``budget`` names the limit that ended the gathering."""
+    """The steps of a question, in the order of the algorithm. ``budget`` names the limit that ended the gathering."""
 
     question: str
     method: str
@@ -27,7 +22,7 @@ class Trace:
 
     @property
     def calls(self) -> tuple[Ask, ...]:
-        """Every language model call in the order the algorithm made them."""
+        """The language model calls, in the order of the algorithm."""
         return tuple(step for step in self.steps if isinstance(step, Ask))
 
     @property
@@ -38,48 +33,48 @@ class Trace:
 
     @property
     def searches(self) -> tuple[Searched, ...]:
-        """Every search a retriever made itself: not those that only handed on to others, as a reranker's do."""
+        """The searches that a retriever made itself, without those that only delegate to others, as a reranker's do."""
         searches = [step for step in self.steps if isinstance(step, Searched)]
-        handed_on = {step.parent for step in searches}
-        return tuple(step for step in searches if step.id not in handed_on)
+        delegating = {step.parent for step in searches}
+        return tuple(step for step in searches if step.id not in delegating)
 
     @property
     def defaults(self) -> Counter[str]:
-        """By task, how often no reply could be read and the safe default was taken."""
+        """The number of calls by task whose replies could not be read, so that the safe default was used."""
         return +Counter(_tally((call.task, (call.attempt == 1) - (call.output is not None)) for call in self.calls))
 
     @property
     def layers(self) -> int:
-        """The longest chain of language model calls each of which had to wait for the one before."""
+        """The length of the longest chain of language model calls of which each had to wait for the previous one."""
         if any(call.depth is not None for call in self.calls):
             return max(call.depth or 0 for call in self.calls)
         return int(max(self._weights(lambda step: isinstance(step, CALLS)).values(), default=0))
 
     @property
     def critical_path(self) -> tuple[Step, ...]:
-        """The slowest chain of dependent steps, in order: no schedule could have been faster."""
+        """The slowest chain of dependent steps, in order. No schedule is faster than it."""
         seconds = self._own_seconds()
         by_id = {step.id: step for step in self.steps}
         weights = self._weights(lambda step: seconds[step.id])
         chain: list[Step] = []
-        at = max(weights, key=weights.__getitem__, default=None)
-        while at is not None:
-            chain.append(by_id[at])
-            at = max(by_id[at].after, key=weights.__getitem__, default=None)
+        last = max(weights, key=weights.__getitem__, default=None)
+        while last is not None:
+            chain.append(by_id[last])
+            last = max(by_id[last].after, key=weights.__getitem__, default=None)
         return tuple(step for step in reversed(chain) if seconds[step.id])
 
     @property
     def critical_seconds(self) -> float:
-        """Seconds along the critical path."""
+        """The seconds of the critical path."""
         seconds = self._own_seconds()
         return max(self._weights(lambda step: seconds[step.id]).values(), default=0.0)
 
     def children(self, parent: int | None = None) -> list[Step]:
-        """The steps directly under ``parent`` (None: at the root)."""
+        """Return the steps directly under ``parent``; None is the root."""
         return [step for step in self.steps if step.parent == parent]
 
     def outline(self) -> str:
-        """The trace as text: every step on a line, indented under the one it stands under, its number before it."""
+        """Return the trace as text: a line per step with its number, indented under its parent."""
         budget = [f"budget spent: {self.budget}"] if self.budget else []
         return "\n".join([printable(self.question), *self._lines(None, 0), *budget])
 
@@ -89,20 +84,19 @@ class Trace:
             yield from self._lines(step.id, depth + 1)
 
     def _own_seconds(self) -> dict[int, float]:
-        """The seconds of each step by its id; none of one that holds others, for they are theirs."""
-        holding = {step.parent for step in self.steps}
-        return {step.id: 0.0 if isinstance(step, Branch) or step.id in holding else step.seconds for step in self.steps}
+        """Return the seconds of each step by its id; 0 for a step that has children, whose seconds count instead."""
+        parents = {step.parent for step in self.steps}
+        return {step.id: 0.0 if isinstance(step, Branch) or step.id in parents else step.seconds for step in self.steps}
 
     def _weights(self, weigh: Callable[[Step], float]) -> dict[int, float]:
-        """By a step's id, the weight of the heaviest chain that ends with it, of steps that came each after the one
-        before."""
+        """Return, by the id of a step, the weight of the heaviest chain of dependent steps that ends with it."""
         weights: dict[int, float] = {}
         for step in self.steps:
             weights[step.id] = weigh(step) + max(map(weights.__getitem__, step.after), default=0.0)
         return weights
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values; every passage is written once, under ``passages``, and named by id elsewhere."""
+        """Return JSON-ready values; every passage is written once, under ``passages``, and by its id elsewhere."""
         return {
             "question": self.question,
             "method": self.method,
@@ -114,7 +108,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What one question, or a run of them, cost."""
+    """The calls, tokens, searches and seconds of a question or a run."""
 
     volatile: ClassVar[frozenset[str]] = frozenset(
         {"layers", "wasted", "cache_hits", "retries", "seconds", "critical_seconds"}
@@ -134,7 +128,7 @@ class Usage:
     malformed_by_task: Mapping[str, int] = field(default_factory=dict)
     defaulted_by_task: Mapping[str, int] = field(default_factory=dict)
     cut_by_task: Mapping[str, int] = field(default_factory=dict)
-    """Calls that spent their token cap before any text came, and were made again with a larger one."""
+    """Calls that spent their token cap before any text came, and were repeated with a larger cap."""
     parsed_first_try: int = 0
     asked: int = 0
     wasted: int = 0
@@ -145,21 +139,21 @@ class Usage:
 
     @classmethod
     def of(cls, trace: Trace, seconds: float, *, wasted: int = 0) -> Usage:
-        """The usage of one question from its trace, its wall-clock ``seconds`` and the calls ``wasted`` ahead."""
+        """Return the usage of a question: of its trace, its wall-clock ``seconds`` and its ``wasted`` calls."""
         calls = trace.calls
         scores = [step for step in trace.steps if isinstance(step, Score)]
-        made: tuple[Ask | Score, ...] = (*calls, *scores)
+        all_calls: tuple[Ask | Score, ...] = (*calls, *scores)
         first = [call.problem is None for call in calls if call.attempt == 1]
-        prompted = _tally((each.model, each.prompt_tokens) for each in made)
+        prompted = _tally((call.model, call.prompt_tokens) for call in all_calls)
         completed = _tally((call.model, call.completion_tokens) for call in calls)
         return cls(
-            calls=len(made),
-            calls_by_task=_tally((each.task, 1) for each in made),
+            calls=len(all_calls),
+            calls_by_task=_tally((call.task, 1) for call in all_calls),
             prompt_tokens=sum(prompted.values()),
             completion_tokens=sum(completed.values()),
             prompt_tokens_by_model=prompted,
             completion_tokens_by_model=completed,
-            prompt_words=sum(each.prompt_words for each in made),
+            prompt_words=sum(call.prompt_words for call in all_calls),
             completion_words=sum(call.completion_words for call in calls),
             tokens_estimated=bool(scores) or any(call.estimated for call in calls),
             searches=len(trace.searches),
@@ -171,13 +165,13 @@ class Usage:
             asked=len(first),
             wasted=wasted,
             cache_hits=sum(call.cached for call in calls),
-            retries=sum(call.retries for call in made),
+            retries=sum(call.retries for call in all_calls),
             seconds=seconds,
             critical_seconds=trace.critical_seconds,
         )
 
     def __add__(self, other: Usage) -> Usage:
-        """Two usages together: counts and seconds add up, as do layers."""
+        """Add two usages: counts, seconds and layers."""
         total: dict[str, Any] = {}
         for item in fields(self):
             mine, theirs = getattr(self, item.name), getattr(other, item.name)
@@ -188,7 +182,7 @@ class Usage:
         return Usage(**total)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values; what may differ between two equal runs stands under ``volatile``."""
+        """Return JSON-ready values; those that may differ between equal runs stand under ``volatile``."""
         row = {item.name: plain(getattr(self, item.name)) for item in fields(self)}
         return {name: value for name, value in row.items() if name not in self.volatile} | {
             "volatile": {name: row[name] for name in sorted(self.volatile)}
@@ -196,12 +190,12 @@ class Usage:
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Usage:
-        """The inverse of ``to_dict``."""
+        """Invert ``to_dict``."""
         return cls(**{name: value for name, value in row.items() if name != "volatile"}, **row["volatile"])
 
 
 def _tally(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """The counts of each name added up; over the few of a question a ``Counter`` takes longer."""
+    """Add up the counts by name; a ``Counter`` takes longer over the few of a question."""
     total: dict[str, int] = {}
     for name, count in counts:
         total[name] = total.get(name, 0) + count
@@ -209,5 +203,5 @@ def _tally(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 
 def add_usage(usages: Iterable[Usage]) -> Usage:
-    """The usages of many questions together."""
+    """Add the usages of many questions."""
     return sum(usages, start=Usage())

@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 from polyhop.cli.app import app
 from polyhop.cli.forms import comma_separated, form_of, latex, markdown
 from polyhop.errors import UnknownName, UsageError
-from polyhop.evaluation.pages.embedded import chosen, element, questions
+from polyhop.evaluation.pages.embedded import element, questions, select_traces
 from polyhop.evaluation.pages.page import page
 from polyhop.evaluation.plots import Bar, Dot, bars, scatter
 from polyhop.evaluation.store import read_report
@@ -122,9 +122,9 @@ def test_wrong_answers_have_their_traces_first(tmp_path: Path) -> None:
     plain_run(tmp_path / "run", wrong={5, 6})
     reports = {str(tmp_path / "run"): read_report(tmp_path / "run")}
     rows = questions(reports)
-    assert chosen(rows, 1) == [5]
-    assert chosen(rows, 3) == [0, 5, 6]
-    assert chosen(rows, 0) == []
+    assert select_traces(rows, 1) == [5]
+    assert select_traces(rows, 3) == [0, 5, 6]
+    assert select_traces(rows, 0) == []
     found = parsed(tmp_path / "run", traces=2)
     assert found.names() == ["data", "t-5-0", "t-6-0"]
     assert "the traces of 2 are inside" in page(reports, traces=2)
@@ -179,7 +179,7 @@ def test_a_run_without_answers_or_calls_has_a_page(tmp_path: Path) -> None:
 
 
 def test_bars_are_as_long_as_their_values() -> None:
-    svg = ElementTree.fromstring(bars("T", {"g": [Bar("a<b", 50.0, 25.0, 75.0), Bar("c", 100.0)]}, most=100))
+    svg = ElementTree.fromstring(bars("T", {"g": [Bar("a<b", 50.0, 25.0, 75.0), Bar("c", 100.0)]}, axis_max=100))
     first, second = svg.findall("rect")
     assert float(second.attrib["width"]) == pytest.approx(2 * float(first.attrib["width"]), abs=0.2)
     start, end = re.findall(r"[ML]([\d.]+)", svg.findall("path")[0].attrib["d"])[:2]

@@ -8,9 +8,9 @@ import pytest
 
 from polyhop.errors import UnknownName
 from polyhop.evaluation.reproduction.benchmarks import BENCHMARKS
-from polyhop.evaluation.reproduction.jobs import runnable
+from polyhop.evaluation.reproduction.jobs import runnable_rows
 from polyhop.evaluation.reproduction.measures import MEASURES
-from polyhop.evaluation.reproduction.recipe import ALL, Recipe, Row, Sample, keys, recipe
+from polyhop.evaluation.reproduction.recipe import ALL, Recipe, RecipeRow, Sample, keys, recipe
 from polyhop.evaluation.setups import SETUPS
 from polyhop.methods.registry import method_named
 from tests.conftest import SHARED
@@ -93,11 +93,11 @@ def resolves(table: Recipe, name: str, settings: dict[str, object]) -> None:
 
 def test_what_can_run_here_leaves_out_trained_rows_and_those_of_another_model() -> None:
     assert {row.name for row in recipe("promptrank/table1").rows} - {
-        row.name for row in runnable(recipe("promptrank/table1"))
+        row.name for row in runnable_rows(recipe("promptrank/table1"))
     } == {"DrKit", "MDR", "PathRetriever", "GPT2-XL, no instruction"}
-    assert [row.name for row in runnable(recipe("resp/table2"))] == ["all roles 8B"]
-    assert len(runnable(recipe("searchain/table1"))) == 20
-    assert runnable(recipe("searchain/table8")) == []
+    assert [row.name for row in runnable_rows(recipe("resp/table2"))] == ["all roles 8B"]
+    assert len(runnable_rows(recipe("searchain/table1"))) == 20
+    assert runnable_rows(recipe("searchain/table8")) == []
 
 
 def test_a_draw_is_the_same_every_time_and_a_shorter_one_its_beginning() -> None:
@@ -136,7 +136,7 @@ def numbers(cell: str) -> list[tuple[float | None, float | None]]:
     return found
 
 
-def ours(row: Row) -> list[tuple[float | None, float | None]]:
+def ours(row: RecipeRow) -> list[tuple[float | None, float | None]]:
     return list(zip(row.figures, row.std or [None] * len(row.figures), strict=True))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from polyhop.evaluation.reproduction.reference_sheet import SHEET, judged, write_sheet
+from polyhop.evaluation.reproduction.reference_sheet import SHEET, mark_precision, write_sheet
 
 
 def row(folder: Path, name: str) -> Mapping[str, Any]:
@@ -38,6 +38,6 @@ def test_what_people_judged_outlives_a_sheet_that_cannot_be_written_anew(tmp_pat
         write_sheet(tmp_path, broken())
     assert sheet.read_bytes() == before
     write_sheet(tmp_path, [row(tmp_path, "q0"), first])
-    found = judged([tmp_path])
+    found = mark_precision([tmp_path])
     assert found is not None
     assert (found.value, found.n) == (0.5, 2)

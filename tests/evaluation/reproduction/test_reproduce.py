@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from polyhop.cli.app import app
 from polyhop.errors import DataError, UnknownName
-from polyhop.evaluation.reproduction.benchmarks import Benchmark, benchmarks_of
+from polyhop.evaluation.reproduction.benchmarks import Benchmark, select_benchmarks
 from polyhop.evaluation.reproduction.recipe import keys, recipe
 from polyhop.evaluation.reproduction.reproduce import reproduce
 from polyhop.evaluation.reproduction.table import Reproduction
@@ -176,7 +176,7 @@ def test_another_model_or_setting_is_another_run(hotpotqa: dict[str, Benchmark],
 
 
 def test_people_judge_marks_on_a_sheet_and_their_verdicts_are_read_back(folder: Path, tmp_path: Path) -> None:
-    given = benchmarks_of(folder)
+    given = select_benchmarks(folder)
     found = reproduce("searchain/tracing", given, "pocket", out=tmp_path)
     assert "marks.csv" in cell(found, "searchain", "2wiki", "amp").why
     assert cell(found, "searchain", "2wiki", "skc").value > 0
@@ -237,10 +237,10 @@ def test_questions_that_search_changed_and_what_search_misled(hotpotqa: dict[str
 
 
 def test_a_table_over_all_datasets_takes_those_given(folder: Path) -> None:
-    found = reproduce("searchain/table5", benchmarks_of(folder), "pocket", limit=1)
+    found = reproduce("searchain/table5", select_benchmarks(folder), "pocket", limit=1)
     ours = cell(found, "searchain", "all", "mean score")
     assert ours.n == 2
-    scores = reproduce("searchain/table1", benchmarks_of(folder), "pocket", limit=1)
+    scores = reproduce("searchain/table1", select_benchmarks(folder), "pocket", limit=1)
     both = [cell(scores, "searchain", name, "cover_em").value for name in ("hotpotqa", "2wiki")]
     assert ours.value == pytest.approx(sum(both) / 2)
     assert cell(found, "plan-solve-ir", "all", "rounds").value == 1.0

@@ -12,9 +12,9 @@ import pytest
 
 from polyhop.errors import CapabilityError, DataError, LMError, PolyhopError, SettingError, UnknownName, UsageError
 from polyhop.evaluation.runner import evaluate
-from polyhop.evaluation.tuning.checkpoint import Notebook
+from polyhop.evaluation.tuning.checkpoint import Checkpoint
 from polyhop.evaluation.tuning.promptrank import DEMO_SEEDS, TEMPERATURES, tune_promptrank
-from polyhop.evaluation.tuning.stages import Staged
+from polyhop.evaluation.tuning.staged import StagedSearchResult
 from polyhop.lm.base import Capabilities, ScoreRequest
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.settings import read_settings, write_settings
@@ -76,12 +76,12 @@ def said(request: ScoreRequest) -> Any:
     return "none" if told is None and where is None else f"after: {told}" if told == "too" else told
 
 
-def tuned(world: World, candidates: Sequence[str] = ("poor", "good", "after: too"), **more: Any) -> Staged:
+def tuned(world: World, candidates: Sequence[str] = ("poor", "good", "after: too"), **more: Any) -> StagedSearchResult:
     given = {"lm": world.lm, "retriever": world, "instructions": candidates, "hops": 1, "concurrency": 1, **more}
     return tune_promptrank(QUESTIONS, **given)
 
 
-def worths(found: Staged, name: str) -> list[float]:
+def worths(found: StagedSearchResult, name: str) -> list[float]:
     (stage,) = [stage for stage in found.stages if stage.name == name]
     return [stage.worth(trial) for trial in stage.trials]
 
@@ -195,12 +195,14 @@ def test_lambda_is_fitted_by_the_answers_at_the_settings_found_before() -> None:
 
 
 @pytest.fixture(scope="module")
-def whole() -> Staged:
+def whole() -> StagedSearchResult:
     return tuned(World())
 
 
 @pytest.mark.parametrize("trials", range(11))
-def test_a_search_that_was_stopped_goes_on_after_the_last_trial(tmp_path: Path, whole: Staged, trials: int) -> None:
+def test_a_search_that_was_stopped_goes_on_after_the_last_trial(
+    tmp_path: Path, whole: StagedSearchResult, trials: int
+) -> None:
     each = 4 * 4  # questions and passages
     with pytest.raises(PolyhopError, match="the server is gone"):
         tuned(World(most=trials * each + 3), work=tmp_path)
@@ -237,7 +239,7 @@ def test_a_line_cut_short_is_measured_again_and_a_broken_one_is_named(tmp_path: 
 
 
 def test_one_process_at_a_time_has_the_folder(tmp_path: Path) -> None:
-    with Notebook(tmp_path), pytest.raises(UsageError, match="another process is tuning here"):
+    with Checkpoint(tmp_path), pytest.raises(UsageError, match="another process is tuning here"):
         tuned(World(), work=tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot be kept"):

@@ -13,8 +13,8 @@ import pytest
 
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import DataError, LMError, PolyhopError, SettingError, UnknownName, UsageError
-from polyhop.evaluation.tuning.grids import Tuned, tune
-from polyhop.evaluation.tuning.readers import fit_reader, holds, steps_of
+from polyhop.evaluation.tuning.grid_search import GridSearchResult, tune
+from polyhop.evaluation.tuning.readers import contains_answer, fit_reader, steps_of
 from polyhop.lm.base import Capabilities, Completion
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.settings import read_settings, write_settings
@@ -102,9 +102,9 @@ def test_written_steps_are_asked_with_the_answers_before_them(index: Index) -> N
 
 
 def test_an_answer_stands_in_a_passage_as_whole_words() -> None:
-    assert holds(PASSAGES[0], ["nobody", "ridley  SCOTT."])
-    assert holds(PASSAGES[2], ["alien law"])
-    assert not holds(PASSAGES[0], ["cott", "lie", "", "the"])
+    assert contains_answer(PASSAGES[0], ["nobody", "ridley  SCOTT."])
+    assert contains_answer(PASSAGES[2], ["alien law"])
+    assert not contains_answer(PASSAGES[0], ["cott", "lie", "", "the"])
 
 
 # --- a grid of GE's settings -----------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ def model(script: Any = replies) -> ScriptedLM:
     return ScriptedLM(script, capabilities=Capabilities(token_logprobs=True))
 
 
-def tuned(lm: ScriptedLM, grid: Mapping[str, Sequence[Any]] = GRID, **more: Any) -> Tuned:
+def tuned(lm: ScriptedLM, grid: Mapping[str, Sequence[Any]] = GRID, **more: Any) -> GridSearchResult:
     return tune("ge", grid, QUESTIONS, lm=lm, retriever=find, **{**FIXED, **more})
 
 

@@ -49,7 +49,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
         asked.append(retry_after)
         return 0.0
 
-    monkeypatch.setattr("polyhop.net.failures.pause", pause)
+    monkeypatch.setattr("polyhop.net.client.backoff", pause)
     monkeypatch.delenv("RETRIEVER_API_KEY", raising=False)
     return asked
 

@@ -39,7 +39,7 @@ ALL = pytest.mark.parametrize("api", MAKERS)
 @pytest.fixture(autouse=True)
 def _calm(monkeypatch: pytest.MonkeyPatch) -> None:
     """No waiting between attempts, and the keys the servers take."""
-    monkeypatch.setattr("polyhop.net.failures.pause", lambda failures, retry_after: 0.0)
+    monkeypatch.setattr("polyhop.net.client.backoff", lambda failures, retry_after: 0.0)
     for api in APIS.values():
         monkeypatch.setenv(api.variable, KEY)
 

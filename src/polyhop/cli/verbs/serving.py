@@ -100,12 +100,12 @@ def serve(
     The page is at http://127.0.0.1:8000. The API: POST /v1/ask and /v1/search, GET /v1/traces, /v1/methods, /v1/corpora
     and /v1/runs; for any chat client POST /v1/chat/completions. /openapi.json tells all; /health, /ready, /metrics.
     """
-    from polyhop.cli.serve import Door, run_serve
+    from polyhop.cli.serve import ListenAddress, run_serve
 
     given = locals()
-    door = Door(host=host, port=port, keys=keys, without_keys=without_keys, allow_host=allow_host or ())
+    address = ListenAddress(host=host, port=port, keys=keys, without_keys=without_keys, allow_host=allow_host or ())
     limits = {**_limits(given), "origins": tuple(allow_origin or ())}
-    run_serve({**_service(given), "grace": grace, "runs": runs}, door, limits, log_questions)
+    run_serve({**_service(given), "grace": grace, "runs": runs}, address, limits, log_questions)
 
 
 @app.command()
@@ -155,26 +155,27 @@ def mcp(
     timeout: opt.Timeout = None,
 ) -> None:
     """Serve tools to agents, over MCP. The Model Context Protocol; answer_question, search_passages, get_trace."""
-    from polyhop.cli.serve import Door, run_mcp
+    from polyhop.cli.serve import ListenAddress, run_mcp
 
     given = locals()
-    door = Door(host=host, port=port, keys=keys, without_keys=without_keys, allow_host=allow_host or ())
-    run_mcp(_service(given), transport, door, _limits(given))
+    address = ListenAddress(host=host, port=port, keys=keys, without_keys=without_keys, allow_host=allow_host or ())
+    run_mcp(_service(given), transport, address, _limits(given))
 
 
 def _limits(given: dict[str, Any]) -> dict[str, Any]:
     """A verb's options as arguments of ``serve.http.app.Options``."""
-    return {"per_minute": given["rate"], "at_once": given["at_once"], "most_bytes": given["most_bytes"]}
+    return {"per_minute": given["rate"], "at_once": given["at_once"], "max_body_bytes": given["most_bytes"]}
 
 
 def _service(given: dict[str, Any]) -> dict[str, Any]:
     """A verb's options as arguments of ``cli.serve.service_of``."""
-    same = ("language", "skip_bad", "method", "concurrency", "waiting", "longest", "telemetry")
+    same = ("language", "skip_bad", "method", "concurrency", "waiting", "telemetry")
     return {
         **opt.pipeline_arguments({**given, "settings": None}),
         **{name: given[name] for name in same},
         "corpora": given["corpus"] or [],
         "settings": opt.pairs(given["settings"], "-o", "KEY=VALUE"),
+        "max_question_chars": given["longest"],
         "timeout": given["time_limit"],
         "traces_kept": given["traces"],
     }

@@ -76,7 +76,7 @@ def _cell(row: Row) -> dict[str, Any]:
     }
 
 
-def chosen(rows: Sequence[Mapping[str, Any]], most: int) -> list[int]:
+def select_traces(rows: Sequence[Mapping[str, Any]], most: int) -> list[int]:
     """The places of the questions whose traces a page holds: those that a run got wrong first."""
     wrong = [number for number, row in enumerate(rows) if any(cell and cell["error"] for cell in row["runs"])]
     return sorted(list(dict.fromkeys([*wrong, *range(len(rows))]))[: max(0, most)])

@@ -42,7 +42,7 @@ def page(
     named = dict(zip(names, reports.values(), strict=True))
     divided = {part: dict(zip(names, runs.values(), strict=True)) for part, runs in (parts or {}).items()}
     rows = embedded.questions(reports)
-    places = embedded.chosen(rows, traces)
+    places = embedded.select_traces(rows, traces)
     data = {"runs": list(named), "errors": MEANINGS, "questions": rows}
     script = _file("page.js")
     return Template(_file("page.html")).substitute(
@@ -58,7 +58,7 @@ def page(
     )
 
 
-def standing_alone(plot: str) -> str:
+def standalone_svg(plot: str) -> str:
     """A plot as an SVG file, with the page's style."""
     whole = plot.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
     return whole.replace(">", f"><style>{_file('page.css')}</style>", 1)

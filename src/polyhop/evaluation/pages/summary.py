@@ -8,7 +8,7 @@ from html import escape
 from polyhop.common.text import counted
 from polyhop.engine.prices import Prices
 from polyhop.errors import UsageError
-from polyhop.evaluation.errors import MEANINGS, errors_in
+from polyhop.evaluation.errors import MEANINGS, count_errors
 from polyhop.evaluation.figures import cost_label, costs, is_shown, label, scored, shared_metric
 from polyhop.evaluation.frontier import frontier
 from polyhop.evaluation.plots import Bar, Dot, bars, scatter
@@ -38,7 +38,7 @@ def tables(reports: Reports, prices: Prices | None = None) -> str:
     """The runs' figures, a column each: metrics with their intervals, errors, the methods' statistics, cost."""
     runs = list(reports.values())
     paid = [costs(report, prices) for report in runs]
-    errors = [errors_in(report.rows) for report in runs]
+    errors = [count_errors(report.rows) for report in runs]
     parts = [
         _row("questions", [str(len(report.rows)) for report in runs]),
         _group("percent, with the 95 % interval", runs),
@@ -90,7 +90,7 @@ def plots(reports: Reports, parts: Mapping[str, Reports]) -> str:
 
 def _accuracy(reports: Reports) -> str:
     names = _plotted(reports)
-    return bars("Accuracy", {label(name): _runs(reports, name) for name in names}, most=100) if names else ""
+    return bars("Accuracy", {label(name): _runs(reports, name) for name in names}, axis_max=100) if names else ""
 
 
 def _by_part(parts: Mapping[str, Reports]) -> str:
@@ -99,7 +99,7 @@ def _by_part(parts: Mapping[str, Reports]) -> str:
     if not names:
         return ""
     groups = {f"{label(names[0])}, {part}": _runs(runs, names[0]) for part, runs in parts.items()}
-    return bars("Accuracy by part", groups, most=100)
+    return bars("Accuracy by part", groups, axis_max=100)
 
 
 def _runs(reports: Reports, metric: str) -> list[Bar]:
@@ -156,7 +156,7 @@ def _calls(reports: Reports) -> str:
 def _errors(reports: Reports) -> str:
     groups = {}
     for number, (run, report) in enumerate(reports.items()):
-        if found := errors_in(report.rows):
+        if found := count_errors(report.rows):
             n = len(report.rows)
             groups[run] = [
                 Bar(name, 100 * count / n, series=number, told=f"{100 * count / n:.1f}")

@@ -15,8 +15,8 @@ from pathlib import Path
 from polyhop.data import DEMO
 from polyhop.data.questions import read_questions
 from polyhop.errors import DataError, UnknownName
+from polyhop.evaluation.methods import open_index
 from polyhop.evaluation.reproduction.recipe import Sample
-from polyhop.evaluation.several import one_index
 from polyhop.retrieval.index import Index
 from polyhop.types import Question
 
@@ -89,11 +89,11 @@ class Benchmarks:
         """The index of a benchmark's corpus; None where there is no corpus."""
         source = DEMO if self.stands_in else self.given[name].corpus
         if str(source) not in self._indexes:
-            self._indexes[str(source)] = one_index(source, self.skip_bad)
+            self._indexes[str(source)] = open_index(source, self.skip_bad)
         return self._indexes[str(source)]
 
 
-def found_in(folder: str | Path) -> dict[str, Benchmark]:
+def find_benchmarks(folder: str | Path) -> dict[str, Benchmark]:
     """The benchmarks of a folder. ``DataError`` when it holds none."""
     folder = Path(folder)
     found = {}
@@ -108,7 +108,7 @@ def found_in(folder: str | Path) -> dict[str, Benchmark]:
     return found
 
 
-def benchmarks_of(
+def select_benchmarks(
     folder: str | Path | None = None,
     datasets: Mapping[str, str] | None = None,
     corpora: Mapping[str, str] | None = None,
@@ -120,7 +120,7 @@ def benchmarks_of(
         UnknownName: no benchmark or split of that name.
         DataError: the folder holds none.
     """
-    found = found_in(folder) if folder is not None else {}
+    found = find_benchmarks(folder) if folder is not None else {}
     for name, path in (datasets or {}).items():
         benchmark, _, split = name.partition("/")
         split = split or "dev"

@@ -11,7 +11,7 @@ import orjson
 
 from polyhop.errors import UsageError
 from polyhop.evaluation.reproduction.benchmarks import BENCHMARKS, Benchmarks
-from polyhop.evaluation.reproduction.recipe import Recipe, Row, Run, Sample
+from polyhop.evaluation.reproduction.recipe import Recipe, RecipeRow, RecipeRun, Sample
 from polyhop.evaluation.setups import SETUPS
 from polyhop.evaluation.tuning.instructions import read_instructions
 from polyhop.methods.registry import method_named, methods
@@ -26,7 +26,7 @@ class CannotRun(UsageError):
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class UserInputs:
     """What the user has. ``lm`` stands for every model of the paper but those that ``lms`` names; ``checkpoints``: a
     retriever for each trained row; ``instructions``: PromptRank's, None for ours; ``repeat``: in place of the paper's
     number of runs."""
@@ -61,14 +61,14 @@ class Job:
     seed: int | None
     dataset: str = field(compare=False)
 
-    def folder(self, given: Given) -> str:
+    def folder(self, given: UserInputs) -> str:
         """Where its run is kept; another model, retriever, setting or seed is another folder."""
-        told = [dict(self.settings), told_lm(given.model(self.lms)), str(_name(self.retriever)), self.seed]
+        told = [dict(self.settings), lm_label(given.model(self.lms)), str(_name(self.retriever)), self.seed]
         digest = hashlib.blake2b(orjson.dumps(told, default=list, option=orjson.OPT_SORT_KEYS), digest_size=5)
         return f"{self.home}-{self.sample.name}/{self.method}-{digest.hexdigest()}"
 
 
-def jobs(recipe: Recipe, row: Row, dataset: str, lm: str | None, given: Given) -> list[Job]:
+def jobs(recipe: Recipe, row: RecipeRow, dataset: str, lm: str | None, given: UserInputs) -> list[Job]:
     """A row's runs on a dataset: one, or as many as the paper repeats it. ``lm``: the column's model in the paper.
 
     Raises:
@@ -101,13 +101,13 @@ def jobs(recipe: Recipe, row: Row, dataset: str, lm: str | None, given: Given) -
     ]
 
 
-def beside(row: Row, run: Run) -> Row:
+def beside(row: RecipeRow, run: RecipeRun) -> RecipeRow:
     """The row of the run that a row is set beside."""
     changed = {"method": run.method, "settings": run.settings, "beside": None, "subset": False, "repeat": 1}
     return row.model_copy(update=changed)
 
 
-def check(row: Row, recipe: Recipe, given: Given) -> None:
+def check(row: RecipeRow, recipe: Recipe, given: UserInputs) -> None:
     """Raise ``CannotRun`` when a row cannot be run whatever the dataset."""
     if row.method is None:
         raise CannotRun(row.why or "the paper's number alone")
@@ -123,20 +123,20 @@ def check(row: Row, recipe: Recipe, given: Given) -> None:
         raise CannotRun(f"{ENSEMBLE} instructions are needed; the file has {len(given.instructions)}")
 
 
-def runnable(recipe: Recipe) -> list[Row]:
+def runnable_rows(recipe: Recipe) -> list[RecipeRow]:
     """The rows that can be run with one model and no checkpoint."""
     return [row for row in recipe.rows if _runs(row, recipe)]
 
 
-def _runs(row: Row, recipe: Recipe) -> bool:
+def _runs(row: RecipeRow, recipe: Recipe) -> bool:
     try:
-        check(row, recipe, Given(Benchmarks()))
+        check(row, recipe, UserInputs(Benchmarks()))
     except CannotRun:
         return False
     return recipe.is_result
 
 
-def _variants(row: Row, sample: Sample, given: Given) -> Iterator[tuple[dict[str, Any], int | None]]:
+def _variants(row: RecipeRow, sample: Sample, given: UserInputs) -> Iterator[tuple[dict[str, Any], int | None]]:
     """The settings and seed of each of a row's runs."""
     times = max(row.repeat, sample.repeat)
     if row.instructions == "each":
@@ -155,7 +155,7 @@ def _variants(row: Row, sample: Sample, given: Given) -> Iterator[tuple[dict[str
         yield {**told, **({"demo_seed": seed} if row.settings.get("demos") else {})}, seed
 
 
-def told_lm(lm: LM) -> str:
+def lm_label(lm: LM) -> str:
     """A model's name, or those by role."""
     if isinstance(lm, Mapping):
         return ", ".join(f"{role}={_name(model)}" for role, model in sorted(lm.items()))

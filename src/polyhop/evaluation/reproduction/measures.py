@@ -14,19 +14,19 @@ from polyhop.common.text import counted
 from polyhop.errors import UnknownName
 from polyhop.evaluation.compare import misled
 from polyhop.evaluation.report import Report
-from polyhop.evaluation.reproduction.recipe import Row
-from polyhop.evaluation.reproduction.reference_sheet import SHEET, judged
+from polyhop.evaluation.reproduction.recipe import RecipeRow
+from polyhop.evaluation.reproduction.reference_sheet import SHEET, mark_precision
 from polyhop.evaluation.statistics import Mean
 from polyhop.metrics.profiles import GOLD_ANSWERS, GOLD_PASSAGES, SPANS
 from polyhop.metrics.rankings import RECALL_AT
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class CellInputs:
     """What a cell is measured on: the row's ``report`` over the column's dataset or over several together, which are
     then the ``parts``; ``beside``, the report of the run that the row is set beside; the ``folders`` of the runs."""
 
-    row: Row
+    row: RecipeRow
     report: Report
     parts: Sequence[Report] = ()
     beside: Report | None = None
@@ -41,7 +41,7 @@ class Measure:
     """A column. ``of``: its value, None where the run does not tell it; ``needs`` says what would."""
 
     label: str
-    of: Callable[[Seen], Value]
+    of: Callable[[CellInputs], Value]
     needs: str
 
 
@@ -54,7 +54,7 @@ def _metric(name: str, label: str, needs: str = GOLD_ANSWERS) -> tuple[str, Meas
 
 
 def _statistic(name: str, label: str, needs: str, *, percent: bool = False) -> tuple[str, Measure]:
-    def of(seen: Seen) -> Value:
+    def of(seen: CellInputs) -> Value:
         mean = seen.report.statistics.get(name)
         return _percent(mean) if percent or mean is None else mean.value
 
@@ -62,13 +62,13 @@ def _statistic(name: str, label: str, needs: str, *, percent: bool = False) -> t
 
 
 def _cost(label: str, total: Callable[[Any], float]) -> Measure:
-    def of(seen: Seen) -> Value:
+    def of(seen: CellInputs) -> Value:
         return total(seen.report.usage) / len(seen.report.rows) if seen.report.rows else None
 
     return Measure(label, of, "a question that was answered")
 
 
-def _named(measure: str, seen: Seen, report: Report) -> Value:
+def _named(measure: str, seen: CellInputs, report: Report) -> Value:
     """The statistic that the row's method has for a measure, or the number that it always is."""
     told = seen.row.statistics.get(measure)
     if not isinstance(told, str):
@@ -78,7 +78,7 @@ def _named(measure: str, seen: Seen, report: Report) -> Value:
 
 
 def _steps(hops: int) -> Measure:
-    def of(seen: Seen) -> Value:
+    def of(seen: CellInputs) -> Value:
         try:
             part = seen.report.by("hops").get(str(hops))
         except UnknownName:
@@ -93,27 +93,27 @@ def _steps(hops: int) -> Measure:
 
 
 def _share_of_nodes(name: str) -> Measure:
-    def of(seen: Seen) -> Value:
+    def of(seen: CellInputs) -> Value:
         found, nodes = seen.report.statistics.get(name), seen.report.statistics.get("nodes")
         return 100 * found.value / nodes.value if found and nodes and nodes.value else None
 
     return Measure("share of nodes", of, "recorded nodes (searchain)")
 
 
-def _misled(seen: Seen) -> Value:
+def _misled(seen: CellInputs) -> Value:
     """SearChain's Table 3: of what the run beside has right without search, the share that is wrong with it."""
     before = {row["id"]: row for row in seen.beside.rows} if seen.beside else {}
     return _percent(misled((before[row["id"]], row) for row in seen.report.rows if row["id"] in before))
 
 
-def _main_score(seen: Seen) -> Value:
+def _main_score(seen: CellInputs) -> Value:
     """The mean over datasets of cover-EM, of ROUGE-L where answers are long."""
     found = [part.metrics.get("rouge_l") or part.metrics.get("cover_em") for part in seen.parts]
     scores = [mean.value for mean in found if mean]
     return 100 * sum(scores) / len(scores) if scores else None
 
 
-def _parsed(seen: Seen) -> Value:
+def _parsed(seen: CellInputs) -> Value:
     share = seen.report.parsed_at_first_try
     return None if share is None else 100 * share
 
@@ -138,7 +138,12 @@ MEASURES: Mapping[str, Measure] = dict(
         _statistic("graph accuracy", "graph accuracy", "evidence triples in the dataset (2Wiki's)", percent=True),
         _statistic("skc", "SKC", _CITED),
         _statistic("supported references", "supported references", _CITED, percent=True),
-        (AMP, Measure("AMP", lambda seen: _percent(judged(seen.folders)), f"people's verdicts: --out, then {SHEET}")),
+        (
+            AMP,
+            Measure(
+                "AMP", lambda seen: _percent(mark_precision(seen.folders)), f"people's verdicts: --out, then {SHEET}"
+            ),
+        ),
         ("share of nodes", _share_of_nodes("nodes")),
         *((f"from {source}", _share_of_nodes(f"from {source}")) for source in ("lm", "corrected", "completed")),
         ("misled", Measure("misled", _misled, "questions that the run without search has right")),

@@ -71,7 +71,7 @@ class Column(NamedTuple):
     lm: str | None
 
 
-class Block(_Part):
+class ColumnBlock(_Part):
     """Columns: every metric on every dataset, in the paper's order."""
 
     datasets: tuple[str, ...]
@@ -79,14 +79,14 @@ class Block(_Part):
     lm: str | None = None
 
 
-class Run(_Part):
+class RecipeRun(_Part):
     """A method with the settings that differ from its set-up's."""
 
     method: str
     settings: dict[str, Any] = {}
 
 
-class Row(_Part):
+class RecipeRow(_Part):
     """A row of a table, or a point of a figure.
 
     ``method``: None where polyhop has none for it; ``why`` then says why. ``lm``: the paper's model, where rows differ
@@ -108,7 +108,7 @@ class Row(_Part):
     repeat: int = 1
     instructions: Literal["best", "first 5", "each"] | None = None
     metric: str | None = None
-    beside: Run | None = None
+    beside: RecipeRun | None = None
     subset: bool = False
     statistics: dict[str, str | int] = {}
     applies: tuple[str, ...] = ()
@@ -134,8 +134,8 @@ class Recipe(_Part):
     setup: Literal["tor", "resp", "ge", "promptrank", "searchain"]
     lms: tuple[str, ...]
     datasets: dict[str, Sample]
-    columns: tuple[Block, ...]
-    rows: tuple[Row, ...]
+    columns: tuple[ColumnBlock, ...]
+    rows: tuple[RecipeRow, ...]
     also: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     shape: tuple[Shape, ...] = ()

@@ -40,7 +40,7 @@ def write_sheet(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
         stream.write(told.getvalue().encode())
 
 
-def judged(folders: Iterable[Path]) -> Mean | None:
+def mark_precision(folders: Iterable[Path]) -> Mean | None:
     """The share of verdicts that say a mark is right; None where there is none yet. ``DataError`` names a line with
     another word than yes or no."""
     verdicts = []

@@ -19,11 +19,11 @@ from polyhop.common.files import atomic_write
 from polyhop.errors import DataError, SettingError, UnknownName, UsageError
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.reproduction.benchmarks import Benchmark, Benchmarks
-from polyhop.evaluation.reproduction.jobs import CannotRun, Given, Job, beside, jobs, told_lm
-from polyhop.evaluation.reproduction.measures import AMP, MEASURES, Seen
-from polyhop.evaluation.reproduction.recipe import ALL, Column, Recipe, Row, recipe
+from polyhop.evaluation.reproduction.jobs import CannotRun, Job, UserInputs, beside, jobs, lm_label
+from polyhop.evaluation.reproduction.measures import AMP, MEASURES, CellInputs
+from polyhop.evaluation.reproduction.recipe import ALL, Column, Recipe, RecipeRow, recipe
 from polyhop.evaluation.reproduction.reference_sheet import write_sheet
-from polyhop.evaluation.reproduction.table import Ours, Reproduction
+from polyhop.evaluation.reproduction.table import CellResult, Reproduction
 from polyhop.evaluation.runner import CONCURRENCY, Progress, after, evaluate
 from polyhop.evaluation.setups import demonstrations
 from polyhop.evaluation.tuning.instructions import read_instructions
@@ -64,7 +64,7 @@ def reproduce(
     table = recipe(key)
     _known("model of the paper", lms, {*table.lms, *(block.lm for block in table.columns if block.lm)})
     _known("trained row with a checkpoint", checkpoints, {row.name for row in table.rows if row.checkpoint})
-    given = Given(
+    given = UserInputs(
         Benchmarks(benchmarks or {}, skip_bad),
         lm,
         lms or {},
@@ -84,8 +84,8 @@ def reproduce(
     cells = [[_cell(table, row, column, runs) for column in columns] for row in table.rows]
     found = Reproduction(
         table,
-        told_lm(given.model([("default", "")]))
-        + "".join(f"; {name}: {told_lm(each)}" for name, each in given.lms.items()),
+        lm_label(given.model([("default", "")]))
+        + "".join(f"; {name}: {lm_label(each)}" for name, each in given.lms.items()),
         redacted(str(getattr(retriever, "name", retriever) or "each method's own, mostly bm25")),
         columns,
         cells,
@@ -106,7 +106,7 @@ def columns_of(table: Recipe) -> list[Column]:
 class _Runs:
     """The runs of a recipe, each done once; a run that cannot be is its reason."""
 
-    def __init__(self, given: Given, limit: int | None, out: Path | None, options: Mapping[str, Any]) -> None:
+    def __init__(self, given: UserInputs, limit: int | None, out: Path | None, options: Mapping[str, Any]) -> None:
         self.given, self.out, self._limit, self._options = given, out, limit, options
         self.reports: dict[Job, Report | str] = {}
 
@@ -182,7 +182,7 @@ class _Runs:
         return f"{number} of {name} {there} questions{short}"
 
 
-def _cell(table: Recipe, row: Row, column: Column, runs: _Runs) -> Ours:
+def _cell(table: Recipe, row: RecipeRow, column: Column, runs: _Runs) -> CellResult:
     if not table.is_result:
         return _setting(row, column)
     measure = MEASURES[row.metric or column.metric]
@@ -198,23 +198,23 @@ def _cell(table: Recipe, row: Row, column: Column, runs: _Runs) -> Ours:
             for number, run in enumerate(zip(*found, strict=False))
         ]
     except CannotRun as lack:
-        return Ours(why=str(lack))
+        return CellResult(why=str(lack))
     values = [value for each in seen if (value := measure.of(each)) is not None]
-    n, lm = len(seen[0].report.rows), told_lm(runs.given.model(found[0][0].lms))
+    n, lm = len(seen[0].report.rows), lm_label(runs.given.model(found[0][0].lms))
     if not values:
         why = f"{measure.label} needs {measure.needs}" if n else "no question is left to measure on"
-        return Ours(n=n, lm=lm, why=why)
-    return Ours(fmean(values), stdev(values) if len(values) > 1 else None, n, len(values), lm)
+        return CellResult(n=n, lm=lm, why=why)
+    return CellResult(fmean(values), stdev(values) if len(values) > 1 else None, n, len(values), lm)
 
 
-def _seen(row: Row, run: Sequence[Job], others: Sequence[Job], runs: _Runs) -> Seen:
+def _seen(row: RecipeRow, run: Sequence[Job], others: Sequence[Job], runs: _Runs) -> CellInputs:
     """What one of a row's runs is measured on: its reports by dataset, beside them those of the others."""
     parts, besides = [runs.report(job) for job in run], [runs.report(job) for job in others]
     if row.subset:  # the questions that search changed, SearChain's S_IR
         changed = {each["id"] for part in besides for each in part.rows if each["statistics"].get("changed by search")}
         parts = [part.only(lambda each: each["id"] in changed) for part in parts]
     folders = [folder for job in run if (folder := runs.folder(job))]
-    return Seen(row, _together(parts), parts, _together(besides) if besides else None, folders)
+    return CellInputs(row, _together(parts), parts, _together(besides) if besides else None, folders)
 
 
 def _together(reports: Sequence[Report]) -> Report:
@@ -226,10 +226,12 @@ def _together(reports: Sequence[Report]) -> Report:
     return Report.of(rows, {}, method=first.method, lm=first.lm, dataset=ALL, concurrency=concurrency)
 
 
-def _setting(row: Row, column: Column) -> Ours:
+def _setting(row: RecipeRow, column: Column) -> CellResult:
     """A cell of the table of demonstrations: what the row's methods are given here."""
     given = {demonstrations(method, row.settings, column.dataset) for method in row.applies}
-    return Ours(float(given.pop())) if len(given) == 1 else Ours(why="its methods are given different numbers")
+    return (
+        CellResult(float(given.pop())) if len(given) == 1 else CellResult(why="its methods are given different numbers")
+    )
 
 
 def _known(what: str, given: Mapping[str, Any] | None, valid: set[str]) -> None:

@@ -11,7 +11,7 @@ from polyhop.evaluation.reproduction.recipe import Column, Recipe, Shape
 
 
 @dataclass(frozen=True, slots=True)
-class Ours:
+class CellResult:
     """Our number in a cell: the mean over ``runs`` runs, their standard deviation where there are several, the
     questions of each and the model; or ``why`` there is none."""
 
@@ -32,7 +32,7 @@ class Reproduction:
     lm: str
     retriever: str
     columns: Sequence[Column]
-    cells: Sequence[Sequence[Ours]]
+    cells: Sequence[Sequence[CellResult]]
     used: Mapping[str, str]
     failed: int
     stands_in: bool

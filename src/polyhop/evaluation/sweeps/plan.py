@@ -104,7 +104,7 @@ _DEFAULTS = {"method": "tor", "lm": "pocket", "reader": "pocket", "rendering": "
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class SweepPoint:
     """A run of the sweep. ``name``: its folder, made of its ``changes``: what differs from ``[run]``. ``options``: its
     keys of ``OWN``; ``settings``: the method's, those that are given. ``place``: where the file tells of it."""
 
@@ -124,7 +124,7 @@ class Point:
 class Plan:
     """A sweep's points in order, none twice, and what they share, by the names of ``SHARED``."""
 
-    points: Sequence[Point]
+    points: Sequence[SweepPoint]
     dataset: Any
     corpus: Any = None
     language: str | None = None
@@ -229,8 +229,8 @@ class _Base:
         return _settings(method, {name: v for name, v in self.held.items() if name in method.settings}, self.place)
 
 
-def _points(base: _Base, changes: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Point]:
-    points: list[Point] = []
+def _points(base: _Base, changes: Sequence[tuple[str, Mapping[str, Any]]]) -> list[SweepPoint]:
+    points: list[SweepPoint] = []
     seen: list[Any] = []
     for place, change in changes:
         point = _point(base, place, change)
@@ -244,7 +244,7 @@ def _points(base: _Base, changes: Sequence[tuple[str, Mapping[str, Any]]]) -> li
     return points
 
 
-def _point(base: _Base, place: str, change: Mapping[str, Any]) -> Point:
+def _point(base: _Base, place: str, change: Mapping[str, Any]) -> SweepPoint:
     method = base.method(change, place)
     for name in change:
         if name in SHARED:
@@ -261,7 +261,7 @@ def _point(base: _Base, place: str, change: Mapping[str, Any]) -> Point:
     differ = {name: {**options, **settings}[name] for name in change}
     changed = {name: value for name, value in differ.items() if name not in before or before[name] != value}
     changes = {name: redacted(value) if isinstance(value, str) else value for name, value in changed.items()}
-    return Point(folder_name(changes), place, changes, options, settings)
+    return SweepPoint(folder_name(changes), place, changes, options, settings)
 
 
 def _from_file(options: Mapping[str, Any], method: Method, place: str) -> dict[str, Any]:

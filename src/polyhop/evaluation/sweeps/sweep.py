@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 
 from polyhop.common.files import cache_folder
 from polyhop.errors import UsageError
-from polyhop.evaluation.memoize import RememberingRetriever
+from polyhop.evaluation.memoize import MemoizingRetriever
+from polyhop.evaluation.methods import open_index
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import Progress, after, evaluate
-from polyhop.evaluation.setups import settings_under
-from polyhop.evaluation.several import one_index
-from polyhop.evaluation.sweeps.plan import OF_LM, Plan, Point, read_plan
+from polyhop.evaluation.setups import setup_settings
+from polyhop.evaluation.sweeps.plan import OF_LM, Plan, SweepPoint, read_plan
 from polyhop.lm.base import LanguageModel
 from polyhop.lm.cache import CachedLM, CompletionCache
 from polyhop.lm.names import open_lm
@@ -39,7 +39,7 @@ V = TypeVar("V")
 REPLIES = "replies.sqlite"
 """The replies' file in a sweep's folder."""
 
-KEPT_SEARCHES = 100_000
+MAX_MEMOIZED_SEARCHES = 100_000
 """Searches of a retriever whose hits are kept: some hundred MB at most."""
 
 Opener = Callable[..., LanguageModel]
@@ -47,7 +47,7 @@ Opener = Callable[..., LanguageModel]
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
+class SweepResult:
     """The reports of a sweep by point, in order.
 
     A call is ``asked`` where its reply was not there yet and ``shared`` where it was: from another point or an earlier
@@ -55,7 +55,7 @@ class Swept:
     scored texts always count as asked.
     """
 
-    points: Sequence[Point]
+    points: Sequence[SweepPoint]
     reports: Mapping[str, Report]
 
     def to_dict(self) -> dict[str, Any]:
@@ -64,15 +64,15 @@ class Swept:
             {
                 "name": point.name,
                 "changes": {name: _plain(value) for name, value in point.changes.items()},
-                **calls_of([self.reports[point.name]]),
+                **count_calls([self.reports[point.name]]),
                 "report": self.reports[point.name].to_dict(),
             }
             for point in self.points
         ]
-        return {"points": rows, **calls_of(self.reports.values())}
+        return {"points": rows, **count_calls(self.reports.values())}
 
 
-def calls_of(reports: Iterable[Report]) -> dict[str, int]:
+def count_calls(reports: Iterable[Report]) -> dict[str, int]:
     """The calls of runs, how many of them were asked, and how many replies were shared."""
     usages = [report.usage for report in reports]
     calls, shared = sum(usage.calls for usage in usages), sum(usage.cache_hits for usage in usages)
@@ -85,7 +85,7 @@ def sweep(
     *,
     questions: Sequence[Question] | None = None,
     progress: Progress | None = None,
-) -> Swept:
+) -> SweepResult:
     """Run every point of a plan, each in its own folder of ``out``; the same call goes on where it was stopped.
 
     ``plan``: as ``read_plan`` gives it, or what that reads. ``questions``: the plan's dataset, where it has been read.
@@ -112,7 +112,7 @@ def sweep(
                 metrics=profiles,
                 **common.arguments(point),
             )
-    return Swept(plan.points, reports)
+    return SweepResult(plan.points, reports)
 
 
 @contextmanager
@@ -134,7 +134,7 @@ class Shared:
     """
 
     def __init__(self, plan: Plan, questions: Sequence[Question], replies: Path, opener: Opener) -> None:
-        self.plan, self.index = plan, one_index(plan.corpus, plan.skip_bad, plan.language)
+        self.plan, self.index = plan, open_index(plan.corpus, plan.skip_bad, plan.language)
         self._questions = questions
         self._replies, self._open_lm = replies, opener
         self._caches: dict[Path, CompletionCache] = {}
@@ -143,7 +143,7 @@ class Shared:
         self._readers: dict[str, Any] = {}
         self._books: dict[Any, PromptBook] = {}
 
-    def arguments(self, point: Point) -> dict[str, Any]:
+    def arguments(self, point: SweepPoint) -> dict[str, Any]:
         """What ``evaluate`` takes for a point, beside questions, index and folder."""
         own = {name: value for name, value in point.options.items() if name not in (*OF_LM, "set_from", "setup")}
         reader, prompts = own["reader"], own.get("prompts")
@@ -177,12 +177,12 @@ class Shared:
             for cache in self._caches.values():
                 cache.close()
 
-    def _under_setup(self, point: Point) -> dict[str, Any]:
+    def _under_setup(self, point: SweepPoint) -> dict[str, Any]:
         """The settings that a paper's set-up gives the point's method."""
         setup = point.options.get("setup")
-        return {} if setup is None else settings_under(setup, point.method, point.settings, self._questions)
+        return {} if setup is None else setup_settings(setup, point.method, point.settings, self._questions)
 
-    def _lm(self, point: Point) -> Any:
+    def _lm(self, point: SweepPoint) -> Any:
         options = {option: point.options[name] for name, option in OF_LM.items() if name in point.options}
         lm = point.options["lm"]
         models = lm if isinstance(lm, Mapping) else {"default": lm}
@@ -205,7 +205,7 @@ class Shared:
         path = Path(wanted) if isinstance(wanted, str) else usual
         return _once(self._caches, path, CompletionCache)
 
-    def _retriever(self, point: Point) -> Any:
+    def _retriever(self, point: SweepPoint) -> Any:
         """The point's retriever by name, its hits kept. A method that is a retriever itself gets the name alone."""
         method = method_named(point.method)
         named = point.options.get("retriever")
@@ -216,7 +216,7 @@ class Shared:
     def _remembering(self, name: str) -> Any:
         assert self.index is not None
         opened = open_retriever(name, self.index)
-        return RememberingRetriever(opened, KEPT_SEARCHES) if isinstance(opened, Retriever) else opened
+        return MemoizingRetriever(opened, MAX_MEMOIZED_SEARCHES) if isinstance(opened, Retriever) else opened
 
 
 class _OpenLM(CachedLM):
@@ -224,8 +224,8 @@ class _OpenLM(CachedLM):
 
     async def aclose(self) -> None:
         """Close the connections of the run's loop, and have all replies on disk."""
-        if leave := getattr(self.model, "leave", None):
-            await leave()
+        if close_loop := getattr(self.model, "close_loop", None):
+            await close_loop()
         self.cache.flush()
 
     def is_as(self, other: _OpenLM) -> bool:

@@ -19,7 +19,7 @@ from polyhop.errors import DataError, UsageError
 NAME = "measured.jsonl"
 
 
-class Notebook:
+class Checkpoint:
     """Results by what they were found with, a line each in ``measured.jsonl`` of ``folder``; None keeps them in memory
     alone. A line is written, whole, as soon as its result is known. One process at a time may write in a folder.
 

@@ -55,7 +55,7 @@ def read_instructions(path: str | Path = OURS) -> list[str]:
     return list(told)
 
 
-def generated(fill: Fill, count: int, *, seed: int = 0) -> list[str]:
+def generate_instructions(fill: Fill, count: int, *, seed: int = 0) -> list[str]:
     """``count`` different instructions (§3: 200), every second one for before the passages; fewer where the model keeps
     repeating itself.
 

@@ -22,11 +22,11 @@ from polyhop.common.text import counted
 from polyhop.data.questions import read_questions
 from polyhop.errors import PolyhopError, SettingError, UnknownName, UsageError
 from polyhop.evaluation.compare import Difference, difference
-from polyhop.evaluation.memoize import RememberingReader, RememberingRetriever
+from polyhop.evaluation.memoize import MemoizingReader, MemoizingRetriever
 from polyhop.evaluation.runner import CONCURRENCY, Progress, run_questions, run_settings
-from polyhop.evaluation.tuning.checkpoint import Notebook
+from polyhop.evaluation.tuning.checkpoint import Checkpoint
 from polyhop.evaluation.tuning.instructions import read_instructions
-from polyhop.evaluation.tuning.stages import Scores, Stage, Staged, Trial
+from polyhop.evaluation.tuning.staged import Scores, Stage, StagedSearchResult, Trial
 from polyhop.methods.paths import NO_INSTRUCTION, TASK
 from polyhop.methods.registry import method_named
 from polyhop.pipeline import LM, LoopThread, Pipeline, Source
@@ -78,7 +78,7 @@ def tune_promptrank(
     skip_bad: bool = False,
     progress: Progress | None = None,
     **options: Any,
-) -> Staged:
+) -> StagedSearchResult:
     """Search PromptRank's settings one after the other, each with the best of those before.
 
     1. ``instructions`` (ours by default), the prompt file's own and none, at temperature 1; 2. ``temperatures``;
@@ -106,8 +106,8 @@ def tune_promptrank(
     steps += [_weights(weights, objective)] if reader is not None else []
     usual = {"answer_by": "none", "instruction": None, "temperature": 1.0 if heats == [1.0] else None}
     title = Path(dataset).name if isinstance(dataset, (str, Path)) else "questions"
-    with Notebook(work) as notebook, _opened(corpus, lm, reader, {**options, **usual}, steps) as pipeline:
-        bench = _Bench(pipeline, questions, title, notebook, concurrency)
+    with Checkpoint(work) as checkpoint, _opened(corpus, lm, reader, {**options, **usual}, steps) as pipeline:
+        bench = _Bench(pipeline, questions, title, checkpoint, concurrency)
         bench.watch(progress, 1 + sum(len(step.values) for step in steps))
         try:
             first = bench.measure({**fixed, **usual})
@@ -126,14 +126,15 @@ def tune_promptrank(
     prefix, colon, _ = told["retriever"].partition(":")
     start = told["retriever"] if prefix + colon in retrievers() else None
     reads = told["reader"] if reader is not None else None
-    return Staged(METHOD, title, told["lm"], start, reads, fixed, _without_answering(first), bare, _gain(first, bare))
+    usual_trial, gain = _without_answering(first), _gain(first, bare)
+    return StagedSearchResult(METHOD, title, told["lm"], start, reads, fixed, usual_trial, bare, gain)
 
 
 class _Bench:
     """Measures settings with one pipeline: its model, index and cache stay open between them."""
 
     def __init__(
-        self, pipeline: Pipeline, questions: Sequence[Question], title: str, notebook: Notebook, concurrency: int
+        self, pipeline: Pipeline, questions: Sequence[Question], title: str, checkpoint: Checkpoint, concurrency: int
     ) -> None:
         engine = pipeline.engine
         found = engine.retriever and engine.retriever.source
@@ -141,15 +142,15 @@ class _Bench:
         self._pipeline = copy.copy(pipeline)
         self._pipeline.engine = replace(
             engine,
-            retriever=as_retriever(RememberingRetriever(found)) if isinstance(found, Retriever) else engine.retriever,
-            reader=as_reader(RememberingReader(reader)) if isinstance(reader, Reader) else engine.reader,
+            retriever=as_retriever(MemoizingRetriever(found)) if isinstance(found, Retriever) else engine.retriever,
+            reader=as_reader(MemoizingReader(reader)) if isinstance(reader, Reader) else engine.reader,
         )
         models = engine.models.by_name
         self._same = {
             "models": {name: str(getattr(model, "identity", model.name)) for name, model in models.items()},
             "questions": blake2b(orjson.dumps([asdict(question) for question in questions])).hexdigest(),
         }
-        self._questions, self._title, self._notebook, self._concurrency = questions, title, notebook, concurrency
+        self._questions, self._title, self._checkpoint, self._concurrency = questions, title, checkpoint, concurrency
         self._progress: Progress | None = None
         self._done = self._told = self._total = 0
         self._thread = LoopThread()
@@ -169,7 +170,7 @@ class _Bench:
         """Run the method with these settings, or take what was measured before."""
         pipeline = self.at(settings)
         described = {**self._same, **run_settings(pipeline, self._title)}
-        scores = self._notebook.once(described, lambda: self._thread.run(self._scores(pipeline)))
+        scores = self._checkpoint.once(described, lambda: self._thread.run(self._scores(pipeline)))
         self._done += len(self._questions)
         self._tell(0)
         return Trial(settings, scores)

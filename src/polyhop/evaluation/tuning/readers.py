@@ -70,7 +70,7 @@ def fit_reader(
         confidence = thread.run(_confidences(opened, pairs, progress))
     finally:
         thread.stop()
-    right = [holds(passage, question.answers) for question, passage in pairs]
+    right = [contains_answer(passage, question.answers) for question, passage in pairs]
     if (fitted := best_threshold(confidence, right)) is None:
         why = "the reader saw no answer" if any(right) else "no gold answer stands"
         raise UsageError(
@@ -114,10 +114,10 @@ def steps_of(question: Question) -> list[Question]:
     return found or [question]
 
 
-def holds(passage: Passage, answers: Sequence[str]) -> bool:
+def contains_answer(passage: Passage, answers: Sequence[str]) -> bool:
     """Whether an answer stands in a passage's title or text, normalised, as whole words.
 
-    >>> holds(Passage("1", "Oslo", "A party was held in Norway."), ["Art", "the norway"])
+    >>> contains_answer(Passage("1", "Oslo", "A party was held in Norway."), ["Art", "the norway"])
     True
     """
     text = f" {normalise(f'{passage.title} {passage.text}')} "

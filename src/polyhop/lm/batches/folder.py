@@ -19,13 +19,13 @@ from polyhop.lm.batches.ledger import Call, Ledger, Part
 from polyhop.lm.batches.results import Result, Taken, custom_id, read_results
 from polyhop.lm.openai import OpenAICompatible
 from polyhop.lm.parameters import POSSIBLE
-from polyhop.net.failures import Failed, explain
+from polyhop.net.failures import CallError, explain
 
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000
 """Of one file, as OpenAI takes it."""
 MOST_ATTEMPTS = 3
 """How often a call is asked that fails each time, before its question fails."""
-_AGAIN = frozenset({"passing", "quota", "key", "missing", "redirect", "unreachable"})
+_AGAIN = frozenset({"retryable", "quota", "key", "not_found", "redirect", "unreachable"})
 """Troubles that another time may not have; the others are of the request itself."""
 
 
@@ -198,21 +198,21 @@ class BatchFolder:
         return came
 
     def _settle(self, result: Result, call: Call, model: OpenAICompatible | None, taken: Taken) -> None:
-        trouble = result.trouble
+        failure = result.failure
         if call.state in ("answered", "filtered"):
             taken.again += 1
-        elif trouble is None or trouble.meaning == "filter":
+        elif failure is None or failure.kind == "filter":
             taken.answered += 1
-            self._ledger.settle(result.key, "filtered" if trouble else "answered", result.body)
+            self._ledger.settle(result.key, "filtered" if failure else "answered", result.body)
         elif result.part == call.part:  # of an earlier file it is old news
-            learnt = model is not None and model.learn(POSSIBLE, trouble)
-            last = not learnt and (trouble.meaning not in _AGAIN or call.attempts >= MOST_ATTEMPTS)
-            words = trouble.what
+            learnt = model is not None and model.learn(POSSIBLE, failure)
+            last = not learnt and (failure.kind not in _AGAIN or call.attempts >= MOST_ATTEMPTS)
+            words = failure.description
             if last and model is not None:
-                words = explain(model.model, model.url, Failed(trouble, call.attempts, 0.0), None)
+                words = explain(model.model, model.url, CallError(failure, call.attempts, 0.0), None)
             taken.refused += last
             taken.failed += not last
-            taken.why[trouble.what] += 1
+            taken.why[failure.description] += 1
             self._ledger.settle(result.key, "refused" if last else "failed", words.encode())
 
 

@@ -14,7 +14,7 @@ from polyhop.common.files import open_inside
 from polyhop.errors import DataError
 from polyhop.lm.base import Request
 from polyhop.lm.wire import read_chat, read_completion
-from polyhop.net.failures import BadReply, Trouble, from_response
+from polyhop.net.failures import BadReply, Failure, from_response
 
 _ANY = Request(task="", fields={}, messages=())
 
@@ -35,13 +35,13 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came for one request: a reply's JSON, or what was the trouble. ``line`` is its place in the file."""
+    """What came for one request: a reply's JSON, or what was the failure. ``line`` is its place in the file."""
 
     line: int
     part: int
     key: bytes
     body: bytes
-    trouble: Trouble | None
+    failure: Failure | None
 
 
 def custom_id(part: int, key: bytes) -> str:
@@ -77,7 +77,7 @@ def _result(number: int, row: Any) -> Result:
         return Result(number, part, key, orjson.dumps(body), _unusable(body))
     told = orjson.dumps(body or error or "no reply and no reason")
     if status is None or status == 200:  # not an HTTP error: too late, cancelled, or never sent
-        return Result(number, part, key, b"", Trouble("passing", from_response(200, {}, told).message))
+        return Result(number, part, key, b"", Failure("retryable", from_response(200, {}, told).message))
     return Result(number, part, key, b"", from_response(int(status), {}, told))
 
 
@@ -86,15 +86,15 @@ def _parsed(name: str) -> tuple[int, bytes]:
     return int(number), bytes.fromhex(key)
 
 
-def _unusable(body: Any) -> Trouble | None:
+def _unusable(body: Any) -> Failure | None:
     """What is wrong with a body that should be a reply."""
     read = read_completion if isinstance(body, dict) and body.get("object") == "text_completion" else read_chat
     try:
         read(body, _ANY)
     except BadReply as problem:
-        return Trouble("passing", str(problem))
+        return Failure("retryable", str(problem))
     except (LookupError, TypeError, AttributeError, ValueError) as problem:
-        return Trouble("passing", f"the reply is not in the API's shape ({type(problem).__name__})")
+        return Failure("retryable", f"the reply is not in the API's shape ({type(problem).__name__})")
     return None
 
 

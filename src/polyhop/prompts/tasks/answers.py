@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import Field
 
-from polyhop.prompts.answers import bare_answer, leading_answer, told_answer
-from polyhop.prompts.parsing import Malformed, marked
+from polyhop.prompts.answers import bare_answer, find_answer, leading_answer
+from polyhop.prompts.parsing import Malformed, has_marker
 from polyhop.prompts.tasks.base import Fields, Output, Task
 
 
@@ -29,9 +29,9 @@ def read_reasoned(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_reasoned("Alien is by Scott. So the answer is Ridley Scott.", {})
     {'rationale': 'Alien is by Scott.', 'answer': 'Ridley Scott'}
     """
-    if told := told_answer(text):
-        return {"rationale": told.before or None, "answer": told.answer}
-    if not marked(text) and (answer := bare_answer(text)):
+    if named := find_answer(text):
+        return {"rationale": named.before or None, "answer": named.answer}
+    if not has_marker(text) and (answer := bare_answer(text)):
         return {"rationale": None, "answer": answer}
     raise Malformed('the last sentence must be "The answer is …", with an answer')
 
@@ -48,13 +48,13 @@ def read_direct(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_direct("Answer: Ridley Scott", {})["answer"]
     'Ridley Scott'
     """
-    told = told_answer(text)
-    if told and told.plainly:
-        return {"rationale": None, "answer": told.answer}
-    if not marked(text) and (answer := leading_answer(text)):
+    named = find_answer(text)
+    if named and named.is_explicit:
+        return {"rationale": None, "answer": named.answer}
+    if not has_marker(text) and (answer := leading_answer(text)):
         return {"rationale": None, "answer": answer}
-    if told:
-        return {"rationale": None, "answer": told.answer}
+    if named:
+        return {"rationale": None, "answer": named.answer}
     raise Malformed("the reply must be the answer alone, in a few words")
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from pydantic import Field
 
-from polyhop.prompts.answers import something
-from polyhop.prompts.parsing import Malformed, marked, quotable
+from polyhop.prompts.answers import clean_value
+from polyhop.prompts.parsing import Malformed, has_marker, quotable
 from polyhop.prompts.show import one_line
 from polyhop.prompts.tasks.answers import Response, read_direct, read_reasoned, write_direct, write_reasoned
 from polyhop.prompts.tasks.base import Fields, Output, Task
@@ -51,7 +51,7 @@ class PlannedResponse(Output):
         return 'the "answer" must not be empty' if not self.answer else None
 
 
-_MOST_ITEMS = 50
+_MAX_ITEMS = 50
 """Items of a list that are read."""
 _ITEM = re.compile(
     r"^[^\w\n]{0,6}(?:(?:sub-?question|question|recitation|passage|step)[ \t]?)?(\d{1,2})[ \t*]{0,3}[.):][ \t*]{0,3}"
@@ -72,9 +72,9 @@ def read_items(text: str, fields: Fields) -> list[str]:
     starts = [index for index, head in enumerate(heads) if head[1] == "1"]
     if starts and starts[-1] and quotable(_ITEM, fields):
         heads = heads[starts[-1] :]
-    heads = heads[:_MOST_ITEMS]
+    heads = heads[:_MAX_ITEMS]
     ends = [head.start() for head in heads[1:]] + [len(text)]
-    items = (something(text[head.end() : end]) for head, end in zip(heads, ends, strict=False))
+    items = (clean_value(text[head.end() : end]) for head, end in zip(heads, ends, strict=False))
     return [item for item in items if item]
 
 
@@ -89,7 +89,7 @@ def read_recitation(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_recitation("Alien is a film by Ridley Scott.", {})
     {'recitations': ['Alien is a film by Ridley Scott.']}
     """
-    alone = None if marked(text) or text.lstrip().startswith(("{", "```")) else something(text)
+    alone = None if has_marker(text) or text.lstrip().startswith(("{", "```")) else clean_value(text)
     recitations = read_items(text, fields) or [alone or ""]
     if not any(recitations):
         raise Malformed("the reply must be the recited passages, each with its number: 1. …")
@@ -107,8 +107,8 @@ def read_decomposition(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_decomposition("Who directed Alien?\\nWhere was that person born?", {})["sub_questions"]
     ['Who directed Alien?', 'Where was that person born?']
     """
-    lines = (something(line) for line in text.splitlines() if line.rstrip("* \t").endswith("?"))
-    parts = read_items(text, fields) or [line for line in itertools.islice(lines, _MOST_ITEMS) if line]
+    lines = (clean_value(line) for line in text.splitlines() if line.rstrip("* \t").endswith("?"))
+    parts = read_items(text, fields) or [line for line in itertools.islice(lines, _MAX_ITEMS) if line]
     if not parts:
         raise Malformed("the reply must be the sub-questions, each with its number: 1. …")
     return {"sub_questions": parts}

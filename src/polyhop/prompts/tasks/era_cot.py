@@ -19,7 +19,7 @@ from polyhop.prompts.tasks.answers import Response, read_reasoned, write_reasone
 from polyhop.prompts.tasks.base import Fields, Output, Task
 from polyhop.prompts.tasks.closed_book import read_items, write_items
 from polyhop.prompts.tasks.ge import Triplets, read_triplets, show_triplets, write_triplets
-from polyhop.prompts.triplets import MOST_TRIPLETS, written
+from polyhop.prompts.triplets import MAX_TRIPLETS, write_triplet
 
 HIGHEST = 10.0
 """The score of a relation that is sure."""
@@ -42,7 +42,7 @@ class Scores(Output):
     @field_validator("scores", mode="before")
     @classmethod
     def _numbers(cls, value: Any) -> Any:
-        return [_score(item) for item in value[:MOST_TRIPLETS]] if isinstance(value, (list, tuple)) else value
+        return [_score(item) for item in value[:MAX_TRIPLETS]] if isinstance(value, (list, tuple)) else value
 
 
 _NUMBERED = re.compile(
@@ -107,7 +107,7 @@ def write_scores(output: Any, fields: Fields) -> str:
 
 def show_numbered(triplets: Sequence[Mapping[str, str]] | None, fields: Fields) -> str:
     """Relations under their numbers, one a line."""
-    return write_items([written(triplet) for triplet in triplets or ()])
+    return write_items([write_triplet(triplet) for triplet in triplets or ()])
 
 
 def show_entities(entities: Sequence[str] | None, fields: Fields) -> str:

@@ -8,13 +8,13 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from polyhop.prompts.answers import bare_answer, something, told_answer
-from polyhop.prompts.parsing import Malformed, bare_question, labelled_question, marked, quotable
+from polyhop.prompts.answers import bare_answer, clean_value, find_answer
+from polyhop.prompts.confidence import read_confidence, require_confidence, split_confidence
+from polyhop.prompts.parsing import Malformed, bare_question, has_marker, labelled_question, quotable
 from polyhop.prompts.show import one_line, show_passages
-from polyhop.prompts.sureness import asked_share, cut_share, read_share
 from polyhop.prompts.tasks.answers import Response, read_reasoned
 from polyhop.prompts.tasks.base import Fields, Output, Task
-from polyhop.prompts.triplets import TRIPLET, as_triplets, find_triplets, own_lines, written
+from polyhop.prompts.triplets import TRIPLET, as_triplets, find_triplets, own_lines, write_triplet
 
 
 class Triplet(BaseModel):
@@ -56,14 +56,14 @@ class StepAnswer(Output):
     @field_validator("confidence", mode="before")
     @classmethod
     def _share(cls, value: Any) -> float | None:
-        return read_share(value)
+        return read_confidence(value)
 
 
 _NOTHING = re.compile(
     r"\W*(?:none|nothing|null|no (?:relevant |further |more |other )?(?:triplet|sub-?question)s?)\b", re.I
 )
 _NUMBERED = re.compile(r"^[ \t*]*\(?\d{1,2}[).]\)?[ \t]+", re.M)
-LONGEST_BARE = 6
+MAX_BARE_WORDS = 6
 """Words: a sub-answer of one line up to this length, and without a full stop, is taken as the answer alone."""
 
 
@@ -92,7 +92,7 @@ def read_subquestion(text: str, fields: Fields) -> dict[str, Any]:
     ({'sub_question': 'Who directed Alien?'}, {'sub_question': None})
     """
     labelled = labelled_question(text, fields)
-    found = something(labelled or bare_question(text))
+    found = clean_value(labelled or bare_question(text))
     if found is None or _NOTHING.fullmatch(found.rstrip(".")):
         if labelled is None and not _NOTHING.match(text):
             raise Malformed('the reply must be "Subquestion:" and the sub-question')
@@ -113,16 +113,16 @@ def read_subanswer(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_subanswer("Alien was directed by Ridley Scott." + chr(10) + "Answer: Ridley Scott", {})["answer"]
     'Ridley Scott'
     """
-    own, sure = cut_share(text)
-    told = told_answer(own)
-    if told:
-        sentence, answer = _sentence(told.before), told.answer
+    own, sure = split_confidence(text)
+    named = find_answer(own)
+    if named:
+        sentence, answer = _sentence(named.before), named.answer
     else:
         alone = bare_answer(own)
-        if alone is None or marked(own) or own.rstrip().endswith((".", "?")) or len(alone.split()) > LONGEST_BARE:
+        if alone is None or has_marker(own) or own.rstrip().endswith((".", "?")) or len(alone.split()) > MAX_BARE_WORDS:
             raise Malformed('after the sentence a line must give the answer in a few words: "Answer: …"')
         sentence, answer = "", alone
-    confidence = asked_share(sure, verbal=bool(fields.get("verbal")))
+    confidence = require_confidence(sure, verbal=bool(fields.get("verbal")))
     return {"sentence": sentence, "answer": answer, "confidence": confidence}
 
 
@@ -146,12 +146,12 @@ def write_final(output: Any, fields: Fields) -> str:
 
 def show_triplets(triplets: Sequence[Mapping[str, str]] | None, fields: Fields) -> str:
     """One triplet a line."""
-    return "\n".join(map(written, triplets or ())) or "none"
+    return "\n".join(map(write_triplet, triplets or ())) or "none"
 
 
 def show_triplet(triplet: Mapping[str, str] | None, fields: Fields) -> str:
     """A triplet on its line."""
-    return written(triplet) if triplet else "none"
+    return write_triplet(triplet) if triplet else "none"
 
 
 def show_passage(passage: Any, fields: Fields) -> str:
@@ -166,12 +166,12 @@ def show_history(history: Sequence[Mapping[str, str]] | None, fields: Fields) ->
     (1) Who made it?
     Ann Lee made it.
     """
-    told = (
+    lines = (
         f"({number}) {one_line(pair['sub_question'])}\n"
         f"{one_line(pair['sentence'] or pair['answer'] or 'No answer was found.')}"
         for number, pair in enumerate(history or (), 1)
     )
-    return "\n".join(told) or "none yet"
+    return "\n".join(lines) or "none yet"
 
 
 def show_next(sub_question: Any, fields: Fields) -> str:

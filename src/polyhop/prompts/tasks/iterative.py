@@ -13,8 +13,8 @@ from typing import Any
 from pydantic import Field
 
 from polyhop.common.text import normalise, sentences
-from polyhop.prompts.answers import something, told_answer
-from polyhop.prompts.parsing import Malformed, marked, quotable
+from polyhop.prompts.answers import clean_value, find_answer
+from polyhop.prompts.parsing import Malformed, has_marker, quotable
 from polyhop.prompts.show import one_line
 from polyhop.prompts.tasks.base import Fields, Output, Task
 from polyhop.prompts.tasks.ge import SubQuestion, read_subquestion, write_subquestion
@@ -31,8 +31,8 @@ class Sentence(Output):
     @property
     def answer(self) -> str | None:
         """The answer, where the sentence names it."""
-        told = told_answer(self.sentence)
-        return told.answer if told else None
+        named = find_answer(self.sentence)
+        return named.answer if named else None
 
 
 class Hop(Output):
@@ -42,7 +42,7 @@ class Hop(Output):
     query: str | None = Field(default=None, description="the next search query, null if nothing is missing")
 
 
-LONGEST_BARE_QUERY = 20
+MAX_BARE_QUERY_WORDS = 20
 """Words: a reply of one line up to this length is taken as the query itself."""
 _LEAD = re.compile(r"^[^\w\n]{0,6}(?:(?:the )?next sentence|so far|sentence)[ \t*]{0,3}:[ \t*]{0,3}", re.IGNORECASE)
 _LABEL = re.compile(
@@ -58,7 +58,7 @@ def read_sentence(text: str, fields: Fields) -> dict[str, Any]:
     {'sentence': 'Ann is from Rome.'}
     """
     said = {"", *map(normalise, fields.get("reasoning") or ())}
-    for line in [] if marked(text) else text.splitlines():
+    for line in [] if has_marker(text) else text.splitlines():
         own = _LEAD.sub("", line).strip(" \t*")
         if own.endswith(":") or own.startswith(("{", "```")):
             continue
@@ -88,9 +88,9 @@ def read_hop(text: str, fields: Fields) -> dict[str, Any]:
         value = text[label.end() : following.start() if following else None]
         name = "summary" if label["sums"] else "query"
         if last or name not in found:
-            found[name] = something(value if label["sums"] else value.lstrip("\n").partition("\n")[0])
-    if not labels and len(text.split()) <= LONGEST_BARE_QUERY and len(text.strip().splitlines()) == 1:
-        found["query"] = None if marked(text) else something(text)
+            found[name] = clean_value(value if label["sums"] else value.lstrip("\n").partition("\n")[0])
+    if not labels and len(text.split()) <= MAX_BARE_QUERY_WORDS and len(text.strip().splitlines()) == 1:
+        found["query"] = None if has_marker(text) else clean_value(text)
     if "query" not in found or not (found["query"] or fields.get("passages")):
         raise Malformed('a line must give the next search query: "Query: …"')
     return {"summary": found.get("summary") if fields.get("passages") else None, "query": found["query"]}
@@ -98,8 +98,8 @@ def read_hop(text: str, fields: Fields) -> dict[str, Any]:
 
 def write_hop(output: Any, fields: Fields) -> str:
     """The inverse of ``read_hop``."""
-    told = f"Summary: {output.summary or 'none'}\n" if fields.get("passages") else ""
-    return f"{told}Query: {output.query or 'N/A'}"
+    summary = f"Summary: {output.summary or 'none'}\n" if fields.get("passages") else ""
+    return f"{summary}Query: {output.query or 'N/A'}"
 
 
 def show_lines(texts: Sequence[str] | None, fields: Fields) -> str:

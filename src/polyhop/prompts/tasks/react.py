@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, field_validator
 
-from polyhop.prompts.answers import LONGEST_LINE, bare_answer, something, told_answer
-from polyhop.prompts.parsing import Malformed, marked, quotable, thoughts
+from polyhop.prompts.answers import MAX_LINE_CHARS, bare_answer, clean_value, find_answer
+from polyhop.prompts.parsing import Malformed, has_marker, quotable, thoughts
 from polyhop.prompts.show import one_line, show_passages
 from polyhop.prompts.tasks.answers import Response
 from polyhop.prompts.tasks.base import Fields, Output, Task
@@ -63,7 +63,7 @@ def read_action(text: str, names: Sequence[str] = ACTIONS, fields: Fields = Mapp
     for pattern in (labelled, bracketed):
         every = list(pattern.finditer(text))
         for found in reversed(every) if len(every) > 1 and quotable(pattern, fields) else every:
-            if argument := something(_inside(text[found.end() : found.end() + LONGEST_LINE], found["open"])):
+            if argument := clean_value(_inside(text[found.end() : found.end() + MAX_LINE_CHARS], found["open"])):
                 name = next(name for name in names if name.lower() == re.sub(r"[ \t-]", "", found["name"]).lower())
                 return Action(name, argument, found.start())
     return None
@@ -72,7 +72,7 @@ def read_action(text: str, names: Sequence[str] = ACTIONS, fields: Fields = Mapp
 @cache
 def _patterns(names: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """An action on a line labelled "Action", whatever opens what it is done to; and one anywhere, with a bracket."""
-    name = "|".join("[ -]?up".join(map(re.escape, each.split("up"))) for each in names)
+    name = "|".join("[ -]?up".join(map(re.escape, name.split("up"))) for name in names)
     label = r"^[^\w\n]{0,6}action[ \t]?\d{0,2}[ \t*]{0,3}:\s{0,3}[^\w\n]{0,3}"
     argued = r"\n{1,2}[^\w\n]{0,6}action[ \t]input[ \t]?\d{0,2}[ \t*]{0,3}:"
     labelled = rf"{label}(?P<name>{name})\b[ \t*`]{{0,3}}(?P<open>[\[(:\"“]|{argued})[ \t*]{{0,3}}"
@@ -103,14 +103,14 @@ def read_move(text: str, fields: Fields) -> dict[str, Any]:
     """
     if action := read_action(text, fields=fields):
         return {"thought": _thought(text[: action.start]), "action": action.name, "argument": action.argument}
-    if told := told_answer(text):
-        return {"thought": _thought(told.before), "action": "Finish", "argument": told.answer}
+    if named := find_answer(text):
+        return {"thought": _thought(named.before), "action": "Finish", "argument": named.answer}
     raise Malformed("the reply must end with one action: Search[…], Lookup[…] or Finish[…]")
 
 
 def write_move(output: Any, fields: Fields) -> str:
     """The inverse of ``read_move``."""
-    return _told(len(fields.get("steps") or ()) + 1, output.thought, output.action, output.argument)
+    return _turn(len(fields.get("steps") or ()) + 1, output.thought, output.action, output.argument)
 
 
 def read_finish(text: str, fields: Fields) -> dict[str, Any]:
@@ -121,9 +121,9 @@ def read_finish(text: str, fields: Fields) -> dict[str, Any]:
     """
     if action := read_action(text, ("Finish",), fields):
         return {"rationale": _thought(text[: action.start]), "answer": action.argument}
-    if told := told_answer(text):
-        return {"rationale": _thought(told.before), "answer": told.answer}
-    alone = None if marked(text) or read_action(text) else bare_answer(text)
+    if named := find_answer(text):
+        return {"rationale": _thought(named.before), "answer": named.answer}
+    alone = None if has_marker(text) or read_action(text) else bare_answer(text)
     if alone is None:
         raise Malformed("the reply must end with the action Finish[…], with an answer")
     return {"rationale": None, "answer": alone}
@@ -131,15 +131,15 @@ def read_finish(text: str, fields: Fields) -> dict[str, Any]:
 
 def write_finish(output: Any, fields: Fields) -> str:
     """The inverse of ``read_finish``."""
-    return _told(len(fields.get("steps") or ()) + 1, output.rationale, "Finish", output.answer)
+    return _turn(len(fields.get("steps") or ()) + 1, output.rationale, "Finish", output.answer)
 
 
 def _thought(before: str) -> str | None:
     """The thought in what stands before an action: its lines labelled so, else all of it."""
-    return something(thoughts(before) or before)
+    return clean_value(thoughts(before) or before)
 
 
-def _told(number: int, thought: str | None, action: str, argument: str) -> str:
+def _turn(number: int, thought: str | None, action: str, argument: str) -> str:
     lead = f"Thought {number}: {one_line(thought)}\n" if thought else ""
     return f"{lead}Action {number}: {action}[{one_line(argument)}]"
 
@@ -155,7 +155,7 @@ def show_steps(steps: Sequence[Mapping[str, Any]] | None, fields: Fields) -> str
     Observation 1: nothing found
     """
     return "\n".join(
-        f"{_told(number, step['thought'], step['action'], step['argument'])}\n"
+        f"{_turn(number, step['thought'], step['action'], step['argument'])}\n"
         f"Observation {number}:{_observed(step['passages'])}"
         for number, step in enumerate(steps or (), 1)
     )

@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from polyhop.prompts.answers import leading_answer, told_answer
+from polyhop.prompts.answers import find_answer, leading_answer
+from polyhop.prompts.confidence import read_confidence, require_confidence, split_confidence
 from polyhop.prompts.non_answers import is_non_answer
-from polyhop.prompts.parsing import Malformed, marked
-from polyhop.prompts.sureness import asked_share, cut_share, read_share
+from polyhop.prompts.parsing import Malformed, has_marker
 from polyhop.prompts.tasks.base import Fields, Output, Task
 
 _PASSAGE = re.compile(
@@ -36,7 +36,7 @@ class Extraction(Output):
     @field_validator("confidence", mode="before")
     @classmethod
     def _share(cls, value: Any) -> float | None:
-        return read_share(value)
+        return read_confidence(value)
 
 
 def read_extraction(text: str, fields: Fields) -> dict[str, Any]:
@@ -47,19 +47,19 @@ def read_extraction(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_extraction("Answer: none", {})["answer"] is None
     True
     """
-    own, sure = cut_share(text)
+    own, sure = split_confidence(text)
     named, own = _cut_passage(own)
-    told = told_answer(own)
-    if told and not is_non_answer(told.answer):
-        answer: str | None = told.answer
+    found = find_answer(own)
+    if found and not is_non_answer(found.answer):
+        answer: str | None = found.answer
     else:
         labelled = _LABELLED.findall(own)
         said = labelled[-1] if labelled else own
-        none = told or _NONE.match(said) or (is_non_answer(said) and (labelled or said.strip()))
-        answer = None if none or marked(own) else leading_answer(said)
+        none = found or _NONE.match(said) or (is_non_answer(said) and (labelled or said.strip()))
+        answer = None if none or has_marker(own) else leading_answer(said)
         if answer is None and not none:
             raise Malformed('the reply must be "Answer:" and the words of a passage, or none')
-    confidence = asked_share(sure, verbal=bool(fields.get("verbal") and answer))
+    confidence = require_confidence(sure, verbal=bool(fields.get("verbal") and answer))
     return {"answer": answer, "passage": named, "confidence": confidence}
 
 

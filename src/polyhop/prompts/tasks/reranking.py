@@ -16,8 +16,8 @@ from polyhop.prompts.tasks.ge import show_passage
 
 HIGHEST = 4
 """The grade of a passage that answers by itself."""
-_MOST = 1000
-_LONGEST_GRADE = 80
+_MAX_ITEMS = 1000
+_MAX_GRADE_CHARS = 80
 """Characters of a line that can tell a grade."""
 
 _DECORATION = re.compile(r"[\[\]#*`]|\bpassages?\b", re.IGNORECASE)
@@ -39,7 +39,7 @@ class Order(Output):
     def _numbers(cls, value: Any) -> Any:
         if not isinstance(value, (list, tuple)):
             return value
-        found = (re.search(r"\d{1,4}", str(item)[:20]) for item in value[:_MOST] if not isinstance(item, bool))
+        found = (re.search(r"\d{1,4}", str(item)[:20]) for item in value[:_MAX_ITEMS] if not isinstance(item, bool))
         return list(dict.fromkeys(int(number[0]) for number in found if number))
 
     def missing(self) -> str | None:
@@ -54,7 +54,7 @@ class Grade(Output):
     @field_validator("grade", mode="before")
     @classmethod
     def _number(cls, value: Any) -> int:
-        found = None if isinstance(value, bool) else _NUMBER.search(str(value)[:_LONGEST_GRADE])
+        found = None if isinstance(value, bool) else _NUMBER.search(str(value)[:_MAX_GRADE_CHARS])
         if found is None or int(found[1]) > HIGHEST:
             raise ValueError(f"must be from 0 to {HIGHEST}")
         return int(found[1])
@@ -71,13 +71,13 @@ def read_order(text: str, fields: Fields) -> dict[str, Any]:
     plain = _DECORATION.sub(" ", text)
     chains = _OWN_CHAIN.findall(plain) or _CHAIN.findall(plain)
     row = chains[-1] if chains else ""
-    told = re.findall(r"\d+", row) or [first or second for first, second in _MARKED.findall(text)]
-    if not told:
+    numbers = re.findall(r"\d+", row) or [first or second for first, second in _MARKED.findall(text)]
+    if not numbers:
         row = max((found[0] for found in _LIST.finditer(plain)), key=len, default="")
-        told = re.findall(r"\d+", row) or _LINE.findall(plain)
-    if not told:
+        numbers = re.findall(r"\d+", row) or _LINE.findall(plain)
+    if not numbers:
         raise Malformed("the reply must be the passages' numbers in order: [number] > [number] > …")
-    return {"order": list(dict.fromkeys(map(int, told[:_MOST])))}
+    return {"order": list(dict.fromkeys(map(int, numbers[:_MAX_ITEMS])))}
 
 
 def write_order(output: Any, fields: Fields) -> str:
@@ -91,8 +91,8 @@ def read_grade(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_grade("Grade: 3 (it names the director)", {}), read_grade("2/4", {})
     ({'grade': '3'}, {'grade': '2'})
     """
-    told = after_label(text, "grade", "score", "rating", "relevance") or text.strip().partition("\n")[0]
-    if not (found := _NUMBER.search(told[:_LONGEST_GRADE])):
+    line = after_label(text, "grade", "score", "rating", "relevance") or text.strip().partition("\n")[0]
+    if not (found := _NUMBER.search(line[:_MAX_GRADE_CHARS])):
         raise Malformed(f'the reply must be "Grade:" and a number from 0 to {HIGHEST}')
     return {"grade": found[1]}
 

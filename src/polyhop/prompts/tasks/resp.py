@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import Field
 
-from polyhop.prompts.answers import something
+from polyhop.prompts.answers import clean_value
 from polyhop.prompts.non_answers import is_non_answer
 from polyhop.prompts.parsing import (
     Malformed,
@@ -28,7 +28,7 @@ from polyhop.prompts.tasks.answers import Response, read_direct, write_direct
 from polyhop.prompts.tasks.base import Fields, Output, Task
 from polyhop.prompts.tasks.tor import Sufficiency
 
-LONGEST_SUB_QUESTION = 400
+MAX_SUB_QUESTION_CHARS = 400
 """Characters: a plan longer than this is no question to search."""
 
 _THOUGHT = ("YOUR THOUGHT", "YOU THOUGHT", "THOUGHT")
@@ -80,8 +80,8 @@ def read_summary(text: str, fields: Fields) -> dict[str, Any]:
     {'summary': 'Alien is by Ridley Scott.'}
     """
     done = own_mark(_DONE, text, fields)
-    told = _HEADING.sub("", text[: done.start()] if done else text, count=1)
-    summary = something(told)
+    passage = _HEADING.sub("", text[: done.start()] if done else text, count=1)
+    summary = clean_value(passage)
     if done is None and (summary is None or summary.startswith(("{", "```"))):
         raise Malformed("write the passage, then [DONE]; [DONE] alone if nothing helps")
     return {"summary": summary or ""}
@@ -101,7 +101,7 @@ def read_response(text: str, fields: Fields) -> dict[str, Any]:
     answered, rest = _verdict(text)
     if answered is None:
         raise Malformed("the reply must open with Yes, followed by the response, or be No")
-    response = something(_LABEL.sub("", rest, count=1)) if answered else None
+    response = clean_value(_LABEL.sub("", rest, count=1)) if answered else None
     if response and is_non_answer(response):
         answered, response = False, None
     if answered and response is None:
@@ -148,23 +148,23 @@ def read_plan(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_plan("Next we need:\\n1. Who directed Alien?\\n2. Where was he born?", {})["sub_question"]
     'Who directed Alien?'
     """
-    told = after_marker(text, *_THOUGHT) or _searched(text) or something(labelled_question(text, fields))
-    told = told or after_label(text, "(?:your )?thought", "question", "(?:search )?query") or _bare(text)
-    if told is None or told[0] in "{[`" or len(told) > LONGEST_SUB_QUESTION:
+    question = after_marker(text, *_THOUGHT) or _searched(text) or clean_value(labelled_question(text, fields))
+    question = question or after_label(text, "(?:your )?thought", "question", "(?:search )?query") or _bare(text)
+    if question is None or question[0] in "{[`" or len(question) > MAX_SUB_QUESTION_CHARS:
         raise Malformed("the reply must be [Your Thought]: and one short question")
-    return {"sub_question": told}
+    return {"sub_question": question}
 
 
 def _searched(text: str) -> str | None:
     """The last query that a model trained to search sends off."""
     found = _SEARCH.findall(text)
-    return something("".join(found[-1])) if found else None
+    return clean_value("".join(found[-1])) if found else None
 
 
 def _bare(text: str) -> str | None:
     """The first line that is a question; the only line there is, if it ends in no colon."""
-    lines = [line for line in text.splitlines() if something(line)]
-    only = something(lines[0]) if len(lines) == 1 else None
+    lines = [line for line in text.splitlines() if clean_value(line)]
+    only = clean_value(lines[0]) if len(lines) == 1 else None
     return bare_question(text) or (only if only and only[-1] not in ":：" else None)
 
 
@@ -197,8 +197,8 @@ def show_memory(memory: Mapping[str, Any] | None, fields: Fields) -> str:
     ]
     for number, pair in enumerate(memory["local_pathway"], 1):
         response = one_line(pair["response"] or "none was found")
-        told = f"Sub-question: {one_line(pair['sub_question'])}\nResponse: {response}"
-        pieces.append(f"<pathway {number}>\n{told}\n</pathway {number}>")
+        entry = f"Sub-question: {one_line(pair['sub_question'])}\nResponse: {response}"
+        pieces.append(f"<pathway {number}>\n{entry}\n</pathway {number}>")
     return "\n".join(pieces) or "(none)"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from polyhop.common.text import citation_marks, without_citation_marks
-from polyhop.prompts.answers import says_nothing, something, told_answer
+from polyhop.prompts.answers import clean_value, find_answer, says_nothing
 from polyhop.prompts.parsing import SUB_QUESTION, Malformed, quotable
 from polyhop.prompts.show import one_line, show_passages
 from polyhop.prompts.tasks.base import Fields, Output, Task
@@ -63,7 +63,7 @@ _LINE = re.compile(r"^[^\w\n\[]*+", re.M)
 _CONCLUSION = re.compile(
     r"\n(?:\n|(?=[^\w\n]{0,4}(?:(?:so|thus|hence|therefore),? )?(?:the )?final answer\b))", re.IGNORECASE
 )
-_MOST_NODES = 50
+_MAX_NODES = 50
 """Nodes of a chain that are read."""
 
 
@@ -80,19 +80,19 @@ def read_chain(text: str, fields: Fields) -> dict[str, Any]:
     final: str | None = None
     quoted = quotable(_LABEL, fields)
     interrupted = False
-    for label, told in _labelled(text):
+    for label, content in _labelled(text):
         if quoted and (interrupted or (label["query"] and label["number"] == "1")):
             nodes, numbers, final = [], [], None  # what came before was quoted
-        interrupted = "\n" in told
+        interrupted = "\n" in content
         if label["final"]:
-            final = _final(told, fields) or final
+            final = _final(content, fields) or final
         elif label["answer"]:
-            told, *after = _CONCLUSION.split(told, maxsplit=1)
+            content, *after = _CONCLUSION.split(content, maxsplit=1)
             if (at := _unanswered(nodes, numbers, label["number"])) is not None:
-                nodes[at]["answer"] = something(told)
+                nodes[at]["answer"] = clean_value(content)
             if after and fields.get("kind") != "long":  # the final answer may come without its label
                 final = _final(after[0], fields) or final
-        elif (query := something(told.partition("\n")[0])) and len(nodes) < _MOST_NODES:
+        elif (query := clean_value(content.partition("\n")[0])) and len(nodes) < _MAX_NODES:
             node = {"query": query, "answer": None}
             if nodes[-1:] != [node]:  # else it is said again, as unsolved
                 nodes.append(node)
@@ -131,11 +131,11 @@ def _unanswered(nodes: Sequence[Mapping[str, Any]], numbers: Sequence[str | None
     return named[-1] if named else waiting[-1] if waiting and waiting[-1] == len(nodes) - 1 else None
 
 
-def _final(told: str, fields: Fields) -> str | None:
+def _final(content: str, fields: Fields) -> str | None:
     """The final answer a content tells: after "the final answer is", the whole of it where a long one is asked for."""
     if fields.get("kind") == "long":
-        return something(without_citation_marks(told))
-    found = told_answer(without_citation_marks(told))
+        return clean_value(without_citation_marks(content))
+    found = find_answer(without_citation_marks(content))
     return found.answer if found else None
 
 
@@ -161,22 +161,22 @@ def read_content(text: str, fields: Fields) -> dict[str, Any]:
     first = finals[:1] if finals and not text[: finals[0].start()].strip() else finals[-1:]
     content = text[first[0].end() :].strip() if first else text.strip()
     if fields.get("kind") == "long":
-        if not something(content):
+        if not clean_value(content):
             raise Malformed("the reply must be [Final Content]: and the answer, with its marks")
         return {"content": content, "answer": " ".join(without_citation_marks(content).split())}
-    told = told_answer(without_citation_marks(content))
-    if told is None:
+    named = find_answer(without_citation_marks(content))
+    if named is None:
         raise Malformed('the last sentence must be "So the final answer is …", with an answer')
-    return {"content": _before_answer(content), "answer": told.answer}
+    return {"content": _before_answer(content), "answer": named.answer}
 
 
 def _before_answer(content: str) -> str:
     """The reasoning without its last sentence; marks that stand in that sentence are kept."""
-    told = told_answer(content)
-    if told is None or not content.startswith(told.before):
+    named = find_answer(content)
+    if named is None or not content.startswith(named.before):
         return content
-    late = "".join(content[start:end] for start, end, _ in citation_marks(content) if start >= len(told.before))
-    return f"{told.before} {late}".strip()
+    late = "".join(content[start:end] for start, end, _ in citation_marks(content) if start >= len(named.before))
+    return f"{named.before} {late}".strip()
 
 
 def write_content(output: Any, fields: Fields) -> str:

@@ -13,8 +13,8 @@ from typing import Any
 from pydantic import Field, ValidationInfo, field_validator
 
 from polyhop.common.text import normalise
-from polyhop.prompts.answers import bare_answer, says_nothing, something, told_answer
-from polyhop.prompts.parsing import Malformed, marked, quotable
+from polyhop.prompts.answers import bare_answer, clean_value, find_answer, says_nothing
+from polyhop.prompts.parsing import Malformed, has_marker, quotable
 from polyhop.prompts.show import one_line
 from polyhop.prompts.tasks.base import Fields, Output, Task
 
@@ -58,10 +58,10 @@ class FollowUp(Output):
         return None if self.follow_up or self.answer else "give the next follow-up or the final answer"
 
 
-_MOST_STEPS = 50
+_MAX_STEPS = 50
 """Follow-ups of a reply that are read."""
 _LABEL = re.compile(
-    r"^[^\w\n]{0,6}(?:(?P<ask>(?:follow[ -]?up|sub-?question)(?:[ -]?question)?)|(?P<told>(?:intermediate )?answer))"
+    r"^[^\w\n]{0,6}(?:(?P<ask>(?:follow[ -]?up|sub-?question)(?:[ -]?question)?)|(?P<answer>(?:intermediate )?answer))"
     r"[ \t]?(?:\d{1,2})?[ \t*]{0,3}:[ \t*]{0,3}",
     re.IGNORECASE | re.M,
 )
@@ -80,12 +80,12 @@ def read_follow_ups(text: str, fields: Fields) -> dict[str, Any]:
     if quotable(_LABEL, fields):
         text = text[max((found.start() for found in _NEEDED.finditer(text)), default=0) :]
     for asked, value in _labelled(text):
-        if asked and len(steps) < _MOST_STEPS:
+        if asked and len(steps) < _MAX_STEPS:
             steps.append({"sub_question": value, "answer": None})
         elif not asked and steps and steps[-1]["answer"] is None:
             steps[-1]["answer"] = value
-    told = told_answer(text)
-    answer = told.answer if told else None if marked(text) or steps else bare_answer(text)
+    named = find_answer(text)
+    answer = named.answer if named else None if has_marker(text) or steps else bare_answer(text)
     if answer is None:
         raise Malformed('the last line must be "So the final answer is: …", with an answer')
     return {"steps": steps, "answer": answer}
@@ -102,8 +102,8 @@ def _needed(follow_ups: bool) -> str:
 
 
 def _written(step: FollowUpStep) -> str:
-    told = f"Intermediate answer: {step.answer}\n" if step.answer else ""
-    return f"Follow up: {step.sub_question}\n{told}"
+    answer = f"Intermediate answer: {step.answer}\n" if step.answer else ""
+    return f"Follow up: {step.sub_question}\n{answer}"
 
 
 def read_turn(text: str, fields: Fields) -> dict[str, Any]:
@@ -126,9 +126,9 @@ def read_turn(text: str, fields: Fields) -> dict[str, Any]:
             if normalise(value) != pending:  # the pending one may be said again, before its answer
                 break
     new = follow_up is not None and normalise(follow_up) != pending
-    told = None if new else told_answer(text)
-    answer = told.answer if told else None
-    if conclude and told is None and not (marked(text) or _LABEL.search(text)):
+    named = None if new else find_answer(text)
+    answer = named.answer if named else None
+    if conclude and named is None and not (has_marker(text) or _LABEL.search(text)):
         answer = bare_answer(text)
     if answer is None and follow_up is None:
         raise _no_turn(bool(conclude))
@@ -140,14 +140,14 @@ def _last_turn(text: str, *, conclude: bool) -> dict[str, Any]:
     and the intermediate answer on the line before."""
     asks = [] if conclude else [label for label in _LABEL.finditer(text) if label["ask"]]
     start, end = asks[-1].span() if asks else (0, 0)
-    told = told_answer(text[end:])
-    follow_up = None if told or not asks else something(text[end:].lstrip("\n").partition("\n")[0])
-    if told is None and follow_up is None:
+    named = find_answer(text[end:])
+    follow_up = None if named or not asks else clean_value(text[end:].lstrip("\n").partition("\n")[0])
+    if named is None and follow_up is None:
         raise _no_turn(conclude)
-    before = f"{text[:end]}{told.before}" if told else text[:start]
-    answers = [before[label.end() :].strip() for label in _LABEL.finditer(before) if label["told"]]
-    intermediate = something(answers[-1]) if answers and "\n" not in answers[-1] else None
-    return {"intermediate": intermediate, "follow_up": follow_up, "answer": told.answer if told else None}
+    before = f"{text[:end]}{named.before}" if named else text[:start]
+    answers = [before[label.end() :].strip() for label in _LABEL.finditer(before) if label["answer"]]
+    intermediate = clean_value(answers[-1]) if answers and "\n" not in answers[-1] else None
+    return {"intermediate": intermediate, "follow_up": follow_up, "answer": named.answer if named else None}
 
 
 def _no_turn(conclude: bool) -> Malformed:
@@ -158,10 +158,10 @@ def _no_turn(conclude: bool) -> Malformed:
 def write_turn(output: Any, fields: Fields) -> str:
     """The inverse of ``read_turn``."""
     lead = "" if fields.get("history") else _needed(not output.answer)
-    told = f"Intermediate answer: {output.intermediate}\n" if output.intermediate else ""
+    intermediate = f"Intermediate answer: {output.intermediate}\n" if output.intermediate else ""
     if output.answer:
-        return f"{lead}{told}So the final answer is: {output.answer}."
-    return f"{lead}{told}Follow up: {output.follow_up}"
+        return f"{lead}{intermediate}So the final answer is: {output.answer}."
+    return f"{lead}{intermediate}Follow up: {output.follow_up}"
 
 
 def _labelled(text: str) -> Iterator[tuple[bool, str]]:
@@ -169,7 +169,7 @@ def _labelled(text: str) -> Iterator[tuple[bool, str]]:
     labels = list(_LABEL.finditer(text))
     for label, following in itertools.zip_longest(labels, labels[1:]):
         line = text[label.end() : following.start() if following else None].lstrip("\n").partition("\n")[0]
-        if value := something(line):
+        if value := clean_value(line):
             yield bool(label["ask"]), value
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from polyhop.prompts.answers import bare_answer, short_answer
-from polyhop.prompts.parsing import Malformed, after_label, marked
+from polyhop.prompts.parsing import Malformed, after_label, has_marker
 from polyhop.prompts.show import one_line
 from polyhop.prompts.tasks.answers import Response, read_direct, write_direct
 from polyhop.prompts.tasks.base import Fields, Output, Task
@@ -43,10 +43,10 @@ class Preference(Output):
     @field_validator("better", mode="before")
     @classmethod
     def _one_or_two(cls, value: Any) -> int | None:
-        return _number(str(value)[:_LONGEST_CHOICE])
+        return _number(str(value)[:_MAX_CHOICE_CHARS])
 
 
-_LONGEST_CHOICE = 80
+_MAX_CHOICE_CHARS = 80
 """Characters of a line that can name one of two."""
 _NUMBER = re.compile(r"(?<![\w.])[12](?![\w]|\.\d)")
 _NEITHER = re.compile(r"\b(?:neither|both|equal|tie|none|null)\b", re.IGNORECASE)
@@ -64,7 +64,7 @@ def read_candidates(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_candidates("1. Ridley Scott\\n2. James Cameron.", {})
     {'candidates': ['Ridley Scott', 'James Cameron']}
     """
-    alone = None if marked(text) else bare_answer(text)
+    alone = None if has_marker(text) else bare_answer(text)
     candidates = [answer for item in read_items(text, fields) if (answer := short_answer(item))] or [alone or ""]
     if not any(candidates):
         raise Malformed("the reply must be the candidates, each with its number: 1. …")
@@ -96,10 +96,10 @@ def read_preference(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_preference("Better: Summary 2", {}), read_preference("Both are equal.", {})
     ({'better': 2}, {'better': None})
     """
-    told = after_label(text, "better(?: summary)?", "answer") or text.strip().partition("\n")[0]
-    told = told[:_LONGEST_CHOICE]
-    better = _number(told)
-    if better is None and not _NEITHER.search(told):
+    line = after_label(text, "better(?: summary)?", "answer") or text.strip().partition("\n")[0]
+    line = line[:_MAX_CHOICE_CHARS]
+    better = _number(line)
+    if better is None and not _NEITHER.search(line):
         raise Malformed('the reply must be "Better:" and 1, 2 or neither')
     return {"better": better}
 
@@ -111,8 +111,8 @@ def write_preference(output: Any, fields: Fields) -> str:
 
 def show_summaries(summaries: Sequence[str] | None, fields: Fields) -> str:
     """Each summary under its number, on a line of its own."""
-    told = (one_line(summary) or "(empty)" for summary in summaries or ())
-    return "\n".join(f"Summary {number}: {summary}" for number, summary in enumerate(told, 1))
+    shown = (one_line(summary) or "(empty)" for summary in summaries or ())
+    return "\n".join(f"Summary {number}: {summary}" for number, summary in enumerate(shown, 1))
 
 
 TASKS = (

@@ -12,7 +12,12 @@ from typing import Any
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from polyhop.prompts.answers import LONGEST_LINE, says_nothing, something, told_answer
+from polyhop.prompts.answers import (
+    MAX_LINE_CHARS,
+    clean_value,
+    find_answer,
+    says_nothing,
+)
 from polyhop.prompts.parsing import Malformed, quotable
 from polyhop.prompts.show import one_line, show_passages
 from polyhop.prompts.tasks.answers import Response, read_reasoned, write_reasoned
@@ -53,17 +58,17 @@ def read_continuation(text: str, fields: Fields) -> dict[str, Any]:
     """
     calls = list(_CALL.finditer(text))
     if calls and quotable(_CALL, fields):
-        calls = [] if told_answer(text[calls[-1].end() :]) else calls[::-1]
+        calls = [] if find_answer(text[calls[-1].end() :]) else calls[::-1]
     for call in calls:
-        rest = text[call.end() : call.end() + LONGEST_LINE].partition("\n")[0]
+        rest = text[call.end() : call.end() + MAX_LINE_CHARS].partition("\n")[0]
         end = _CALL_END.search(rest)
-        if query := something(rest[: end.start()] if end else rest):
-            return {"text": something(text[: call.start()]), "query": query, "answer": None}
+        if query := clean_value(rest[: end.start()] if end else rest):
+            return {"text": clean_value(text[: call.start()]), "query": query, "answer": None}
     try:
-        told = read_reasoned(text, fields)
+        reasoned = read_reasoned(text, fields)
     except Malformed:
         raise Malformed('the text must go on to a call, [Search("…")], or end with "The answer is …"') from None
-    return {"text": told["rationale"], "query": None, "answer": told["answer"]}
+    return {"text": reasoned["rationale"], "query": None, "answer": reasoned["answer"]}
 
 
 def write_continuation(output: Any, fields: Fields) -> str:

@@ -15,7 +15,7 @@ from polyhop.prompts.parsing import (
     from_marker,
     judgement,
     thoughts,
-    unechoed,
+    without_echo,
     without_thoughts,
 )
 from polyhop.prompts.show import show_evidence
@@ -63,7 +63,7 @@ def read_review(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_review("[RELEVANT] [UNSUPPORTED] [QUERY] Who wrote it?", {})["query"]
     'Who wrote it?'
     """
-    relevant, rest = _judged_relevant(unechoed(text))
+    relevant, rest = _judged_relevant(without_echo(text))
     supported = judgement(rest, "SUPPORTED", "UNSUPPORTED")
     answer, query = after_marker(rest, "ANSWER"), after_marker(rest, "QUERY")
     if supported is None:
@@ -136,7 +136,7 @@ def read_merged(text: str, fields: Fields) -> dict[str, Any]:
     review = read_review(text, fields)
     information = None
     if not review["supported"]:
-        information = after_marker(_judged_relevant(unechoed(text))[1], "INFO", "INFORMATION", whole=True)
+        information = after_marker(_judged_relevant(without_echo(text))[1], "INFO", "INFORMATION", whole=True)
     return {**review, "information": information}
 
 
@@ -154,7 +154,7 @@ def read_sufficiency(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_sufficiency("[INSUFFICIENT]", {}), read_sufficiency("Yes.", {})
     ({'sufficient': False}, {'sufficient': True})
     """
-    found = judgement(unechoed(text), "SUFFICIENT", "INSUFFICIENT")
+    found = judgement(without_echo(text), "SUFFICIENT", "INSUFFICIENT")
     if found is None and (word := re.match(r"\W*(yes|no)\b", text, re.IGNORECASE)):
         found = word[1].lower() == "yes"
     if found is None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from polyhop.prompts.answers import something
+from polyhop.prompts.answers import clean_value
 from polyhop.prompts.parsing import Malformed, after_label
 from polyhop.prompts.tasks.answers import Response, read_reasoned, write_reasoned
 from polyhop.prompts.tasks.base import Fields, Output, Task
@@ -47,7 +47,7 @@ def read_valuation(text: str, fields: Fields) -> dict[str, Any]:
     values = _VALUE.findall(labelled or text)
     if not values:
         raise Malformed('the last line must be "Value: sure", "Value: likely" or "Value: impossible"')
-    return {"answer": something(after_label(text, "finding", "answer")), "value": values[-1].lower()}
+    return {"answer": clean_value(after_label(text, "finding", "answer")), "value": values[-1].lower()}
 
 
 def write_valuation(output: Any, fields: Fields) -> str:

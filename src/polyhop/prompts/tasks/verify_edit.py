@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import Field
 
-from polyhop.prompts.answers import says_nothing, something
-from polyhop.prompts.parsing import Malformed, marked
+from polyhop.prompts.answers import clean_value, says_nothing
+from polyhop.prompts.parsing import Malformed, has_marker
 from polyhop.prompts.tasks.answers import Response, read_direct, write_direct
 from polyhop.prompts.tasks.base import Fields, Output, Task
 from polyhop.prompts.tasks.ge import SubQuestion, read_subquestion, write_subquestion
@@ -31,10 +31,10 @@ def read_edited(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_edited("Answer: Thor Heyerdahl was born in Larvik.", {}), read_edited("None.", {})
     ({'sentence': 'Thor Heyerdahl was born in Larvik.'}, {'sentence': ''})
     """
-    told = _HEADING.sub("", text, count=1).partition("\n")[0].strip()
-    if not told or told.startswith(("{", "```")) or marked(told):
+    sentence = _HEADING.sub("", text, count=1).partition("\n")[0].strip()
+    if not sentence or sentence.startswith(("{", "```")) or has_marker(sentence):
         raise Malformed("the reply must be one sentence, or none")
-    return {"sentence": "" if says_nothing(told) else something(told) or ""}
+    return {"sentence": "" if says_nothing(sentence) else clean_value(sentence) or ""}
 
 
 def write_edited(output: Any, fields: Fields) -> str:

@@ -14,7 +14,7 @@ from polyhop.errors import LMError, SettingError
 from polyhop.lm.openai import DEFAULT_URL, checked_key
 from polyhop.lm.wire import to_json
 from polyhop.net.client import Address, Server
-from polyhop.net.failures import BadReply, Failed, explain
+from polyhop.net.failures import BadReply, CallError, explain
 from polyhop.retrieval.encoders.base import Vectors, shown
 from polyhop.retrieval.encoders.families import Recipe, family
 from polyhop.types import Passage
@@ -45,10 +45,10 @@ class ServedEncoder:
             raise SettingError(f"batch_size={batch_size}: must be at least 1")
         address = Address(url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_URL)
         key = checked_key(api_key or os.environ.get("OPENAI_API_KEY"))
-        if address.shown == DEFAULT_URL and key is None:
+        if address.redacted_url == DEFAULT_URL and key is None:
             raise SettingError(f"dense:openai:{model} needs a key: set OPENAI_API_KEY, or name a server: {model}@URL")
-        self.model, self.url, self._batch_size = model, address.shown, batch_size
-        self.name = f"dense:openai:{model}@{address.shown}"
+        self.model, self.url, self._batch_size = model, address.redacted_url, batch_size
+        self.name = f"dense:openai:{model}@{address.redacted_url}"
         self.recipe = family(model) or Recipe("mean", normalise=False)
         self._server = Server(
             address, key, max_concurrency=max_concurrency, rates=None, timeout=timeout, retries=retries
@@ -81,8 +81,8 @@ class ServedEncoder:
         body = to_json({"model": self.model, "input": list(texts), "encoding_format": "float"})
         try:
             vectors, _ = await self._server.ask(self._ask_at, body, lambda data: self._read(data, len(texts)))
-        except Failed as failed:
-            raise LMError(explain(self.model, self.url, failed, None)) from None
+        except CallError as error:
+            raise LMError(explain(self.model, self.url, error, None)) from None
         return vectors
 
     def _read(self, data: Any, texts: int) -> Vectors:

@@ -67,7 +67,7 @@ def address_of(kind: str, rest: str) -> EngineAddress:
     else:
         path, given = path_and_options(kind, rest, _EXAMPLE)
         server, _, collection = path.rpartition("/")
-        shown = f"{kind}:{Address(server).shown}/{collection}" if collection and "://" in server else kind
+        shown = f"{kind}:{Address(server).redacted_url}/{collection}" if collection and "://" in server else kind
         collection = collection if "://" in server else ""
     if not collection:
         raise SettingError(f"{kind}: names no place to search: write {_FORMS[kind]}")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 from polyhop._version import __version__
 from polyhop.common.text import counted
 from polyhop.errors import RetrievalError, UsageError
-from polyhop.net.failures import pause
+from polyhop.net.failures import backoff
 from polyhop.retrieval.analysis import Analysis
 from polyhop.retrieval.base import ScoringRetriever
 from polyhop.retrieval.engines.address import EngineAddress
@@ -143,7 +143,7 @@ def patiently(call: Callable[[], T]) -> T:
         try:
             return call()
         except Busy as busy:
-            time.sleep(pause(failures, busy.wait))
+            time.sleep(backoff(failures, busy.wait))
     try:
         return call()
     except Busy as busy:

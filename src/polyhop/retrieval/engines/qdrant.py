@@ -195,11 +195,11 @@ class QdrantStore(Store):
             address, key = Address(self.address.server), os.environ.get("QDRANT_API_KEY")
             register_secret(key)
             headers = {"authorization": address.user} if address.user else {}
-            port = None if re.search(r":\d+(/|$)", address.shown.partition("://")[2]) else 6333
+            port = None if re.search(r":\d+(/|$)", address.redacted_url.partition("://")[2]) else 6333
             with warnings.catch_warnings():  # of a key sent without TLS: the user's own server
                 warnings.simplefilter("ignore")
                 return make(
-                    url=address.shown,
+                    url=address.redacted_url,
                     port=port,
                     api_key=key,
                     timeout=_SECONDS,

@@ -45,20 +45,20 @@ class Wire:
     def __init__(self, address: EngineAddress) -> None:
         self.kind, self.product = address.kind, PRODUCT[address.kind]
         server = Address(address.server)
-        self.shown = server.shown
+        self.shown = server.redacted_url
         headers = self._authorisation(server)
         logging.getLogger(_LOGGERS[self.kind]).addHandler(logging.NullHandler())  # else it writes failures to stderr
         more = {"ca_certs": address.ca} if address.ca else {}
         if address.kind == "elastic":
             self._library = require("elasticsearch", "elastic", "the retriever elastic:")
             self.client = self._library.Elasticsearch(
-                server.shown, request_timeout=_SECONDS, max_retries=0, headers=headers, **more
+                server.redacted_url, request_timeout=_SECONDS, max_retries=0, headers=headers, **more
             )
             self._perform = self.client.perform_request
         else:
             self._library = require("opensearchpy", "elastic", "the retriever opensearch:")
             self.client = self._library.OpenSearch(
-                [server.shown], timeout=_SECONDS, max_retries=0, headers=headers, **more
+                [server.redacted_url], timeout=_SECONDS, max_retries=0, headers=headers, **more
             )
             self._perform = self.client.transport.perform_request
 

@@ -11,7 +11,7 @@ from polyhop.common.text import counted
 from polyhop.data.lines import json_type
 from polyhop.errors import RetrievalError, SettingError, UnknownName, UsageError
 from polyhop.net.client import Server
-from polyhop.net.failures import Failed, Meaning, WrongShape, told
+from polyhop.net.failures import CallError, FailureKind, WrongShape, error_message
 from polyhop.types import Passage
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class Service(ABC):
 
     linked = False
 
-    def __init__(self, name: str, server: Server, advice: Mapping[Meaning, str]) -> None:
+    def __init__(self, name: str, server: Server, advice: Mapping[FailureKind, str]) -> None:
         self.name = name
         self._server, self._advice = server, advice
         self._loop = LoopThread()
@@ -64,8 +64,8 @@ class Service(ABC):
 
     async def aclose(self) -> None:
         """Close the connections, in every loop."""
-        if self._loop.runs:
-            self._loop.run(self._server.leave())
+        if self._loop.is_running:
+            self._loop.run(self._server.close_loop())
             self._loop.stop()
         await self._server.aclose()
 
@@ -83,9 +83,9 @@ class Service(ABC):
         """What ``read`` makes of the server's answer."""
         try:
             value, _ = await self._server.ask(url, body, read)
-        except Failed as failed:
-            advice = self._advice.get(failed.trouble.meaning, "")
-            raise RetrievalError(told(f"the retriever {self.name}", failed, advice)) from None
+        except CallError as error:
+            advice = self._advice.get(error.failure.kind, "")
+            raise RetrievalError(error_message(f"the retriever {self.name}", error, advice)) from None
         return value
 
 

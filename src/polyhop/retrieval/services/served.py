@@ -12,7 +12,7 @@ from polyhop.errors import RetrievalError, UnknownName
 from polyhop.lm.openai import checked_key
 from polyhop.lm.wire import to_json
 from polyhop.net.client import Address, Server
-from polyhop.net.failures import Meaning
+from polyhop.net.failures import FailureKind
 from polyhop.net.limits import Rates
 from polyhop.retrieval.base import ScoringRetriever
 from polyhop.retrieval.services.base import MAX_RESPONSE_BYTES, Service, checked_options, each
@@ -22,11 +22,11 @@ from polyhop.types import Passage
 BATCH = 64
 """Queries of one request."""
 
-_ADVICE: Mapping[Meaning, str] = {
-    "passing": "Try again later, with fewer requests at once (?concurrency=1) or a longer ?timeout=.",
+_ADVICE: Mapping[FailureKind, str] = {
+    "retryable": "Try again later, with fewer requests at once (?concurrency=1) or a longer ?timeout=.",
     "quota": "Waiting will not help: the server says that the account's credit or quota is used up.",
     "key": "Set RETRIEVER_API_KEY to a key that this server takes.",
-    "missing": "Check the URL and the ?protocol=: for polyhop's own it is the very address of the search call.",
+    "not_found": "Check the URL and the ?protocol=: for polyhop's own it is the very address of the search call.",
     "redirect": "Give the address it points to; no redirect is followed.",
     "unreachable": "Is the server up at this address?",
 }
@@ -64,9 +64,9 @@ class ServedRetriever(Service, ScoringRetriever):
             rates=Rates(per_minute) if per_minute else None,
             timeout=timeout,
             retries=retries,
-            largest=MAX_RESPONSE_BYTES,
+            max_response_bytes=MAX_RESPONSE_BYTES,
         )
-        name = self._address.shown + (f"?protocol={protocol}" if protocol != "polyhop" else "")
+        name = self._address.redacted_url + (f"?protocol={protocol}" if protocol != "polyhop" else "")
         super().__init__(name, server, _ADVICE)
 
     async def _asked(self, queries: Sequence[str], k: int) -> list[list[Passage]]:

@@ -23,9 +23,9 @@ from polyhop.lm.cache_store import Store
 from polyhop.lm.openai import checked_key
 from polyhop.lm.wire import to_json
 from polyhop.net.client import Address, Server
-from polyhop.net.failures import BadReply, Meaning
+from polyhop.net.failures import BadReply, FailureKind
 from polyhop.net.limits import Rates
-from polyhop.net.single_flight import Joining
+from polyhop.net.single_flight import SingleFlight
 from polyhop.retrieval.services.apis import APIS, Payload, WebApi
 from polyhop.retrieval.services.base import MAX_RESPONSE_BYTES, Service, checked_options
 from polyhop.types import Passage
@@ -65,7 +65,7 @@ class WebSearch(Service):
                 raise UnknownName(f"option of web:{api}", name, self.api.options)
         self._address = Address(url or self.api.url, ())
         self._store = _store(cache)
-        self._under_way: Joining[list[Passage]] = Joining()
+        self._under_way: SingleFlight[list[Passage]] = SingleFlight()
         own, header = _key(self.api, key), self.api.header
         server = Server(
             self._address,
@@ -75,7 +75,7 @@ class WebSearch(Service):
             rates=Rates(per_minute) if per_minute else None,
             timeout=timeout,
             retries=retries,
-            largest=MAX_RESPONSE_BYTES,
+            max_response_bytes=MAX_RESPONSE_BYTES,
         )
         narrowed = "&".join(f"{name}={value}" for name, value in self._options.items())
         super().__init__(f"web:{api}" + (f"?{narrowed}" if narrowed else ""), server, _advice(self.api))
@@ -94,11 +94,11 @@ class WebSearch(Service):
         key = self._name_of(payload)
         if (kept := self._kept(key)) is not None:
             return kept
-        passages, _ = await self._under_way.ask(key, lambda: self._fetched(key, payload))
+        passages, _ = await self._under_way.run(key, lambda: self._fetched(key, payload))
         return passages
 
     async def _fetched(self, key: bytes, payload: Payload) -> list[Passage]:
-        address, body = self.api.request(self._address.shown, payload)
+        address, body = self.api.request(self._address.redacted_url, payload)
         reply, passages = await self._ask(address, body, self._read)
         if passages and self._store is not None:
             self._store.put(key, to_json(reply), model=self.name, task="search")
@@ -118,7 +118,7 @@ class WebSearch(Service):
 
     def _name_of(self, payload: Payload) -> bytes:
         """A search's name in the cache: all that its reply depends on, the key apart."""
-        return blake2b(to_json({"url": self._address.shown, "payload": payload}), digest_size=20).digest()
+        return blake2b(to_json({"url": self._address.redacted_url, "payload": payload}), digest_size=20).digest()
 
 
 def open_web(rest: str) -> WebSearch:
@@ -156,9 +156,9 @@ def _key(api: WebApi, given: str | None) -> str:
     return key
 
 
-def _advice(api: WebApi) -> Mapping[Meaning, str]:
+def _advice(api: WebApi) -> Mapping[FailureKind, str]:
     return {
-        "passing": "Try again later, or with fewer requests: web:…?concurrency=1, or ?per_minute=50.",
+        "retryable": "Try again later, or with fewer requests: web:…?concurrency=1, or ?per_minute=50.",
         "quota": f"Waiting will not help: the account's credit or quota is used up ({api.account}).",
         "key": f"Set {api.variable} to a key that {api.account} gives out.",
         "redirect": "No redirect is followed.",

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from polyhop import __version__
 from polyhop.common.extras import require
 from polyhop.serve.http import chat, errors, native, runs
-from polyhop.serve.http.guard import Gate, Watch
+from polyhop.serve.http.guard import Gate, RequestLog
 from polyhop.serve.http.replies import reply
-from polyhop.serve.limits import Clients, Keys
+from polyhop.serve.limits import ClientLimits, Keys
 from polyhop.serve.metrics import CONTENT_TYPE
 from polyhop.serve.service import Service
 
@@ -24,12 +24,16 @@ PAGE = Path(str(files("polyhop.serve"))) / "page"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How the app is guarded.
+    """Settings that guard the app.
 
-    ``keys``: None lets anyone in. ``hosts``: names it is asked under, None for any. ``origins``: web pages of others
-    that may ask it (CORS), none by default. ``per_minute``, ``at_once``: limits on each key's questions, or on each
-    address' where there are no keys. ``most_bytes`` of a body. ``patience``: seconds that a client may take to send its
-    body or to take a piece of the response.
+    Attributes:
+        keys: API keys; None lets anyone in.
+        hosts: host names that requests may use; None for any.
+        origins: origins of other web pages that may send requests (CORS); none by default.
+        per_minute: maximum requests per minute, per key or, without keys, per address.
+        at_once: maximum concurrent requests, per key or address.
+        max_body_bytes: maximum size of a request's body.
+        client_timeout: seconds in which a client must send its body, and accept each part of the response.
     """
 
     keys: Keys | None = None
@@ -37,17 +41,17 @@ class Options:
     origins: tuple[str, ...] = ()
     per_minute: int | None = None
     at_once: int | None = None
-    most_bytes: int = 1_000_000
-    patience: float = 30.0
+    max_body_bytes: int = 1_000_000
+    client_timeout: float = 30.0
 
     def gate(self) -> dict[str, Any]:
         """The arguments of a ``Gate``."""
         return {
             "keys": self.keys,
             "hosts": self.hosts,
-            "clients": Clients(per_minute=self.per_minute, at_once=self.at_once),
-            "most_bytes": self.most_bytes,
-            "patience": self.patience,
+            "clients": ClientLimits(per_minute=self.per_minute, at_once=self.at_once),
+            "max_body_bytes": self.max_body_bytes,
+            "client_timeout": self.client_timeout,
         }
 
 
@@ -82,7 +86,7 @@ def create_app(service: Service, options: Options | None = None) -> "FastAPI":
         app.add_middleware(
             CORSMiddleware, allow_origins=given.origins, allow_methods=["GET", "POST"], allow_headers=["*"]
         )
-    app.add_middleware(Watch, metrics=service.metrics, patience=given.patience)
+    app.add_middleware(RequestLog, metrics=service.metrics, client_timeout=given.client_timeout)
 
     async def health() -> Response:
         """The process is alive."""

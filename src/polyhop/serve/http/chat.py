@@ -26,11 +26,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from polyhop.answer import references, with_references
 from polyhop.errors import UnknownName, UsageError
 from polyhop.methods.registry import methods
-from polyhop.serve.http.errors import WRONG_USE, Refused, told
+from polyhop.serve.http.errors import WRONG_USE, RequestError, error_response
 from polyhop.serve.http.native import How
-from polyhop.serve.http.replies import encoded, events_reply, reply, unless_left
+from polyhop.serve.http.replies import cancel_on_disconnect, encoded, events_reply, reply
 from polyhop.serve.schemas import answer_row, notice_of
-from polyhop.serve.service import Answered, Asked, Began, Service
+from polyhop.serve.service import AskRequest, AskResponse, AskStarted, Service
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -56,7 +56,7 @@ _HARMLESS: Mapping[str, tuple[Any, ...]] = {
 """Parameters that would change the form of the answer, and the values besides None that leave it as it is."""
 
 _FIELDS = {"question": "messages", "method": "model", "corpus": "model"}
-"""Fields of a chat request by those of ``Asked``; the others stand under ``polyhop``."""
+"""Fields of a chat request by those of ``AskRequest``; the others stand under ``polyhop``."""
 
 _TOLD = ("trace_id", "method", "corpus", "answer", "confidence", "supported", "abstained", "notice", "statistics")
 _CHUNK = "chat.completion.chunk"
@@ -99,22 +99,22 @@ class ChatBody(BaseModel):
 class Turn:
     """A chat request as the service takes it; ``unread`` messages and ``ignored`` parameters have no effect."""
 
-    asked: Asked
+    request: AskRequest
     references: bool
     unread: int
     ignored: tuple[str, ...]
 
     @classmethod
     def of(cls, request: ChatBody, known: Models) -> "Turn":
-        """Raises ``Refused`` for what is not supported."""
+        """Raises ``RequestError`` for what is not supported."""
         given = {name: value for name, value in (request.model_extra or {}).items() if value is not None}
         for name, harmless in _HARMLESS.items():
             if name in given and given.pop(name) not in harmless:
-                raise _refused(f"{name} is not supported: the answer is one text", name, "unsupported_parameter")
+                raise _error(f"{name} is not supported: the answer is one text", name, "unsupported_parameter")
         method, corpus = _named(known, request.model)
         options = {name: value for name, value in request.polyhop if name != "references"}
-        asked = Asked(_question(request.messages), method, corpus, **options)
-        return cls(asked, request.polyhop.references, len(request.messages) - 1, tuple(sorted(given)))
+        question = AskRequest(_question(request.messages), method, corpus, **options)
+        return cls(question, request.polyhop.references, len(request.messages) - 1, tuple(sorted(given)))
 
 
 def models(service: Service) -> Models:
@@ -136,7 +136,7 @@ def router(service: Service) -> "APIRouter":
             if request.stream:
                 with_usage = bool(request.stream_options and request.stream_options.include_usage)
                 return await events_reply(chunks(service, turn, with_usage))
-            return reply(completion(turn, await unless_left(http, service.ask(turn.asked))))
+            return reply(completion(turn, await cancel_on_disconnect(http, service.ask(turn.request))))
 
     async def listed() -> Response:
         """The models: a method, or a method over a corpus, each."""
@@ -160,12 +160,12 @@ async def chunks(service: Service, turn: Turn, with_usage: bool) -> AsyncGenerat
     """A question under way as OpenAI's chunks: the role at once, the answer line by line, why it ends, the usage."""
     head: dict[str, Any] = {}
     try:
-        async with aclosing(service.stream(turn.asked)) as happenings:
+        async with aclosing(service.stream(turn.request)) as happenings:
             async for happening in happenings:
-                if isinstance(happening, Began):
+                if isinstance(happening, AskStarted):
                     head = {**_head(happening, _CHUNK), **({"usage": None} if with_usage else {})}
                     yield _chunk(head, {"role": "assistant", "content": ""})
-                elif isinstance(happening, Answered):
+                elif isinstance(happening, AskResponse):
                     for line in content(turn, happening).splitlines(keepends=True):
                         yield _chunk(head, {"content": line})
                     yield _chunk(head, {}, "stop", polyhop=extension(turn, happening))
@@ -175,32 +175,32 @@ async def chunks(service: Service, turn: Turn, with_usage: bool) -> AsyncGenerat
     except Exception as error:  # once the stream has begun it is told in the stream
         if not head:
             raise
-        yield _data(told(error)[1])
+        yield _data(error_response(error)[1])
 
 
-def completion(turn: Turn, answered: Answered) -> dict[str, Any]:
+def completion(turn: Turn, response: AskResponse) -> dict[str, Any]:
     """A whole response."""
-    message = {"role": "assistant", "content": content(turn, answered), "refusal": None}
+    message = {"role": "assistant", "content": content(turn, response), "refusal": None}
     return {
-        **_head(answered, "chat.completion"),
+        **_head(response, "chat.completion"),
         "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}],
-        "usage": usage(answered),
-        "polyhop": extension(turn, answered),
+        "usage": usage(response),
+        "polyhop": extension(turn, response),
     }
 
 
-def content(turn: Turn, answered: Answered) -> str:
+def content(turn: Turn, response: AskResponse) -> str:
     """The answer as a chat client shows it: with its references, and what is to know before trusting it."""
     if not turn.references:
-        return answered.answer.text
-    notice = notice_of(answered.answer)
-    return "\n\n".join(filter(None, (with_references(answered.answer), f"*{notice}*" if notice else "")))
+        return response.answer.text
+    notice = notice_of(response.answer)
+    return "\n\n".join(filter(None, (with_references(response.answer), f"*{notice}*" if notice else "")))
 
 
-def extension(turn: Turn, answered: Answered) -> dict[str, Any]:
+def extension(turn: Turn, response: AskResponse) -> dict[str, Any]:
     """The field ``polyhop``: what OpenAI's shape has no place for."""
-    row = answer_row(answered)
-    titles = {each.passage.id: each.passage.title for each in references(answered.answer)}
+    row = answer_row(response)
+    titles = {each.passage.id: each.passage.title for each in references(response.answer)}
     return {
         **{name: row[name] for name in _TOLD if name in row},
         "citations": [{**each, "title": titles.get(each["passage_id"])} for each in row["citations"]],
@@ -209,9 +209,9 @@ def extension(turn: Turn, answered: Answered) -> dict[str, Any]:
     }
 
 
-def usage(answered: Answered) -> dict[str, int]:
+def usage(response: AskResponse) -> dict[str, int]:
     """The tokens of all model calls of the question."""
-    spent = answered.answer.usage
+    spent = response.answer.usage
     total = spent.prompt_tokens + spent.completion_tokens
     return {
         "prompt_tokens": spent.prompt_tokens,
@@ -222,7 +222,7 @@ def usage(answered: Answered) -> dict[str, int]:
 
 def _named(known: Models, model: str) -> tuple[str | None, str | None]:
     if model not in known:
-        raise _refused(str(UnknownName("model", model[:200], known)), "model", "model_not_found", 404)
+        raise _error(str(UnknownName("model", model[:200], known)), "model", "model_not_found", 404)
     return known[model]
 
 
@@ -237,30 +237,30 @@ def _fields_named() -> Iterator[None]:
         raise
 
 
-def _refused(message: str, param: str, code: str, status: int = 400) -> Refused:
-    return Refused(status, "invalid_request_error", message, param, code)
+def _error(message: str, param: str, code: str, status: int = 400) -> RequestError:
+    return RequestError(status, "invalid_request_error", message, param, code)
 
 
 def _question(messages: list[Message]) -> str:
     """The text of the last message of the user."""
     last = next((message for message in reversed(messages) if message.role == "user"), None)
     if last is None:
-        raise _refused("there is no user message to answer", "messages", "invalid_value")
+        raise _error("there is no user message to answer", "messages", "invalid_value")
     if isinstance(last.content, str) or last.content is None:
         return last.content or ""
     texts = [part.get("text") if part.get("type") == "text" else None for part in last.content]
     if not all(isinstance(text, str) for text in texts):
-        raise _refused("the question has a part that is no text", "messages", "invalid_value")
+        raise _error("the question has a part that is no text", "messages", "invalid_value")
     return "\n".join(map(str, texts))
 
 
-def _head(answered: Began | Answered, sort: str) -> dict[str, Any]:
-    asked = answered.asked
+def _head(started: AskStarted | AskResponse, object_type: str) -> dict[str, Any]:
+    request = started.request
     return {
-        "id": f"chatcmpl-{answered.trace_id}",
-        "object": sort,
+        "id": f"chatcmpl-{started.trace_id}",
+        "object": object_type,
         "created": int(time.time()),
-        "model": f"{asked.method}@{asked.corpus}",
+        "model": f"{request.method}@{request.corpus}",
     }
 
 

@@ -10,11 +10,11 @@ from pydantic import BaseModel
 from polyhop.errors import PolyhopError, ServiceError, UsageError
 from polyhop.serve.errors import (
     Busy,
-    Left,
+    ClientGone,
     NotAllowed,
     OutOfTime,
     Stopping,
-    TooMany,
+    TooManyRequests,
     UnknownCorpus,
     UnknownRun,
     UnknownTrace,
@@ -31,9 +31,9 @@ _STATUSES: tuple[tuple[type[PolyhopError], int, str], ...] = (
     (UnknownCorpus, 404, "not_found"),
     (NotAllowed, 401, "not_allowed"),
     (Busy, 503, "busy"),
-    (TooMany, 429, "too_many"),
+    (TooManyRequests, 429, "too_many"),
     (Stopping, 503, "stopping"),
-    (Left, 499, "left"),
+    (ClientGone, 499, "left"),
     (OutOfTime, 504, "out_of_time"),
     (UsageError, 400, "invalid_request"),
     (ServiceError, 502, "upstream"),
@@ -50,7 +50,7 @@ _UNREADABLE: dict[type[BaseException] | None, str] = {
 """What is wrong with a body by what reading it raises."""
 
 
-class Refused(PolyhopError):
+class RequestError(PolyhopError):
     """A request that is not looked at: ``type`` and ``status`` tell why; ``param`` is the part of it that is wrong,
     ``code`` what OpenAI calls this."""
 
@@ -59,7 +59,7 @@ class Refused(PolyhopError):
         self.status, self.type, self.param, self.code = status, type, param, code
 
 
-class ErrorTold(BaseModel):
+class ErrorDetail(BaseModel):
     """What was wrong: its sort, for programs, a message for people, and the part of the request it is about."""
 
     type: str
@@ -71,7 +71,7 @@ class ErrorTold(BaseModel):
 class ErrorBody(BaseModel):
     """The body of every response that is an error."""
 
-    error: ErrorTold
+    error: ErrorDetail
 
 
 WRONG_USE: dict[int | str, dict[str, Any]] = {
@@ -92,9 +92,9 @@ WRONG_USE: dict[int | str, dict[str, Any]] = {
 """The errors that any operation may answer with, for the OpenAPI document."""
 
 
-def told(error: Exception) -> tuple[int, dict[str, Any]]:
+def error_response(error: Exception) -> tuple[int, dict[str, Any]]:
     """The status and the body of an error. What is no error of polyhop's is logged and tells nothing of itself."""
-    if isinstance(error, Refused):
+    if isinstance(error, RequestError):
         return error.status, body(error.type, str(error), error.param, error.code)
     for kind, status, name in _STATUSES:
         if isinstance(error, kind):
@@ -115,7 +115,7 @@ def headers_of(error: Exception) -> dict[str, str]:
     """The headers that belong to an error."""
     if isinstance(error, NotAllowed):
         return {"WWW-Authenticate": "Bearer"}
-    return {"Retry-After": str(math.ceil(error.retry_after))} if isinstance(error, TooMany) else {}
+    return {"Retry-After": str(math.ceil(error.retry_after))} if isinstance(error, TooManyRequests) else {}
 
 
 def install(app: FastAPI) -> None:
@@ -124,7 +124,7 @@ def install(app: FastAPI) -> None:
     from starlette.exceptions import HTTPException
 
     async def raised(request: Request, error: Exception) -> Response:
-        status, content = told(error)
+        status, content = error_response(error)
         return reply(content, status, headers_of(error))
 
     async def refused(request: Request, error: Any) -> Response:

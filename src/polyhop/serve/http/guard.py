@@ -1,4 +1,4 @@
-"""What stands before the app, as ASGI middleware: ``Gate`` lets in who may come, ``Watch`` sees every request out."""
+"""ASGI middleware before the app: ``Gate`` admits or refuses requests, ``RequestLog`` counts and logs them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 from polyhop.common.text import counted
 from polyhop.errors import PolyhopError
 from polyhop.serve.errors import NotAllowed
-from polyhop.serve.http.errors import Refused, headers_of, told
+from polyhop.serve.http.errors import RequestError, error_response, headers_of
 from polyhop.serve.http.replies import encoded
-from polyhop.serve.limits import CLIENT, Clients, Keys
+from polyhop.serve.limits import CLIENT, ClientLimits, Keys
 from polyhop.serve.logs import LOG, REQUEST
 from polyhop.serve.metrics import Metrics
 
@@ -46,18 +46,19 @@ _ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Lets a request in, or refuses it: by host, key, the form and size of its body, and its client's limits.
+    """Admit or refuse a request by its host, key, body and client's limits.
 
-    ``hosts``: names that a request may be for, None for any; on the loopback it keeps a web page elsewhere from being
-    answered under a name of its own. ``most_bytes`` of a body, which must come within ``patience`` seconds.
+    ``hosts``: host names that a request may use, None for any. On the loopback they stop DNS rebinding: a page of
+    another site cannot reach the server under a name of its own. The body has at most ``max_body_bytes`` and must
+    arrive within ``client_timeout`` seconds.
     """
 
     app: App
     keys: Keys | None = None
     hosts: frozenset[str] | None = None
-    clients: Clients = field(default_factory=Clients)
-    most_bytes: int = 1_000_000
-    patience: float = 30.0
+    clients: ClientLimits = field(default_factory=ClientLimits)
+    max_body_bytes: int = 1_000_000
+    client_timeout: float = 30.0
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -78,14 +79,14 @@ class Gate:
                 finally:
                     CLIENT.reset(token)
         except PolyhopError as error:  # the app tells its own
-            status, content = told(error)
+            status, content = error_response(error)
             await _answer(send, status, content, headers_of(error))
 
     def _check_host(self, headers: dict[bytes, bytes]) -> None:
         host = headers.get(b"host", b"").decode("latin-1").lower()
         name = host.rpartition(":")[0] if re.search(r":\d*$", host) else host
         if self.hosts is not None and name not in self.hosts:
-            raise Refused(421, "wrong_host", f"this server does not go by {name!r}; --allow-host lets it")
+            raise RequestError(421, "wrong_host", f"this server does not go by {name!r}; --allow-host lets it")
 
     def _client(self, scope: Message, headers: dict[bytes, bytes]) -> str:
         """The name of the key; "" without keys and where none is needed."""
@@ -103,13 +104,15 @@ class Gate:
     async def _whole(self, headers: dict[bytes, bytes], receive: Receive) -> Receive:
         """The body read to its end, and what gives it to the app, then what comes after it."""
         if not headers.get(b"content-type", b"").lower().startswith(b"application/json"):
-            raise Refused(415, "unsupported_media_type", "the body must be JSON: send Content-Type: application/json")
+            raise RequestError(
+                415, "unsupported_media_type", "the body must be JSON: send Content-Type: application/json"
+            )
         try:
-            async with asyncio.timeout(self.patience):
+            async with asyncio.timeout(self.client_timeout):
                 content = await self._read(receive)
         except TimeoutError:
-            raise Refused(
-                408, "too_slow", f"the body did not come within {counted(self.patience, 'seconds')}"
+            raise RequestError(
+                408, "too_slow", f"the body did not come within {counted(self.client_timeout, 'seconds')}"
             ) from None
         waiting: list[Message] = [{"type": "http.request", "body": content, "more_body": False}]
 
@@ -124,20 +127,20 @@ class Gate:
             message = await receive()
             parts.append(message.get("body", b""))
             size += len(parts[-1])
-            if size > self.most_bytes:
-                raise Refused(413, "too_large", f"the body is larger than {counted(self.most_bytes, 'bytes')}")
+            if size > self.max_body_bytes:
+                raise RequestError(413, "too_large", f"the body is larger than {counted(self.max_body_bytes, 'bytes')}")
             if not message.get("more_body"):
                 return b"".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class RequestLog:
     """Sees every request through: gives it an id, its response the headers that keep pages safe, and counts and logs
-    how it ended. A client that takes none of its response for ``patience`` seconds is left."""
+    how it ended. A client that takes none of its response for ``client_timeout`` seconds is left."""
 
     app: App
     metrics: Metrics
-    patience: float = 60.0
+    client_timeout: float = 60.0
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -156,7 +159,7 @@ class Watch:
                 usual = (line for line in (*HEADERS, (b"x-request-id", request.encode())) if line[0] not in own)
                 message["headers"] = [*message["headers"], *usual]
             try:
-                async with asyncio.timeout(self.patience):
+                async with asyncio.timeout(self.client_timeout):
                     await send(message)
             except TimeoutError:
                 raise OSError("the client does not take its response") from None
@@ -165,7 +168,7 @@ class Watch:
         try:
             await self.app(scope, receive, watched)
         except Exception as error:  # noqa: BLE001 - the last place where it can be told
-            code, content = told(error)
+            code, content = error_response(error)
             if not status:
                 await _answer(watched, code, content)
         finally:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from polyhop.methods.registry import methods
-from polyhop.serve.http.errors import WRONG_USE, told
-from polyhop.serve.http.replies import event, events_reply, reply, unless_left
-from polyhop.serve.schemas import answer_row, begun_row, line_row, trace_row
-from polyhop.serve.service import MOST_PASSAGES, Answered, Asked, Began, Service
+from polyhop.serve.http.errors import WRONG_USE, error_response
+from polyhop.serve.http.replies import cancel_on_disconnect, event, events_reply, reply
+from polyhop.serve.schemas import answer_row, started_row, summary_row, trace_row
+from polyhop.serve.service import MAX_PASSAGES, AskRequest, AskResponse, AskStarted, Service
 from polyhop.trace import passages_in, plain
 from polyhop.types import Kind
 
@@ -47,16 +47,16 @@ class AskBody(How):
     corpus: str | None = None
     stream: bool = Field(default=False, description="Every step as it happens, as server-sent events.")
 
-    def asked(self) -> Asked:
+    def to_request(self) -> AskRequest:
         """The body as the service takes it."""
-        return Asked(**{name: value for name, value in self if name != "stream"})
+        return AskRequest(**{name: value for name, value in self if name != "stream"})
 
 
 class SearchBody(Body):
     """A search."""
 
     query: str = Field(min_length=1)
-    k: int = Field(5, ge=1, le=MOST_PASSAGES)
+    k: int = Field(5, ge=1, le=MAX_PASSAGES)
     corpus: str | None = None
 
 
@@ -97,17 +97,17 @@ def router(service: Service) -> "APIRouter":
         """Answer a question: a JSON object or, with ``stream`` or ``Accept: text/event-stream``, server-sent events:
         ``start``, then ``passages`` and ``step`` as they come, then ``answer`` or ``error``."""
         if body.stream or "text/event-stream" in request.headers.get("accept", ""):
-            return await events_reply(events(service, body.asked()))
-        return reply(answer_row(await unless_left(request, service.ask(body.asked()))))
+            return await events_reply(events(service, body.to_request()))
+        return reply(answer_row(await cancel_on_disconnect(request, service.ask(body.to_request()))))
 
     async def search(body: SearchBody, request: Request) -> Response:
         """The best passages of a corpus for a query, best first."""
-        found = await unless_left(request, service.search(body.query, body.k, body.corpus))
+        found = await cancel_on_disconnect(request, service.search(body.query, body.k, body.corpus))
         return reply({"passages": [{"rank": rank, **passage.to_dict()} for rank, passage in enumerate(found, 1)]})
 
     async def traces() -> Response:
         """The latest answers, the newest first."""
-        return reply({"traces": [line_row(answered) for answered in service.traces()]})
+        return reply({"traces": [summary_row(response) for response in service.traces()]})
 
     async def trace(trace_id: str) -> Response:
         """An answer and every step of how it was found."""
@@ -142,17 +142,17 @@ def router(service: Service) -> "APIRouter":
     return made
 
 
-async def events(service: Service, asked: Asked) -> AsyncGenerator[bytes, None]:
+async def events(service: Service, request: AskRequest) -> AsyncGenerator[bytes, None]:
     """A question under way as server-sent events. Every passage comes once, before the step that first names it."""
     shown: set[str] = set()
     began = False
     try:
-        async with aclosing(service.stream(asked)) as happenings:
+        async with aclosing(service.stream(request)) as happenings:
             async for happening in happenings:
-                if isinstance(happening, Began):
+                if isinstance(happening, AskStarted):
                     began = True
-                    yield event("start", begun_row(happening))
-                elif isinstance(happening, Answered):
+                    yield event("start", started_row(happening))
+                elif isinstance(happening, AskResponse):
                     yield event("answer", answer_row(happening))
                 else:
                     new = {p.id: p.to_dict() for p in passages_in(happening) if p.id not in shown}
@@ -163,7 +163,7 @@ async def events(service: Service, asked: Asked) -> AsyncGenerator[bytes, None]:
     except Exception as error:  # once the stream has begun it is told in the stream
         if not began:
             raise
-        yield event("error", told(error)[1]["error"])
+        yield event("error", error_response(error)[1]["error"])
 
 
 def method_row(name: str) -> dict[str, Any]:

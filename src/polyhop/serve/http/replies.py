@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
-from polyhop.serve.errors import Left
+from polyhop.serve.errors import ClientGone
 
 if TYPE_CHECKING:
     from fastapi import Request, Response
@@ -62,14 +62,14 @@ async def events_reply(chunks: AsyncGenerator[bytes, None]) -> Response:
     return StreamingResponse(_alive(first, chunks), media_type="text/event-stream", headers=headers)
 
 
-async def unless_left(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Wait for ``work``; when the client leaves, end it and raise ``Left``."""
+async def cancel_on_disconnect(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Wait for ``work``; when the client leaves, end it and raise ``ClientGone``."""
     task = asyncio.ensure_future(work)
     left = asyncio.ensure_future(_left(request))
     try:
         await asyncio.wait({task, left}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            raise Left("the client left before its answer came")
+            raise ClientGone("the client left before its answer came")
         return task.result()
     finally:
         left.cancel()

@@ -24,18 +24,18 @@ _LAST = 5
 async def serve(service: Service, options: Options, host: str, port: int) -> None:
     """Serve until SIGTERM or SIGINT; a second one ends at once. Raises what opening the service raises, ``UsageError``
     where it cannot listen, and ``MissingExtra`` without the extra."""
-    await hold(create_app(service, options), service, host, port, patience=options.patience)
+    await serve_app(create_app(service, options), service, host, port, client_timeout=options.client_timeout)
 
 
-async def hold(app: Any, service: Service, host: str, port: int, *, patience: float, path: str = "") -> None:
-    """``serve`` for any ASGI app over a service. ``patience``: seconds after which a client that takes nothing of its
-    response is cut off. ``path``: where the app answers, to be told."""
+async def serve_app(app: Any, service: Service, host: str, port: int, *, client_timeout: float, path: str = "") -> None:
+    """Serve any ASGI app over a service, as ``serve`` does. ``client_timeout``: seconds after which a client that reads
+    nothing of its response is disconnected. ``path``: the app's path, for the log."""
     uvicorn = require("uvicorn", "serve", "polyhop serve")
     listening = listen(host, port)
     with listening:
         await service.open()
         usual = {"log_config": None, "access_log": False, "server_header": False, "lifespan": "on"}
-        config = uvicorn.Config(app, http=cutting_off(patience), **usual)
+        config = uvicorn.Config(app, http=impatient_protocol(client_timeout), **usual)
         config.timeout_graceful_shutdown = int(service.grace) + _LAST
         server = uvicorn.Server(config)
         address = listening.getsockname()
@@ -44,7 +44,7 @@ async def hold(app: Any, service: Service, host: str, port: int, *, patience: fl
         LOG.info("serving", extra={"facts": facts})
         stopping = asyncio.ensure_future(_close_with(server, service))
         try:
-            with _signals_end_here():
+            with _swallow_signals():
                 await server.serve(sockets=[listening])
         finally:
             stopping.cancel()
@@ -54,28 +54,28 @@ async def hold(app: Any, service: Service, host: str, port: int, *, patience: fl
         LOG.info("stopped")
 
 
-def cutting_off(patience: float) -> type[asyncio.Protocol]:
+def impatient_protocol(client_timeout: float) -> type[asyncio.Protocol]:
     """uvicorn's protocol, which cuts a connection whose client takes nothing for so many seconds: one that is closed
     politely stays until everything is taken."""
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-    class CuttingOff(AutoHTTPProtocol):  # type: ignore[misc]  # one of two
+    class ImpatientProtocol(AutoHTTPProtocol):  # type: ignore[misc]  # one of two
         _end: asyncio.TimerHandle | None = None
 
         def pause_writing(self) -> None:
             super().pause_writing()
-            self._end = asyncio.get_running_loop().call_later(patience, self.transport.abort)
+            self._end = asyncio.get_running_loop().call_later(client_timeout, self.transport.abort)
 
         def resume_writing(self) -> None:
             super().resume_writing()
             if self._end is not None:
                 self._end.cancel()
 
-    return CuttingOff
+    return ImpatientProtocol
 
 
 @contextmanager
-def _signals_end_here() -> Iterator[None]:
+def _swallow_signals() -> Iterator[None]:
     """uvicorn raises the signals that it caught again once it is done; by then they have been obeyed."""
     before = {sign: signal.signal(sign, lambda *_: None) for sign in (signal.SIGINT, signal.SIGTERM)}
     try:

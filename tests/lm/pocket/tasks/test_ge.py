@@ -15,7 +15,7 @@ from polyhop.lm.pocket.reading.facts import facts
 from polyhop.lm.pocket.reading.passage import parse_passage
 from polyhop.lm.pocket.tasks import ge
 from polyhop.pipeline import Pipeline
-from polyhop.prompts.triplets import written
+from polyhop.prompts.triplets import write_triplet
 from polyhop.types import Passage
 
 MILL = Passage("mill", "Dark Mill (film)", "Dark Mill is a 1931 drama film directed by Rolf Anders. It stars Ida Kuhn.")
@@ -44,7 +44,7 @@ LEE = Passage("lee", "Ann Lee", "Ann Lee (3 June 1907 – 1990) was a film direc
     ],
 )
 def test_a_question_as_a_graph(question: str, rows: list[str]) -> None:
-    assert [written(triplet) for triplet in ge.question_triplets(question)] == rows
+    assert [write_triplet(triplet) for triplet in ge.question_triplets(question)] == rows
 
 
 @pytest.mark.parametrize("relation", ["birth date", "birth place", "death date", "director", "writer", "release"])
@@ -57,7 +57,7 @@ def test_a_relations_own_sentence_is_read_back(relation: str) -> None:
 
 
 def test_a_passage_is_facts_and_sentences() -> None:
-    rows = [written(triplet) for triplet in ge.passage_triplets(MILL)]
+    rows = [write_triplet(triplet) for triplet in ge.passage_triplets(MILL)]
     assert "(Dark Mill (film); director; Rolf Anders)" in rows
     assert rows[-1] == "(Dark Mill (film); states; It stars Ida Kuhn.)"
 

@@ -19,7 +19,7 @@ MAX_PIECES = 320
 MAX_QUESTION_PIECES = 64
 MAX_TITLE_PIECES = 24
 MIN_TEXT_PIECES = 8
-"""Pieces of each text that are read in any case."""
+"""Minimum number of pieces of each text."""
 _MAX_CHARACTERS = 8000  # read of a passage
 _MAX_CACHED = 20_000  # texts whose pieces are cached
 

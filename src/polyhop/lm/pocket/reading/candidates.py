@@ -203,15 +203,15 @@ def kind_of(mention: Mention) -> str:
     >>> kind_of(Mention("France", "name", 0, 1, 0, ("france",), "france"))
     'country'
     """
-    lowered = mention.text.lower()
+    lowered, table = mention.text.lower(), countries()
     if mention.kind == "name":
-        if lowered in countries().names:
+        if lowered in table.names:
             return "country"
-        if lowered in countries().regions:
+        if lowered in table.regions:
             return "region"
         if mention.stems and len(mention.stems) == 1:
             return "short name"
-    if mention.kind == "phrase" and lowered in countries().peoples:
+    if mention.kind == "phrase" and lowered in table.peoples:
         return "people"
     return mention.kind
 

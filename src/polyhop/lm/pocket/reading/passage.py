@@ -1,4 +1,4 @@
-"""Parsing a passage: its tokens, its mentions (every stretch that could be an answer) and its subject. Cached."""
+"""Parsing a passage: its tokens, its mentions (every span that could be an answer) and its subject. Cached."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _MAX_CLASS = 24  # tokens of that definition
 _CLASS_ENDS = frozenset(". ; who which that by from starring located".split())
 _MAX_QUOTED = 9  # tokens of a quoted title
 _MAX_PHRASE = 4  # tokens of a phrase that is no name
-# Small words that may stand inside a name.
+# Small words that a name may contain.
 _NAME_JOINERS = frozenset("of the de la le du des di da del della von van der den zu el al & y e bin ibn".split())
 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A stretch of a text that could be an answer: its tokens ``first:last``, the number of its sentence, and its kind:
+    """A span of a text that could be an answer: its tokens ``first:last``, the number of its sentence, and its kind:
     name, quoted, people, date, year, number or phrase."""
 
     text: str
@@ -266,9 +266,10 @@ def _is_numeral(tokenized: TokenizedText, i: int) -> bool:
 def _phrases(tokenized: TokenizedText, taken: set[int]) -> list[tuple[int, int]]:
     """Runs of plain words between stop words, verbs of telling and punctuation; of long runs the last words."""
     spans = []
+    verbs = words().phrase_ends
     first: int | None = None
     for i, token in enumerate([*tokenized.tokens, "."]):
-        plain = i not in taken and _is_plain(token)
+        plain = i not in taken and _is_plain(token) and token.lower() not in verbs
         if plain and first is None:
             first = i
         elif not plain and first is not None:
@@ -282,4 +283,4 @@ def _phrases(tokenized: TokenizedText, taken: set[int]) -> list[tuple[int, int]]
 
 
 def _is_plain(token: str) -> bool:
-    return token[0].isalpha() and token.lower() not in STOP_WORDS and token.lower() not in words().phrase_ends
+    return token[0].isalpha() and token.lower() not in STOP_WORDS

@@ -93,7 +93,7 @@ def _pattern(names: Iterable[str]) -> re.Pattern[str]:
 
 
 def country_of(text: str) -> str | None:
-    """The country that a nationality, the name of a country, or a place that ends with its country stands for.
+    """The country that a nationality, the name of a country, or a place that ends with its country means.
 
     >>> country_of("Danish"), country_of("Mexico"), country_of("Austin, Texas"), country_of("Nowhere")
     ('Denmark', 'Mexico', 'United States', None)

@@ -221,7 +221,7 @@ def flare_question(fields: Fields) -> Value:
 
 
 def dsp_hop(fields: Fields) -> Value:
-    """Note what the passages hold; query the step that the notes wait for, or none if the notes are enough."""
+    """Note the passages; query the step that the notes wait for, or none if the notes are enough."""
     question, passages, notes = fields["question"], fields["passages"] or (), list(fields["summaries"] or ())
     if not passages and not notes:
         return {"summary": None, "query": question}
@@ -298,7 +298,7 @@ def era_relations(fields: Fields) -> Value:
 
 
 def _facts(passages: Sequence[Passage]) -> list[dict[str, str]]:
-    """The triplets of passages without those that hold a whole sentence."""
+    """The triplets of passages without those that contain a whole sentence."""
     triplets = (triplet for passage in passages[:_MAX_READ] for triplet in ge.passage_triplets(passage))
     return [triplet for triplet in triplets if triplet["relation"] != ge.STATES]
 

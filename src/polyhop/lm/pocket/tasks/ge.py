@@ -24,7 +24,7 @@ from polyhop.types import Passage
 Triplet = Mapping[str, str]
 
 STATES = "states"
-"""The relation of a triplet that holds a whole sentence."""
+"""The relation of a triplet that contains a whole sentence."""
 _FOUND = 0.9  # confidence in a value that a rule found
 _READ = 0.4  # the least confidence in a value that was read, not found: asked again it would be read the same
 _NOTHING_KNOWN = 0.05  # confidence in an answer from nothing
@@ -214,7 +214,7 @@ def statement(subject: str, relation: str, value: str) -> str:
 
 
 def _passages(given: Sequence[Triplet]) -> list[Passage]:
-    """Triplets as passages again: per head its sentences, and the facts that none of them holds."""
+    """Triplets as passages again: per head its sentences, and the facts that none of them contains."""
     texts: dict[str, list[str]] = {triplet["head"]: [] for triplet in given}
     for triplet in given:
         if triplet["relation"] == STATES:

@@ -12,7 +12,7 @@ from polyhop.metrics import cover_em_token
 from polyhop.types import Passage
 
 ANSWER_CONFIDENCE = "answer with confidence"
-"""The key of what stands beside an output: the words that carry the answer, and the confidence in them."""
+"""The key of a pair beside an output: the words of the answer, and the confidence in them."""
 MIN_CONFIDENCE = 0.001  # above 0, because its logarithm is taken
 _HIGHEST_GRADE = 4  # of a passage that answers by itself
 

@@ -36,7 +36,7 @@ Memory = Mapping[str, Any]
 
 
 def summarize(fields: Fields) -> Value:
-    """Note what the passages hold for the question."""
+    """Note the sentences of the passages that help with the question."""
     return {"summary": note(fields["question"], fields["passages"])}
 
 

@@ -75,7 +75,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class StagedSearchResult:
     """A method's stages in order. ``retriever``: the one it started from, if it goes by a name. ``fixed``: the settings
     that were given; ``usual``: the method's defaults, on the same questions; ``gain``: over them, measured where it was
     chosen, so that it flatters: confirm it on others."""

@@ -12,7 +12,7 @@ from polyhop.data.questions import read_questions
 from polyhop.errors import SettingError, UnknownName, UsageError
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import Progress, after, evaluate
-from polyhop.evaluation.setups import settings_under
+from polyhop.evaluation.setups import setup_settings
 from polyhop.methods.registry import method_named, methods
 from polyhop.metrics import Metrics, choose_profiles
 from polyhop.pipeline import LM, Pipeline, Source
@@ -23,7 +23,7 @@ ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
-class Several:
+class MethodReports:
     """A report for each method that ran; ``left_out`` says why another could not, before its first call."""
 
     reports: Mapping[str, Report]
@@ -37,17 +37,17 @@ class Several:
         }
 
 
-def named(spec: str) -> list[str]:
+def parse_methods(spec: str) -> list[str]:
     """The methods of ``"all"`` or of names with commas between.
 
-    >>> named("tor,one-r")
+    >>> parse_methods("tor,one-r")
     ['tor', 'one-r']
     """
     names = [name.strip() for name in spec.split(",")]
     return list(methods()) if names == [ALL] else [method_named(name).name for name in dict.fromkeys(names)]
 
 
-def evaluate_several(
+def evaluate_methods(
     names: Sequence[str],
     dataset: str | Path | Sequence[Question],
     corpus: Source | None = None,
@@ -61,7 +61,7 @@ def evaluate_several(
     metrics: Metrics = None,
     setup: str | None = None,
     **options: Any,
-) -> Several:
+) -> MethodReports:
     """``evaluate`` for each method, over one index and one reading of the questions.
 
     ``out``: a folder with a run's folder for each method; the same command goes on there where it was stopped. A
@@ -76,10 +76,10 @@ def evaluate_several(
     profiles = choose_profiles(asked, metrics)
     questions = list(asked)[:limit]
     title = title or (Path(dataset).name if isinstance(dataset, (str, Path)) else None)
-    index = one_index(corpus, skip_bad)
+    index = open_index(corpus, skip_bad)
     own, common = _divided(names, options)
     if setup is not None:
-        own = {name: {**settings_under(setup, name, given, questions), **given} for name, given in own.items()}
+        own = {name: {**setup_settings(setup, name, given, questions), **given} for name, given in own.items()}
     ready, left_out = _ready(names, index, lm, own, common)
     if not ready:
         raise UsageError(f"not one of these methods can run; {next(iter(left_out))}: {next(iter(left_out.values()))}")
@@ -90,10 +90,10 @@ def evaluate_several(
         reports[name] = evaluate(
             questions, index, name, lm, out=folder, progress=told, title=title, metrics=profiles, **common, **own[name]
         )
-    return Several(reports, left_out)
+    return MethodReports(reports, left_out)
 
 
-def one_index(corpus: Source | None, skip_bad: bool = False, language: str | None = None) -> Index | None:
+def open_index(corpus: Source | None, skip_bad: bool = False, language: str | None = None) -> Index | None:
     """The corpus opened, for several runs to share."""
     if corpus is None or isinstance(corpus, Index):
         return corpus

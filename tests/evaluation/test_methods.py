@@ -13,8 +13,8 @@ from polyhop.cli.app import app
 from polyhop.data.corpora import open_corpus
 from polyhop.data.questions import read_questions
 from polyhop.errors import SettingError, UnknownName, UsageError
+from polyhop.evaluation.methods import evaluate_methods, parse_methods
 from polyhop.evaluation.runner import evaluate
-from polyhop.evaluation.several import evaluate_several, named
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.registry import methods
 
@@ -28,14 +28,14 @@ def knows(task: str, fields: object) -> dict[str, str]:
 
 
 def test_names_are_listed_once_and_all_is_every_method() -> None:
-    assert named("one-r, direct,one-r") == ["one-r", "direct"]
-    assert named("all") == list(methods())
+    assert parse_methods("one-r, direct,one-r") == ["one-r", "direct"]
+    assert parse_methods("all") == list(methods())
     with pytest.raises(UnknownName, match=r"one_r.*one-r"):
-        named("direct,one_r")
+        parse_methods("direct,one_r")
 
 
 def test_each_method_is_measured_as_by_itself(tmp_path: Path) -> None:
-    told = evaluate_several(["direct", "one-r"], QUESTIONS, CORPUS, ScriptedLM(knows), out=tmp_path, k=1)
+    told = evaluate_methods(["direct", "one-r"], QUESTIONS, CORPUS, ScriptedLM(knows), out=tmp_path, k=1)
     assert list(told.reports) == ["direct", "one-r"]
     assert not told.left_out
     alone = evaluate(QUESTIONS, CORPUS, "one-r", ScriptedLM(knows), out=tmp_path / "alone", k=1)
@@ -45,7 +45,7 @@ def test_each_method_is_measured_as_by_itself(tmp_path: Path) -> None:
 
 
 def test_a_setting_goes_to_the_methods_that_have_it(tmp_path: Path) -> None:
-    evaluate_several(["direct", "one-r"], QUESTIONS, CORPUS, ScriptedLM(knows), out=tmp_path, shots=0, k="2")
+    evaluate_methods(["direct", "one-r"], QUESTIONS, CORPUS, ScriptedLM(knows), out=tmp_path, shots=0, k="2")
     settings = {
         name: json.loads((tmp_path / name / "run.json").read_text())["settings"] for name in ("direct", "one-r")
     }
@@ -57,30 +57,30 @@ def test_a_setting_goes_to_the_methods_that_have_it(tmp_path: Path) -> None:
 def test_what_no_method_has_or_takes_is_an_error_before_any_call() -> None:
     lm = ScriptedLM({})
     with pytest.raises(UnknownName, match="widths"):
-        evaluate_several(["direct", "one-r"], QUESTIONS, CORPUS, lm, widths=(5,))
+        evaluate_methods(["direct", "one-r"], QUESTIONS, CORPUS, lm, widths=(5,))
     with pytest.raises(SettingError, match="k='none'"):
-        evaluate_several(["direct", "one-r"], QUESTIONS, CORPUS, lm, k="none")
+        evaluate_methods(["direct", "one-r"], QUESTIONS, CORPUS, lm, k="none")
     assert not lm.calls
 
 
 def test_a_method_that_lacks_something_is_left_out_with_the_reason() -> None:
-    told = evaluate_several(["direct", "one-r", "promptrank"], QUESTIONS, None, ScriptedLM(knows))
+    told = evaluate_methods(["direct", "one-r", "promptrank"], QUESTIONS, None, ScriptedLM(knows))
     assert list(told.reports) == ["direct"]
     assert "corpus" in told.left_out["one-r"]
-    with_corpus = evaluate_several(["direct", "promptrank"], QUESTIONS, CORPUS, ScriptedLM(knows))
+    with_corpus = evaluate_methods(["direct", "promptrank"], QUESTIONS, CORPUS, ScriptedLM(knows))
     assert "score" in with_corpus.left_out["promptrank"]
 
 
 def test_none_that_can_run_is_an_error() -> None:
     with pytest.raises(UsageError, match=r"not one.*one-r"):
-        evaluate_several(["one-r", "tor"], QUESTIONS, None, ScriptedLM({}))
+        evaluate_methods(["one-r", "tor"], QUESTIONS, None, ScriptedLM({}))
 
 
 def test_a_second_time_asks_nothing(tmp_path: Path) -> None:
-    evaluate_several(["direct", "one-r"], QUESTIONS, CORPUS, ScriptedLM(knows), out=tmp_path)
+    evaluate_methods(["direct", "one-r"], QUESTIONS, CORPUS, ScriptedLM(knows), out=tmp_path)
     again = ScriptedLM(knows)
     seen: list[tuple[int, int]] = []
-    evaluate_several(
+    evaluate_methods(
         ["direct", "one-r"], QUESTIONS, CORPUS, again, out=tmp_path, progress=lambda d, t: seen.append((d, t))
     )
     assert not again.calls
@@ -88,7 +88,7 @@ def test_a_second_time_asks_nothing(tmp_path: Path) -> None:
 
 def test_progress_counts_over_all_methods() -> None:
     seen: list[tuple[int, int]] = []
-    evaluate_several(
+    evaluate_methods(
         ["direct", "cot"], QUESTIONS, None, ScriptedLM(knows), progress=lambda done, total: seen.append((done, total))
     )
     assert seen == [(1, 2), (2, 2)]
@@ -118,7 +118,7 @@ def test_demo_is_a_name_unless_something_is_called_so(tmp_path: Path, monkeypatc
 
 @pytest.mark.slow
 def test_the_typical_calls_of_methods_are_those_of_the_demo() -> None:
-    reports = evaluate_several(named("all"), "demo", "demo", limit=12).reports
+    reports = evaluate_methods(parse_methods("all"), "demo", "demo", limit=12).reports
     for name, report in reports.items():
         measured, told = report.usage.calls / len(report.rows), methods()[name].calls
         assert told is not None, name

@@ -6,7 +6,7 @@ import math
 import re
 from typing import Any
 
-from polyhop.prompts.answers import told_answer
+from polyhop.prompts.answers import find_answer
 from polyhop.prompts.parsing import Malformed
 
 _SURE = re.compile(r"^[^\w\n]*+confidence\b[^\w\n]*+(.*)$", re.I | re.M)
@@ -14,10 +14,10 @@ _ANSWER = re.compile(r"^[^\w\n]*+answer\b", re.I | re.M)
 _NUMBER = re.compile(r"(\d{1,3}(?:\.\d{1,9})?|\.\d{1,9})[ \t]*(%|/[ \t]*(?:100|10)\b)?")
 
 
-def read_share(value: Any) -> float | None:
+def read_confidence(value: Any) -> float | None:
     """A share of 1 as models write it; None where it is none.
 
-    >>> read_share("85%"), read_share(0.5), read_share("8/10"), read_share("high")
+    >>> read_confidence("85%"), read_confidence(0.5), read_confidence("8/10"), read_confidence("high")
     (0.85, 0.5, 0.8, None)
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
@@ -32,20 +32,20 @@ def read_share(value: Any) -> float | None:
     return float(value if value <= 1 else value / 100)
 
 
-def cut_share(text: str) -> tuple[str, float | None]:
+def split_confidence(text: str) -> tuple[str, float | None]:
     """A reply up to its last line "Confidence: …", and the share told there; a line that an answer follows is quoted.
 
-    >>> cut_share("Answer: Rome\\nConfidence: 0.9"), cut_share("Confidence: 0.9\\nAnswer: Rome")
+    >>> split_confidence("Answer: Rome\\nConfidence: 0.9"), split_confidence("Confidence: 0.9\\nAnswer: Rome")
     (('Answer: Rome\\n', 0.9), ('Confidence: 0.9\\nAnswer: Rome', None))
     """
     lines = list(_SURE.finditer(text))
     after = text[lines[-1].end() :] if lines else ""
-    if not lines or _ANSWER.search(after) or told_answer(after):
+    if not lines or _ANSWER.search(after) or find_answer(after):
         return text, None
-    return text[: lines[-1].start()], read_share(lines[-1][1])
+    return text[: lines[-1].start()], read_confidence(lines[-1][1])
 
 
-def asked_share(confidence: float | None, *, verbal: bool) -> float | None:
+def require_confidence(confidence: float | None, *, verbal: bool) -> float | None:
     """The share told, where it was asked for; ``Malformed`` where it was and there is none."""
     if verbal and confidence is None:
         raise Malformed('the last line must say how sure you are, "Confidence:" and a number from 0 to 1')

@@ -24,7 +24,7 @@ OBJECTIVES = ("f1", "em", "cover_em")
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class GridPoint:
     """One point of a grid and the run it was measured by."""
 
     settings: Mapping[str, Any]
@@ -44,15 +44,15 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Tuned:
+class GridSearchResult:
     """A grid's points in order, the ``best`` of them, and its ``gain`` over the method's defaults where they are a
     point of the grid. The gain is measured where it was chosen, so it flatters: confirm it on other questions."""
 
     method: str
     objective: str
     fixed: Mapping[str, Any]
-    points: Sequence[Point]
-    best: Point
+    points: Sequence[GridPoint]
+    best: GridPoint
     gain: Difference | None
 
     @property
@@ -87,7 +87,7 @@ def tune(
     skip_bad: bool = False,
     progress: Progress | None = None,
     **options: Any,
-) -> Tuned:
+) -> GridSearchResult:
     """Run a method at every point of a grid of its settings and choose the point of best ``objective``.
 
     Of equally good points the one with the fewest model calls is best, then the first. A named model's replies are
@@ -111,9 +111,9 @@ def tune(
         out = Path(work) / folder_name(point) if work is not None else None
         told = after(progress, number * len(questions), len(points) * len(questions))
         reports.append(evaluate(dataset, corpus, method, lm, out=out, progress=told, **{**common, **point}))
-    measured = [Point(point, report) for point, report in zip(points, reports, strict=True)]
+    measured = [GridPoint(point, report) for point, report in zip(points, reports, strict=True)]
     best = _best(measured, objective)
-    return Tuned(method, objective, fixed, measured, best, _gain(method, measured, best, objective))
+    return GridSearchResult(method, objective, fixed, measured, best, _gain(method, measured, best, objective))
 
 
 def scores_of(report: Report) -> dict[str, float]:
@@ -138,7 +138,7 @@ def _checked(
     return fixed, points
 
 
-def _best(points: Sequence[Point], objective: str) -> Point:
+def _best(points: Sequence[GridPoint], objective: str) -> GridPoint:
     whole = [point for point in points if not point.report.failed]
     if not whole:
         name, why = next(iter(points[0].report.failed.items()))
@@ -146,7 +146,7 @@ def _best(points: Sequence[Point], objective: str) -> Point:
     return max(whole, key=lambda p: (p.report.metrics[objective].value, -p.report.usage.calls))
 
 
-def _gain(method: str, points: Sequence[Point], best: Point, objective: str) -> Difference | None:
+def _gain(method: str, points: Sequence[GridPoint], best: GridPoint, objective: str) -> Difference | None:
     defaults = method_named(method).settings
     usual = next((p for p in points if all(defaults[name].default == v for name, v in p.settings.items())), None)
     if usual is None or usual.report.failed:
