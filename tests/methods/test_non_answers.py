@@ -11,7 +11,7 @@ from rich.console import Console
 from polyhop.answer import Answer
 from polyhop.cli.answers import print_answer
 from polyhop.lm.scripted import ScriptedLM
-from polyhop.methods.registry import methods
+from polyhop.methods.registry import method_named, methods
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.non_answers import is_non_answer
 from polyhop.prompts.tasks import TASKS
@@ -63,6 +63,8 @@ async def asked(name: str, said: str, **settings: Any) -> Answer:
 
     lm = ScriptedLM(knows_nothing(said), capabilities=ABLE, score=lambda request: -1.0)
     given = {"reader": lambda question, passages: []} | settings
+    if "links" in method_named(name).resolve({}):
+        given["links"] = 0  # the callable knows none
     async with Pipeline(method=name, lm=lm, retriever=search, **given) as pipeline:
         return await pipeline.aask("Where was the director of Dark Mill born?")
 

@@ -19,7 +19,8 @@ ANSWERING = [name for name, each in methods().items() if each.answers(each.resol
 @pytest.mark.parametrize("name", ANSWERING)
 async def test_what_the_answer_was_read_from_is_ranked_and_cited(name: str) -> None:
     for seed in range(WORLDS):
-        answer, _ = await World.random(seed).run(name)
+        without_links = {"links": 0} if "links" in methods()[name].resolve({}) else {}  # a world has none
+        answer, _ = await World.random(seed).run(name, **without_links)
         call = answer.trace.answers_call
         read = set(passages_in(call.fields)) if call else set()
         assert read <= set(answer.passages), seed
