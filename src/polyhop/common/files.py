@@ -40,7 +40,7 @@ def cache_folder() -> Path:
 
 
 def is_shared() -> bool:
-    """Return True if ``$POLYHOP_SHARED_CACHE`` asks for caches and indexes that others may read, as the umask permits."""
+    """Return True if ``$POLYHOP_SHARED_CACHE`` lets other users read caches and indexes, as the umask permits."""
     return os.environ.get("POLYHOP_SHARED_CACHE", "0") not in ("", "0")
 
 
