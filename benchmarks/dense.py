@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polyhop.cli.progress import Watched
+from polyhop.cli.progress import ProgressBar
 from polyhop.common.extras import require
 from polyhop.common.progress import show_progress
 from polyhop.data.corpora import open_corpus
@@ -245,7 +245,7 @@ def main() -> int:
         held = measured.get("falling")
         short = held is not None and (held.recall < TARGET or held.saving < 20)
     else:
-        with tempfile.TemporaryDirectory() as folder, show_progress(Watched):
+        with tempfile.TemporaryDirectory() as folder, show_progress(ProgressBar):
             place = arguments.index or Path(folder)
             found = recall(arguments.data, arguments.encoder, place, arguments.split, arguments.only)
         short = {"dev", "train"} <= {*arguments.split} and any(found.get(n, bar) < bar for n, bar in HELD_TO.items())

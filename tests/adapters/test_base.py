@@ -16,16 +16,16 @@ import pytest
 from hypothesis import given
 
 from polyhop.adapters.base import (
-    PUT_BY,
+    RESERVED,
     SETTINGS,
     ChatLM,
-    Opened,
+    ExternalRetriever,
+    OpenPipeline,
     Reply,
-    TheirRetriever,
+    answer_row,
     metadata_of,
     passage_of,
     sources,
-    told,
 )
 from polyhop.answer import Answer
 from polyhop.errors import LMError, MissingExtra, RetrievalError, UsageError
@@ -59,7 +59,7 @@ def test_a_passage_comes_back_from_a_document_as_it_was(passage: Passage) -> Non
 
 @given(metadata)
 def test_their_metadata_comes_back_from_a_passage_as_it_was(theirs: dict[str, Any]) -> None:
-    theirs.pop(PUT_BY, None)
+    theirs.pop(RESERVED, None)
     assert metadata_of(passage_of("1", "text", theirs)) == theirs
 
 
@@ -96,7 +96,7 @@ def test_a_passage_with_metadata_of_any_kind_can_be_written() -> None:
 
 @pytest.mark.parametrize("source", [CORPUS, lambda query, k: CORPUS[:k]], ids=["a corpus", "a callable"])
 async def test_what_is_searched_may_be_anything_a_pipeline_takes(source: Any) -> None:
-    opened = Opened(source, {"method": "bm25"})
+    opened = OpenPipeline(source, {"method": "bm25"})
     found = await opened.search("film Alien", 1)
     assert [passage.id for passage, _ in found] == ["alien"]
     scored = found[0][1] is not None
@@ -106,12 +106,12 @@ async def test_what_is_searched_may_be_anything_a_pipeline_takes(source: Any) ->
 
 def test_an_open_pipeline_takes_no_options() -> None:
     with pipeline() as qa, pytest.raises(UsageError, match="top_p: an open Pipeline has its settings"):
-        Opened(qa, {"top_p": 1})
+        OpenPipeline(qa, {"top_p": 1})
 
 
 def test_an_open_pipeline_is_left_open() -> None:
     with pipeline() as qa:
-        opened = Opened(qa, {})
+        opened = OpenPipeline(qa, {})
         assert opened.wait(qa.aask(QUESTION)).text == ANSWER
         opened.close()
         assert qa.ask(QUESTION).text == ANSWER
@@ -119,7 +119,7 @@ def test_an_open_pipeline_is_left_open() -> None:
 
 def test_many_threads_share_one_loop() -> None:
     with pipeline() as qa, ThreadPoolExecutor(8) as threads:
-        opened = Opened(qa, {})
+        opened = OpenPipeline(qa, {})
         loops = set(threads.map(lambda _: opened.wait(_loop()), range(32)))
         assert len(loops) == 1
         opened.close()
@@ -132,7 +132,7 @@ async def _loop() -> int:
 
 async def test_ordinary_code_waits_inside_a_running_loop_too() -> None:
     with pipeline() as qa:
-        opened = Opened(qa, {})
+        opened = OpenPipeline(qa, {})
         assert opened.wait(qa.aask(QUESTION)).text == ANSWER
         opened.close()
 
@@ -148,14 +148,14 @@ def test_leaving_a_stream_ends_it() -> None:
             ended.append(True)
 
     with pipeline() as qa:
-        opened = Opened(qa, {})
-        assert list(opened.each(steps())) == list(range(9))
-        stream = opened.each(steps())
+        opened = OpenPipeline(qa, {})
+        assert list(opened.iterate(steps())) == list(range(9))
+        stream = opened.iterate(steps())
         assert next(stream) == 0
         assert len(ended) == 1
         stream.close()  # type: ignore[attr-defined]
         assert len(ended) == 2
-        assert all(isinstance(step, Step | Answer) for step in opened.each(qa.stream(QUESTION)))
+        assert all(isinstance(step, Step | Answer) for step in opened.iterate(qa.stream(QUESTION)))
         opened.close()
 
 
@@ -167,10 +167,10 @@ def test_all_that_is_cited_is_among_the_sources() -> None:
 def test_what_is_told_of_an_answer_is_json() -> None:
     with pipeline() as qa:
         answer = qa.ask(QUESTION)
-    row = orjson.loads(orjson.dumps(told(answer, trace=False)))
+    row = orjson.loads(orjson.dumps(answer_row(answer, trace=False)))
     assert row.keys() == answer.to_dict().keys() - {"passages", "trace"}
     assert (row["answer"], row["supported"], row["usage"]["calls"]) == (ANSWER, True, 1)
-    assert told(answer, trace=True)["trace"] == answer.trace.to_dict()
+    assert answer_row(answer, trace=True)["trace"] == answer.trace.to_dict()
 
 
 # --- their retriever --------------------------------------------------------------------------------------------------
@@ -180,8 +180,8 @@ async def test_their_hits_are_distinct_and_no_more_than_asked_for() -> None:
     async def find(query: str, k: int) -> list[Passage]:
         return [CORPUS[0], CORPUS[0], *CORPUS]
 
-    assert await TheirRetriever("r", find)("film", 2) == CORPUS[:2]
-    assert await TheirRetriever("r", find)(" ", 2) == []
+    assert await ExternalRetriever("r", find)("film", 2) == CORPUS[:2]
+    assert await ExternalRetriever("r", find)(" ", 2) == []
 
 
 async def test_an_error_of_theirs_is_ours_and_names_the_retriever() -> None:
@@ -189,7 +189,7 @@ async def test_an_error_of_theirs_is_ours_and_names_the_retriever() -> None:
         raise ConnectionError("no route")
 
     with pytest.raises(RetrievalError, match="the retriever r: ConnectionError: no route") as raised:
-        await TheirRetriever("r", find)("film", 2)
+        await ExternalRetriever("r", find)("film", 2)
     assert isinstance(raised.value.__cause__, ConnectionError)
 
 

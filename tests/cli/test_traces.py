@@ -27,7 +27,7 @@ from polyhop.answer import Answer
 from polyhop.cli.answers import print_answer
 from polyhop.cli.passages import excerpt
 from polyhop.cli.show import Entry, clean
-from polyhop.cli.summaries import told_ask, told_note
+from polyhop.cli.summaries import describe_ask, describe_note
 from polyhop.trace import Ask, Note
 from polyhop.types import Citation, Evidence, Passage
 from tests.kit.families import FAMILIES, answered
@@ -153,7 +153,7 @@ NAMES = st.sampled_from(
 @QUICK
 @given(st.dictionaries(NAMES, VALUES, max_size=5))
 def test_whatever_a_task_puts_out_is_told(output: dict[str, Any]) -> None:
-    told = told_ask(Ask(id=0, task="own", model="m", fields={}, output=output, text=""))
+    told = describe_ask(Ask(id=0, task="own", model="m", fields={}, output=output, text=""))
     assert all(line.plain.isprintable() for line in (told.head, *told.below))
 
 
@@ -163,7 +163,7 @@ def test_whatever_a_task_puts_out_is_told(output: dict[str, Any]) -> None:
     st.dictionaries(st.sampled_from(["ranked", "triplets", "nodes", "references", "variable", "answer"]), VALUES),
 )
 def test_whatever_a_method_remarks_is_told(name: str, data: dict[str, Any]) -> None:
-    told = told_note(Note(id=0, name=name, data=data), {})
+    told = describe_note(Note(id=0, name=name, data=data), {})
     assert all(line.plain.isprintable() for line in (told.head, *told.below))
 
 

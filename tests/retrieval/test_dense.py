@@ -55,7 +55,7 @@ def dense(index: Index) -> Dense:
     return Dense(index, WordEncoder())
 
 
-def plainly(index: Index, query: str, k: int) -> list[tuple[str, float]]:
+def in_plain_words(index: Index, query: str, k: int) -> list[tuple[str, float]]:
     """The ids of the best by the inner product, then by id, each product made by itself."""
     asked = counted(query, 32)
     scored = [
@@ -68,7 +68,7 @@ def plainly(index: Index, query: str, k: int) -> list[tuple[str, float]]:
 @settings(max_examples=40, deadline=None)
 @given(query=st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join), k=st.integers(1, 100))
 def test_it_finds_what_every_product_shows_ties_by_id(index: Index, dense: Dense, query: str, k: int) -> None:
-    assert [(passage.id, score) for passage, score in dense.search_scored(query, k)] == plainly(index, query, k)
+    assert [(passage.id, score) for passage, score in dense.search_scored(query, k)] == in_plain_words(index, query, k)
 
 
 def test_many_queries_are_one_by_one(dense: Dense) -> None:

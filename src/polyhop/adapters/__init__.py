@@ -1,1 +1,1 @@
-"""Ours as theirs and theirs as ours: LangChain, LlamaIndex and Haystack, each in a module behind its extra."""
+"""Adapters to and from LangChain, LlamaIndex and Haystack: a module per framework, each with its own extra."""

@@ -1,5 +1,8 @@
-"""What the adapters share. Ours as theirs: a pipeline asked from any thread, passages told as documents. Theirs as
-ours: documents as passages, a retriever and a chat model behind one awaited call."""
+"""Shared parts of the adapters.
+
+For a framework: a pipeline that any thread may call, and passages as documents. For polyhop: a framework's documents
+as passages, and its retrievers and chat models behind one coroutine each.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +24,19 @@ from polyhop.types import Passage
 
 T = TypeVar("T")
 
-PUT_BY = "polyhop"
-"""The one name that is ours in the metadata of a document of theirs."""
+RESERVED = "polyhop"
+"""The key that polyhop reserves in a document's metadata."""
 
 SETTINGS: Mapping[str, str] = {"temperature": "temperature", "max_tokens": "max_tokens", "stop": "stop"}
-"""What a chat model of theirs is told with each call, and by which names: ``temperature``, ``max_tokens``, ``stop``,
-``seed``, ``logprobs`` of the request. Models differ in what they take."""
+"""Fields of a request that are sent to a framework's chat model, with the model's names for them. ``seed`` and
+``logprobs`` may be sent too; models differ in what they accept."""
 
 
-# --- ours as theirs ---------------------------------------------------------------------------------------------------
+# --- polyhop for the framework ---------------------------------------------------------------------------------------
 
 
-class Opened:
-    """A ``Pipeline`` that event loops and ordinary threads may ask at once.
+class OpenPipeline:
+    """A ``Pipeline`` that event loops and threads may call at the same time.
 
     ``source``: a ``Pipeline``, which its owner closes; else a retriever or any ``(query, k) -> passages`` callable, or
     what a ``Pipeline`` takes for its corpus, opened with ``options`` (the pipeline's own) and closed by ``close``.
@@ -51,18 +54,18 @@ class Opened:
             self.pipeline = Pipeline(source, **options)
 
     async def search(self, query: str, k: int) -> list[tuple[Passage, float | None]]:
-        """The ``k`` best passages, best first, with the retriever's score where it tells one."""
+        """Return the ``k`` best passages, best first, with the retriever's score if it gives one."""
         retriever = self.pipeline.engine.retriever and self.pipeline.engine.retriever.source
         if isinstance(retriever, ScoringRetriever):
             return [*await asyncio.to_thread(retriever.search_scored, query, k)]
         return [(passage, None) for passage in await self.pipeline.engine.search(query, k)]
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """``work`` awaited from ordinary code, on any thread."""
+        """Run a coroutine from synchronous code, on any thread."""
         return self.pipeline.wait(work)
 
-    def each(self, stream: AsyncGenerator[T, None]) -> Iterator[T]:
-        """``stream`` in ordinary code; leaving the loop ends it."""
+    def iterate(self, stream: AsyncGenerator[T, None]) -> Iterator[T]:
+        """Iterate over ``stream`` in synchronous code; leaving the loop closes it."""
         try:
             while (item := self.wait(_next(stream))) is not None:
                 yield item
@@ -70,7 +73,7 @@ class Opened:
             self.wait(stream.aclose())
 
     def close(self) -> None:
-        """Close the pipeline where it was opened here."""
+        """Close the pipeline if this object opened it."""
         if self._own:
             self.pipeline.close()
 
@@ -80,12 +83,13 @@ async def _next(stream: AsyncGenerator[T, None]) -> T | None:
 
 
 def sources(answer: Answer) -> list[Passage]:
-    """The passages of an answer, best first, then those that only its evidence has: all that is cited is there."""
+    """Return the passages of an answer, best first, then those found only in its evidence, so that every citation has
+    its passage."""
     return list(dict.fromkeys([*answer.passages, *(p for piece in answer.evidence for p in piece.passages)]))
 
 
-def told(answer: Answer, *, trace: bool) -> dict[str, Any]:
-    """All of an answer but its passages as JSON-ready values (``Answer.to_dict``)."""
+def answer_row(answer: Answer, *, trace: bool) -> dict[str, Any]:
+    """Return an answer without its passages as JSON-ready values (``Answer.to_dict``)."""
     row = (answer if trace else replace(answer, trace=None)).to_dict()  # type: ignore[arg-type]
     del row["passages"]
     if not trace:
@@ -94,8 +98,8 @@ def told(answer: Answer, *, trace: bool) -> dict[str, Any]:
 
 
 def metadata_of(passage: Passage) -> dict[str, Any]:
-    """A passage's metadata as a document of theirs has it: title and links beside the rest. What ``passage_of`` would
-    take for those is put by under ``PUT_BY``.
+    """Return a passage's metadata for a framework's document, with title and links. Values that ``passage_of`` would
+    mistake for those move under ``RESERVED``.
 
     >>> metadata_of(Passage("1", "Alien", "…", metadata={"page": 3, "title": "a.pdf"}))
     {'title': 'Alien', 'page': 3, 'polyhop': {'title': 'a.pdf'}}
@@ -103,40 +107,40 @@ def metadata_of(passage: Passage) -> dict[str, Any]:
     rest = dict(passage.metadata)
     own = {"title": passage.title, "links": list(passage.links)}
     by = {name: rest.pop(name) for name in own if name in rest and (own[name] or _is_ours(name, rest[name]))}
-    if PUT_BY in rest and (by or _is_ours(PUT_BY, rest[PUT_BY])):
-        by[PUT_BY] = rest.pop(PUT_BY)
-    return {**{name: value for name, value in own.items() if value}, **rest, **({PUT_BY: by} if by else {})}
+    if RESERVED in rest and (by or _is_ours(RESERVED, rest[RESERVED])):
+        by[RESERVED] = rest.pop(RESERVED)
+    return {**{name: value for name, value in own.items() if value}, **rest, **({RESERVED: by} if by else {})}
 
 
 def _is_ours(name: str, value: Any) -> bool:
-    """Whether ``passage_of`` takes a value of their metadata for title, links or what was put by."""
+    """Tell if ``passage_of`` reads a value of the metadata as title, links or reserved values."""
     match name, value:
         case "title", str():
             return bool(value)
         case "links", list():
             return bool(value) and all(isinstance(link, str) for link in value)
         case _:
-            return name == PUT_BY and isinstance(value, dict)
+            return name == RESERVED and isinstance(value, dict)
 
 
-# --- theirs as ours ---------------------------------------------------------------------------------------------------
+# --- the framework for polyhop ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found(Passage):
-    """A passage made of a document of ``theirs``, which it becomes again where it goes back to its library. Metadata of
-    any kind is made JSON-ready where it is written."""
+class ExternalPassage(Passage):
+    """A passage made from a framework's document, ``original``, which goes back to the framework unchanged. Metadata of
+    any type becomes JSON-ready when written."""
 
-    theirs: Any = field(default=None, repr=False)
+    original: Any = field(default=None, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """As a passage's."""
-        return Passage(self.id, self.title, self.text, self.links, _ready(self.metadata)).to_dict()
+        """Return JSON-ready values, as ``Passage.to_dict`` does."""
+        return Passage(self.id, self.title, self.text, self.links, _json_ready(self.metadata)).to_dict()
 
 
-def passage_of(name: str | None, text: str, metadata: Mapping[Any, Any], theirs: Any = None) -> Found:
-    """A document as a passage: ``title`` (a text) and ``links`` (a list of texts) of its metadata are the passage's,
-    the rest stays. Without a name of its own its id is a hash of title, text and ``source``.
+def passage_of(name: str | None, text: str, metadata: Mapping[Any, Any], original: Any = None) -> ExternalPassage:
+    """Convert a document to a passage. The metadata's ``title`` (a text) and ``links`` (a list of texts) become the
+    passage's; the rest stays metadata. Without a ``name`` the id is a hash of title, text and ``source``.
 
     >>> passage = passage_of("7", "It was filmed in 1979.", {"title": "Alien", "page": 3})
     >>> passage.id, passage.title, passage.metadata
@@ -145,28 +149,29 @@ def passage_of(name: str | None, text: str, metadata: Mapping[Any, Any], theirs:
     rest = dict(metadata)
     by, title, links = (
         rest.pop(part) if _is_ours(part, rest.get(part)) else none
-        for part, none in ((PUT_BY, {}), ("title", ""), ("links", ()))
+        for part, none in ((RESERVED, {}), ("title", ""), ("links", ()))
     )
     if not name:
         spelt = "\0".join((title, text, str(metadata.get("source", ""))))
         name = blake2b(spelt.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
-    return Found(name, title, text, tuple(links), {**rest, **by}, theirs)
+    return ExternalPassage(name, title, text, tuple(links), {**rest, **by}, original)
 
 
-def _ready(value: Any) -> Any:
+def _json_ready(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(key): _ready(item) for key, item in value.items()}
+        return {str(key): _json_ready(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [_ready(item) for item in value]
+        return [_json_ready(item) for item in value]
     if value is None or type(value) in (str, int, float, bool):
         return value
-    return _ready(value.tolist()) if hasattr(value, "tolist") else str(value)  # numpy's numbers and arrays
+    return _json_ready(value.tolist()) if hasattr(value, "tolist") else str(value)  # numpy's numbers and arrays
 
 
-class TheirRetriever:
-    """A retriever of theirs as ``(query, k) -> passages``, awaited: ``retriever=`` of a ``Pipeline``.
+class ExternalRetriever:
+    """A framework's retriever as ``async (query, k) -> passages``, for ``Pipeline(retriever=…)``.
 
-    Distinct passages, best first, at most ``k``; fewer where theirs gives fewer. Its errors are ``RetrievalError``.
+    Returns distinct passages, best first: at most ``k``, or fewer if the framework's retriever gives fewer. Its errors
+    become ``RetrievalError``.
     """
 
     def __init__(self, name: str, find: Callable[[str, int], Awaitable[Sequence[Passage]]]) -> None:
@@ -174,10 +179,10 @@ class TheirRetriever:
         self._find = find
 
     def __repr__(self) -> str:
-        return f"TheirRetriever({self.name!r})"
+        return f"ExternalRetriever({self.name!r})"
 
     async def __call__(self, query: str, k: int) -> list[Passage]:
-        """The ``k`` best passages; [] for a blank query, which servers refuse."""
+        """Return the ``k`` best passages; [] for a blank query, which servers refuse."""
         if not query.strip():
             return []
         try:
@@ -185,12 +190,13 @@ class TheirRetriever:
         except PolyhopError:
             raise
         except Exception as error:
-            raise RetrievalError(f"the retriever {self.name}: {_said(error)}") from error
+            raise RetrievalError(f"the retriever {self.name}: {_error_text(error)}") from error
         return list(dict.fromkeys(found))[:k]
 
 
 class Reply(NamedTuple):
-    """A reply of a chat model of theirs: ``usage`` in OpenAI's names or Anthropic's, ``logprobs`` in OpenAI's shape."""
+    """A reply of a framework's chat model: ``usage`` with OpenAI's or Anthropic's names, ``logprobs`` in OpenAI's
+    shape."""
 
     text: str
     finish_reason: Any = None
@@ -200,10 +206,10 @@ class Reply(NamedTuple):
 
 
 class ChatLM(ABC):
-    """A chat model of theirs as a ``LanguageModel``.
+    """A framework's chat model as a ``LanguageModel``.
 
-    ``settings`` maps ours to the model's names (``SETTINGS``); what is left out is not sent, and what stop words the
-    model does not heed end the reply here. Usage is the model's, else estimated at 4 characters a token. Its errors are
+    ``settings`` maps polyhop's names to the model's (``SETTINGS``); other fields are not sent. If the model ignores
+    stop words, the reply is cut here. Usage is the model's, else estimated at 4 characters per token. Errors become
     ``LMError``.
     """
 
@@ -221,7 +227,7 @@ class ChatLM(ABC):
         return f"{type(self).__name__}({self.name!r})"
 
     async def complete(self, request: Request) -> Completion:
-        """The model's reply; ``LMError`` where none can be had."""
+        """Return the model's reply; raise ``LMError`` if there is none."""
         values = {name: getattr(request, ours) for ours, name in self._settings.items()}
         sent = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
         try:
@@ -230,21 +236,21 @@ class ChatLM(ABC):
         except PolyhopError:
             raise
         except Exception as error:
-            raise LMError(f"{self.name}: {_said(error)}") from error
+            raise LMError(f"{self.name}: {_error_text(error)}") from error
 
     @abstractmethod
     async def _reply(self, request: Request, settings: dict[str, Any]) -> Reply: ...
 
 
-def why_ended(facts: Mapping[str, Any]) -> Any:
-    """Why a reply ended, by the names that providers have for it; None where it is not told."""
+def finish_reason_of(facts: Mapping[str, Any]) -> Any:
+    """Return the finish reason under any of the names that providers use; None if absent."""
     names = ("finish_reason", "stop_reason", "done_reason")
     return next((facts[name] for name in names if facts.get(name)), None)
 
 
 def _wire(reply: Reply) -> dict[str, Any]:
-    """The reply as a chat server would have sent it, so that one reader (``lm.wire``) takes out reasoning, cuts at stop
-    words and fits log-probabilities to what is left."""
+    """Convert the reply to a chat server's JSON, so that one reader (``lm.wire``) removes the reasoning, cuts at stop
+    words and aligns log-probabilities with the remaining text."""
     reason = getattr(reply.finish_reason, "value", reply.finish_reason)
     choice = {
         "message": {"content": reply.text, "reasoning_content": reply.reasoning},
@@ -259,6 +265,6 @@ def _wire(reply: Reply) -> dict[str, Any]:
     return {"choices": [choice], "usage": usage}
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     what = str(error).strip()
     return what if isinstance(error, BadReply) else f"{type(error).__name__}{': ' if what else ''}{what}"

@@ -1,5 +1,5 @@
-"""Haystack 2 and 3: components that retrieve and answer by a pipeline of ours; its retrievers and chat generators for a
-pipeline. ``Pipeline`` is polyhop's here."""
+"""Haystack 2 and 3: components that retrieve and answer with a polyhop pipeline; Haystack retrievers and chat
+generators for a pipeline. ``Pipeline`` is polyhop's here."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import orjson
 from polyhop.adapters.base import (
     SETTINGS,
     ChatLM,
-    Found,
-    Opened,
+    ExternalPassage,
+    ExternalRetriever,
+    OpenPipeline,
     Reply,
-    TheirRetriever,
+    answer_row,
+    finish_reason_of,
     metadata_of,
     passage_of,
     sources,
-    told,
-    why_ended,
 )
 from polyhop.answer import Answer
 from polyhop.errors import MissingExtra, UsageError
@@ -39,33 +39,36 @@ except ImportError as error:
 
 
 def to_document(passage: Passage, score: float | None = None) -> Document:
-    """A passage as a Haystack document: title and links in its meta; the document itself where it came of one."""
-    if isinstance(passage, Found) and isinstance(passage.theirs, Document):
-        return passage.theirs
+    """Convert a passage to a Haystack document, title and links in its meta. A passage made from a document gives that
+    document back."""
+    if isinstance(passage, ExternalPassage) and isinstance(passage.original, Document):
+        return passage.original
     return Document(id=passage.id, content=passage.text, meta=metadata_of(passage), score=score)
 
 
 def to_passage(document: Document) -> Passage:
-    """A Haystack document as a passage (``adapters.base.passage_of``); score, blob and embeddings stay with it."""
+    """Convert a Haystack document to a passage (``adapters.base.passage_of``); it keeps score, blob and embeddings."""
     return passage_of(document.id, document.content or "", document.meta, document)
 
 
-# --- ours as theirs ---------------------------------------------------------------------------------------------------
+# --- polyhop for the framework ---------------------------------------------------------------------------------------
 
 
 class _Component:
-    """What both components are: opened at the first run or by ``warm_up``, told as plain arguments where they are."""
+    """The base of both components: opened by the first run or ``warm_up``, serialised as plain arguments."""
 
-    def _made(self, source: Pipeline | Source | Searcher | None, options: Mapping[str, Any], **arguments: Any) -> None:
-        """What ``__init__`` does; ``component`` makes its classes anew, which ``super()`` would not find."""
+    def _configure(
+        self, source: Pipeline | Source | Searcher | None, options: Mapping[str, Any], **arguments: Any
+    ) -> None:
+        """Initialise the component. ``@component`` rebuilds its classes, so ``super().__init__`` would not work."""
         self._source, self._options = source, options
         self._arguments = {"source": source, **arguments, **options}
-        self._open: Opened | None = None
+        self._open: OpenPipeline | None = None
         self._opening = Lock()
 
-    def _opened(self) -> Opened:
+    def _opened(self) -> OpenPipeline:
         with self._opening:
-            self._open = self._open or Opened(self._source, self._options)
+            self._open = self._open or OpenPipeline(self._source, self._options)
         return self._open
 
     def warm_up(self) -> None:
@@ -73,14 +76,14 @@ class _Component:
         self._opened()
 
     def close(self) -> None:
-        """Close what was opened here."""
+        """Close what this component opened."""
         with self._opening:
             opened, self._open = self._open, None
         if opened is not None:
             opened.close()
 
     def to_dict(self) -> dict[str, Any]:
-        """The component as Haystack writes it; ``SerializationError`` where an argument is an object or a secret."""
+        """Serialise the component; raise ``SerializationError`` if an argument is an object or a secret."""
         try:
             plain = orjson.dumps(self._arguments, _path, orjson.OPT_PASSTHROUGH_DATACLASS).decode()
         except TypeError as error:
@@ -97,7 +100,7 @@ class _Component:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Any:
-        """The component that ``to_dict`` wrote."""
+        """Restore a component from ``to_dict``."""
         return default_from_dict(cls, data)
 
 
@@ -105,20 +108,20 @@ class _Component:
 class PolyhopRetriever(_Component):
     """A Haystack retriever. ``source``: an open polyhop ``Pipeline``, whose retriever and reranker are asked, else a
     retriever or a corpus (a file, folder, index or passages), opened with ``options`` of a polyhop ``Pipeline``.
-    ``top_k``: documents a search, with the retriever's scores where it tells them."""
+    ``top_k``: documents per search, with the retriever's scores if it gives any."""
 
     def __init__(self, source: Pipeline | Source | Searcher | None = None, *, top_k: int = 5, **options: Any) -> None:
-        self._made(source, options, top_k=top_k)
+        self._configure(source, options, top_k=top_k)
         self.top_k = top_k
 
     @component.output_types(documents=list[Document])
     def run(self, query: str, top_k: int | None = None) -> dict[str, list[Document]]:
-        """The best passages, best first."""
+        """Return the best passages, best first."""
         return self._opened().wait(self.run_async(query, top_k))
 
     @component.output_types(documents=list[Document])
     async def run_async(self, query: str, top_k: int | None = None) -> dict[str, list[Document]]:
-        """``run``, awaited."""
+        """Do what ``run`` does, as a coroutine."""
         found = await self._opened().search(query, top_k or self.top_k)
         return {"documents": [to_document(passage, score) for passage, score in found]}
 
@@ -137,51 +140,51 @@ class PolyhopAnswerer(_Component):
         trace: bool = False,
         **options: Any,
     ) -> None:
-        self._made(source, options, kind=kind, trace=trace)
+        self._configure(source, options, kind=kind, trace=trace)
         self.kind, self.trace = kind, trace
 
     @component.output_types(answers=list[GeneratedAnswer])
     def run(self, query: str) -> dict[str, list[GeneratedAnswer]]:
-        """The answer to a question."""
+        """Answer a question."""
         return self._opened().wait(self.run_async(query))
 
     @component.output_types(answers=list[GeneratedAnswer])
     async def run_async(self, query: str) -> dict[str, list[GeneratedAnswer]]:
-        """``run``, awaited."""
+        """Do what ``run`` does, as a coroutine."""
         answer: Answer = await self._opened().pipeline.aask(query, kind=self.kind)
         documents = [to_document(passage) for passage in sources(answer)]
-        return {"answers": [GeneratedAnswer(answer.text, query, documents, told(answer, trace=self.trace))]}
+        return {"answers": [GeneratedAnswer(answer.text, query, documents, answer_row(answer, trace=self.trace))]}
 
 
-# --- theirs as ours ---------------------------------------------------------------------------------------------------
+# --- the framework for polyhop ---------------------------------------------------------------------------------------
 
 
-def from_haystack(retriever: Any) -> TheirRetriever:
+def from_haystack(retriever: Any) -> ExternalRetriever:
     """A Haystack retriever (a component with ``query`` in, ``documents`` out) for ``Pipeline(retriever=…)``. One with
-    a ``top_k`` is asked for as many passages as a method wants. Embedder and retriever are one by Haystack's
-    ``TextEmbeddingRetriever`` or a ``SuperComponent``; ``UsageError`` for another component."""
-    asked, given = _sockets(retriever, "input"), _sockets(retriever, "output")
-    if "query" not in asked or "documents" not in given:
+    a ``top_k`` returns as many passages as a method needs. Haystack's ``TextEmbeddingRetriever`` or a
+    ``SuperComponent`` joins an embedder and a retriever. Raises ``UsageError`` for any other component."""
+    inputs, outputs = _sockets(retriever, "input"), _sockets(retriever, "output")
+    if "query" not in inputs or "documents" not in outputs:
         raise UsageError(
             f"{type(retriever).__name__} is no component with a query in and documents out; wrap what embeds and what "
             "retrieves as one, by haystack's TextEmbeddingRetriever or SuperComponent"
         )
-    run = _awaited(retriever)
+    run = _as_async(retriever)
 
     async def find(query: str, k: int) -> list[Passage]:
-        found = await run(query=query, **({"top_k": k} if "top_k" in asked else {}))
+        found = await run(query=query, **({"top_k": k} if "top_k" in inputs else {}))
         return [to_passage(document) for document in found["documents"]]
 
-    return TheirRetriever(f"haystack:{type(retriever).__name__}", find)
+    return ExternalRetriever(f"haystack:{type(retriever).__name__}", find)
 
 
 class HaystackLM(ChatLM):
     """A Haystack chat generator for ``Pipeline(lm=…)``; ``settings`` as ``adapters.base.SETTINGS``, sent as
-    ``generation_kwargs``. A thread does the work of one that is not async."""
+    ``generation_kwargs``. A synchronous generator runs on a thread."""
 
     def __init__(self, generator: Any, *, settings: Mapping[str, str] = SETTINGS) -> None:
         super().__init__(f"haystack:{getattr(generator, 'model', type(generator).__name__)}", settings)
-        self._run = _awaited(generator)
+        self._run = _as_async(generator)
 
     async def _reply(self, request: Request, settings: dict[str, Any]) -> Reply:
         messages = [ChatMessage.from_openai_dict_format(dict(message)) for message in request.messages]
@@ -189,15 +192,15 @@ class HaystackLM(ChatLM):
         message = replies[0]
         return Reply(
             "".join(message.texts),
-            why_ended(message.meta),
+            finish_reason_of(message.meta),
             message.meta.get("usage"),
             message.reasoning and message.reasoning.reasoning_text,
             message.meta.get("logprobs"),
         )
 
 
-def _awaited(made: Any) -> Callable[..., Any]:
-    """A component's ``run``, awaited: its own ``run_async``, else on a thread. It is warmed up first."""
+def _as_async(made: Any) -> Callable[..., Any]:
+    """Return a component's ``run_async``, else its ``run`` on a thread. Warm the component up first."""
     if hasattr(made, "warm_up"):
         made.warm_up()
     if getattr(made, "__haystack_supports_async__", False):

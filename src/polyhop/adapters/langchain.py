@@ -1,4 +1,5 @@
-"""LangChain: its retriever and runnable over a pipeline of ours; its retrievers and chat models for a pipeline."""
+"""LangChain: a retriever and a runnable over a polyhop pipeline; LangChain retrievers and chat models for a
+pipeline."""
 
 from __future__ import annotations
 
@@ -11,15 +12,15 @@ from typing import Any
 from polyhop.adapters.base import (
     SETTINGS,
     ChatLM,
-    Found,
-    Opened,
+    ExternalPassage,
+    ExternalRetriever,
+    OpenPipeline,
     Reply,
-    TheirRetriever,
+    answer_row,
+    finish_reason_of,
     metadata_of,
     passage_of,
     sources,
-    told,
-    why_ended,
 )
 from polyhop.answer import Answer
 from polyhop.errors import MissingExtra, UsageError
@@ -42,34 +43,35 @@ except ImportError as error:
 
 
 def to_document(passage: Passage) -> Document:
-    """A passage as a LangChain document: title and links in its metadata; the document itself where it came of one."""
-    if isinstance(passage, Found) and isinstance(passage.theirs, Document):
-        return passage.theirs.model_copy(update={"metadata": dict(passage.theirs.metadata)})
+    """Convert a passage to a LangChain document, title and links in its metadata. A passage made from a document gives
+    that document back."""
+    if isinstance(passage, ExternalPassage) and isinstance(passage.original, Document):
+        return passage.original.model_copy(update={"metadata": dict(passage.original.metadata)})
     return Document(id=passage.id, page_content=passage.text, metadata=metadata_of(passage))
 
 
 def to_passage(document: Document) -> Passage:
-    """A LangChain document as a passage (``adapters.base.passage_of``)."""
+    """Convert a LangChain document to a passage (``adapters.base.passage_of``)."""
     return passage_of(document.id, document.page_content, document.metadata, document)
 
 
-# --- ours as theirs ---------------------------------------------------------------------------------------------------
+# --- polyhop for the framework ---------------------------------------------------------------------------------------
 
 
 class PolyhopRetriever(BaseRetriever):
     """A LangChain retriever. ``source``: an open ``Pipeline``, whose retriever and reranker are asked, else a retriever
-    or a corpus (a file, folder, index or passages), opened with ``options`` of a ``Pipeline``. ``k``: passages a
+    or a corpus (a file, folder, index or passages), opened with ``options`` of a ``Pipeline``. ``k``: passages per
     search; ``invoke(query, k=3)`` for one."""
 
     source: Any
     k: int = 5
     options: dict[str, Any] = {}  # noqa: RUF012 - pydantic copies it
-    _opened: Opened = PrivateAttr()
+    _opened: OpenPipeline = PrivateAttr()
 
     def model_post_init(self, context: Any, /) -> None:
         """Open what is searched."""
         super().model_post_init(context)
-        self._opened = Opened(self.source, self.options)
+        self._opened = OpenPipeline(self.source, self.options)
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
@@ -100,35 +102,35 @@ class PolyhopRunnable(Runnable[Any, Any]):
         trace: bool = False,
         **options: Any,
     ) -> None:
-        self._opened = Opened(source, options)
+        self._opened = OpenPipeline(source, options)
         self.kind, self.message, self.trace = kind, message, trace
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """The answer."""
-        return self._call_with_config(lambda asked: self._opened.wait(self._answer(asked)), input, config)
+        """Answer a question."""
+        return self._call_with_config(lambda value: self._opened.wait(self._answer(value)), input, config)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        """The answer, awaited."""
+        """Answer a question, as a coroutine."""
         return await self._acall_with_config(self._answer, input, config)
 
     def stream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[Any]:
-        """The steps as they happen, then the answer."""
+        """Yield the steps as they happen, then the answer."""
 
         def steps(inputs: Iterator[Any]) -> Iterator[Any]:
-            for asked in inputs:
-                yield from self._opened.each(self._steps(asked))
+            for value in inputs:
+                yield from self._opened.iterate(self._steps(value))
 
         yield from self._transform_stream_with_config(iter([input]), steps, config)
 
     async def astream(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> AsyncIterator[Any]:
-        """``stream``, awaited."""
+        """Yield what ``stream`` yields, asynchronously."""
 
         async def given() -> AsyncIterator[Any]:
             yield input
 
         async def steps(inputs: AsyncIterator[Any]) -> AsyncIterator[Any]:
-            async for asked in inputs:
-                async with aclosing(self._steps(asked)) as taken:
+            async for value in inputs:
+                async with aclosing(self._steps(value)) as taken:
                     async for step in taken:
                         yield step
 
@@ -136,22 +138,22 @@ class PolyhopRunnable(Runnable[Any, Any]):
             async for step in stream:
                 yield step
 
-    async def _answer(self, asked: Any) -> Any:
-        question = _question(asked)
-        return self._told(question, await self._opened.pipeline.aask(question, kind=self.kind))
+    async def _answer(self, value: Any) -> Any:
+        question = _question(value)
+        return self._output(question, await self._opened.pipeline.aask(question, kind=self.kind))
 
-    async def _steps(self, asked: Any) -> AsyncGenerator[Any, None]:
-        question = _question(asked)
+    async def _steps(self, value: Any) -> AsyncGenerator[Any, None]:
+        question = _question(value)
         async with aclosing(self._opened.pipeline.stream(question, kind=self.kind)) as stream:
             async for step in stream:
                 if isinstance(step, Step):
                     documents = [to_document(passage) for passage in dict.fromkeys(passages_in(step))]
                     yield {"step": step.to_dict(), "documents": documents}
                 else:
-                    yield self._told(question, step)
+                    yield self._output(question, step)
 
-    def _told(self, question: str, answer: Answer) -> Any:
-        row = {"question": question, **told(answer, trace=self.trace)}
+    def _output(self, question: str, answer: Answer) -> Any:
+        row = {"question": question, **answer_row(answer, trace=self.trace)}
         if not self.message:
             return {**row, "documents": [to_document(passage) for passage in sources(answer)]}
         del row["answer"]
@@ -167,15 +169,15 @@ class PolyhopRunnable(Runnable[Any, Any]):
         )
 
 
-def _question(asked: Any) -> str:
-    question = asked.get("question") if isinstance(asked, Mapping) else asked
+def _question(value: Any) -> str:
+    question = value.get("question") if isinstance(value, Mapping) else value
     if not isinstance(question, str):
-        raise UsageError(f"a question is a text or a mapping with a text under 'question', not {asked!r}")
+        raise UsageError(f"a question is a text or a mapping with a text under 'question', not {value!r}")
     return question
 
 
 def _citations(answer: Answer) -> list[dict[str, Any]]:
-    """As LangChain has them: their places are the answer's; those in the passage stand under ``extras``."""
+    """Return the citations in LangChain's form: offsets in the answer; offsets in the passage under ``extras``."""
     known = {passage.id: passage for passage in sources(answer)}
     rows = []
     for cited in answer.citations:
@@ -186,19 +188,19 @@ def _citations(answer: Answer) -> list[dict[str, Any]]:
     return rows
 
 
-# --- theirs as ours ---------------------------------------------------------------------------------------------------
+# --- the framework for polyhop ---------------------------------------------------------------------------------------
 
 
-def from_langchain(retriever: BaseRetriever) -> TheirRetriever:
+def from_langchain(retriever: BaseRetriever) -> ExternalRetriever:
     """A LangChain retriever for ``Pipeline(retriever=…)``. One over a vector store, or that takes a ``k``, is asked for
-    as many passages as a method wants; another gives as many as it was made to, so make it to give enough."""
+    as many passages as a method needs. Others return a fixed number, so configure them to return enough."""
     takes_k = "k" in inspect.signature(retriever._get_relevant_documents).parameters
     counted = takes_k or isinstance(retriever, VectorStoreRetriever)
 
     async def find(query: str, k: int) -> list[Passage]:
         return [to_passage(document) for document in await retriever.ainvoke(query, **({"k": k} if counted else {}))]
 
-    return TheirRetriever(f"langchain:{retriever.get_name()}", find)
+    return ExternalRetriever(f"langchain:{retriever.get_name()}", find)
 
 
 class LangChainLM(ChatLM):
@@ -216,7 +218,7 @@ class LangChainLM(ChatLM):
         thoughts = [block.get("reasoning", "") for block in message.content_blocks if block["type"] == "reasoning"]
         return Reply(
             message.text,
-            why_ended(facts),
+            finish_reason_of(facts),
             message.usage_metadata,
             "\n\n".join(filter(None, thoughts)) or None,
             facts.get("logprobs"),

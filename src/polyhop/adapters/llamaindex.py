@@ -1,4 +1,4 @@
-"""LlamaIndex: its retriever and query engine over a pipeline of ours; its retrievers and LLMs for a pipeline."""
+"""LlamaIndex: a retriever and a query engine over a polyhop pipeline; LlamaIndex retrievers and LLMs for a pipeline."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 from polyhop.adapters.base import (
     SETTINGS,
     ChatLM,
-    Found,
-    Opened,
+    ExternalPassage,
+    ExternalRetriever,
+    OpenPipeline,
     Reply,
-    TheirRetriever,
+    answer_row,
+    finish_reason_of,
     metadata_of,
     passage_of,
     sources,
-    told,
-    why_ended,
 )
 from polyhop.answer import Answer
 from polyhop.errors import MissingExtra
@@ -40,9 +40,10 @@ except ImportError as error:
 
 
 def to_node(passage: Passage, score: float | None = None) -> NodeWithScore:
-    """A passage as a LlamaIndex node: title and links in its metadata; the node itself where it came of one."""
-    if isinstance(passage, Found) and isinstance(passage.theirs, NodeWithScore):
-        return NodeWithScore(node=passage.theirs.node, score=passage.theirs.score)
+    """Convert a passage to a LlamaIndex node, title and links in its metadata. A passage made from a node gives that
+    node back."""
+    if isinstance(passage, ExternalPassage) and isinstance(passage.original, NodeWithScore):
+        return NodeWithScore(node=passage.original.node, score=passage.original.score)
     return NodeWithScore(
         node=TextNode(id_=passage.id, text=passage.text, metadata=metadata_of(passage)),
         score=score,
@@ -50,17 +51,17 @@ def to_node(passage: Passage, score: float | None = None) -> NodeWithScore:
 
 
 def to_passage(found: NodeWithScore) -> Passage:
-    """A LlamaIndex node as a passage (``adapters.base.passage_of``); its score stays with the node."""
+    """Convert a LlamaIndex node to a passage (``adapters.base.passage_of``); the node keeps its score."""
     return passage_of(found.node.node_id, found.node.get_content(), found.node.metadata, found)
 
 
-# --- ours as theirs ---------------------------------------------------------------------------------------------------
+# --- polyhop for the framework ---------------------------------------------------------------------------------------
 
 
 class PolyhopRetriever(BaseRetriever):
     """A LlamaIndex retriever. ``source``: an open ``Pipeline``, whose retriever and reranker are asked, else a
-    retriever or a corpus (a file, folder, index or passages), opened with ``options`` of a ``Pipeline``. ``k``: nodes a
-    search, with the retriever's scores where it tells them."""
+    retriever or a corpus (a file, folder, index or passages), opened with ``options`` of a ``Pipeline``. ``k``: nodes
+    per search, with the retriever's scores if it gives any."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class PolyhopRetriever(BaseRetriever):
     ) -> None:
         super().__init__(callback_manager=callback_manager)
         self.k = k
-        self._opened = Opened(source, options)
+        self._opened = OpenPipeline(source, options)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return self._opened.wait(self._aretrieve(query_bundle))
@@ -98,7 +99,7 @@ class PolyhopQueryEngine(BaseQueryEngine):
     ) -> None:
         super().__init__(callback_manager)
         self.kind, self.trace = kind, trace
-        self._opened = Opened(source, options)
+        self._opened = OpenPipeline(source, options)
 
     def _get_prompt_modules(self) -> dict[str, Any]:
         return {}
@@ -109,15 +110,15 @@ class PolyhopQueryEngine(BaseQueryEngine):
     async def _aquery(self, query_bundle: QueryBundle) -> Response:
         answer: Answer = await self._opened.pipeline.aask(query_bundle.query_str, kind=self.kind)
         nodes = [to_node(passage) for passage in sources(answer)]
-        return Response(answer.text, source_nodes=nodes, metadata=told(answer, trace=self.trace))
+        return Response(answer.text, source_nodes=nodes, metadata=answer_row(answer, trace=self.trace))
 
 
-# --- theirs as ours ---------------------------------------------------------------------------------------------------
+# --- the framework for polyhop ---------------------------------------------------------------------------------------
 
 
-def from_llamaindex(retriever: BaseRetriever) -> TheirRetriever:
-    """A LlamaIndex retriever for ``Pipeline(retriever=…)``; a thread does the work of one that is not async. It gives
-    as many passages as it was made to: make it with a ``similarity_top_k`` as large as a method's widest search."""
+def from_llamaindex(retriever: BaseRetriever) -> ExternalRetriever:
+    """A LlamaIndex retriever for ``Pipeline(retriever=…)``; a synchronous one runs on a thread. It returns a
+    fixed number of passages: set its ``similarity_top_k`` to the size of the method's widest search."""
     own = inspect.unwrap(type(retriever)._aretrieve)
     threaded = own is inspect.unwrap(BaseRetriever._aretrieve)  # which would hold up the event loop
 
@@ -125,12 +126,12 @@ def from_llamaindex(retriever: BaseRetriever) -> TheirRetriever:
         found = await (asyncio.to_thread(retriever.retrieve, query) if threaded else retriever.aretrieve(query))
         return [to_passage(node) for node in found]
 
-    return TheirRetriever(f"llamaindex:{type(retriever).__name__}", find)
+    return ExternalRetriever(f"llamaindex:{type(retriever).__name__}", find)
 
 
 class LlamaIndexLM(ChatLM):
-    """A LlamaIndex LLM for ``Pipeline(lm=…)``; ``settings`` as ``adapters.base.SETTINGS``. A thread does the work of
-    one that is not async."""
+    """A LlamaIndex LLM for ``Pipeline(lm=…)``; ``settings`` as ``adapters.base.SETTINGS``. A synchronous LLM
+    runs on a thread."""
 
     def __init__(self, llm: LLM, *, settings: Mapping[str, str] = SETTINGS) -> None:
         super().__init__(f"llamaindex:{llm.metadata.model_name}", settings)
@@ -141,15 +142,15 @@ class LlamaIndexLM(ChatLM):
     async def _reply(self, request: Request, settings: dict[str, Any]) -> Reply:
         messages = [ChatMessage(role=message["role"], content=message["content"]) for message in request.messages]
         llm = self._llm
-        asked = asyncio.to_thread(llm.chat, messages, **settings) if self._threaded else llm.achat(messages, **settings)
-        response = await asked
+        reply = asyncio.to_thread(llm.chat, messages, **settings) if self._threaded else llm.achat(messages, **settings)
+        response = await reply
         raw = _mapping(response.raw)
         choice = _mapping((raw.get("choices") or [{}])[0])
-        counted = response.additional_kwargs  # the counts, where the integration tells them
+        counted = response.additional_kwargs  # the counts, if the integration gives them
         thoughts = [block.content for block in response.message.blocks if isinstance(block, ThinkingBlock)]
         return Reply(
             response.message.content or "",
-            why_ended({**raw, **response.message.additional_kwargs, **counted, **choice}),
+            finish_reason_of({**raw, **response.message.additional_kwargs, **counted, **choice}),
             counted if "prompt_tokens" in counted else _mapping(raw.get("usage")),
             "\n\n".join(filter(None, thoughts)) or None,
             choice.get("logprobs"),
@@ -157,6 +158,6 @@ class LlamaIndexLM(ChatLM):
 
 
 def _mapping(value: Any) -> dict[str, Any]:
-    """A provider's own reply, or part of it, as a mapping; {} for what is none."""
+    """Return a provider's reply, or a part of it, as a mapping; {} if it is not one."""
     dumped = value.model_dump() if hasattr(value, "model_dump") else value
     return dict(dumped) if isinstance(dumped, Mapping) else {}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 if TYPE_CHECKING:
     from typing import TextIO
 
-    from polyhop.cli.progress import Watched
+    from polyhop.cli.progress import ProgressBar
 
 _WIDTH = 80
 """Columns that help is set in, where a terminal has as many."""
@@ -25,7 +25,7 @@ objects the search took a fifth of a call's time."""
 
 def main() -> None:
     """The ``polyhop`` command."""
-    if told := _written_help():
+    if told := _static_help():
         sys.stdout.write(told)
         sys.exit(0)
     gc.set_threshold(*COLLECT_AT)
@@ -38,7 +38,7 @@ def main() -> None:
 
 def _run() -> int | None:
     """Run the command that was given and print what stops it; its exit code."""
-    from polyhop.cli.printing import complain, warnings_shown
+    from polyhop.cli.printing import print_error, warnings_shown
     from polyhop.common.progress import show_progress
     from polyhop.errors import PolyhopError
 
@@ -47,14 +47,14 @@ def _run() -> int | None:
             code = _command()
         sys.stdout.flush()
     except PolyhopError as error:
-        complain(str(error))
+        print_error(str(error))
         code = error.exit_code
     except KeyboardInterrupt:
-        complain("stopped")
+        print_error("stopped")
         code = 130
     except OSError as error:  # a full disk, or a file that may not be read or written
         if not isinstance(error, BrokenPipeError):  # whoever reads has read enough
-            complain(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
+            print_error(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
         code = 1
         _drop_output()
     except Exception:  # noqa: BLE001 - it is printed here, redacted
@@ -94,7 +94,7 @@ def _drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _written_help() -> str | None:
+def _static_help() -> str | None:
     """What ``polyhop --help`` prints, where that is asked for: ``help.txt`` holds it, because to import what would make
     it takes most of a short command's time."""
     asked = os.path.basename(sys.argv[0]) == "polyhop" and sys.argv[1:] in (["--help"], ["-h"])
@@ -104,7 +104,7 @@ def _written_help() -> str | None:
         return text.read()
 
 
-def _shown(noun: str, before: int) -> Watched:
-    from polyhop.cli.progress import Watched  # late, so that help is quick
+def _shown(noun: str, before: int) -> ProgressBar:
+    from polyhop.cli.progress import ProgressBar  # late, so that help is quick
 
-    return Watched(noun, before)
+    return ProgressBar(noun, before)

@@ -12,7 +12,7 @@ from polyhop.cli.traces import critical_line, trace_tree
 from polyhop.common.text import citation_marks, counted
 from polyhop.trace import Usage
 
-_LONGEST = 4000
+_MAX_CHARS = 4000
 """Characters of a paragraph that are shown."""
 
 
@@ -59,7 +59,7 @@ def _print_text(answer: Answer, to: Console) -> None:
 
 def _with_marks(text: str, style: str = "") -> Text:
     """A text whose marks, [1], stand out."""
-    shown = Text(clean(text, _LONGEST), style=style)
+    shown = Text(clean(text, _MAX_CHARS), style=style)
     for start, end, _ in citation_marks(shown.plain):
         shown.stylize("bold cyan", start, end)
     return shown

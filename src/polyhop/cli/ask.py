@@ -9,7 +9,7 @@ from typing import Any, cast, get_args
 from polyhop.answer import Answer
 from polyhop.cli import show as draw
 from polyhop.cli.answers import cut_replies, print_answer
-from polyhop.cli.live import can_show, shown_live
+from polyhop.cli.live import can_show, show_live
 from polyhop.cli.printing import say
 from polyhop.data.corpora import Corpus
 from polyhop.errors import UnknownName, UsageError
@@ -63,7 +63,7 @@ async def _answered(
             start()
             traced(pipeline, corpus=corpus.name if corpus else None)
         say_left_out(corpus)
-        return await (shown_live(pipeline.stream(question)) if live else pipeline.aask(question))
+        return await (show_live(pipeline.stream(question)) if live else pipeline.aask(question))
 
 
 def say_left_out(corpus: Corpus | None) -> None:

@@ -13,7 +13,7 @@ from polyhop.answer import location_of
 from polyhop.cli import show as draw
 from polyhop.cli.ask import say_left_out
 from polyhop.cli.printing import say
-from polyhop.cli.progress import Watched
+from polyhop.cli.progress import ProgressBar
 from polyhop.common.text import counted
 from polyhop.data.corpora import Corpus
 from polyhop.data.index_folder import INDEX_MANIFEST
@@ -52,10 +52,10 @@ def run_build(
     if engine and not (mode or dense):
         raise UsageError("--engine ray: without links there is nothing to spread; name an encoder (--dense)")
     encoder = open_encoder(dense) if dense else None  # first, so that what cannot be opened is told before the work
-    index = _standing(corpus, out, stem, stop_words, mode) if dense and not overwrite else None
+    index = _resumable_index(corpus, out, stem, stop_words, mode) if dense and not overwrite else None
     with cluster_map(engine.address, engine.workers) if engine else nullcontext(map) as map_shards:
         if index is None:
-            with Watched("passages") as progress:
+            with ProgressBar("passages") as progress:
                 index = build_index(
                     corpus,
                     out,
@@ -115,7 +115,7 @@ def run_search(
         say("nothing found")
 
 
-def _standing(corpus: Corpus, out: Path, stem: bool, stop_words: bool, links: LinkMode) -> Index | None:
+def _resumable_index(corpus: Corpus, out: Path, stem: bool, stop_words: bool, links: LinkMode) -> Index | None:
     """The index that stands at ``out``, where it is of this corpus and these settings: its encoding goes on."""
     if not (out / INDEX_MANIFEST).is_file():
         return None

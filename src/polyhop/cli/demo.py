@@ -12,7 +12,7 @@ from polyhop.cli import show as draw
 from polyhop.cli.answers import print_answer
 from polyhop.cli.ask import POCKET_IS
 from polyhop.cli.printing import say
-from polyhop.cli.progress import Watched
+from polyhop.cli.progress import ProgressBar
 from polyhop.cli.run import finish
 from polyhop.data import DEMO
 from polyhop.data.questions import read_questions
@@ -37,6 +37,6 @@ def run_demo(method: str, arguments: Mapping[str, Any], concurrency: int, as_jso
                 print_answer(answer, show_trace=True, to=to)
                 to.print(Text(f"Gold: {question.answers[0]}", style="dim"))
         to.print(Rule(style="dim"))
-    with Watched("questions") as progress:
+    with ProgressBar("questions") as progress:
         report = evaluate(DEMO, DEMO, method, concurrency=concurrency, progress=progress.update, **arguments)
     finish(report, None, as_json)

@@ -37,7 +37,7 @@ CORE = ("aiohttp", "orjson", "pydantic", "numpy", "tantivy", "typer", "rich")
 def run_methods(name: str | None, as_json: bool) -> None:
     """List the methods in one table, by family; or tell all of one."""
     if name is not None:
-        _tell_method(_method(method_named(name)), as_json)
+        _print_method(_method(method_named(name)), as_json)
         return
     rows = sorted(map(_method, methods().values()), key=lambda row: FAMILIES.index(row["family"]))
     if as_json:
@@ -79,14 +79,14 @@ def _needs(row: Mapping[str, Any]) -> str:
     return ", ".join(dict.fromkeys(need.partition(":")[0].replace("_", " ") for need in row["needs"]))
 
 
-def _tell_method(row: Mapping[str, Any], as_json: bool) -> None:
+def _print_method(row: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
         draw.print_json(row)
         return
     to = draw.console()
     needs = _needs(row)
-    longest = f"at most {counted(row['layers'], 'calls')} in a row"
-    head = f"  {row['paper']}; {row['family']}{needs and f', needs {needs}'}, {longest}"
+    max_length = f"at most {counted(row['layers'], 'calls')} in a row"
+    head = f"  {row['paper']}; {row['family']}{needs and f', needs {needs}'}, {max_length}"
     to.print(Text.assemble((row["name"], "bold"), (head, "dim")))
     to.print(Padding(Text(row["summary"]), (0, 0, 0, 2)))
     for name, setting in method_named(row["name"]).settings.items():

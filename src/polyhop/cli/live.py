@@ -19,14 +19,14 @@ from rich.text import Text
 
 from polyhop.answer import Answer
 from polyhop.cli import show as draw
-from polyhop.cli.traces import FOLDED, Look, seconds, tokens_of, told, told_together
+from polyhop.cli.traces import FOLDED, TraceStyle, describe, describe_group, seconds, tokens_of
 from polyhop.common.progress import show_progress
 from polyhop.common.text import counted
 from polyhop.trace import CALLS, Branch, Searched, Step
 
 QUIET = 0.3
 """Seconds in which a question may be answered without anything being shown."""
-_MOST_LINES = 14
+_MAX_LINES = 14
 _ROWS_LEFT = 4
 """Rows of the terminal that are left to what stands above."""
 
@@ -36,11 +36,11 @@ def can_show() -> bool:
     return sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
 
 
-async def shown_live(steps: AsyncGenerator[Step | Answer, None]) -> Answer:
+async def show_live(steps: AsyncGenerator[Step | Answer, None]) -> Answer:
     """The answer of a ``Pipeline.stream``, its steps shown as they happen."""
     tree = Steps()
     async with aclosing(steps):
-        with _drawn(tree):
+        with _draw(tree):
             async for step in steps:
                 if isinstance(step, Answer):
                     return step
@@ -49,7 +49,7 @@ async def shown_live(steps: AsyncGenerator[Step | Answer, None]) -> Answer:
 
 
 @contextmanager
-def _drawn(tree: Steps) -> Iterator[None]:
+def _draw(tree: Steps) -> Iterator[None]:
     to = draw.console(stderr=True)
     live = Live(tree, console=to, refresh_per_second=10, transient=True, redirect_stdout=False)
     with live, show_progress(tree.working):
@@ -94,7 +94,7 @@ class Steps:
             rows = list(self._rows(None, 0))
             for parent in self._under.keys() - {None, *self._steps}:  # a search that is told of when it has ended
                 rows += self._rows(parent, 1)
-        yield from _last(rows, max(1, min(_MOST_LINES, console.height - _ROWS_LEFT)))
+        yield from _last(rows, max(1, min(_MAX_LINES, console.height - _ROWS_LEFT)))
         self._spinner.update(text=self._status(steps, passed))
         yield self._spinner
 
@@ -128,7 +128,7 @@ class _Row(NamedTuple):
     def drawn(self) -> Text:
         """On one line, which ends where the terminal does."""
         first, *others = self.steps
-        line, below = (told_together(self.steps), ()) if others else told(first, Look())
+        line, below = (describe_group(self.steps), ()) if others else describe(first, TraceStyle())
         shown = Text.assemble("  " * self.depth, line, *(f"  {text.plain}" for text in below[:1]))
         shown.no_wrap, shown.overflow = True, "ellipsis"
         return shown

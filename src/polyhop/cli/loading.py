@@ -5,7 +5,7 @@ from __future__ import annotations
 from polyhop.cli import show as draw
 from polyhop.cli.ask import say_left_out
 from polyhop.cli.printing import say
-from polyhop.cli.progress import Watched
+from polyhop.cli.progress import ProgressBar
 from polyhop.data.corpora import Corpus
 from polyhop.retrieval.encoders import open_encoder
 from polyhop.retrieval.engines import open_store, parse_address
@@ -19,7 +19,7 @@ def run_load(corpus: Corpus, engine: str, dense: str | None, overwrite: bool, as
     store = open_store(address)  # first, so that what cannot be reached is told before the work
     try:
         encoder = open_encoder(wanted) if (wanted := dense or address.dense) else None
-        with Watched("passages indexed") as progress:
+        with ProgressBar("passages indexed") as progress:
             index = index_for(corpus, progress=progress.update)
         say_left_out(corpus)
         outcome = load(index, store, encoder, overwrite=overwrite)

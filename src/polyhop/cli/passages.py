@@ -11,14 +11,14 @@ from polyhop.cli.show import Entry, clean
 from polyhop.common.text import find_folded
 from polyhop.types import Passage
 
-_MOST_TITLES = 15
+_MAX_TITLES = 15
 _EXCERPT = 200
 """Characters of a passage that are shown under an answer."""
 
 
 def titles(passages: Sequence[Passage], marks: Mapping[str, str]) -> Text:
     """Passages by title, best first; those the answer cites with their numbers. ``marks``: by passage id, "[1]"."""
-    shown = [passage for rank, passage in enumerate(passages) if rank < _MOST_TITLES or passage.id in marks]
+    shown = [passage for rank, passage in enumerate(passages) if rank < _MAX_TITLES or passage.id in marks]
     told = [
         Text(f"{marks[p.id]} {clean(p.title)}", style="bold") if p.id in marks else Text(clean(p.title), style="dim")
         for p in shown
@@ -38,7 +38,7 @@ def entries(answer: Answer, *, plain: bool) -> Iterator[Entry]:
         yield Entry(head, [excerpt(reference.passage.text, reference.spans, plain=plain)], indent=4)
 
 
-def excerpt(text: str, spans: Sequence[tuple[int, int]], *, plain: bool, longest: int = _EXCERPT) -> Text:
+def excerpt(text: str, spans: Sequence[tuple[int, int]], *, plain: bool, max_length: int = _EXCERPT) -> Text:
     """A passage around the first of the places that are used, which are marked: by ``**`` where ``plain``.
 
     >>> excerpt("It is by Ann Lee.", [(9, 16)], plain=True).plain
@@ -46,8 +46,8 @@ def excerpt(text: str, spans: Sequence[tuple[int, int]], *, plain: bool, longest
     """
     spans = sorted(spans)
     first, last = spans[0] if spans else (0, 0)
-    begin = 0 if last <= longest else text.rfind(" ", 0, max(0, first - longest // 2)) + 1
-    end = max(begin + longest, last)
+    begin = 0 if last <= max_length else text.rfind(" ", 0, max(0, first - max_length // 2)) + 1
+    end = max(begin + max_length, last)
     star, at = "**" if plain else "", begin
     shown = Text("…" if begin else "")
     for start, stop in spans:

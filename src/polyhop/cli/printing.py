@@ -25,7 +25,7 @@ def say(message: str) -> None:
     sys.stderr.write(f"{printable_lines(message)}\n")
 
 
-def complain(message: str) -> None:
+def print_error(message: str) -> None:
     """Write what went wrong, on one line of stderr."""
     sys.stderr.write(f"polyhop: {printable(message)}\n")
 

@@ -14,8 +14,8 @@ EVERY = 5.0
 """Seconds between two plain lines."""
 
 
-class Watched:
-    """``with Watched("questions") as progress``: then ``progress.update(done, total)``; total None where unknown.
+class ProgressBar:
+    """``with ProgressBar("questions") as progress``: then ``progress.update(done, total)``; total None where unknown.
     ``before``: how many were done already, which the rate leaves out."""
 
     def __init__(self, noun: str, before: int = 0) -> None:
@@ -45,7 +45,7 @@ class Watched:
             count = f"{done:,}" if total is None else f"{done:,}/{total:,}"
             say(f"{count} {self.noun}, {told}")
 
-    def __enter__(self) -> Watched:
+    def __enter__(self) -> ProgressBar:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -11,7 +11,7 @@ from polyhop.cli import show as draw
 from polyhop.cli import tables
 from polyhop.cli.forms import RAW_CSV, WRITERS, comma_separated, form_of, put
 from polyhop.cli.printing import say
-from polyhop.cli.progress import Watched
+from polyhop.cli.progress import ProgressBar
 from polyhop.common.files import path_text
 from polyhop.common.text import counted
 from polyhop.engine.prices import Prices
@@ -55,14 +55,14 @@ def run_report(
     prices = None if price is None else Prices.of(price)
     whole = len(runs) == 1 and by is None and not conditions and cost is None and judge is None and form != "html"
     if whole and is_repeated(runs[0]):
-        tell_repeated(read_repeated(runs[0], **scoring), form, out)
+        print_repeated(read_repeated(runs[0], **scoring), form, out)
         return
     reports = _read(runs, scoring)
     if judge is not None:
         reports = {run: _judged(report, run, judge) for run, report in reports.items()}
     for report in reports.values():
-        tell_unscored(report)
-        tell_failed(report)
+        say_unscored(report)
+        say_failed(report)
     if conditions:
         reports = where(reports, conditions)
     if form == "html":
@@ -72,17 +72,17 @@ def run_report(
     if by is not None:
         reports = _parts(reports, by)
     if cost is not None:
-        _tell_frontier(reports, form, cost, metric, prices, out)
+        _print_frontier(reports, form, cost, metric, prices, out)
     elif form == "table" and len(reports) == 1 and by is None:
         tables.print_report(next(iter(reports.values())), draw.console(), prices)
     elif form in ("csv", RAW_CSV):
         put(comma_separated(numbers(reports, prices), raw=raw_csv), out)
     else:
         rows = tables.side_by_side(reports, statistics=by is not None, prices=prices)
-        _tell(form, _jsonable(reports, prices), rows if form == "markdown" else draw.turned(rows), out)
+        _print_as(form, _jsonable(reports, prices), rows if form == "markdown" else draw.turned(rows), out)
 
 
-def _tell_frontier(
+def _print_frontier(
     reports: Mapping[str, Report], form: str, cost: str, metric: str | None, prices: Prices | None, out: Path | None
 ) -> None:
     metric = metric or shared_metric(reports)
@@ -92,17 +92,17 @@ def _tell_frontier(
     if without:
         say(f"left out, without {label(metric)}: {', '.join(without)}")
     told = {"cost": cost, "metric": metric, "runs": runs, "left_out": without}
-    _tell(form, told, tables.frontier(points, cost, metric), out)
+    _print_as(form, told, tables.frontier(points, cost, metric), out)
 
 
-def tell_repeated(runs: Repeated, form: str, out: Path | None = None) -> None:
+def print_repeated(runs: Repeated, form: str, out: Path | None = None) -> None:
     """Print mean and standard deviation over runs."""
-    _tell(form, runs.to_dict(), tables.repeated(runs), out)
+    _print_as(form, runs.to_dict(), tables.repeated(runs), out)
     if runs.identical:
         say("every repeat gave the same: neither the method nor the model draws anything")
 
 
-def tell_unscored(report: Report) -> None:
+def say_unscored(report: Report) -> None:
     """Why metrics that were wanted are not there, each reason once."""
     for why in dict.fromkeys(report.unscored.values()):
         names = [name for name, each in report.unscored.items() if each == why]
@@ -116,7 +116,7 @@ def say_causes(reports: Iterable[Report]) -> None:
         say(f"  {count:,} x {draw.clean(why, 1000)}")
 
 
-def tell_failed(report: Report, again: str = "") -> None:
+def say_failed(report: Report, again: str = "") -> None:
     """How many questions failed and why; ``again``: what can be done. Nothing where none failed."""
     if report.failed:
         count = len(report.failed)
@@ -205,7 +205,7 @@ def _jsonable(reports: Mapping[str, Report], prices: Prices | None) -> dict[str,
     return {name: {**report.to_dict(), **money[name]} for name, report in reports.items()}
 
 
-def _tell(form: str, value: Any, rows: list[list[str]], out: Path | None) -> None:
+def _print_as(form: str, value: Any, rows: list[list[str]], out: Path | None) -> None:
     """The same as JSON, as a table in another form, or as one for the terminal."""
     if form == "json":
         put(draw.as_json(value), out)
@@ -217,7 +217,7 @@ def _tell(form: str, value: Any, rows: list[list[str]], out: Path | None) -> Non
 
 def _judged(report: Report, run: str, judge: Mapping[str, Any]) -> Report:
     """The report with the judge's verdicts; says who judged and how."""
-    with Watched("verdicts") as progress:
+    with ProgressBar("verdicts") as progress:
         report = judge_answers(report, run, progress=progress.update, **judge)
     told = report.judge
     say(

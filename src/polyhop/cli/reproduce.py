@@ -16,7 +16,7 @@ from polyhop.cli import show as draw
 from polyhop.cli.ask import POCKET_IS
 from polyhop.cli.options import pairs
 from polyhop.cli.printing import say
-from polyhop.cli.progress import Watched
+from polyhop.cli.progress import ProgressBar
 from polyhop.cli.run import resumable
 from polyhop.common.text import counted
 from polyhop.evaluation.reproduction.benchmarks import BENCHMARKS, select_benchmarks
@@ -75,7 +75,7 @@ def run_reproduce(
     named = pairs(dataset, "--dataset", "NAME=FILE"), pairs(corpus, "--corpus", "NAME=FILE")
     benchmarks = select_benchmarks(data, *named)
     lms, checkpoints = pairs(lm_for, "--lm-for", "NAME=LM"), pairs(checkpoint, "--checkpoint", "ROW=RETRIEVER")
-    with Watched("questions") as progress, resumable(out):
+    with ProgressBar("questions") as progress, resumable(out):
         found = reproduce(
             key, benchmarks, lms=lms, checkpoints=checkpoints, out=out, progress=progress.update, **arguments
         )

@@ -15,8 +15,8 @@ from polyhop.cli.ask import say_left_out
 from polyhop.cli.batch import through
 from polyhop.cli.data import read
 from polyhop.cli.printing import say
-from polyhop.cli.progress import Watched
-from polyhop.cli.report import say_causes, tell_failed, tell_repeated, tell_unscored
+from polyhop.cli.progress import ProgressBar
+from polyhop.cli.report import print_repeated, say_causes, say_failed, say_unscored
 from polyhop.data import DEMO
 from polyhop.data.corpora import Corpus, open_corpus
 from polyhop.engine.prices import Prices
@@ -66,7 +66,7 @@ def run_run(
         common |= {"setup": setup} if len(names) > 1 else setup_settings(setup, names[0], arguments, questions)
     if repeat > 1 and len(names) > 1:
         raise UsageError("--repeat repeats one method: name one")
-    with resumable(out), through(batch, names, common) as common, Watched("questions") as progress:
+    with resumable(out), through(batch, names, common) as common, ProgressBar("questions") as progress:
         if len(names) > 1:
             several = evaluate_methods(names, questions, corpus, progress=progress.update, **common)
         elif repeat > 1:
@@ -113,7 +113,7 @@ def finish_several(several: MethodReports, out: Path | None, as_json: bool) -> N
 
 def finish_repeated(runs: Repeated, out: Path | None, as_json: bool) -> None:
     """Print mean and standard deviation over runs; exit 1 if a question of one failed."""
-    tell_repeated(runs, "json" if as_json else "table")
+    print_repeated(runs, "json" if as_json else "table")
     if out:
         say(f"runs kept in {out}")
     if failed := {seed: len(report.failed) for seed, report in runs.reports.items() if report.failed}:
@@ -128,9 +128,9 @@ def finish(report: Report, out: Path | None, as_json: bool, prices: str | None =
         draw.print_json(report.to_dict())
     else:
         tables.print_report(report, draw.console(), None if prices is None else Prices.of(prices))
-    tell_unscored(report)
+    say_unscored(report)
     if out:
         say(f"run kept in {out}")
-    tell_failed(report, "; the same command tries them again" if out else "")
+    say_failed(report, "; the same command tries them again" if out else "")
     if report.failed:
         raise typer.Exit(1)

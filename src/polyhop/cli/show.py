@@ -19,11 +19,11 @@ from rich.text import Text
 from polyhop.cli.printing import write
 from polyhop.common.text import printable, printable_json, printable_lines
 
-WIDEST = 120
+MAX_WIDTH = 120
 """Columns that prose is set in, however wide the terminal is."""
 _GAP = 2
 """Columns of the terminal between two of a table."""
-_LEAST_BESIDE = 24
+_MIN_BESIDE = 24
 """Columns a text needs for something to stand beside it."""
 
 
@@ -43,7 +43,7 @@ def console(*, stderr: bool = False) -> Console:
 
 def print_prose(shown: RenderableType, to: Console) -> None:
     """Lines to read, no wider than eyes follow."""
-    to.print(shown, width=min(to.width, WIDEST))
+    to.print(shown, width=min(to.width, MAX_WIDTH))
 
 
 def as_json(value: Any) -> str:
@@ -56,14 +56,14 @@ def print_json(value: Any) -> None:
     write(as_json(value))
 
 
-def clean(text: str, longest: int = 400) -> str:
-    """One line of printable text, cut to ``longest`` characters: control characters would reach the terminal.
+def clean(text: str, max_length: int = 400) -> str:
+    """One line of printable text, cut to ``max_length`` characters: control characters would reach the terminal.
 
     >>> clean("a\\x1b[31m\\nb")
     'a[31m b'
     """
     line = printable(text)
-    return line if len(line) <= longest else line[: longest - 1] + "…"
+    return line if len(line) <= max_length else line[: max_length - 1] + "…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Entry:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
         room = width - self.beside.cell_len - 2
-        is_beside = bool(self.beside) and room >= _LEAST_BESIDE
+        is_beside = bool(self.beside) and room >= _MIN_BESIDE
         first, *others = _lines(self.head, console, (room if is_beside else width) - self.indent) or [Text()]
         if is_beside:
             first = Text.assemble(first, " " * (width - first.cell_len - self.beside.cell_len), self.beside)
@@ -123,7 +123,7 @@ def _table(rows: list[list[str]], names: int, width: int) -> Table:
     is_tight = sum(_GAP + max(map(cell_len, column)) for column in columns) - _GAP > width
     for place, (name, *cells) in enumerate(columns):
         is_name = place < names
-        least = None if is_name else _least(name, cells)
+        least = None if is_name else _min_width(name, cells)
         head = textwrap.fill(name, least, break_long_words=False) if is_tight and least else name
         justify: Literal["left", "right"] = "left" if is_name else "right"
         table.add_column(Text(head), justify=justify, overflow="fold", no_wrap=is_name and names == 1, min_width=least)
@@ -138,7 +138,7 @@ def _parts(rows: list[list[str]], width: int) -> list[list[list[str]]]:
     parts, room = [[first]], width - max(map(cell_len, first))
     left = room
     for column in others:
-        needed = _GAP + _least(column[0], column[1:])
+        needed = _GAP + _min_width(column[0], column[1:])
         if needed > left and len(parts[-1]) > 1:
             parts.append([first])
             left = room
@@ -147,6 +147,6 @@ def _parts(rows: list[list[str]], width: int) -> list[list[list[str]]]:
     return [turned(part) for part in parts]
 
 
-def _least(name: str, cells: Sequence[str]) -> int:
+def _min_width(name: str, cells: Sequence[str]) -> int:
     """Columns of the terminal that hold every cell on one line, and the head's words."""
     return max(map(cell_len, [*name.split(), *map(clean, cells), ""]))

@@ -18,7 +18,7 @@ Known = Mapping[str, Passage]
 """The passages of a trace by their ids."""
 
 
-class Told(NamedTuple):
+class StepText(NamedTuple):
     """What stands on a step's own line, and the lines under it."""
 
     head: Text
@@ -37,15 +37,15 @@ FLAGS: Mapping[str, tuple[str, str]] = {
 _ANSWERS = ("answer", "response", "intermediate", "final")
 _NEXT = ("query", "sub_question", "information", "follow_up", "action")
 _PROSE = ("thought", "rationale", "summary", "sentence", "text", "content")
-_MOST_LINES = 6
+_MAX_LINES = 6
 _SHORT, _LINE, _PROSE_LINE = 50, 160, 300
 """Characters: of prose that has room on a step's own line, of a line, of prose."""
 
 
-def told_ask(step: Ask) -> Told:
+def describe_ask(step: Ask) -> StepText:
     """The conclusion of a language model call: its judgements, its answer, what it asks next; its reasons below."""
     if step.output is None:
-        return Told(Text(f"could not be read: {clean(step.problem or '')}", style="red"))
+        return StepText(Text(f"could not be read: {clean(step.problem or '')}", style="red"))
     output = {name: value for name, value in step.output.items() if value is not None}
     if output.get("answered") is True and output.get("response"):
         del output["answered"]
@@ -55,8 +55,8 @@ def told_ask(step: Ask) -> Told:
     prose = [Text(clean(str(output[name]), _PROSE_LINE), style="dim") for name in _PROSE if output.get(name)]
     below = [line for name, value in output.items() if _is_list(value) for line in _listed(value)]
     if not heads and len(prose) == 1 and len(prose[0]) <= _SHORT:
-        return Told(prose[0])
-    return Told(_joined(heads) if heads or prose else Text("nothing", style="dim"), (*below, *prose))
+        return StepText(prose[0])
+    return StepText(_joined(heads) if heads or prose else Text("nothing", style="dim"), (*below, *prose))
 
 
 def _told(name: str, value: Any, output: Mapping[str, Any]) -> Text:
@@ -71,7 +71,7 @@ def _told(name: str, value: Any, output: Mapping[str, Any]) -> Text:
         return Text.assemble(("→ ", "dim"), (clean(str(value), _LINE) or "(nothing)", "cyan"))
     if _is_list(value):
         return Text(counted(len(value), _words(name)))
-    return Text(f"{_words(name)} {clean(plainly(value), _LINE)}", style="dim")
+    return Text(f"{_words(name)} {clean(in_plain_words(value), _LINE)}", style="dim")
 
 
 def _is_list(value: Any) -> bool:
@@ -86,8 +86,8 @@ def _listed(values: Sequence[Any]) -> list[Text]:
 def _first(lines: Iterable[str]) -> list[Text]:
     """The first lines, and how many there are besides."""
     shown = [Text(line, style="dim") for line in lines]
-    more = len(shown) - _MOST_LINES
-    return [*shown[:_MOST_LINES], Text(f"and {more} more", style="dim")] if more > 0 else shown
+    more = len(shown) - _MAX_LINES
+    return [*shown[:_MAX_LINES], Text(f"and {more} more", style="dim")] if more > 0 else shown
 
 
 def _item(value: Any) -> str:
@@ -100,27 +100,27 @@ def _item(value: Any) -> str:
         case {"sub_question": query, **rest}:
             return " = ".join([str(query), *(str(told) for told in rest.values() if told)])
         case _:
-            return plainly(value)
+            return in_plain_words(value)
 
 
-def told_note(note: Note, known: Known) -> Told:
+def describe_note(note: Note, known: Known) -> StepText:
     """A remark of a method: those of the shipped ones by what they mean, others value by value."""
     match note.name, note.data:
         case "graph", {"triplets": [*triplets]}:
-            return Told(Text(counted(len(triplets), "triplets")))
+            return StepText(Text(counted(len(triplets), "triplets")))
         case "binding", {"variable": variable, "answer": answer, "graph": [*triplets]}:
-            return Told(Text(f"{clean(str(variable))} = {clean(str(answer))}"), _listed(triplets))
+            return StepText(Text(f"{clean(str(variable))} = {clean(str(answer))}"), _listed(triplets))
         case "memory", {"global_evidence": [*notes], "local_pathway": [*pathway]}:
-            return Told(Text(f"{counted(len(notes), 'notes')}, {counted(len(pathway), 'steps')}"))
+            return StepText(Text(f"{counted(len(notes), 'notes')}, {counted(len(pathway), 'steps')}"))
         case "paths", {"ranked": [{"passages": _, "score": float()}, *_] as ranked}:
-            return Told(Text(counted(len(ranked), "paths")), _paths(ranked, known))
+            return StepText(Text(counted(len(ranked), "paths")), _paths(ranked, known))
         case "final content", {
             "nodes": [{"query": _, "answer": _, "source": _}, *_] as nodes,
             "references": [*references],
         }:
-            return Told(Text(counted(len(nodes), "nodes")), _nodes(nodes, references))
+            return StepText(Text(counted(len(nodes), "nodes")), _nodes(nodes, references))
         case _:
-            return Told(Text(clean(plainly(note.data))))
+            return StepText(Text(clean(in_plain_words(note.data))))
 
 
 def _paths(ranked: Sequence[Mapping[str, Any]], known: Known) -> list[Text]:
@@ -148,22 +148,22 @@ _SUPPORT: Mapping[bool | None, tuple[str, str]] = {True: (" ✓", "green"), Fals
 _SOURCES = {"lm": "the model's", "corrected": "corrected by search", "completed": "completed by search"}
 
 
-def told_search(step: Searched, marks: Mapping[str, str]) -> Told:
+def describe_search(step: Searched, marks: Mapping[str, str]) -> StepText:
     """A query, and the passages it found below it."""
-    return Told(Text(clean(step.query, _LINE)), [Text.assemble(("→ ", "dim"), titles(step.passages, marks))])
+    return StepText(Text(clean(step.query, _LINE)), [Text.assemble(("→ ", "dim"), titles(step.passages, marks))])
 
 
-def told_reading(step: Readout, known: Known, plain: bool) -> Told:
+def describe_reading(step: Readout, known: Known, plain: bool) -> StepText:
     """What was read: the best span, and below it the passage around it."""
     asked = Text(clean(step.question, _LINE))
     best = next((span for span in step.spans if span.answerable and span.text.strip()), None)
     if best is None:
-        return Told(asked, [Text("→ nothing read", style="yellow")])
+        return StepText(asked, [Text("→ nothing read", style="yellow")])
     found = Text.assemble(("= ", "dim"), (clean(best.text, _LINE), "green"), (f"  {best.confidence:.3g}", "dim"))
     if passage := known.get(best.passage_id):
         found.append(f"  in {title_and_location(passage)}", "dim")
-        return Told(asked, [found, excerpt(passage.text, [(best.start, best.end)], plain=plain, longest=_LINE)])
-    return Told(asked, [found])
+        return StepText(asked, [found, excerpt(passage.text, [(best.start, best.end)], plain=plain, max_length=_LINE)])
+    return StepText(asked, [found])
 
 
 def best_spans(steps: Sequence[Readout]) -> Text:
@@ -177,10 +177,10 @@ def _sureness(span: Span) -> float:
     return -span.confidence
 
 
-def plainly(value: Any) -> str:
+def in_plain_words(value: Any) -> str:
     """A value in words: no brackets, no quotes.
 
-    >>> plainly({"stated": ["a", "b"], "sure": 0.25, "left": True})
+    >>> in_plain_words({"stated": ["a", "b"], "sure": 0.25, "left": True})
     'stated: a · b; sure: 0.25; left: yes'
     """
     match value:
@@ -189,7 +189,7 @@ def plainly(value: Any) -> str:
         case float():
             return f"{value:.3g}"
         case Mapping():
-            return "; ".join(f"{_words(str(name))}: {plainly(inner)}" for name, inner in value.items())
+            return "; ".join(f"{_words(str(name))}: {in_plain_words(inner)}" for name, inner in value.items())
         case str() | None:
             return value or "–"
         case Sequence():

@@ -15,8 +15,8 @@ from polyhop.cli import tables
 from polyhop.cli.data import read
 from polyhop.cli.forms import put
 from polyhop.cli.printing import say
-from polyhop.cli.progress import Watched
-from polyhop.cli.report import say_causes, tell_unscored
+from polyhop.cli.progress import ProgressBar
+from polyhop.cli.report import say_causes, say_unscored
 from polyhop.cli.tune import resumable
 from polyhop.common.text import counted
 from polyhop.errors import UsageError
@@ -40,11 +40,11 @@ def run_sweep(file: Path, out: Path | None, dry_run: bool, sample: int, price: s
         raise UsageError("a sweep needs a folder for its runs: --out DIR (or --dry-run, which asks nothing)")
     questions = read(Path(plan.dataset), plan.format, skip_bad=plan.skip_bad)
     if out is None or dry_run:
-        with Watched("answers by pocket") as progress:
+        with ProgressBar("answers by pocket") as progress:
             found = estimate(plan, sample=sample, questions=questions, progress=progress.update)
-        tell_estimate(found, as_json)
+        print_estimate(found, as_json)
         return
-    with Watched("answers") as progress, resumable(out):
+    with ProgressBar("answers") as progress, resumable(out):
         swept = sweep(plan, out, questions=questions, progress=progress.update)
     finish(swept, out, as_json)
 
@@ -54,9 +54,9 @@ def finish(swept: SweepResult, out: Path, as_json: bool) -> None:
     if as_json:
         draw.print_json(swept.to_dict())
     else:
-        _print_swept(swept)
+        _print_sweep(swept)
     for report in list(swept.reports.values())[:1]:
-        tell_unscored(report)
+        say_unscored(report)
     say(f"runs kept in {out}; polyhop report {out}/*/ tells more of them")
     put(page({str(out / name): report for name, report in swept.reports.items()}), out / PAGE)
     if failed := {name: len(report.failed) for name, report in swept.reports.items() if report.failed}:
@@ -66,7 +66,7 @@ def finish(swept: SweepResult, out: Path, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _print_swept(swept: SweepResult) -> None:
+def _print_sweep(swept: SweepResult) -> None:
     to = draw.console()
     reports = swept.reports
     first = next(iter(reports.values()))
@@ -101,7 +101,7 @@ def _print_points(rows: list[list[str]], to: Console) -> None:
     draw.print_rows(lines, to, names=1)
 
 
-def tell_estimate(found: Estimate, as_json: bool) -> None:
+def print_estimate(found: Estimate, as_json: bool) -> None:
     """Print what a sweep would ask."""
     if as_json:
         draw.print_json(found.to_dict())

@@ -10,7 +10,15 @@ from rich.text import Text
 from rich.tree import Tree
 
 from polyhop.cli.show import Entry, clean
-from polyhop.cli.summaries import Known, Told, best_spans, told_ask, told_note, told_reading, told_search
+from polyhop.cli.summaries import (
+    Known,
+    StepText,
+    best_spans,
+    describe_ask,
+    describe_note,
+    describe_reading,
+    describe_search,
+)
 from polyhop.common.text import counted
 from polyhop.trace import CALLS, Ask, Branch, Note, Readout, Score, Searched, Step, Trace, passages_in
 
@@ -32,7 +40,7 @@ _UNNAMED = "passage"
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class TraceStyle:
     """How steps are shown. ``marks``: by passage id, the numbers it is cited by, as "[1]"; ``known``: passages by id;
     ``plain``: there is no colour to mark with; ``unended``: what a branch without a verdict is said to be."""
 
@@ -43,73 +51,73 @@ class Look:
 
 
 def trace_tree(trace: Trace, marks: Mapping[str, str] | None = None, *, plain: bool = True) -> Tree:
-    """The whole trace as a tree; ``marks`` and ``plain`` as in ``Look``."""
+    """The whole trace as a tree; ``marks`` and ``plain`` as in ``TraceStyle``."""
     known = {passage.id: passage for passage in passages_in(trace.steps)}
-    look = Look(marks or {}, known, plain, unended="cut short" if trace.budget else "")
+    display = TraceStyle(marks or {}, known, plain, unended="cut short" if trace.budget else "")
     root = Tree(Text(clean(trace.question), style="bold"), guide_style="dim")
-    _grow(root, trace, None, look, _parted(trace))
+    _grow(root, trace, None, display, _marked_path(trace))
     if trace.budget:
         root.add(Text(f"■ budget spent: {trace.budget}", style="yellow"))
     return root
 
 
-def _grow(tree: Tree, trace: Trace, parent: int | None, look: Look, critical: frozenset[int]) -> None:
+def _grow(tree: Tree, trace: Trace, parent: int | None, display: TraceStyle, critical: frozenset[int]) -> None:
     for kind, steps in groupby(trace.children(parent), key=lambda step: step.kind):
         alike = list(steps)
         if kind in FOLDED and len(alike) > 1 and not any(trace.children(step.id) for step in alike):
-            tree.add(Entry(told_together(alike), (), _cost(alike, critical)))
+            tree.add(Entry(describe_group(alike), (), _cost(alike, critical)))
             continue
         for step in alike:
-            line, below = told(step, look)
-            _grow(tree.add(Entry(line, below, _cost([step], critical))), trace, step.id, look, critical)
+            line, below = describe(step, display)
+            _grow(tree.add(Entry(line, below, _cost([step], critical))), trace, step.id, display, critical)
 
 
 def critical_line(trace: Trace, whole: float) -> Text:
     """How long the steps took that had to wait for each other, of ``whole`` seconds."""
-    marked = " (•)" if _parted(trace) else ""
+    marked = " (•)" if _marked_path(trace) else ""
     return Text(f"critical path{marked}: {seconds(trace.critical_seconds)} of {seconds(whole)}", style="dim")
 
 
-def _parted(trace: Trace) -> frozenset[int]:
+def _marked_path(trace: Trace) -> frozenset[int]:
     """The steps on the critical path; none where every call is on it."""
     critical = frozenset(step.id for step in trace.critical_path)
     calls = {step.id for step in trace.steps if isinstance(step, CALLS) and step.seconds}
     return critical if calls - critical else frozenset()
 
 
-def told(step: Step, look: Look) -> Told:
+def describe(step: Step, display: TraceStyle) -> StepText:
     """A step's line, its name or sign first, and the lines under it."""
     match step:
         case Branch():
-            return Told(_branch(step, look))
+            return StepText(_branch(step, display))
         case Searched():
-            return _named("search", "blue", told_search(step, look.marks))
+            return _named("search", "blue", describe_search(step, display.marks))
         case Readout():
-            return _named("read", "blue", told_reading(step, look.known, look.plain))
+            return _named("read", "blue", describe_reading(step, display.known, display.plain))
         case Ask():
-            return _named(step.task, "magenta", told_ask(step))
+            return _named(step.task, "magenta", describe_ask(step))
         case Note():
-            return _named(step.name, "yellow", told_note(step, look.known))
+            return _named(step.name, "yellow", describe_note(step, display.known))
         case Score():
-            return _named("score", "magenta", Told(Text(f"{step.task}, {counted(len(step.targets), 'texts')}")))
+            return _named("score", "magenta", StepText(Text(f"{step.task}, {counted(len(step.targets), 'texts')}")))
         case _:
-            return Told(Text(step.kind))
+            return StepText(Text(step.kind))
 
 
-def _named(name: str, style: str, told: Told) -> Told:
+def _named(name: str, style: str, told: StepText) -> StepText:
     return told._replace(head=Text.assemble((f"{clean(name)}  ", style), told.head))
 
 
-def _branch(step: Branch, look: Look) -> Text:
-    verdict = step.verdict or look.unended
+def _branch(step: Branch, display: TraceStyle) -> Text:
+    verdict = step.verdict or display.unended
     sign, style = VERDICTS.get(verdict, ("▸", "magenta"))
     name = "" if step.name == _UNNAMED else f"{clean(step.name)}  "
-    marks = "".join(look.marks.get(passage.id, "") for passage in step.passages)
+    marks = "".join(display.marks.get(passage.id, "") for passage in step.passages)
     line = Text.assemble((f"{sign} ", style), (name, "dim"), (f"{marks} " if marks else "", "bold"))
     return line.append(clean(step.label), "bold").append(f"  {clean(verdict)}" if verdict else "", style)
 
 
-def told_together(alike: Sequence[Step]) -> Text:
+def describe_group(alike: Sequence[Step]) -> Text:
     """Many scores or readings as one line."""
     kind = alike[0].kind
     told = best_spans([step for step in alike if isinstance(step, Readout)])

@@ -13,7 +13,7 @@ from rich.text import Text
 from polyhop.cli import show as draw
 from polyhop.cli.ask import say_left_out
 from polyhop.cli.printing import say
-from polyhop.cli.progress import Watched
+from polyhop.cli.progress import ProgressBar
 from polyhop.common.text import counted
 from polyhop.data.corpora import Corpus
 from polyhop.data.questions import read_questions
@@ -42,7 +42,7 @@ def run_tune_reader(
     questions = read_questions(dataset, limit=limit, skip_bad=skip_bad)
     index = index_for(corpus)
     say_left_out(corpus)
-    with Watched("passages") as progress:
+    with ProgressBar("passages") as progress:
         fit = fit_reader(questions, index, reader, retriever=retriever, k=k, progress=progress.update)
     fitted_on = {"dataset": dataset.name, "questions": fit.questions, "reader": fit.reader}
     settings = {"method": "searchain", "settings": {"confidence": fit.fitted.at}, "fitted_on": fitted_on}
@@ -63,7 +63,7 @@ def run_tune_ge(
     }
     index = index_for(corpus)
     say_left_out(corpus)
-    with Watched("answers") as progress, resumable(arguments["work"]):
+    with ProgressBar("answers") as progress, resumable(arguments["work"]):
         tuned = tune("ge", values, dataset, index, progress=progress.update, **arguments)
     end(tuned, tuned.file, _print_tuned, out, as_json)
 
@@ -118,10 +118,10 @@ def _print_tuned(tuned: GridSearchResult) -> None:
     rows += [_row(point, best=point is tuned.best) for point in tuned.points]
     draw.print_rows(rows, to)
     if tuned.gain:
-        to.print(gain_told(tuned.objective, tuned.gain))
+        to.print(gain_text(tuned.objective, tuned.gain))
 
 
-def gain_told(objective: str, gain: Difference) -> str:
+def gain_text(objective: str, gain: Difference) -> str:
     """A gain with its interval, and what it is not."""
     told = f"{100 * (gain.second - gain.first):+.1f} ({100 * gain.low:+.1f} … {100 * gain.high:+.1f})"
     return f"{objective} over the defaults: {told}, on the questions it was chosen by; confirm it on others"

@@ -9,8 +9,8 @@ from typing import Any
 from rich.text import Text
 
 from polyhop.cli import show as draw
-from polyhop.cli.progress import Watched
-from polyhop.cli.tune import end, gain_told, resumable
+from polyhop.cli.progress import ProgressBar
+from polyhop.cli.tune import end, gain_text, resumable
 from polyhop.common.text import counted
 from polyhop.data.corpora import Corpus
 from polyhop.errors import SettingError, UsageError
@@ -24,7 +24,7 @@ from polyhop.retrieval.index import index_for
 SHOWN = 5
 """So many of the best instructions are shown."""
 
-WIDEST = 45
+MAX_WIDTH = 45
 """Characters of an instruction in a table."""
 
 _NAMES = {"recall_all@2": "R@2", "recall_all@10": "R@10", "ar@2": "AR@2", "f1": "F1", "em": "EM"}
@@ -56,7 +56,7 @@ def run_tune_promptrank(
         candidates = _candidates(instructions, generate, generator, search["work"])
         index = index_for(corpus)
         given: dict[str, Any] = {**settings, **search, **tried}
-        with Watched("questions") as progress:
+        with ProgressBar("questions") as progress:
             tuned = tune_promptrank(dataset, index, instructions=candidates, progress=progress.update, **given)
     end(tuned, tuned.file, _print, out, as_json)
 
@@ -97,7 +97,7 @@ def _print(tuned: StagedSearchResult) -> None:
             to.print(f"{_NAMES[stage.objective]} of {counted(len(stage.trials) - stage.marks, 'candidates')}: {shares}")
     told = ", ".join(f"{name}={value}" for name, value in tuned.settings.items() if value is not None)
     to.print(Text(f"found: {draw.clean(told) or 'the defaults'}"))
-    to.print(gain_told("R@2", tuned.gain))
+    to.print(gain_text("R@2", tuned.gain))
 
 
 def _shown(stage: Stage) -> list[Trial]:
@@ -116,5 +116,5 @@ def _row(trial: Trial, told: str, names: Sequence[str], *, best: bool) -> list[s
 def _value(told: str, value: Any) -> str:
     """A value as it is shown: the defaults by name."""
     if told == "instruction":
-        return {None: "(the prompt file's)", NO_INSTRUCTION: "(none)"}.get(value, draw.clean(str(value), WIDEST))
+        return {None: "(the prompt file's)", NO_INSTRUCTION: "(none)"}.get(value, draw.clean(str(value), MAX_WIDTH))
     return {"temperature": "(the defaults)", "demo_seed": "(the first)"}.get(told, "") if value is None else str(value)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from polyhop.cli import show as draw
 from polyhop.cli.ask import say_left_out
-from polyhop.cli.progress import Watched
+from polyhop.cli.progress import ProgressBar
 from polyhop.common.text import counted
 from polyhop.data.corpora import Corpus
 from polyhop.errors import DataError, UsageError
@@ -19,7 +19,7 @@ from polyhop.retrieval.updating import Updated, add_passages, remove_passages
 
 def run_add(index: Path, corpus: Corpus, replace: bool, as_json: bool) -> None:
     """Add a corpus' passages to an index, with progress."""
-    with Watched("passages") as progress:
+    with ProgressBar("passages") as progress:
         done = add_passages(index, corpus, replace=replace, progress=progress.update)
     _say(done, as_json)
     say_left_out(corpus)

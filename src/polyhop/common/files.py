@@ -40,15 +40,15 @@ def cache_folder() -> Path:
 
 
 def is_shared() -> bool:
-    """Whether ``$POLYHOP_SHARED_CACHE`` asks for caches and indexes that other users may read, as the umask permits."""
+    """Return True if ``$POLYHOP_SHARED_CACHE`` lets other users read caches and indexes, as the umask permits."""
     return os.environ.get("POLYHOP_SHARED_CACHE", "0") not in ("", "0")
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder and those above it that are missing, for their owner alone unless ``is_shared``.
+    """Create a folder and its missing parents, readable only by their owner unless ``is_shared``.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be created.
     """
     missing = list(takewhile(lambda path: not path.is_dir(), (folder, *folder.parents)))
     for path in reversed(missing):
@@ -56,11 +56,11 @@ def make_private(folder: Path) -> None:
 
 
 def set_permissions(folder: Path, like: Path) -> None:
-    """Let a folder and all it holds be read and written by those who may read and write the folder ``like``."""
+    """Give a folder and its content the permissions of the folder ``like``."""
     mode = like.stat().st_mode & 0o777
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():
-            with suppress(PermissionError):  # somebody else's, linked from an earlier state
+            with suppress(PermissionError):  # another user's file, linked from an earlier state
                 path.chmod(mode if path.is_dir() else mode & 0o666)
 
 

@@ -56,4 +56,4 @@ def _benchmark(questions: Sequence[Question]) -> tuple[str | None, str]:
         return "musique", "questions have MuSiQue's ids"
     if any(question.supporting for question in questions):
         return "hotpot", "questions have supporting facts"
-    return None, "nothing in the questions tells of a benchmark with metrics of its own"
+    return None, "nothing in the questions indicates a benchmark with its own metrics"

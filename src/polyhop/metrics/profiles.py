@@ -122,10 +122,10 @@ def _tor(prediction: Prediction) -> Scores:
 PROMPTRANK_AT = (2, 10, 20)
 _RANKED = {"recall": GOLD_PASSAGES, "r@": GOLD_PASSAGES, "ar": SPANS}
 _FACTS = (
-    "supporting facts in the dataset, and a corpus that tells where a passage's sentences begin "
-    "(metadata: sentences), as one made of a dataset's contexts does"
+    "supporting facts in the dataset, and a corpus that marks where a passage's sentences begin "
+    "(metadata: sentences), such as one made from a dataset's contexts"
 )
-_TRIPLES = "evidence triples in the dataset, and a method that puts its answer together from triplets (ge)"
+_TRIPLES = "evidence triples in the dataset, and a method that composes its answer from triplets (ge)"
 _HOTPOT = ("em", "f1", "prec", "recall")
 _FACT_METRICS = {"": GOLD_ANSWERS, "sp_": _FACTS, "joint_": _FACTS}
 
@@ -160,7 +160,7 @@ PROFILES: dict[str, Profile] = {
             "2wiki",
             tuple(f"{part}{name}" for part in ("", "sp_", "evi_", "joint_") for name in _HOTPOT),
             "2WikiMultiHopQA's 2wikimultihop_evaluate_v1.1.py (Ho et al., 2020)",
-            "joint holds evidence too; titles in lower case; triples without punctuation, but with articles",
+            "joint includes evidence; titles in lower case; triples without punctuation, but with articles",
             official.two_wiki,
             {**_FACT_METRICS, "evi_": _TRIPLES, "joint_": f"{_FACTS}; {_TRIPLES}"},
         ),
@@ -168,8 +168,9 @@ PROFILES: dict[str, Profile] = {
             "musique",
             ("answer_em", "answer_f1", "support_f1", "answerability", *official.GROUPED),
             "MuSiQue's evaluate_v1.0.py (Trivedi et al., 2022)",
-            "no guard for yes and no; answer and support over answerable questions alone; group scores over pairs, "
-            "an answerable question and its twin, both judged right or 0; answerability (ours): the share judged right",
+            "no guard for yes and no; answer and support only over answerable questions; group scores over pairs of an "
+            "answerable question and its twin, 0 unless both are judged correctly; answerability (ours): the share "
+            "judged correctly",
             official.musique,
             {
                 "": GOLD_ANSWERS,
@@ -189,7 +190,7 @@ PROFILES: dict[str, Profile] = {
             "cover-em",
             ("cover_em",),
             "SearChain (Xu et al., 2024)",
-            "gold within the answer, inside a word too; yes, no and labels as whole words; an empty gold never",
+            "gold within the answer, also inside a word; yes, no and labels as whole words; an empty gold never",
             _answers(cover_em=cover_em),
         ),
         Profile(
@@ -210,7 +211,7 @@ PROFILES: dict[str, Profile] = {
             "promptrank",
             at_ranks(("r", "ar", "ar_comparison"), PROMPTRANK_AT),
             "PromptRank (Khalifa et al., 2023)",
-            "R@k wants all gold passages; AR@k leaves out yes, no and comparisons (ar_comparison keeps the latter)",
+            "R@k requires all gold passages; AR@k leaves out yes, no and comparisons (ar_comparison keeps the latter)",
             _each(_promptrank),
             _RANKED,
         ),
@@ -218,7 +219,7 @@ PROFILES: dict[str, Profile] = {
             "recall",
             at_ranks(RECALLS, RECALL_AT),
             "ours",
-            "by passage id where the question has ids, else by title; a gold passage named twice is one",
+            "by passage id if the question has ids, else by title; a gold passage listed twice is one",
             _each(_recall),
             _RANKED,
             bare=True,
@@ -227,7 +228,7 @@ PROFILES: dict[str, Profile] = {
             "tor",
             ("recall@15",),
             "Tree of Reviews (Jiang et al., 2024)",
-            "mean share of gold in the first 15, not whether all are there",
+            "mean share of gold in the first 15, not if all are there",
             _each(_tor),
             _RANKED,
         ),
@@ -235,7 +236,7 @@ PROFILES: dict[str, Profile] = {
             "fever",
             ("accuracy",),
             "FEVER's label accuracy (Thorne et al., 2018)",
-            "the label an answer begins with, else the only one it holds, as whole tokens; two labels are none",
+            "the label that an answer begins with, else the only one it contains, as whole tokens; two labels are none",
             _answers(kinds=("fact",), accuracy=lambda text, golds: label_accuracy(text, golds, FEVER_LABELS)),
             {"": "questions of kind fact, with gold labels"},
         ),
@@ -243,7 +244,7 @@ PROFILES: dict[str, Profile] = {
             "strategyqa",
             ("accuracy",),
             "StrategyQA's accuracy (Geva et al., 2021)",
-            "yes or no as for labels: what the answer begins with, else the only one it holds",
+            "yes or no as for labels: the one that the answer begins with, else the only one it contains",
             _answers(kinds=("boolean",), accuracy=lambda text, golds: label_accuracy(text, golds, ("yes", "no"))),
             {"": "questions of kind boolean, with gold answers"},
         ),
@@ -251,7 +252,7 @@ PROFILES: dict[str, Profile] = {
             "rouge-l",
             ("f",),
             "ROUGE-L F (Lin, 2004) as Google's rouge-score computes it, the best over the references (ELI5)",
-            "ASCII letters and digits alone are words; no stemming",
+            "only ASCII letters and digits form words; no stemming",
             _answers(f=best_rouge_l),
         ),
     )

@@ -17,10 +17,10 @@ from polyhop.redaction import redacted
 from polyhop.trace import Ask, Branch, Readout, Score, Searched, Step, plain
 
 MAX_CHARACTERS = 60_000
-"""Of an attribute: collectors refuse the spans beside one that is much larger."""
+"""Maximum length of an attribute: collectors refuse a whole batch of spans if one is much larger."""
 
 _CUTS = (None, 8_000, 2_000, 500, 100)
-"""Characters that the texts of a structured attribute are cut to, the first at which the whole fits."""
+"""Lengths to which the texts of a structured attribute are cut: the first at which the whole attribute fits."""
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -156,21 +156,21 @@ def json_text(value: Any) -> str:
     >>> json_text({"text": "é\\ud800"})
     '{"text": "\\\\u00e9\\\\ud800"}'
     """
-    for longest in _CUTS:
-        text = json.dumps(_cut(value, longest), default=str)
+    for max_length in _CUTS:
+        text = json.dumps(_cut(value, max_length), default=str)
         if len(text) <= MAX_CHARACTERS:
             break
     return text[:MAX_CHARACTERS]
 
 
-def _cut(value: Any, longest: int | None) -> Any:
+def _cut(value: Any, max_length: int | None) -> Any:
     match value:
         case str():
-            return value if longest is None or len(value) <= longest else f"{value[:longest]}…"
+            return value if max_length is None or len(value) <= max_length else f"{value[:max_length]}…"
         case Mapping():
-            return {_cut(str(name), longest): _cut(item, longest) for name, item in value.items()}
+            return {_cut(str(name), max_length): _cut(item, max_length) for name, item in value.items()}
         case list() | tuple():
-            return [_cut(item, longest) for item in value]
+            return [_cut(item, max_length) for item in value]
         case _:
             return value
 
