@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from polyhop.answer import Answer, cite
@@ -19,7 +21,7 @@ ANSWERING = [name for name, each in methods().items() if each.answers(each.resol
 @pytest.mark.parametrize("name", ANSWERING)
 async def test_what_the_answer_was_read_from_is_ranked_and_cited(name: str) -> None:
     for seed in range(WORLDS):
-        without_links = {"links": 0} if "links" in methods()[name].resolve({}) else {}  # a world has none
+        without_links: Any = {"links": 0} if "links" in methods()[name].resolve({}) else {}  # a world has none
         answer, _ = await World.random(seed).run(name, **without_links)
         call = answer.trace.answers_call
         read = set(passages_in(call.fields)) if call else set()
