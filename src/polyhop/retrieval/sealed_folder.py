@@ -106,7 +106,7 @@ def _translate_errors(folder: Path, instead: str) -> Iterator[None]:
 
 
 def sidecar_dir(index: Path, name: str, key: str) -> Path:
-    """The folder for data derived from an index: ``name`` inside it or, if it is read-only, one of ``key`` in the cache."""
+    """The folder for data derived from an index: ``name`` inside it or, if that is read-only, one in the cache."""
     folder = index / name
     if folder.is_dir() or os.access(index, os.W_OK):
         return folder

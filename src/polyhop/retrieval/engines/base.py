@@ -88,7 +88,7 @@ class Manifest:
 
     @classmethod
     def read(cls, data: object, shown: str) -> Manifest:
-        """Read the values of ``to_dict``, kept in an engine. ``UsageError`` for others, ``Unfit`` for another format."""
+        """Read the values of ``to_dict`` from an engine. ``UsageError`` for others, ``Unfit`` for another format."""
         needed = {item.name for item in fields(cls) if item.default is item.default_factory is MISSING}
         names = set(data) if isinstance(data, Mapping) else set()
         if not isinstance(data, Mapping) or "format" not in names or not (needed <= names or data["format"] != FORMAT):
