@@ -72,7 +72,7 @@ class Hybrid(ScoringRetriever):
 
     @property
     def linked(self) -> bool:
-        """Whether the index has links or, without one, whether a part knows some."""
+        """True if the index has links or, without an index, if a part has some."""
         if self._index is not None:
             return bool(self._index.link_mode)
         return any(as_retriever(part).has_links for part, _ in self._parts)
