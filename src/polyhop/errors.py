@@ -35,7 +35,7 @@ class PolyhopError(Exception):
 
 
 class UsageError(PolyhopError):
-    """What was asked for cannot be: wrong name, setting, file or combination. Nothing was run.
+    """A request that cannot be met: a wrong name, setting, file or combination. Nothing was run.
 
     ``field``: the part of a request that is wrong, if it came in one.
     """

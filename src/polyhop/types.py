@@ -16,7 +16,7 @@ Kind: TypeAlias = Literal["qa", "boolean", "slot", "fact", "long"]
 
 
 SpanChoice: TypeAlias = Literal["joint", "independent"]
-"""The way a reader selects a span: by the best sum of start and end, or by the most probable start and end alone."""
+"""A reader's choice of a span: the best sum of start and end, or the most probable start and end independently."""
 
 
 MAX_INTEGER = 2**53 - 1

@@ -17,13 +17,13 @@ spreads = st.sampled_from([1, 1.125, 2, inf])
 @given(lengths_drawn, st.integers(1, 300), spreads)
 def test_batches_hold_everything_once_within_both_bounds(lengths: list[int], max_size: int, spread: float) -> None:
     made = list(batches(range(len(lengths)), lengths.__getitem__, max_size, spread=spread))
-    told = [[lengths[number] for number in batch] for batch in made]
+    batch_lengths = [[lengths[number] for number in batch] for batch in made]
     assert sorted(number for batch in made for number in batch) == list(range(len(lengths)))
-    assert [length for batch in told for length in batch] == sorted(lengths, reverse=True)
-    for batch in told:
+    assert [length for batch in batch_lengths for length in batch] == sorted(lengths, reverse=True)
+    for batch in batch_lengths:
         assert len(batch) == 1 or len(batch) * max(batch) <= max_size
         assert len(batch) == 1 or spread == inf or max(batch) <= spread * min(batch)
-    for batch, following in pairwise(told):  # one more would not have gone in
+    for batch, following in pairwise(batch_lengths):  # one more would not have gone in
         assert (len(batch) + 1) * max(batch) > max_size or max(batch) > spread * following[0]
 
 

@@ -6,6 +6,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Callable
+from pathlib import Path
 from time import thread_time
 from typing import Final, Literal
 
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+import polyhop
 from polyhop.common.text import CJK, MAX_MARKS, find_folded, fold, normalise_unicode
 from polyhop.data.converting.blocks import tidy
 from polyhop.data.fever import wikipedia_title
@@ -78,3 +80,8 @@ def test_long_runs_of_marks_take_linear_time(normalising: Callable[[str], object
     began = thread_time()
     normalising(text)
     assert thread_time() - began < 3  # seconds; sorting all of these marks takes 15
+
+
+def test_unicode_is_normalised_in_linear_time_everywhere() -> None:
+    sources = Path(polyhop.__file__).parent.rglob("*.py")
+    assert [path.name for path in sources if "unicodedata.normalize(" in path.read_text()] == ["text.py"]

@@ -33,7 +33,7 @@ async def test_an_error_of_the_model_reaches_the_caller(method: str) -> None:
             await pipeline.aask("Q")
 
 
-async def test_an_error_inside_a_task_group_reaches_the_caller_as_itself() -> None:
+async def test_an_error_in_a_task_group_is_raised_as_itself() -> None:
     async def method(run: Run) -> None:
         with run.gathering():
             await fork(run.ask("answer.cot", question="Q"), run.ask("answer.cot", question="R"))
@@ -84,20 +84,20 @@ def test_a_budget_of_nothing_is_refused(name: str, value: int) -> None:
 
 
 @pytest.mark.parametrize("method", ["tor", "cor", "one-r", "cot"])
-async def test_max_calls_is_never_passed_and_one_is_kept_for_the_answer(method: str) -> None:
+async def test_max_calls_holds_and_reserves_the_final_call(method: str) -> None:
     """On random worlds: n - 1 gathering calls and 1 final one where the method wanted more; else the run untouched."""
     spent = 0
     for seed in range(120):
         free, unbound = await World.random(seed).run(method)
         wanted = sum(not call.final for call in free.trace.calls)
-        for most in {1, 2, 3, 1 + seed % 12, max(1, len(unbound.calls))}:
-            answer, model = await World.random(seed).run(method, max_calls=most)
+        for max_calls in {1, 2, 3, 1 + seed % 12, max(1, len(unbound.calls))}:
+            answer, model = await World.random(seed).run(method, max_calls=max_calls)
             gathered = [call for call in answer.trace.calls if not call.final]
-            assert len(model.calls) == answer.usage.calls <= most, f"world {seed}, {most} calls"
-            assert len(gathered) == min(wanted, most - 1)
+            assert len(model.calls) == answer.usage.calls <= max_calls, f"world {seed}, {max_calls} calls"
+            assert len(gathered) == min(wanted, max_calls - 1)
             assert sum(call.final and call.attempt == 1 for call in answer.trace.calls) == 1
             assert answer.trace.calls[-1].final
-            missed = [call for call in free.trace.calls if not call.final][most - 1 :]
+            missed = [call for call in free.trace.calls if not call.final][max_calls - 1 :]
             if not missed or missed[0].attempt == 1:  # a retry without room is passed over, and the method goes on
                 assert answer.trace.budget == ("max_calls" if missed else None)
             before = len(gathered)

@@ -114,8 +114,8 @@ class Counting:
         return Completion(text=RIGHT, usage=TokenUsage(prompt_tokens=10, completion_tokens=5))
 
 
-@pytest.mark.parametrize(("most", "calls"), [(0.00002, 2), (0.00004, 3), (0.00005, 4), (1.0, 10)])
-async def test_max_cost_ends_the_gathering(most: float, calls: int) -> None:
+@pytest.mark.parametrize(("max_cost", "calls"), [(0.00002, 2), (0.00004, 3), (0.00005, 4), (1.0, 10)])
+async def test_max_cost_ends_the_gathering(max_cost: float, calls: int) -> None:
     """At 1 and 2 a million a call costs 0.00002; the last call is made in any case."""
 
     async def method(run: Run) -> None:
@@ -125,7 +125,7 @@ async def test_max_cost_ends_the_gathering(most: float, calls: int) -> None:
         await run.ask("answer.cot", final=True, question="last")
 
     model = Counting()
-    budget = Budget(max_cost=most, prices=Prices.of("1:2"))
+    budget = Budget(max_cost=max_cost, prices=Prices.of("1:2"))
     _, answer = await using(method, model, budget=budget)
     assert model.calls == calls
     assert answer.trace.budget == ("max_cost" if calls < 10 else None)
@@ -198,9 +198,9 @@ def test_the_prices_that_decide_stand_in_the_runs_settings(tmp_path: Path) -> No
 def test_money_on_the_command_line(cli: Cli, corpus: Path, questions: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     arguments = ("run", "--dataset", questions, "--corpus", corpus, "--method", "one-r", "--out", out)
-    told = cli(*arguments, "--price", "100:100", "--max-cost", "1")
-    assert told.code == 0, told.err
-    (money,) = [line.split() for line in told.out.splitlines() if line.startswith("money")]
+    result = cli(*arguments, "--price", "100:100", "--max-cost", "1")
+    assert result.code == 0, result.err
+    (money,) = [line.split() for line in result.out.splitlines() if line.startswith("money")]
     found = json.loads(cli("report", out, "--format", "json", "--price", "100:100").out)[str(out)]
     tokens = found["usage"]["prompt_tokens"] + found["usage"]["completion_tokens"]
     assert found["money"] == pytest.approx(tokens / 10_000)

@@ -27,7 +27,7 @@ async def test_a_reply_that_can_be_read_is_asked_for_once() -> None:
     assert answer.usage.malformed_by_task == answer.usage.defaulted_by_task == {}
 
 
-async def test_an_unreadable_reply_is_asked_for_once_more_with_the_complaint() -> None:
+async def test_an_unreadable_reply_is_requested_once_more_with_the_complaint() -> None:
     model = ScriptedLM({"tor.review": ["Dunno.", "[RELEVANT] [UNSUPPORTED] [QUERY] who?"]})
     output, answer = await using(one_ask("tor.review", question="Q", passages=[passage("a")], thoughts=False), model)
     assert (output.relevant, output.query) == (True, "who?")
@@ -85,7 +85,7 @@ async def test_a_value_is_taken_as_it_is_and_its_text_not_parsed() -> None:
 # --- what is asked -----------------------------------------------------------------------------------------------
 
 
-async def test_the_head_of_the_prompt_file_sets_the_call_and_options_override_it() -> None:
+async def test_options_override_the_head_of_the_prompt_file() -> None:
     model = ScriptedLM({"answer.cot": RIGHT})
 
     async def method(run: Run) -> None:
@@ -100,7 +100,7 @@ async def test_the_head_of_the_prompt_file_sets_the_call_and_options_override_it
     assert (other.temperature, other.max_tokens, other.stop, len(other.messages)) == (0.7, 9, ("\n",), 2)
 
 
-async def test_log_probabilities_are_asked_of_models_that_have_them_and_every_request_has_the_seed() -> None:
+async def test_requests_have_the_seed_and_ask_for_log_probabilities_if_possible() -> None:
     able = ScriptedLM({"answer.cot": RIGHT}, capabilities=Capabilities(token_logprobs=True, seed=True))
     unable = ScriptedLM({"answer.cot": RIGHT}, capabilities=Capabilities())
     for model in (able, unable):
@@ -259,7 +259,7 @@ async def lengths(run: Run) -> tuple[int, str, str, int]:
     return run.count_tokens("one two three"), run.truncate("one two three", 2), run.truncate("one", 0), prompt
 
 
-async def test_lengths_without_a_tokenizer_are_four_characters_a_token() -> None:
+async def test_without_a_tokenizer_a_token_is_four_characters() -> None:
     class Bare:
         """Nothing but what the protocol asks for."""
 
@@ -287,19 +287,19 @@ async def test_lengths_are_the_models_own_where_it_has_a_tokenizer() -> None:
     assert not answer.usage.tokens_estimated
 
 
-async def test_lengths_are_told_by_some_model_when_every_role_has_its_own() -> None:
+async def test_the_first_model_counts_tokens_if_every_role_has_its_own() -> None:
     (count, *_), _ = await using(lengths, {"generator": Worded({"answer.cot": RIGHT})})
     assert count == 3
 
 
-async def test_lengths_are_told_by_the_default_model_where_there_is_one() -> None:
+async def test_the_default_model_counts_tokens() -> None:
     models = {"generator": Worded({"answer.cot": RIGHT}), "default": ScriptedLM({})}
     (count, *_), _ = await using(lengths, models)
     assert count == 4
 
 
 @pytest.mark.parametrize("estimated", [True, False])
-async def test_a_usage_says_itself_whether_it_is_estimated(estimated: bool) -> None:
+async def test_usage_says_if_it_is_estimated(estimated: bool) -> None:
     usage = TokenUsage(prompt_tokens=1, completion_tokens=1, estimated=estimated)
     model = (Worded if estimated else ScriptedLM)({"answer.cot": Completion(text=RIGHT, usage=usage)})
     _, answer = await using(one_ask(), model)

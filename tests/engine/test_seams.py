@@ -90,7 +90,7 @@ def tree(steps: Sequence[Step]) -> list[tuple[str, int | None]]:
 # --- what is done under a search ---------------------------------------------------------------------------------
 
 
-async def test_a_reranker_sees_the_retrievers_first_hits_in_their_order_and_chooses() -> None:
+async def test_a_reranker_gets_the_first_hits_in_order() -> None:
     retriever = Reranked(found, Likeliest())
     hits, answer = await using(lambda run: run.search("Q", 2), scorer(), retriever=retriever)
     assert names(hits) == "d c"
@@ -133,7 +133,7 @@ async def test_they_stand_on_one_another() -> None:
     assert both.links(HITS[0]) == [HITS[0]]
 
 
-def test_the_steps_under_a_search_do_not_count_twice_in_the_slowest_chain() -> None:
+def test_steps_under_a_search_count_once_in_the_critical_path() -> None:
     async def slow(run: Run) -> Any:
         return await run.search("Q", 2)
 
@@ -166,7 +166,7 @@ async def test_a_method_is_handed_the_reranked_hits() -> None:
     assert answer.text == "the end"
 
 
-def test_calls_made_ahead_change_nothing_under_a_reranker_that_asks() -> None:
+def test_prefetched_calls_change_nothing_under_a_reranker_that_asks() -> None:
     class Judge:
         name, first = "judge", 6
 
@@ -208,7 +208,7 @@ def named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("named")
-def test_rerankers_and_retrievers_are_opened_by_name_with_what_follows_the_colon() -> None:
+def test_rerankers_and_retrievers_are_opened_by_name_and_suffix() -> None:
     assert isinstance(open_reranker("likeliest"), Reranker)
     assert "likeliest" in rerankers()
     with Pipeline(CORPUS, lm=ScriptedLM({}), retriever="asked:z") as pipeline:
@@ -220,7 +220,7 @@ def test_rerankers_and_retrievers_are_opened_by_name_with_what_follows_the_colon
 
 
 @pytest.mark.usefixtures("named")
-def test_where_no_model_is_at_hand_an_asking_retriever_is_refused(tmp_path: Path) -> None:
+def test_a_retriever_that_asks_needs_a_model(tmp_path: Path) -> None:
     index = build_index(open_corpus(CORPUS), tmp_path / "index")
     with pytest.raises(UsageError, match="the retriever asked asks a language model"):
         open_plain_retriever("asked", index)
@@ -260,7 +260,7 @@ def starts_from_tfidf() -> Iterator[str]:
     del registry._registered["own-start"]
 
 
-def test_a_method_starts_from_its_own_retriever_unless_told(starts_from_tfidf: str) -> None:
+def test_a_method_uses_its_own_retriever_by_default(starts_from_tfidf: str) -> None:
     def name_of(method: str, **given: Any) -> str | None:
         with Pipeline(CORPUS, method, **given) as pipeline:
             assert pipeline.engine.retriever is not None
@@ -278,11 +278,11 @@ def test_a_runs_folder_names_the_reranker(tmp_path: Path) -> None:
         evaluate(questions, CORPUS, "one-r", out=tmp_path / name, **given)
         return json.loads((tmp_path / name / "run.json").read_text())
 
-    def told(row: Any) -> Any:
+    def names_in(row: Any) -> Any:
         return (row.get("settings", row).get("retriever", row.get("retriever")), row.get("reranker"))
 
-    assert told(settings_of("with", rerank="likeliest")) == ("bm25", "likeliest")
-    assert told(settings_of("without")) == ("bm25", None)
+    assert names_in(settings_of("with", rerank="likeliest")) == ("bm25", "likeliest")
+    assert names_in(settings_of("without")) == ("bm25", None)
 
 
 @pytest.mark.usefixtures("named")
@@ -306,7 +306,7 @@ def test_capabilities_are_the_ones_of_the_model_a_task_goes_to() -> None:
     assert engine.model_of("tor.review") is not sure
 
 
-async def test_a_step_under_one_that_was_cut_short_stands_where_that_one_stood() -> None:
+async def test_a_step_under_a_cut_step_moves_to_its_parent() -> None:
     class Broken:
         name, first = "broken", 1
 

@@ -61,7 +61,7 @@ def test_the_result_is_the_sequential_runs_to_the_byte() -> None:
 
 
 def test_calls_in_a_row_at_the_default_widths() -> None:
-    """The whole tree ahead needs at most two calls a layer, and one for the answer."""
+    """The whole tree ahead needs at most two calls per layer, and one for the answer."""
     for seed in range(60):
         ahead, seconds = run_virtually(answer(World.random(seed), speculate=64))
         assert seconds <= 2 * 3 + 1 + _retries(ahead), seed
@@ -78,7 +78,7 @@ def test_a_budget_of_calls_holds_exactly() -> None:
         assert found.usage.wasted == 0
 
 
-def test_a_budget_of_seconds_ends_the_scouts_too() -> None:
+def test_a_budget_of_seconds_ends_the_explorers() -> None:
     found, seconds = run_virtually(answer(World.random(3), speculate=16, max_seconds=2.5))
     assert seconds <= 2.5 + 1
     assert found.trace.budget in ("max_seconds", None)
@@ -92,12 +92,12 @@ def test_siblings_waste_nothing() -> None:
 
 
 def test_no_more_calls_ahead_than_allowed() -> None:
-    running, most = 0, 0
+    running, max_running = 0, 0
 
     async def call() -> int:
-        nonlocal running, most
+        nonlocal running, max_running
         running += 1
-        most = max(most, running)
+        max_running = max(max_running, running)
         await asyncio.sleep(1)
         running -= 1
         return 1
@@ -105,30 +105,30 @@ def test_no_more_calls_ahead_than_allowed() -> None:
     async def main() -> None:
         speculator = Speculator(3)
 
-        async def scout(number: int) -> None:
+        async def explorer(number: int) -> None:
             await speculator.prefetch(number, call)
 
         for number in range(20):
-            speculator.explore((number,), lambda number=number: scout(number), sure=False)  # type: ignore[misc]
+            speculator.explore((number,), lambda number=number: explorer(number), sure=False)  # type: ignore[misc]
         await asyncio.sleep(2.5)
         await speculator.close()
         assert speculator.wasted == 9
 
     run_virtually(main())
-    assert most == 3
+    assert max_running == 3
 
 
-def test_a_scouts_error_is_the_methods_only_if_it_comes_there() -> None:
+def test_an_explorers_error_is_raised_only_where_it_is_claimed() -> None:
     async def fail() -> None:
         raise ValueError("no")
 
     async def main() -> None:
         speculator = Speculator(2)
 
-        async def scout() -> None:
+        async def explorer() -> None:
             await speculator.prefetch("a", fail)
 
-        speculator.explore(("a",), scout, sure=True)
+        speculator.explore(("a",), explorer, sure=True)
         await asyncio.sleep(1)
         with pytest.raises(ValueError, match="no"):
             await speculator.claim("a", fail)
@@ -137,7 +137,7 @@ def test_a_scouts_error_is_the_methods_only_if_it_comes_there() -> None:
     run_virtually(main())
 
 
-def test_a_call_ends_with_the_method_that_waits_for_it() -> None:
+def test_a_call_ends_with_the_method_that_claims_it() -> None:
     ended = []
 
     async def call() -> None:

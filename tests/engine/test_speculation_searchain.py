@@ -21,17 +21,17 @@ KINDS: tuple[Kind, ...] = ("qa", "boolean", "slot", "fact", "long")
 
 
 class Slow:
-    """A world's retriever and reader, each taking a second; at most so many searches ran at once."""
+    """A world's retriever and reader, each taking a second; the maximum number of searches ran at once."""
 
     name, threshold = "slow", 0.5
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.running = self.most = 0
+        self.running = self.max_running = 0
 
     async def search(self, query: str, k: int) -> list[Passage]:
         self.running += 1
-        self.most = max(self.most, self.running)
+        self.max_running = max(self.max_running, self.running)
         await asyncio.sleep(1)
         self.running -= 1
         return self.world.search(query, k)
@@ -50,7 +50,7 @@ async def answer(world: World, kind: Kind, *, asking: bool = False, **settings: 
     async with Pipeline(method="searchain", lm=ScriptedLM(world.script, latency=1.0), **given) as pipeline:
         begun = asyncio.get_running_loop().time()
         found = await pipeline.aask(world.question, kind=kind)
-        return found, asyncio.get_running_loop().time() - begun, slow.most
+        return found, asyncio.get_running_loop().time() - begun, slow.max_running
 
 
 def varied(seed: int) -> dict[str, Any]:
@@ -73,10 +73,10 @@ def test_the_result_is_the_sequential_runs_to_the_byte(asking: bool) -> None:
         world, settings, kind = World.random(seed), varied(seed), KINDS[seed % 5]
         nodes = (1, 2, 8)[seed % 3]
         plain, seconds, _ = run_virtually(answer(world, kind, asking=asking, **settings))
-        ahead, sooner, most = run_virtually(answer(world, kind, asking=asking, **settings, speculate=nodes))
+        ahead, sooner, max_running = run_virtually(answer(world, kind, asking=asking, **settings, speculate=nodes))
         assert still(ahead.to_dict()) == still(plain.to_dict()), seed
         assert sooner <= seconds, seed
-        assert most <= 2 * nodes + 1, seed
+        assert max_running <= 2 * nodes + 1, seed
         assert asking or ahead.usage.wasted == 0
         saved += seconds - sooner
     assert saved > WORLDS / 4
@@ -102,9 +102,9 @@ def test_nodes_that_pass_are_looked_up_together(nodes: int, seconds: float) -> N
         def search(self, query: str, k: int) -> list[Passage]:
             return [Passage(query, "", query)]
 
-    found, took, most = run_virtually(answer(Silent(1), "qa", speculate=nodes))
+    found, took, max_running = run_virtually(answer(Silent(1), "qa", speculate=nodes))
     assert took == seconds
-    assert most == min(nodes, 4) + 1
+    assert max_running == min(nodes, 4) + 1
     assert found.statistics["nodes"] == 5
     assert found.usage.searches == 5
 
@@ -113,9 +113,9 @@ def test_no_node_is_looked_up_ahead_under_a_budget_that_must_hold_exactly() -> N
     for seed in range(40):
         limits = {"max_calls": 4} if seed % 2 else {"max_tokens": 4000}
         plain, _, _ = run_virtually(answer(World.random(seed), "qa", asking=True, **limits))
-        ahead, _, most = run_virtually(answer(World.random(seed), "qa", asking=True, speculate=8, **limits))
+        ahead, _, max_running = run_virtually(answer(World.random(seed), "qa", asking=True, speculate=8, **limits))
         assert still(ahead.to_dict()) == still(plain.to_dict())
-        assert (ahead.usage.wasted, most) == (0, 1) or not most
+        assert (ahead.usage.wasted, max_running) == (0, 1) or not max_running
 
 
 def test_what_was_looked_up_in_vain_is_counted() -> None:

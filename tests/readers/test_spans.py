@@ -98,7 +98,7 @@ def test_answered_is_the_softmax_over_span_and_no_answer(score: float, no_answer
 @pytest.mark.parametrize("name", ["dpr:some/reader", "squad:some/reader", "onnx:folder"])
 def test_a_reader_without_its_extra_names_the_install_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("hf", "onnx"):
-        monkeypatch.setattr(f"polyhop.readers.{module}.installed", lambda extra: False)
+        monkeypatch.setattr(f"polyhop.readers.{module}.is_installed", lambda extra: False)
     extra = "onnx" if name.startswith("onnx") else "hf"
     with pytest.raises(MissingExtra, match=rf"{name} needs .* pip install 'polyhop\[{extra}\]'"):
         open_reader(name)
@@ -140,7 +140,7 @@ def test_settings_out_of_range_are_named(reader: Any, settings: dict[str, int]) 
 
 def test_what_no_checkpoint_can_be_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("hf", "onnx"):
-        monkeypatch.setattr(f"polyhop.readers.{module}.installed", lambda extra: True)
+        monkeypatch.setattr(f"polyhop.readers.{module}.is_installed", lambda extra: True)
     for name in ("dpr:", "dpr:./not/there", "squad:a/b/c"):
         with pytest.raises(DataError, match=rf"{name} needs a checkpoint's folder or its name"):
             open_reader(name)

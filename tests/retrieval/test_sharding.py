@@ -101,7 +101,7 @@ class Scene:
 @contextmanager
 def played(scene: Scene, many: int = 2) -> Iterator[MapShards]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sharding, "joined", scene.join)
+        patch.setattr(sharding, "connected", scene.join)
         with sharding.cluster_map(None, many) as map_shards:
             yield map_shards
 
@@ -210,7 +210,7 @@ def test_the_command_builds_by_a_cluster_joined_once_and_one_set_of_workers(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dense: list[str]
 ) -> None:
     scene = Scene()
-    monkeypatch.setattr(sharding, "joined", scene.join)
+    monkeypatch.setattr(sharding, "connected", scene.join)
     for name, elsewhere in (("one", []), ("two", ["--engine", "ray", "--workers", "2"])):
         made = CliRunner().invoke(
             app, ["index", "build", str(corpus), "--out", str(tmp_path / name), *dense, *elsewhere]

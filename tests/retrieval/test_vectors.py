@@ -102,7 +102,7 @@ def test_stopped_between_the_last_shard_and_the_name_it_is_ended(index: Index, m
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "seal", stop)
+        patch.setattr(module, "write_manifest", stop)
         with pytest.raises(KeyboardInterrupt):
             passage_vectors(index, Numbers().encoder())
     second = Numbers()

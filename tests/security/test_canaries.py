@@ -420,7 +420,7 @@ def test_what_is_short_or_public_is_masked_in_its_url_alone() -> None:
         "http://localhost:8000/search?protocol=flashrag&timeout=2.5",
         "the passage https://example.org/@ada, by ada@example.org (is it http://example.org/x?)",
         "dense:models/e5?pooling=cls&max_tokens=64",
-        "user and password are told by PGUSER and PGPASSWORD",
+        "user and password come from PGUSER and PGPASSWORD",
     ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:

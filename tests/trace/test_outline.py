@@ -1,4 +1,4 @@
-"""A trace as lines of text: every step once, in its place, and nothing that a terminal would obey."""
+"""A trace as lines of text: every step once, under its parent, without control characters."""
 
 from __future__ import annotations
 

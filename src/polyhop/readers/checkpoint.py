@@ -1,4 +1,4 @@
-"""What readers with a trained checkpoint share: one worker thread, batches across questions, spans out of windows."""
+"""The base of readers with a trained checkpoint: one worker thread, batches across questions, spans from windows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Batch(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """What a checkpoint says of one window, without its padding; ``relevance`` where it judges the passage."""
+    """The output of a checkpoint for one window, without padding; ``relevance`` if it judges the passage."""
 
     start: Logits
     end: Logits

@@ -150,14 +150,14 @@ class _Network:
         config = self._pretrained(transformers.AutoConfig)
         self._check(config, max_tokens)
         tokenizer = self._pretrained(transformers.AutoTokenizer)
-        model, told = self._pretrained(getattr(transformers, self.model_class), output_loading_info=True)
-        if lacking := [key for key in told["missing_keys"] if "pooler" not in key and "position_ids" not in key]:
+        model, info = self._pretrained(getattr(transformers, self.model_class), output_loading_info=True)
+        if lacking := [key for key in info["missing_keys"] if "pooler" not in key and "position_ids" not in key]:
             raise UsageError(
                 f"{self.name} is no {self.model_class}: its checkpoint lacks "
                 f"{counted(len(lacking), 'weights')}, such as {min(lacking)}"
             )
         if not getattr(tokenizer, "is_fast", False):
-            raise UsageError(f"{self.name} has no fast tokenizer, which the places of its answers come from")
+            raise UsageError(f"{self.name} has no fast tokenizer, which gives the positions of its answers")
         device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
         model.to(device=device, dtype=getattr(torch, self.dtype)).eval()
         takes_types = "token_type_ids" in inspect.signature(model.forward).parameters
@@ -186,9 +186,10 @@ class _Network:
         kind = config.model_type
         if self.model_class == "DPRReader" and kind != "dpr":
             raise UsageError(f"{self.name} is no DPR reader but a {kind} checkpoint: try squad:{self.source}")
-        most = getattr(config, "max_position_embeddings", None)
-        if most is not None and 0 < most < max_tokens:
-            raise SettingError(f"max_tokens={max_tokens}: {self.name} takes at most {counted(most, 'tokens')}")
+        max_positions = getattr(config, "max_position_embeddings", None)
+        if max_positions is not None and 0 < max_positions < max_tokens:
+            limit = counted(max_positions, "tokens")
+            raise SettingError(f"max_tokens={max_tokens}: {self.name} takes at most {limit}")
 
 
 def _array(tensor: Any) -> Any:

@@ -50,7 +50,7 @@ class LmReader(RunReader):
 def _located(found: Extraction, passages: Sequence[Passage], sure: float) -> Span | None:
     named = [passages[found.passage - 1]] if found.passage and found.passage <= len(passages) else []
     for passage in (*named, *passages):
-        if place := find_folded(found.answer or "", passage.text):
-            start, end = place
+        if position := find_folded(found.answer or "", passage.text):
+            start, end = position
             return Span(passage.id, passage.text[start:end], start, end, sure)
     return None

@@ -21,19 +21,19 @@ class TokenSpan(NamedTuple):
     score: float
 
 
-def joint(start: Logits, end: Logits, longest: int) -> TokenSpan | None:
-    """The stretch of at most ``longest`` tokens with the greatest sum of its start and end logits.
+def joint(start: Logits, end: Logits, max_tokens: int) -> TokenSpan | None:
+    """The stretch of at most ``max_tokens`` tokens with the greatest sum of its start and end logits.
 
     Of equals the earliest, then the shortest; None without tokens, or where every sum is minus infinity.
 
-    >>> joint(np.array([0.0, 3.0, 1.0]), np.array([9.0, 0.0, 2.0]), longest=2)
+    >>> joint(np.array([0.0, 3.0, 1.0]), np.array([9.0, 0.0, 2.0]), max_tokens=2)
     TokenSpan(first=0, last=0, score=9.0)
-    >>> joint(np.array([0.0, 3.0, 1.0]), np.array([1.0, 0.0, 2.0]), longest=2)
+    >>> joint(np.array([0.0, 3.0, 1.0]), np.array([1.0, 0.0, 2.0]), max_tokens=2)
     TokenSpan(first=1, last=2, score=5.0)
     """
     if not len(start):
         return None
-    width = min(longest, len(start))
+    width = min(max_tokens, len(start))
     ends = np.lib.stride_tricks.sliding_window_view(np.append(end, np.full(width - 1, -np.inf)), width)
     sums = start[:, None] + ends
     first, further = divmod(int(np.argmax(sums)), width)
@@ -73,7 +73,7 @@ def characters(span: TokenSpan, offsets: Sequence[tuple[int, int]], text: str) -
 
 
 def answered(score: float, no_answer: float) -> float:
-    """How probable a span is against no answer, 0 to 1: the softmax over their two scores.
+    """The probability of a span against no answer, 0 to 1: the softmax over their two scores.
 
     >>> answered(2.0, 2.0)
     0.5

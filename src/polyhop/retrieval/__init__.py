@@ -59,8 +59,7 @@ def register_retriever(name: str, *, brings_corpus: bool = False) -> Callable[[A
 
 
 def brings_corpus(spec: str) -> bool:
-    """Whether the retriever of this name searches passages of its own, so that no corpus need be given; of a hybrid,
-    whether all its parts do."""
+    """True if the retriever of this name searches its own passages, not a corpus; a hybrid, if all its parts do."""
     name, colon, rest = spec.partition(":")
     if name + colon == "hybrid:":
         from polyhop.retrieval.hybrid import parts_of

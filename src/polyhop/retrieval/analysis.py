@@ -1,4 +1,4 @@
-"""How text becomes terms: one analysis of a corpus' language, for an index and for its queries alike.
+"""The analysis that turns text into terms: one per language, for an index and for its queries alike.
 
 Words are lower-cased, stop words dropped, stemmed (Snowball's stemmers and stop words, as tantivy brings them) and
 folded: what is left of an accent does not count. English keeps stop words of its own and folds before it stems. The
@@ -63,7 +63,7 @@ class Analysis:
 
     @property
     def by_characters(self) -> bool:
-        """Whether its language is cut by characters, having no blanks between words."""
+        """True if its language is cut by characters, because it has no blanks between words."""
         return self.language in BIGRAMS
 
     @property
@@ -73,9 +73,9 @@ class Analysis:
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """What tells its terms from another's. English's tell no language: indexes are older than the choice."""
-        told = (self.stemmer, self.stop_words)
-        return told if self.language == "english" else (*told, self.language)
+        """The values that identify it. English leaves out the language: indexes are older than the choice."""
+        choices = (self.stemmer, self.stop_words)
+        return choices if self.language == "english" else (*choices, self.language)
 
     def terms(self, text: str) -> list[str]:
         """The terms of a text, in its order."""
@@ -89,7 +89,7 @@ class Analysis:
         return spaced_bigrams(text) if self.by_characters else text
 
     def is_stop_word(self, word: str) -> bool:
-        """Whether a word carries no topic, whatever ``stop_words`` says."""
+        """True if a word carries no topic, whatever ``stop_words`` says."""
         if self.language == "english":
             return word.lower() in STOP_WORDS
         return not self._dropping.analyze(word)
@@ -133,6 +133,6 @@ def _built(tokenizer: tantivy.Tokenizer, filters: list[tantivy.Filter]) -> tanti
     import tantivy
 
     builder = tantivy.TextAnalyzerBuilder(tokenizer)
-    for each in filters:
-        builder = builder.filter(each)
+    for item in filters:
+        builder = builder.filter(item)
     return builder.build()

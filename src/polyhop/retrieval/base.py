@@ -330,7 +330,7 @@ class OverIndex(ScoringRetriever):
 
     @property
     def linked(self) -> bool:
-        """Whether the index was built with links."""
+        """True if the index was built with links."""
         return bool(self._index.link_mode)
 
     def links(self, passage: Passage) -> list[Passage]:

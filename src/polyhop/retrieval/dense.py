@@ -1,7 +1,7 @@
 """Dense retrieval: the passages whose vectors have the largest inner product with the query's.
 
 Source: Karpukhin, Oğuz, Min, Lewis, Wu, Edunov, Chen and Yih, "Dense Passage Retrieval for Open-Domain Question
-Answering", 2020, §3: two encoders and an inner product. Which prefixes, pooling and scaling a model wants is told in
+Answering", 2020, §3: two encoders and an inner product. The prefixes, pooling and scaling of a model are defined in
 ``encoders.families``. The passages are encoded on first use and kept in 16 bits in the index's folder
 (``vectors.py``). Up to a few hundred thousand every product is made, in blocks (``exact.py``); of more, those with
 what a short form of them in memory brings out (``approximate.py``). A score is the same product either way.

@@ -43,21 +43,21 @@ def nearest(
     k = min(k, len(vectors) - (0 if left_out is None else int(left_out.sum())))
     rounding = vectors.shape[1] * 2.0**-23 * np.linalg.norm(queries, axis=1)  # of two products, by unit of length
     best = np.full((len(queries), k), -np.inf, np.float32)
-    longest = 0.0
+    max_norm = 0.0
     found: list[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float32]]] = []
     step = max(1, _BLOCK // vectors.shape[1])
     for start in range(0, len(vectors), step):
         block = np.asarray(vectors[start : start + step], np.float32)
-        longest = max(longest, float(np.sqrt(np.einsum("ij,ij->i", block, block).max())))
+        max_norm = max(max_norm, float(np.sqrt(np.einsum("ij,ij->i", block, block).max())))
         products = queries @ block.T
         if left_out is not None:
             products[:, left_out[start : start + step]] = -np.inf
         better = products.max(1) > best.min(1)
         best[better] = np.partition(np.concatenate([best[better], products[better]], 1), -k)[:, -k:]
-        of, at = np.nonzero(products >= np.maximum(best.min(1) - rounding * longest, _LEAST)[:, None])
-        found.append((of, at + start, products[of, at]))
+        owner, offset = np.nonzero(products >= np.maximum(best.min(1) - rounding * max_norm, _LEAST)[:, None])
+        found.append((owner, offset + start, products[owner, offset]))
     owners, rows, approximate = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    kept = approximate >= (best.min(1) - rounding * longest)[owners]
+    kept = approximate >= (best.min(1) - rounding * max_norm)[owners]
     owners, rows = owners[kept], rows[kept]
     return [_first(vectors, query, rows[owners == number], k) for number, query in enumerate(queries)]
 

@@ -72,7 +72,7 @@ class Hybrid(ScoringRetriever):
 
     @property
     def linked(self) -> bool:
-        """Whether the index has links or, without one, whether a part knows some."""
+        """True if the index has links or, without an index, if a part has some."""
         if self._index is not None:
             return bool(self._index.link_mode)
         return any(as_retriever(part).has_links for part, _ in self._parts)
@@ -112,11 +112,14 @@ def fused(rankings: Sequence[tuple[Hits, float]], fusion: Joining) -> list[tuple
     >>> [(passage.id, score) for passage, score in fused([(both[:1], 1), (one, 1)], "shards")]
     [('1', 9.0), ('2', 3.0)]
     """
-    told = [(_VALUES[fusion](hits), weight) for hits, weight in rankings]
-    passages = {passage for values, _ in told for passage in values}
-    least = [min(values.values(), default=0.0) if fusion == "zscore" else 0.0 for values, _ in told]
+    weighted = [(_VALUES[fusion](hits), weight) for hits, weight in rankings]
+    passages = {passage for values, _ in weighted for passage in values}
+    least = [min(values.values(), default=0.0) if fusion == "zscore" else 0.0 for values, _ in weighted]
     scores = [
-        (passage, fsum(weight * values.get(passage, low) for (values, weight), low in zip(told, least, strict=True)))
+        (
+            passage,
+            fsum(weight * values.get(passage, low) for (values, weight), low in zip(weighted, least, strict=True)),
+        )
         for passage in passages
     ]
     return sorted(scores, key=lambda hit: (-hit[1], hit[0].id))

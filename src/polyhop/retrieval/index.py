@@ -38,7 +38,7 @@ _FACTS: Mapping[str, tuple[type, ...]] = {
     "stop_words": (bool,),
     "links": (str, bool),
 }
-"""What every manifest of an index holds: it may be a stranger's."""
+"""The entries of every manifest of an index, checked because it may come from a stranger."""
 
 
 class Index:
@@ -169,7 +169,7 @@ def fill(
 
 
 def link_mode(asked: LinkMode, linking: int) -> LinkMode:
-    """Where links come from, where ``linking`` passages have some of their own."""
+    """The source of links, given that ``linking`` passages have their own."""
     return "own" if asked and linking else asked
 
 

@@ -1,6 +1,6 @@
-"""Which passages a passage links to: its corpus' hyperlinks or, where there are none, the titles its text mentions.
+"""The links of passages: the hyperlinks of the corpus or, if it has none, the titles that texts mention.
 
-What a title is called in a text is told in ``names.py``; the longest name at a place is mentioned there. A one-word
+``title_mentions.py`` defines the names of a title; of several at a position, the longest is mentioned. A one-word
 name that more than 3 % of the passages mention ("United") names no page. A hyperlink leads to the passages of exactly
 its title.
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LinkMode: TypeAlias = Literal["titles", "own", False]
-"""Where links come from: ``titles``, the corpus' own or, where it has none, mentions; ``own`` alone; or nowhere."""
+"""The source of links: ``titles``, the corpus' own or, if it has none, mentions; ``own`` alone; or False, for none."""
 
 PASSAGE_STARTS, PASSAGE_NAMES = "links.starts", "links.names"
 
@@ -76,7 +76,7 @@ def update_links(base: Path, passages: PassageStore, folder: Path, analysis: Ana
     if new:
         may = may_mention(new, analysis, own=own)
         lines = enumerate(passages.all_lines())
-        changed |= {at for at, line in lines if at not in changed and passages.is_live(at) and may(line)}
+        changed |= {row for row, line in lines if row not in changed and passages.is_live(row) and may(line)}
     rows = (
         (ordinal, _found(names, passages.get(ordinal), own) if passages.is_live(ordinal) else [])
         for ordinal in sorted(changed)
@@ -147,11 +147,11 @@ class Links:
 
     @property
     def rows(self) -> int:
-        """How many passages it tells the links of."""
+        """The number of passages."""
         return len(self._starts) - 1
 
     def lengths(self) -> NDArray[np.uint64]:
-        """How many names each passage mentions."""
+        """The number of names that each passage mentions."""
         import numpy as np
 
         starts = np.frombuffer(self._starts, dtype=np.uint64)
@@ -169,9 +169,9 @@ class Links:
         if not names:
             return set()
         mentions = np.frombuffer(self._names, dtype=np.uint32)
-        places = np.flatnonzero(np.isin(mentions, np.array(list(names), dtype=np.uint32)))
+        positions = np.flatnonzero(np.isin(mentions, np.array(list(names), dtype=np.uint32)))
         starts = np.frombuffer(self._starts, dtype=np.uint64)
-        return set((np.searchsorted(starts, places.astype(np.uint64), side="right") - 1).tolist())
+        return set((np.searchsorted(starts, positions.astype(np.uint64), side="right") - 1).tolist())
 
     def of(self, ordinal: int) -> list[int]:
         """The ordinals of the passages linked from ``ordinal``: distinct, in the order of mention, never itself."""

@@ -38,7 +38,7 @@ from safetensors.torch import save_file
 
 weights = torch.load("{0}", "cpu", weights_only=True)
 save_file({{name: weight.clone() for name, weight in weights.items()}}, "{1}.safetensors")"""
-"""What its user runs to make safetensors of a released file."""
+"""The Python that a user runs to convert a released file to safetensors."""
 
 
 class MdrCheckpoint:
@@ -88,10 +88,10 @@ class MdrCheckpoint:
         network = self._network(self._passages)
         return lambda passages: self._embed(network, [_shown(passage) for passage in passages], PASSAGE_TOKENS)
 
-    def _embed(self, network: Any, texts: Texts, most: int) -> NDArray[np.float32]:
+    def _embed(self, network: Any, texts: Texts, max_tokens: int) -> NDArray[np.float32]:
         torch = self._torch
         with self._lock, torch.inference_mode():
-            ids = self._tokenizer(list(texts), truncation="longest_first", max_length=most)["input_ids"]
+            ids = self._tokenizer(list(texts), truncation="longest_first", max_length=max_tokens)["input_ids"]
             vectors = np.zeros((len(ids), self.size), np.float32)
             by_length = sorted(range(len(ids)), key=lambda number: len(ids[number]))
             for start in range(0, len(ids), self._batch_size):
@@ -154,9 +154,9 @@ class MdrCheckpoint:
         config = self._pretrained(self._transformers.AutoConfig)
         if config.model_type != "roberta":
             raise UsageError(f"{self.name}: its config.json is of {config.model_type}; MDR is made of roberta")
-        most = config.max_position_embeddings - config.pad_token_id - 1
-        if most < PAIR_TOKENS:
-            raise UsageError(f"{self.name} takes at most {counted(most, 'tokens')}; MDR reads {PAIR_TOKENS}")
+        max_tokens = config.max_position_embeddings - config.pad_token_id - 1
+        if max_tokens < PAIR_TOKENS:
+            raise UsageError(f"{self.name} takes at most {counted(max_tokens, 'tokens')}; MDR reads {PAIR_TOKENS}")
         return config
 
     def _pretrained(self, kind: Any) -> Any:
@@ -167,8 +167,8 @@ class MdrCheckpoint:
 
     def _key(self) -> str:
         digest = hashlib.sha256(repr((self._dtype, PASSAGE_TOKENS)).encode())
-        told = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt")
-        for path in (self._passages, *(self._folder / name for name in told)):
+        names = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt")
+        for path in (self._passages, *(self._folder / name for name in names)):
             if path.is_file():
                 with path.open("rb") as stream:
                     digest.update(hashlib.file_digest(stream, "sha256").digest())

@@ -51,7 +51,7 @@ class Exported:
         self._gives = named[0]
 
     def __call__(self, given: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-        """What it gives for a batch."""
+        """Run it on a batch."""
         try:
             (made,) = self._session.run([self._gives], {key: given[key] for key in self._wants})
         except Exception as error:  # onnxruntime has no family of errors

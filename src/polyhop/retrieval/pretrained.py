@@ -1,4 +1,4 @@
-"""A checkpoint of transformers that retrieval runs: where it lies, how it is opened, what it is told apart by.
+"""A checkpoint of transformers that retrieval runs: its folder, how it is opened, and the key of its vectors.
 
 Weights are read from safetensors alone, and no code that comes with a checkpoint is run.
 """
@@ -59,7 +59,7 @@ class Pretrained:
         self.device = device or ("cuda" if self.torch.cuda.is_available() else "cpu")
 
     def part(self, kind: str, **options: Any) -> Any:
-        """What transformers' class of this name makes of the checkpoint."""
+        """Open the checkpoint by the class of transformers of this name."""
         options |= {"local_files_only": self.local, "trust_remote_code": False}
         try:
             return getattr(self.transformers, kind).from_pretrained(self.source, **options)
@@ -72,8 +72,8 @@ class Pretrained:
     def network(self, kind: str, *, without: str = "", what: str) -> Any:
         """The network of a class, ready to run. ``without``: weights of this prefix may be lacking; ``what`` it is not
         where others are."""
-        network, told = self.part(kind, use_safetensors=True, output_loading_info=True, dtype=self.dtype)
-        if lacking := sorted(key for key in told["missing_keys"] if not (without and key.startswith(without))):
+        network, info = self.part(kind, use_safetensors=True, output_loading_info=True, dtype=self.dtype)
+        if lacking := sorted(key for key in info["missing_keys"] if not (without and key.startswith(without))):
             raise UsageError(
                 f"{self.name} lacks {counted(len(lacking), 'weights')}, such as {lacking[0]}: it is no {what}"
             )

@@ -41,7 +41,7 @@ def new_folder(folder: Path, *, kind: str, overwrite: bool = False, within: Path
 
     What a killed build left behind is removed by the next build of the same folder. With ``overwrite`` an earlier
     folder of the same kind is replaced; anything else that stands there is never touched.
-    The folder is for its owner alone (``places.make_private``), or for those who may read the folder ``within``.
+    The folder is for its owner alone (``files.make_private``), or for those who may read the folder ``within``.
 
     Raises:
         IndexFolderError: the folder exists already, is something else than a ``kind``, or cannot be written.
@@ -106,8 +106,7 @@ def _translate_errors(folder: Path, instead: str) -> Iterator[None]:
 
 
 def sidecar_dir(index: Path, name: str, key: str) -> Path:
-    """Where what is made from an index later stands: ``name`` in its folder or, where that may not be written to, a
-    folder of ``key`` in the cache."""
+    """The folder for data derived from an index: ``name`` inside it or, if that is read-only, one in the cache."""
     folder = index / name
     if folder.is_dir() or os.access(index, os.W_OK):
         return folder
@@ -206,7 +205,7 @@ def check_free(folder: Path, kind: str, overwrite: bool) -> None:
 
 
 def is_free(folder: Path) -> bool:
-    """Whether nothing stands there, or an empty folder."""
+    """True if nothing exists there, or an empty folder."""
     return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
 
 
@@ -224,9 +223,9 @@ def _put_in_place(building: Path, folder: Path, kind: str, overwrite: bool) -> N
 def _files(folder: Path) -> list[Path]:
     """Every file of a folder but its manifest and lock files, and but what was made later in folders of their own."""
     found = []
-    for place, folders, names in os.walk(folder):
+    for root, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [Path(place, name) for name in names if name not in (INDEX_MANIFEST, _WRITTEN, _LOCK)]
+        found += [Path(root, name) for name in names if name not in (INDEX_MANIFEST, _WRITTEN, _LOCK)]
     return sorted(path for path in found if path.suffix != ".lock")
 
 

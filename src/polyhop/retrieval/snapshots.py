@@ -104,7 +104,7 @@ def _new(folder: Path) -> Path:
 def _clear(folder: Path, *, keep_others: bool = True) -> None:
     """Remove the states that neither count nor are held; with ``keep_others`` false, whatever else stands there too."""
     current = state_of(manifest_of(folder))
-    if not current:  # it cannot be told what counts
+    if not current:  # the current state is unknown
         return
     for path in folder.iterdir():
         if path.name.startswith(STATE_PREFIX) and path.name != current:

@@ -1,4 +1,4 @@
-"""The passages of an index, memory-mapped: JSON lines, the place and checksum of each, and a look-up by id.
+"""The passages of an index, memory-mapped: JSON lines, the offset and checksum of each, and a look-up by id.
 
 A passage keeps its ordinal, the number of its row, as long as the index is updated: those added come last, and of those
 removed the row stays, marked by a byte.
@@ -155,7 +155,7 @@ class PassageStore:
         return self._parse(self._lines[self._offsets[ordinal] : self._offsets[ordinal + 1]], ordinal)
 
     def is_live(self, ordinal: int) -> bool:
-        """Whether the passage of a row was not removed."""
+        """False if the passage of a row was removed."""
         return self.removed is None or not self.removed[ordinal]
 
     def _parse(self, line: bytes, ordinal: int) -> Passage:
@@ -177,16 +177,16 @@ class PassageStore:
         return None if ordinal is None else self.get(ordinal)
 
     def ordinal(self, id: str) -> int | None:
-        """Where the passage with this id stands, or None."""
+        """The ordinal of the passage with this id, or None."""
         wanted = _hash(id)
-        place = bisect_left(self._hashes, wanted)
-        while place < len(self._hashes) and self._hashes[place] == wanted:  # two ids may share a hash
-            ordinal = self._ordinals[place]
+        i = bisect_left(self._hashes, wanted)
+        while i < len(self._hashes) and self._hashes[i] == wanted:  # two ids may share a hash
+            ordinal = self._ordinals[i]
             if ordinal >= self.rows:
                 raise IndexFolderError(f"{ID_ORDINALS} is damaged; build the index again", self.folder)
             if self.is_live(ordinal) and self.get(ordinal).id == id:
                 return ordinal
-            place += 1
+            i += 1
         return None
 
     def id_table(self) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:

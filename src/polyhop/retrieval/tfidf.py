@@ -35,7 +35,7 @@ _Key = TypeVar("_Key")
 KIND, VERSION = "TF-IDF", 1
 
 _BLOCK = 20_000  # passages whose postings are sorted together in memory
-_MOST_TF = 255  # counts are kept in one byte
+_MAX_TF = 255  # counts are kept in one byte
 
 
 class TfIdf(OverIndex):
@@ -56,7 +56,7 @@ class TfIdf(OverIndex):
         self._ordinals = np.frombuffer(map_bytes(folder / "ordinals"), dtype=np.uint32)
         self._counts = np.frombuffer(map_bytes(folder / "counts"), dtype=np.uint8)
         self._norms = np.frombuffer(map_bytes(folder / "norms"), dtype=np.float32)
-        self._log_counts = 1 + np.log(np.arange(_MOST_TF + 1, dtype=np.float32).clip(1))
+        self._log_counts = 1 + np.log(np.arange(_MAX_TF + 1, dtype=np.float32).clip(1))
 
     def _scored(self, query: str, k: int) -> list[tuple[Passage, float]]:
         """Each passage with its cosine to the query, from 0 to 1."""
@@ -69,13 +69,13 @@ class TfIdf(OverIndex):
         import numpy as np
 
         counts = Counter(self._index.analysis.terms(query))
-        known = [(place, count) for term, count in counts.items() if (place := self._terms.find(term)) is not None]
-        rows = [slice(self._starts[place], self._starts[place + 1]) for place, _ in known]
+        known = [(number, count) for term, count in counts.items() if (number := self._terms.find(term)) is not None]
+        rows = [slice(self._starts[number], self._starts[number + 1]) for number, _ in known]
         idf = [_idf(len(self._index), row.stop - row.start) for row in rows]
-        weights = unit({place: (1 + log(count)) * idf[at] for at, (place, count) in enumerate(known)})
+        weights = unit({number: (1 + log(count)) * idf[i] for i, (number, count) in enumerate(known)})
         scores = np.zeros(self._index.rows, dtype=np.float32)
-        for (place, _), row, rarity in zip(known, rows, idf, strict=True):
-            scores[self._ordinals[row]] += self._log_counts[self._counts[row]] * np.float32(weights[place] * rarity)
+        for (number, _), row, rarity in zip(known, rows, idf, strict=True):
+            scores[self._ordinals[row]] += self._log_counts[self._counts[row]] * np.float32(weights[number] * rarity)
         scores /= self._norms
         found = np.flatnonzero(scores)
         if len(found) > k:
@@ -93,7 +93,7 @@ def similarities(text: str, texts: Sequence[str], analysis: Analysis = ENGLISH) 
     >>> [round(value, 2) for value in similarities("jazz drummer", ["A drummer of jazz.", "A jazz club.", "A river."])]
     [1.0, 0.37, 0.0]
     """
-    vectors = [Counter(analysis.terms(each)) for each in texts]
+    vectors = [Counter(analysis.terms(text)) for text in texts]
     frequency = Counter(term for vector in vectors for term in vector)
     idf = {term: _idf(len(texts), count) for term, count in frequency.items()}
     query = weigh(Counter(analysis.terms(text)), idf)
@@ -131,14 +131,14 @@ class _TermList:
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def __getitem__(self, place: int) -> bytes:
-        return self._bytes[self._ends[place - 1] if place else 0 : self._ends[place]]
+    def __getitem__(self, i: int) -> bytes:
+        return self._bytes[self._ends[i - 1] if i else 0 : self._ends[i]]
 
     def find(self, term: str) -> int | None:
         """The number of a term, or None."""
         wanted = term.encode()
-        place = bisect_left(self, wanted)
-        return self._numbers[place] if place < len(self) and self[place] == wanted else None
+        i = bisect_left(self, wanted)
+        return self._numbers[i] if i < len(self) and self[i] == wanted else None
 
 
 class _Numbering(dict[str, int]):
@@ -165,7 +165,7 @@ def _folder_for(index: Index, progress: Callable[[int], object] | None) -> Path:
 
 
 def _build(index: Index, folder: Path, progress: Callable[[int], object] | None) -> None:
-    """Write the postings in two passes: sorted block by block to disk, then each block scattered to its places.
+    """Write the postings in two passes: sorted block by block to disk, then each block scattered to its positions.
 
     Held are the vocabulary and the postings of one block of passages.
     """
@@ -198,8 +198,8 @@ def _build(index: Index, folder: Path, progress: Callable[[int], object] | None)
     for start, end, path in blocks:
         terms, documents, tf = _read_block(path)
         distinct, first, sizes = np.unique(terms, return_index=True, return_counts=True)
-        places = free[terms] + np.arange(len(terms)) - np.repeat(first, sizes)
-        ordinals[places], counts[places] = documents + start, tf
+        positions = free[terms] + np.arange(len(terms)) - np.repeat(first, sizes)
+        ordinals[positions], counts[positions] = documents + start, tf
         free[distinct] += sizes
         weights = (1 + np.log(tf, dtype=np.float64)) * idf[terms]
         lengths = np.sqrt(np.bincount(documents, weights**2, minlength=end - start))
@@ -224,7 +224,7 @@ def _write_block(passages: Iterable[tuple[int, Passage]], index: Index, numberin
     pairs, tf = np.unique(pairs, return_counts=True)
     with path.open("wb") as stream:
         np.save(stream, pairs, allow_pickle=False)
-        np.save(stream, tf.clip(max=_MOST_TF).astype(np.uint8), allow_pickle=False)
+        np.save(stream, tf.clip(max=_MAX_TF).astype(np.uint8), allow_pickle=False)
 
 
 def _read_block(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from polyhop.retrieval.index import Index
 
 FIRST = 100
-"""Pages of TF-IDF that make the pool, unless told otherwise."""
+"""Pages of TF-IDF that make the pool, by default."""
 
 
 class TfIdfBM25(OverIndex):
@@ -39,5 +39,5 @@ class TfIdfBM25(OverIndex):
         """Each passage with its BM25 score."""
         hits = self._tfidf.search(query, max(k, self._first))
         pool = dict.fromkeys([*hits, *(target for hit in hits for target in self._index.links(hit))])
-        ordinals = {at for passage in pool if (at := self._index.passages.ordinal(passage.id)) is not None}
+        ordinals = {ordinal for passage in pool if (ordinal := self._index.passages.ordinal(passage.id)) is not None}
         return self._bm25.search_among(query, ordinals, k)

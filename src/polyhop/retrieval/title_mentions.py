@@ -1,4 +1,4 @@
-"""What a page may be called in a text: the names of titles, found where their words stand, case kept, accents dropped.
+"""Mentions of titles: the names that a text may use for a page, matched by whole words, case kept, accents dropped.
 
 A title is looked for as it is, without a parenthesis at its end ("Chatterbox (1936 film)" as "Chatterbox"), and up to
 its first comma where that leaves two words or more ("Oakdale Park, New York"). A one-word title counts unless it is a
@@ -58,7 +58,7 @@ def _without_marks(run: re.Match[str]) -> str:
 
 
 def names_of(title: str, analysis: Analysis = ENGLISH) -> list[str]:
-    """What a page of this title may be called in a text, the title itself first; [] where nothing would single it out.
+    """The names that a text may use for a page of this title, the title itself first; [] if none would identify it.
 
     >>> names_of("Chatterbox (1936 film)")
     ['Chatterbox ( 1936 film )', 'Chatterbox']
@@ -149,18 +149,18 @@ class Names:
             self._lengths[first] = tuple(sorted((*known, words), reverse=True))
 
     def mentioned(self, text: str) -> Iterator[int]:
-        """The names a text mentions, in its order, the longest at each place."""
+        """The names a text mentions, in its order, the longest at each position."""
         words = tokens(text, self._analysis)
         lengths, number = self._lengths, self.number
-        place = 0
-        while place < len(words):
-            for length in lengths.get(words[place], ()):
-                found = number.get(" ".join(words[place : place + length]))
+        i = 0
+        while i < len(words):
+            for length in lengths.get(words[i], ()):
+                found = number.get(" ".join(words[i : i + length]))
                 if found is not None:
                     yield found
-                    place += length - 1
+                    i += length - 1
                     break
-            place += 1
+            i += 1
 
     def linked(self, links: Iterable[str]) -> Iterator[int]:
         """The names a passage's own links bear, those the corpus has."""
@@ -226,5 +226,5 @@ def may_mention(names: Collection[str], analysis: Analysis, *, own: bool) -> Cal
 
 
 def is_one_word(name: str) -> bool:
-    """Whether a name is a single word, or an unbroken run of characters."""
+    """True if a name is a single word, or an unbroken run of characters."""
     return " " not in name or _CHARACTER_NAME.fullmatch(name) is not None

@@ -55,7 +55,7 @@ def add_passages(
     """Add the passages of a corpus to an index, after those it has. One that it has already is left as it stands.
 
     Args:
-        replace: let a passage take the place of another with its id; it comes last then.
+        replace: let a passage replace another with its id; it then comes last.
         progress: called with the number of passages done, now and then and at the end.
 
     Raises:
@@ -103,14 +103,14 @@ def remove_passages(folder: str | Path, ids: Iterable[str], *, missing_ok: bool 
 @contextmanager
 def _changing(folder: Path) -> Iterator[tuple[Index, Path]]:
     """The index as it stands, and an empty folder for its next state."""
-    open_index(folder)  # what is no index is told before anything is written there
+    open_index(folder)  # fail before anything is written there if it is no index
     with next_state(folder) as state:
         yield open_index(folder), state
 
 
 def _compared(old: Index, corpus: Corpus, replace: bool) -> tuple[set[str], list[int], list[bytes]]:
-    """Of a corpus' passages: the ids of those that an index has, the ordinals there of those that others take the place
-    of, and a digest of each that is new."""
+    """Of a corpus' passages: the ids of those that an index has, the ordinals there of those to be replaced, and a
+    digest of each that is new."""
     standing: set[str] = set()
     gone: list[int] = []
     digests: list[bytes] = []

@@ -38,8 +38,8 @@ _SHARD = 128  # passages
 
 
 class PassageEncoder(NamedTuple):
-    """What makes vectors of passages. ``key`` changes with whatever changes them; ``open`` is called where there are
-    passages to encode, ``map_shards`` with what it gives; ``size``: numbers of a vector."""
+    """An encoder of passages. ``key`` changes with whatever changes their vectors; ``open`` is called if there are
+    passages to encode, ``map_shards`` with its result; ``size``: numbers per vector."""
 
     name: str
     key: str
@@ -61,19 +61,21 @@ def passage_vectors(index: Index, encoder: PassageEncoder) -> NDArray[np.float16
 
 
 def encodings(index: Index) -> list[dict[str, Any]]:
-    """What vectors stand in an index's folder: the ``encoder`` of each, their ``size`` and ``passages``, and how many
-    ``tokens`` have one each where it is not the passages that do.
+    """The encodings in an index's folder: for each its ``encoder``, ``size`` and ``passages``; for token vectors also
+    the number of ``tokens``.
 
     Raises:
         IndexFolderError: a folder of them is damaged.
     """
     folders = [*sorted(index.state.glob("vectors-*")), *sorted(index.state.glob("tokens-*"))]
-    told = [check(folder, kind=KIND, version=VERSION) for folder in folders if folder.is_dir()]
-    return [{key: facts[key] for key in ("encoder", "size", "passages", "tokens") if key in facts} for facts in told]
+    manifests = [check(folder, kind=KIND, version=VERSION) for folder in folders if folder.is_dir()]
+    return [
+        {key: facts[key] for key in ("encoder", "size", "passages", "tokens") if key in facts} for facts in manifests
+    ]
 
 
 def encoded_folder(index: Index, name: str, key: str, write: Callable[[Path], Mapping[str, Any]]) -> Path:
-    """The folder ``NAME-…`` of an index's encoding, told from others by ``key``; made on first use, which a second
+    """The folder ``NAME-…`` of an index's encoding, identified by ``key``; made on first use, which a second
     process waits for. ``write`` fills a folder, going on from what a stopped one left there, and gives its facts.
 
     Raises:
@@ -115,21 +117,21 @@ def carry_vectors(old: Path, new: Path, kept: NDArray[np.intp] | None) -> None:
 
 
 def _carried(making: Path) -> int:
-    """How many passages a folder surely holds the vectors of, by its manifest: it may have been begun with those."""
+    """The number of passages whose vectors a folder surely holds, by its manifest: it may begin with those."""
     facts = manifest_of(making)
     rows = int(facts.get("passages", 0))
     return rows if rows and (making / _FILE).stat().st_size >= 2 * rows * facts["size"] else 0
 
 
 def surely_done(path: Path, passage_bytes: int) -> int:
-    """How many passages a file of so many bytes each surely holds after a stop: whole shards, without the last one,
-    which may have been lost on its way to the disk."""
+    """The number of passages that a file surely holds after a stop: whole shards, without the last one, which may have
+    been lost on its way to the disk."""
     begun = path.stat().st_size // (passage_bytes * _SHARD) if path.exists() else 0
     return max(0, begun - 1) * _SHARD
 
 
 def shards(index: Index, done: int) -> Iterator[list[Passage]]:
-    """The passages after the first ``done``, a shard at a time; whoever watches is told of each that was worked on."""
+    """The passages after the first ``done``, a shard at a time; progress is reported after each."""
     with report_progress("passages encoded", done) as tell:
         for shard in in_shards(index.passages.all_rows(done), _SHARD):
             yield shard
@@ -144,7 +146,7 @@ def _write(index: Index, encoder: PassageEncoder, making: Path) -> dict[str, Any
     with path.open("ab") as stream:
         stream.truncate(2 * encoder.size * done)
         for made in encoder.map_shards(encode, shards(index, done)):
-            with np.errstate(over="ignore"):  # told of below
+            with np.errstate(over="ignore"):  # reported below
                 vectors = made.astype(np.float16)
             if not np.isfinite(vectors).all():
                 raise UsageError(f"{encoder.name} gives vectors that are not numbers of 16 bits")

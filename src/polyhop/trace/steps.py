@@ -69,7 +69,7 @@ class Ask(Step):
     retry_of: int | None = None
     """The id of the call that this one retries."""
     problem: str | None = None
-    """What is wrong with the form of the reply; ``output`` is None then."""
+    """The fault in the form of the reply; ``output`` is None then."""
     final: bool = False
     cached: bool = False
     retries: int = 0

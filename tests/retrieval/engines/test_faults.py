@@ -158,7 +158,7 @@ def test_a_key_for_one_index_may_not_ask_who_the_server_is(server: SearchEngine,
     assert opened(address).search("kiln", 1)
     server.closed = "/wiki/_search"
     with pytest.raises(
-        RetrievalError, match=r"refuses \(403\): action is unauthorized for this user; who asks is told"
+        RetrievalError, match=r"refuses \(403\): action is unauthorized for this user; user and key come from"
     ):
         opened(address).search("kiln", 1)
 

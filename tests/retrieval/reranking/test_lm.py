@@ -246,7 +246,7 @@ def test_it_is_opened_by_name_with_its_options() -> None:
         ("lm?how=setwise", SettingError, "how=setwise: must be listwise or pointwise"),
         ("lm?frist=2", UnknownName, "unknown option of the reranker lm 'frist'; did you mean 'first'"),
         ("lm?first", SettingError, "names no options"),
-        ("ml?first=2", UnknownName, "unknown reranker 'ml.first=2'"),
+        ("ml?first=2", UnknownName, "unknown reranker 'ml"),
     ],
 )
 def test_what_it_cannot_be_says_why(spec: str, error: type[UsageError], told: str) -> None:

@@ -19,7 +19,7 @@ from polyhop.data.questions import read_questions
 from polyhop.errors import RetrievalError, SettingError, UnknownName, UsageError
 from polyhop.net.failures import WrongShape
 from polyhop.retrieval import brings_corpus, open_retriever
-from polyhop.retrieval.services.apis import APIS, LONGEST_TEXT, LONGEST_TITLE
+from polyhop.retrieval.services.apis import APIS, MAX_TEXT, MAX_TITLE
 from polyhop.retrieval.services.web import WebSearch
 from tests.kit import server as kit
 from tests.kit.services import KEY, Answer, FakeService, brave, failing, serper, serving, tavily
@@ -149,7 +149,7 @@ async def test_what_strangers_wrote_is_plain_bounded_text() -> None:
             (page,) = await found(api, service, "line")
         assert page.text.startswith("line one two xxx"), api
         assert page.title.startswith("Title yyy"), api
-        assert (len(page.title), len(page.text)) == (LONGEST_TITLE, LONGEST_TEXT)
+        assert (len(page.title), len(page.text)) == (MAX_TITLE, MAX_TEXT)
         assert page.id == "https://a.example/x"
 
 

@@ -1,4 +1,4 @@
-"""What turns queries and passages into vectors, and what all checkpoints share: pooling, a last layer, length 1."""
+"""Encoders of queries and passages, and the steps that all checkpoints share: pooling, a last layer, length 1."""
 
 from __future__ import annotations
 

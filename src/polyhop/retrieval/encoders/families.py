@@ -1,5 +1,5 @@
-"""How each family of encoders makes a vector: what stands before a text, how token states are pooled, whether the
-vector is scaled to length 1.
+"""The recipes of families of encoders: the prefix of a text, the pooling of token states, and whether the vector is
+scaled to length 1.
 
 Sources: the papers and model cards of Contriever (Izacard et al., 2021), E5 (Wang et al., 2022), BGE (Xiao et al.,
 2023), GTR (Ni et al., 2021), Nomic Embed (Nussbaum et al., 2024), and of sentence-transformers' MiniLM and MPNet. A
@@ -57,7 +57,7 @@ _GIVEN = "?pooling=mean&normalise=true&query=query: &passage=passage: "
 
 
 def family(path_or_name: str) -> Recipe | None:
-    """The recipe of a model's family, told by its name or by that of its folder, nearest the end first.
+    """The recipe of a model's family, found by its name or by that of its folder, nearest the end first.
 
     >>> family("intfloat/e5-base-v2").passage
     'passage: '
@@ -103,14 +103,14 @@ def _checked(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         if str(given["normalise"]).lower() not in ("true", "false"):
             raise SettingError(f"normalise={given['normalise']}: must be true or false")
         given["normalise"] = str(given["normalise"]).lower() == "true"
-    most = given.get("max_tokens", 1)
-    if not isinstance(most, int) or most < 1:
-        raise SettingError(f"max_tokens={most}: must be at least 1")
+    max_tokens = given.get("max_tokens", 1)
+    if not isinstance(max_tokens, int) or max_tokens < 1:
+        raise SettingError(f"max_tokens={max_tokens}: must be at least 1")
     return {key: str(value) if key in ("query", "passage") else value for key, value in given.items()}
 
 
 def _own(name: str, read: ReadFile) -> Recipe | None:
-    """What a checkpoint of sentence-transformers tells of itself; None where it has no ``modules.json``."""
+    """Read the recipe of a checkpoint of sentence-transformers; None if it has no ``modules.json``."""
     if read("modules.json") is None:
         return None
     pooling: Pooling | None = None
@@ -127,14 +127,14 @@ def _own(name: str, read: ReadFile) -> Recipe | None:
     if pooling is None:
         raise UsageError(f"{name}: its modules.json has no Pooling module; say it: {name}{_GIVEN}")
     prompts = _json(name, read, "config_sentence_transformers.json").get("prompts")
-    told = prompts if isinstance(prompts, dict) else {}
-    most = _json(name, read, "sentence_bert_config.json").get("max_seq_length")
+    prefixes = prompts if isinstance(prompts, dict) else {}
+    max_tokens = _json(name, read, "sentence_bert_config.json").get("max_seq_length")
     return Recipe(
         pooling,
         normalise,
-        query=str(told.get("query") or ""),
-        passage=str(told.get("document") or told.get("passage") or ""),
-        max_tokens=most if isinstance(most, int) and most > 0 else 512,
+        query=str(prefixes.get("query") or ""),
+        passage=str(prefixes.get("document") or prefixes.get("passage") or ""),
+        max_tokens=max_tokens if isinstance(max_tokens, int) and max_tokens > 0 else 512,
         layer=layer,
     )
 
@@ -149,8 +149,8 @@ def _modules(name: str, read: ReadFile) -> list[tuple[str, str]]:
 
 
 def _pooling(name: str, config: Mapping[str, Any]) -> Pooling:
-    told = config.get("pooling_mode")
-    modes = [told] if told else [key.removeprefix("pooling_mode_") for key, on in config.items() if on is True]
+    mode = config.get("pooling_mode")
+    modes = [mode] if mode else [key.removeprefix("pooling_mode_") for key, on in config.items() if on is True]
     modes = ["mean" if mode == "mean_tokens" else "cls" if mode == "cls_token" else mode for mode in modes]
     modes = [mode for mode in modes if mode != "include_prompt"]
     if modes not in (["mean"], ["cls"]) or config.get("include_prompt") is False:

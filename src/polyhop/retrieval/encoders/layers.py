@@ -31,8 +31,8 @@ def read_layer(name: str, file: Callable[[str], Path | None], folder: str) -> La
             f"and is never read; if you trust it, convert it in Python:\n{CONVERT}"
         )
     try:
-        told = orjson.loads(config.read_bytes()) if config else {}
-        activation = str(told.get("activation_function", "Identity")).rpartition(".")[2]
+        settings = orjson.loads(config.read_bytes()) if config else {}
+        activation = str(settings.get("activation_function", "Identity")).rpartition(".")[2]
     except (orjson.JSONDecodeError, AttributeError) as error:
         raise DataError(f"{name}: {folder}/config.json is damaged: {error}") from error
     if activation != "Identity":

@@ -23,7 +23,7 @@ from polyhop.types import Passage
 class ServedEncoder:
     """``url``, ``api_key``, ``timeout``, ``retries`` as for a language model (``lm.openai.OpenAICompatible``).
 
-    The server pools and cuts; what stands before queries and passages is the family's, told by the model's name, and
+    The server pools and cuts; the prefixes of queries and passages are the family's, found by the model's name, and
     nothing for one that is not known. Opening it asks for one vector, to learn the size. ``batch_size`` texts go into
     a request, ``max_concurrency`` requests are under way at once. Raises ``LMError`` when the vectors cannot be had.
     """

@@ -87,11 +87,11 @@ def take_vectors(index: Index, files: Sequence[Path], out: Path) -> int:
 
 def _rows(index: Index, ids: Sequence[str], met: NDArray[np.bool_], path: Path) -> NDArray[np.int64]:
     rows = np.empty(len(ids), np.int64)
-    for place, id in enumerate(ids):
+    for i, id in enumerate(ids):
         row = index.passages.ordinal(id)
         if row is None:
             raise DataError(f"has a vector for {id!r}, which is no passage of {index.name!r}", path)
-        rows[place] = row
+        rows[i] = row
     if met[rows].any() or len(np.unique(rows)) < len(rows):
         raise DataError("has a vector for a passage that has one already", path)
     return rows
@@ -117,8 +117,8 @@ def _read_apart(path: Path) -> tuple[list[str], NDArray[np.float16]]:
         except subprocess.TimeoutExpired:
             raise DataError("takes too long to read; it is no plain list of ids and vectors", path) from None
         if done.returncode:
-            told = done.stdout.decode(errors="replace").strip()
-            raise DataError(told or "cannot be read within the memory that such a file needs", path)
+            message = done.stdout.decode(errors="replace").strip()
+            raise DataError(message or "cannot be read within the memory that such a file needs", path)
         ids = json.loads(Path(folder, _IDS).read_bytes())
         return ids, np.load(Path(folder, _VECTORS), allow_pickle=False)
 
@@ -134,12 +134,12 @@ class _ArraysOnly(pickle.Unpickler):
 
 
 def _main(path: str, folder: str, size: str) -> None:
-    most = _MEMORY + _MEMORY_A_BYTE * int(size)
+    limit = _MEMORY + _MEMORY_A_BYTE * int(size)
     try:
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     except (ImportError, ValueError, OSError):  # a system without such limits
         pass
     try:
@@ -164,7 +164,7 @@ def _pairs(rows: Any) -> tuple[list[str], NDArray[np.float16]]:
     matrix = np.stack(vectors)
     if matrix.ndim != 2:
         raise ValueError("a vector of it is no row of numbers")
-    with np.errstate(over="ignore"):  # told of below
+    with np.errstate(over="ignore"):  # reported below
         halves = matrix.astype(np.float16)
     if not np.isfinite(halves).all():
         raise ValueError("a vector of it holds what is no number of 16 bits")

@@ -24,7 +24,7 @@ import numpy; numpy.save("{1}.npy", numpy.memmap("{0}", "float32").reshape(-1, S
 
 _PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".bin")
 _NUMBERS = {"F16": "<f2", "F32": "<f4"}
-_LONGEST_HEADER = 100_000_000
+_MAX_HEADER_BYTES = 100_000_000
 _BLOCK = 2**22
 
 
@@ -57,7 +57,7 @@ def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
     try:
         with path.open("rb") as stream:
             length = int.from_bytes(stream.read(8), "little")
-            if length > _LONGEST_HEADER:
+            if length > _MAX_HEADER_BYTES:
                 raise DataError("is no safetensors file", path)
             header = orjson.loads(stream.read(length))
         header.pop("__metadata__", None)

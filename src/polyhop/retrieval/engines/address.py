@@ -1,4 +1,4 @@
-"""Where an engine keeps a corpus, read from a retriever's name: server, collection, options; what is shown of it."""
+"""The address of a corpus in an engine, read from a retriever's name: server, collection and options."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class EngineAddress:
 
 
 def address_of(kind: str, rest: str) -> EngineAddress:
-    """What follows ``elastic:``, ``opensearch:``, ``qdrant:`` or ``postgres:``, taken apart.
+    """Parse the part after ``elastic:``, ``opensearch:``, ``qdrant:`` or ``postgres:``.
 
     >>> address_of("elastic", "http://ada:secret@localhost:9200/wiki?dense=intfloat/e5-base-v2&fusion=rrf").name
     'elastic:http://localhost:9200/wiki?dense=intfloat/e5-base-v2&fusion=rrf'

@@ -1,4 +1,4 @@
-"""What every engine is asked for, and the retriever over it: same ids, same passages, same protocol as over an index.
+"""The operations of every engine, and the retriever over it: same ids, same passages, same protocol as over an index.
 
 An engine keeps with each passage the ids of those it links to, and with all of them a manifest: which corpus this is,
 how its texts became terms, whose vectors it has, and whether it is whole.
@@ -51,8 +51,8 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Manifest:
-    """What stands in an engine: a corpus, how its texts became terms, and whose vectors, if any. ``facts``: what the
-    engine itself wants to remember."""
+    """The description of an engine's content: its corpus, the analysis of its texts, and the encoder of its vectors, if
+    any. ``facts``: kept for the engine itself."""
 
     corpus: str
     fingerprint: str
@@ -79,7 +79,7 @@ class Manifest:
 
     @property
     def analysis(self) -> Analysis:
-        """How its texts became terms."""
+        """The analysis that turned its texts into terms."""
         return Analysis(self.language, self.stem, self.stop_words)
 
     def to_dict(self) -> dict[str, Any]:
@@ -88,10 +88,10 @@ class Manifest:
 
     @classmethod
     def read(cls, data: object, shown: str) -> Manifest:
-        """What ``to_dict`` gave, from an engine. ``UsageError`` for no such thing, ``Unfit`` for another format."""
-        needed = {each.name for each in fields(cls) if each.default is each.default_factory is MISSING}
-        told = set(data) if isinstance(data, Mapping) else set()
-        if not isinstance(data, Mapping) or "format" not in told or not (needed <= told or data["format"] != FORMAT):
+        """Read the values of ``to_dict`` from an engine. ``UsageError`` for others, ``Unfit`` for another format."""
+        needed = {item.name for item in fields(cls) if item.default is item.default_factory is MISSING}
+        names = set(data) if isinstance(data, Mapping) else set()
+        if not isinstance(data, Mapping) or "format" not in names or not (needed <= names or data["format"] != FORMAT):
             raise UsageError(
                 f"{shown} was not loaded by polyhop, so it is neither searched nor written to; name another, and load "
                 "it by polyhop index load"
@@ -101,10 +101,10 @@ class Manifest:
                 f"{shown} was loaded in format {data['format']} by polyhop {data.get('polyhop')}; this polyhop reads "
                 f"format {FORMAT}: load it again with --overwrite"
             )
-        return cls(**{each.name: data[each.name] for each in fields(cls) if each.name in data})
+        return cls(**{item.name: data[item.name] for item in fields(cls) if item.name in data})
 
     def same(self, other: Manifest) -> bool:
-        """Whether both tell of the same passages, terms and vectors."""
+        """True if both describe the same passages, terms and vectors."""
         return self._content() == other._content()
 
     def _content(self) -> Manifest:
@@ -112,12 +112,12 @@ class Manifest:
 
     @property
     def vectors(self) -> str:
-        """Whose vectors it has, in words."""
+        """Its vectors and their encoder, in words."""
         return f"vectors of {counted(self.size, 'numbers')} by {self.encoder}" if self.encoder else "no vectors"
 
     def __str__(self) -> str:
-        told = f"{counted(self.passages, 'passages')}, {self.fingerprint[:8]}; {self.analysis}; {self.vectors}"
-        return f"{self.corpus!r} ({told})"
+        content = f"{counted(self.passages, 'passages')}, {self.fingerprint[:8]}; {self.analysis}; {self.vectors}"
+        return f"{self.corpus!r} ({content})"
 
 
 def short_key(encoder: Encoder) -> str:
@@ -126,7 +126,7 @@ def short_key(encoder: Encoder) -> str:
 
 
 class Unfit(UsageError):
-    """What polyhop loaded, but in another format, or changed since: it may be overwritten."""
+    """A load by polyhop that is in another format or was changed since: it may be overwritten."""
 
 
 class Busy(RetrievalError):
@@ -138,7 +138,7 @@ class Busy(RetrievalError):
 
 
 def patiently(call: Callable[[], T]) -> T:
-    """What ``call`` gives, asked again with growing pauses while the engine is busy."""
+    """Call, again with growing pauses while the engine is busy."""
     for failures in range(_ATTEMPTS - 1):
         try:
             return call()
@@ -162,28 +162,28 @@ def readable(shown: str) -> Iterator[None]:
 
 
 class Store(ABC):
-    """A corpus in an engine: what loading and searching ask of it. Safe across threads.
+    """A corpus in an engine: the operations of loading and searching. Safe across threads.
 
     Every method may raise ``RetrievalError``, after the retries are spent. ``manifest`` is known once ``find`` or
-    ``create`` has told it. ``most_numbers``: of a vector.
+    ``create`` has returned. ``max_vector_size``: in numbers.
     """
 
-    most_numbers: ClassVar[int]
+    max_vector_size: ClassVar[int]
     manifest: Manifest
 
     def __init__(self, address: EngineAddress) -> None:
         self.address = address
 
     def facts(self, index: Index) -> dict[str, Any]:
-        """What the engine wants to know of a corpus before it is loaded, kept in the manifest."""
+        """Compute the facts about a corpus that the engine needs before loading; they are kept in the manifest."""
         return {}
 
     @abstractmethod
     def find(self) -> Manifest | None:
-        """What was loaded here, whole or not; None where nothing is stored there.
+        """Find the manifest of an earlier load, whole or not; None if nothing is stored there.
 
         Raises:
-            UsageError: what stands there is not ours; or ``Unfit``: not as we made it.
+            UsageError: it is not ours; or ``Unfit``: it is not as we made it.
         """
 
     @abstractmethod
@@ -192,7 +192,7 @@ class Store(ABC):
 
     @abstractmethod
     def drop(self) -> None:
-        """Remove all of it. Called only where ``find`` told a manifest, or ``Unfit``."""
+        """Remove all of it. Called only after ``find`` returned a manifest or raised ``Unfit``."""
 
     @abstractmethod
     def known(self, ids: Sequence[str]) -> Collection[str]:

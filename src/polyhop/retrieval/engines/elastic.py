@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _NAME = re.compile(r"[a-z0-9.][a-z0-9._-]{0,254}")
-_MOST_ID = 512  # bytes, of the engines
-_MOST_TERMS = 1000  # of a query; more than 1024 clauses are refused
+_MAX_ID_BYTES = 512  # bytes, of the engines
+_MAX_TERMS = 1000  # of a query; more than 1024 clauses are refused
 _SPARE = 20
 """Neighbours fetched beyond ``k``, so that the order of ids decides a small tie at the cut."""
 
@@ -37,7 +37,7 @@ class ElasticStore(Store):
     """An index of Elasticsearch or OpenSearch. Passages of exactly equal BM25 score are in the order of their ids, also
     at the cut; of equal vectors, where no more than ``_SPARE`` tie there."""
 
-    most_numbers = 4096
+    max_vector_size = 4096
 
     def __init__(self, address: EngineAddress) -> None:
         super().__init__(address)
@@ -61,8 +61,8 @@ class ElasticStore(Store):
         if others:
             raise UsageError(f"{self.address.shown} stands for several indexes; name one")
         mapping = found["mappings"]
-        told = mapping.get("_meta", {}).get("polyhop")
-        self.manifest = Manifest.read(told, self.address.shown)
+        stored = mapping.get("_meta", {}).get("polyhop")
+        self.manifest = Manifest.read(stored, self.address.shown)
         wanted, there = self._properties(self.manifest), mapping.get("properties", {})
         for name, settings in wanted.items():
             for key in ("type", "analyzer", "search_analyzer", "similarity", "dims", "dimension"):
@@ -107,8 +107,8 @@ class ElasticStore(Store):
 
     def add(self, rows: Sequence[Row]) -> None:
         """As ``Store.add``, in smaller batches where the server takes no larger ones."""
-        if long := next((row.passage.id for row in rows if len(row.passage.id.encode()) > _MOST_ID), None):
-            raise UsageError(f"{self._ask.product} takes ids of up to {_MOST_ID} bytes, not {long[:60]!r}…")
+        if long := next((row.passage.id for row in rows if len(row.passage.id.encode()) > _MAX_ID_BYTES), None):
+            raise UsageError(f"{self._ask.product} takes ids of up to {_MAX_ID_BYTES} bytes, not {long[:60]!r}…")
         try:
             patiently(lambda: self._bulk(rows))
         except Refused as refused:
@@ -256,7 +256,7 @@ def _analysis(terms: Analysis, address: EngineAddress) -> dict[str, Any]:
         fold, stem = {"fold": {"type": "asciifolding"}}, _stemmer(terms, address)
         steps = {"lower": {"type": "lowercase"}, **_stop_words(terms)}
         steps |= fold | stem if terms.language == "english" else stem | fold
-    query = {"once": {"type": "unique"}, "most": {"type": "limit", "max_token_count": _MOST_TERMS}}
+    query = {"once": {"type": "unique"}, "most": {"type": "limit", "max_token_count": _MAX_TERMS}}
     names = [f"polyhop_{name}" for name in steps]
     analysers = {
         "polyhop": {"type": "custom", "tokenizer": "polyhop", "filter": names},

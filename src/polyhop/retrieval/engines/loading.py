@@ -33,8 +33,10 @@ def load(index: Index, store: Store, encoder: Encoder | None = None, *, overwrit
         RetrievalError: the engine cannot be reached, refuses, or lost passages.
     """
     wanted, shown = Manifest.of(index, encoder), store.address.shown
-    if wanted.size > store.most_numbers:
-        raise UsageError(f"{wanted.encoder} gives vectors of {wanted.size}; {shown} holds up to {store.most_numbers}")
+    if wanted.size > store.max_vector_size:
+        raise UsageError(
+            f"{wanted.encoder} gives vectors of {wanted.size}; {shown} holds up to {store.max_vector_size}"
+        )
     found = _found(store, overwrite)
     if found is None:
         store.create(replace(wanted, facts=store.facts(index)))
@@ -53,7 +55,7 @@ def load(index: Index, store: Store, encoder: Encoder | None = None, *, overwrit
 
 
 def _found(store: Store, overwrite: bool) -> Manifest | None:
-    """What was loaded there before, unless it is overwritten: then it is removed."""
+    """Find the manifest of an earlier load; with ``overwrite``, remove that load."""
     try:
         found = store.find()
     except Unfit:

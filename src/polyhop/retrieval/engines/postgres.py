@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _OLDEST, _OLDEST_VECTOR = 120000, (0, 7)
-_MOST_NAME = 63  # bytes, of PostgreSQL
-_MOST_SEARCHED = 1000  # hnsw.ef_search
+_MAX_NAME_BYTES = 63  # bytes, of PostgreSQL
+_MAX_EF_SEARCH = 1000  # hnsw.ef_search
 _SPARE = 20
 """Neighbours fetched beyond ``k``, so that the order of ids decides a small tie at the cut."""
 
@@ -48,15 +48,15 @@ class PostgresStore(Store):
     """A table of PostgreSQL. Passages of equal rank are in the order of their ids, also at the cut; of equal vectors,
     where no more than ``_SPARE`` tie there."""
 
-    most_numbers = 4000
+    max_vector_size = 4000
 
     def __init__(self, address: EngineAddress) -> None:
         super().__init__(address)
         parts = address.collection.split(".")
-        if any(not part or "\0" in part or len(part.encode()) > _MOST_NAME for part in parts) or len(parts) > 2:
+        if any(not part or "\0" in part or len(part.encode()) > _MAX_NAME_BYTES for part in parts) or len(parts) > 2:
             raise SettingError(
                 f"{address.shown}: {address.collection!r} is no name of a table: TABLE or SCHEMA.TABLE, each of up to "
-                f"{_MOST_NAME} bytes"
+                f"{_MAX_NAME_BYTES} bytes"
             )
         self._psycopg = require("psycopg", "pgvector", "the retriever postgres:")
         self._sql = require("psycopg.sql", "pgvector", "the retriever postgres:")
@@ -68,10 +68,12 @@ class PostgresStore(Store):
 
     def find(self) -> Manifest | None:
         """As ``Store.find``."""
-        oid, told = self._one("SELECT to_regclass(%s), obj_description(to_regclass(%s), 'pg_class')", [self._name] * 2)
+        oid, comment = self._one(
+            "SELECT to_regclass(%s), obj_description(to_regclass(%s), 'pg_class')", [self._name] * 2
+        )
         if oid is None:
             return None
-        self.manifest = Manifest.read(_json(told), self.address.shown)
+        self.manifest = Manifest.read(_json(comment), self.address.shown)
         column = self._all(
             "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = "
             "'vector' AND NOT attisdropped",
@@ -156,7 +158,7 @@ class PostgresStore(Store):
             "ORDER BY distance LIMIT %s) AS near ORDER BY distance, id LIMIT %s"
         )
         deep = f"SET LOCAL hnsw.ef_search = {max(100, wanted)}"
-        if wanted > _MOST_SEARCHED:
+        if wanted > _MAX_EF_SEARCH:
             deep = "SET LOCAL enable_indexscan = off"
         return self._hits(statement, [numbers, wanted, k], first=deep)
 
@@ -193,8 +195,8 @@ class PostgresStore(Store):
             raise UsageError(f"{self.address.shown}: pgvector {found} is too old: 0.7 or newer is needed")
 
     def _comment(self, manifest: Manifest) -> Any:
-        told = orjson.dumps({"polyhop": manifest.to_dict()}).decode()
-        return self._formatted("COMMENT ON TABLE {table} IS {told}", told=self._literal(told))
+        comment = orjson.dumps({"polyhop": manifest.to_dict()}).decode()
+        return self._formatted("COMMENT ON TABLE {table} IS {comment}", comment=self._literal(comment))
 
     def _formatted(self, text: str, **parts: Any) -> Any:
         if "{language}" in text:
@@ -222,7 +224,7 @@ class PostgresStore(Store):
         self._with(run)
 
     def _with(self, work: Callable[[Any], T]) -> T:
-        """What ``work`` makes of a cursor, in one transaction on a connection of its own."""
+        """Run ``work`` on a cursor, in one transaction on its own connection."""
 
         def once() -> T:
             with self._connection() as connection, connection.transaction(), connection.cursor() as cursor:
@@ -268,7 +270,7 @@ class PostgresStore(Store):
             return Busy(f"the connection to PostgreSQL at {shown} broke: {said}")
         if state is None and isinstance(error, self._psycopg.OperationalError):
             return RetrievalError(
-                f"PostgreSQL cannot be reached at {shown}: {said}; user and password are told by PGUSER and "
+                f"PostgreSQL cannot be reached at {shown}: {said}; user and password come from PGUSER and "
                 "PGPASSWORD, or by the connection string"
             )
         if state in ("53300", "57P03", "40001", "40P01", "55P03"):  # too many connections, starting up, a deadlock
@@ -326,9 +328,9 @@ def _prepared(text: str, analysis: Analysis) -> str:
     )
 
 
-def _json(told: str | None) -> object:
+def _json(comment: str | None) -> object:
     try:
-        found = orjson.loads(told or "")
+        found = orjson.loads(comment or "")
     except orjson.JSONDecodeError:
         return None
     return found.get("polyhop") if isinstance(found, Mapping) else None

@@ -52,7 +52,7 @@ class QdrantStore(Store):
     """A collection of a Qdrant server, or of a folder that one process at a time opens. Passages of equal score are in
     the order of their ids, at the cut where no more than ``_SPARE`` tie there."""
 
-    most_numbers = 65536
+    max_vector_size = 65536
 
     def __init__(self, address: EngineAddress) -> None:
         super().__init__(address)
@@ -238,7 +238,7 @@ class QdrantStore(Store):
         if status in (429, 502, 503, 504):
             return Busy(f"Qdrant at {shown} is busy ({status}: {said})", retry_after(error.headers or {}, 0.0))
         if status in (401, 403):
-            return RetrievalError(f"Qdrant at {shown} does not permit it ({status}): the key is told by QDRANT_API_KEY")
+            return RetrievalError(f"Qdrant at {shown} does not permit it ({status}): the key comes from QDRANT_API_KEY")
         return RetrievalError(f"Qdrant at {shown} refuses ({status}): {said}")
 
 

@@ -81,8 +81,8 @@ class Wire:
             UsageError: it is another product, or too old.
         """
         try:
-            told = self("GET", "/")["version"]
-            number, distribution = str(told["number"]), told.get("distribution", "elasticsearch")
+            version = self("GET", "/")["version"]
+            number, distribution = str(version["number"]), version.get("distribution", "elasticsearch")
         except Refused as refused:
             if refused.status == 403:  # a key for one index may not ask
                 return
@@ -142,12 +142,12 @@ class Wire:
             return Busy(f"{self.product} at {self.shown} is busy ({status}: {reason})", asked)
         said = f"{self.product} at {self.shown} refuses ({status}): {reason}"
         if status in (401, 403):
-            said += f"; who asks is told by {VARIABLES[self.kind]}, or by the URL"
+            said += f"; user and key come from {VARIABLES[self.kind]}, or from the URL"
         return Refused(said, status, kind, reason)
 
 
 def _words(info: object) -> tuple[str, str]:
-    """Kind and reason of an error's body, the deepest cause where one is told."""
+    """Kind and reason of an error's body, the deepest cause if there is one."""
     error = info.get("error", info) if isinstance(info, Mapping) else info
     if not isinstance(error, Mapping):
         return "", str(error)

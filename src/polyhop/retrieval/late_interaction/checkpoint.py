@@ -36,7 +36,7 @@ _ADDED = 3
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What a checkpoint was trained with, by the names of its ``artifact.metadata``; ColBERTv2's where it has none.
+    """The settings of a checkpoint's training, named as in its ``artifact.metadata``; ColBERTv2's by default.
     ``query_maxlen`` and ``doc_maxlen`` are in tokens."""
 
     query_maxlen: int = 32
@@ -87,8 +87,10 @@ class ColbertCheckpoint:
         self.recipe = replace(recipe, doc_maxlen=passage_tokens or recipe.doc_maxlen)
         if self._from.config.model_type != "bert":
             raise UsageError(f"{name}: its config.json is of {self._from.config.model_type}; ColBERT is made of bert")
-        if (longest := max(self.recipe.query_maxlen, self.recipe.doc_maxlen)) > (most := self._from.positions()):
-            raise SettingError(f"{name} takes at most {most} tokens; it is asked for {longest}")
+        if (needed := max(self.recipe.query_maxlen, self.recipe.doc_maxlen)) > (
+            max_positions := self._from.positions()
+        ):
+            raise SettingError(f"{name} takes at most {max_positions} tokens; it is asked for {needed}")
         self._ids = {
             token: self._token(token) for token in (self.recipe.query_token_id, self.recipe.doc_token_id, "[MASK]")
         }
@@ -96,8 +98,8 @@ class ColbertCheckpoint:
         self._batch_size, self._lock = batch_size, Lock()
         self._network, self._linear = self._opened()
         self.size: int = len(self._linear)
-        told = self.recipe.doc_maxlen, self.recipe.mask_punctuation, self.recipe.doc_token_id, dtype
-        self.key = self._from.key(told, _WEIGHTS)
+        settings = self.recipe.doc_maxlen, self.recipe.mask_punctuation, self.recipe.doc_token_id, dtype
+        self.key = self._from.key(settings, _WEIGHTS)
 
     def query(self, text: str) -> Vectors:
         """(query_maxlen, size). Alone, so that it is the same whatever else is asked."""
@@ -126,15 +128,17 @@ class ColbertCheckpoint:
         """Tokens side by side, and which of them are attended to."""
         shape = len(rows), max(map(len, rows))
         ids, attended = np.full(shape, self._from.tokenizer.pad_token_id, np.int64), np.zeros(shape, np.int64)
-        for place, row in enumerate(rows):
-            ids[place, : len(row)], attended[place, : len(row)] = row, 1
+        for i, row in enumerate(rows):
+            ids[i, : len(row)], attended[i, : len(row)] = row, 1
         return ids, attended
 
-    def _around(self, marker: str, texts: list[str], most: int) -> list[list[int]]:
+    def _around(self, marker: str, texts: list[str], max_tokens: int) -> list[list[int]]:
         """[CLS], the marker, a text's first tokens, [SEP], for each text."""
         tokenizer = self._from.tokenizer
         with self._lock:
-            rows = tokenizer(texts, add_special_tokens=False, truncation=True, max_length=most - _ADDED)["input_ids"]
+            rows = tokenizer(texts, add_special_tokens=False, truncation=True, max_length=max_tokens - _ADDED)[
+                "input_ids"
+            ]
         return [[tokenizer.cls_token_id, self._ids[marker], *row, tokenizer.sep_token_id] for row in rows]
 
     def _vectors(self, ids: NDArray[np.int64], attended: NDArray[np.int64]) -> Vectors:
@@ -150,7 +154,7 @@ class ColbertCheckpoint:
         return made
 
     def _punctuation(self) -> set[int]:
-        """What each mark of punctuation is made of, by its first token, as the released code has it."""
+        """The first token of each punctuation mark, as in the released code."""
         rows = self._from.tokenizer(list(string.punctuation), add_special_tokens=False)["input_ids"]
         return {row[0] for row in rows if row}
 
@@ -207,17 +211,18 @@ def shown(passage: Passage) -> str:
 
 
 def _recipe(name: str, path: Path | None) -> Recipe:
-    """What ``artifact.metadata`` tells; ``UsageError`` where it tells of what is not done here."""
+    """Read ``artifact.metadata``; ``UsageError`` if it needs something that is not supported here."""
     if path is None:
         return Recipe()
     try:
-        told = orjson.loads(path.read_bytes())
-        known = {each.name: told[each.name] for each in fields(Recipe) if told.get(each.name) is not None}
+        metadata = orjson.loads(path.read_bytes())
+        given = {item.name: metadata.get(item.name) for item in fields(Recipe)}
+        known = {key: value for key, value in given.items() if value is not None}
     except (orjson.JSONDecodeError, AttributeError) as error:
         raise DataError(f"{name}: its {METADATA} is damaged: {error}", path) from error
-    for each in fields(Recipe):
-        if type(known.get(each.name, each.default)) is not type(each.default):
-            raise DataError(f"{name}: {each.name} is {known[each.name]!r}", path)
+    for item in fields(Recipe):
+        if type(known.get(item.name, item.default)) is not type(item.default):
+            raise DataError(f"{name}: {item.name} is {known[item.name]!r}", path)
     recipe = Recipe(**known)
     if recipe.similarity != "cosine":
         raise UsageError(f"{name}: its similarity is {recipe.similarity}; known here is cosine alone")

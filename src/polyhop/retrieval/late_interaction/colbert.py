@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from polyhop.retrieval.index import Index
 
 FIRST = 1000
-"""Candidates that are ranked, unless told otherwise."""
+"""Candidates that are ranked, by default."""
 RERANKED = 100
-"""Hits that the reranker encodes and ranks, unless told otherwise."""
+"""Hits that the reranker encodes and ranks, by default."""
 
 _OF_CHECKPOINT = ("query_tokens", "passage_tokens", "batch_size", "device", "dtype")
 _MACHINE = ("batch_size", "device")
@@ -61,8 +61,8 @@ class Colbert(OverIndex):
 
     def _ranked(self, query: str, passages: Sequence[Passage]) -> list[tuple[Passage, float]]:
         """Those that the index holds, best first."""
-        places = {passage: self._index.passages.ordinal(passage.id) for passage in passages}
-        held = {passage: self._tokens.of(ordinal) for passage, ordinal in places.items() if ordinal is not None}
+        ordinals = {passage: self._index.passages.ordinal(passage.id) for passage in passages}
+        held = {passage: self._tokens.of(ordinal) for passage, ordinal in ordinals.items() if ordinal is not None}
         if not held:
             return []
         return ranked(list(held), max_sims(self._checkpoint.query(query), list(held.values())).tolist())

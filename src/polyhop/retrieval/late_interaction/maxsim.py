@@ -57,10 +57,10 @@ def max_sims(query: Vectors, passages: Sequence[Codes]) -> NDArray[np.float64]:
     return scores
 
 
-def _whole(vectors: Vectors, most: int) -> Vectors:
-    """Vectors of whole numbers in the same directions, the largest of each ``most``; 0 stays 0."""
+def _whole(vectors: Vectors, max_code: int) -> Vectors:
+    """Vectors of whole numbers in the same directions, the largest of each being ``max_code``; 0 stays 0."""
     largest = np.abs(vectors).max(1, keepdims=True)
-    return np.rint(np.asarray(vectors, np.float32) * (most / np.where(largest > 0, largest, 1)))
+    return np.rint(np.asarray(vectors, np.float32) * (max_code / np.where(largest > 0, largest, 1)))
 
 
 def _lengths(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -76,9 +76,9 @@ def _blocks(sizes: Sequence[int]) -> list[range]:
     [range(0, 2), range(2, 4)]
     """
     blocks, start, held = [], 0, 0
-    for place, size in enumerate(sizes, 1):
+    for end, size in enumerate(sizes, 1):
         held += size
-        if held >= _BLOCK or place == len(sizes):
-            blocks.append(range(start, place))
-            start, held = place, 0
+        if held >= _BLOCK or end == len(sizes):
+            blocks.append(range(start, end))
+            start, held = end, 0
     return blocks

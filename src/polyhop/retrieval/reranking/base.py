@@ -1,4 +1,4 @@
-"""What rerankers share that score passages without a language model."""
+"""The base of rerankers that score passages without a language model."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def ranked(passages: Sequence[Passage], scores: Sequence[float]) -> list[tuple[P
     >>> [(passage.id, score) for passage, score in ranked(pair, [0.50001, 0.5])]
     [('1', 0.5), ('2', 0.5)]
     """
-    told = [(passage, round(float(score), _DIGITS)) for passage, score in zip(passages, scores, strict=True)]
-    return sorted(told, key=lambda hit: (-hit[1], hit[0].id))
+    scored = [(passage, round(float(score), _DIGITS)) for passage, score in zip(passages, scores, strict=True)]
+    return sorted(scored, key=lambda hit: (-hit[1], hit[0].id))
 
 
 def checked_first(first: object) -> int:
-    """How many hits are looked at; ``SettingError`` where that is no number above 0."""
+    """Check the number of hits to rerank; ``SettingError`` unless it is a number above 0."""
     if not isinstance(first, int) or first < 1:
         raise SettingError(f"first={first}: must be at least 1")
     return first

@@ -24,7 +24,7 @@ from polyhop.retrieval.reranking.base import ScoringReranker, checked_first
 from polyhop.types import Passage
 
 FIRST = 100
-"""Hits that are read, unless told otherwise."""
+"""Hits that are read by default."""
 MAX_TOKENS = 512
 
 _OPTIONS = ("first", "max_tokens", "batch_size")
@@ -56,7 +56,7 @@ class CrossEncoder(ScoringReranker):
         """(pairs, labels)."""
 
     def scores(self, query: str, passages: Sequence[Passage]) -> list[float]:
-        """How well each passage fits, the higher the better.
+        """A score of each passage; the higher, the better it fits.
 
         Raises:
             UsageError: the network gives what is no number, or more than two.
@@ -81,9 +81,9 @@ class CrossEncoder(ScoringReranker):
     def _padded(self, rows: Sequence[Any]) -> Pairs:
         shape = len(rows), max(len(row.ids) for row in rows)
         ids, mask, types = np.full(shape, self._pad, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        for place, row in enumerate(rows):
+        for i, row in enumerate(rows):
             length = len(row.ids)
-            ids[place, :length], mask[place, :length], types[place, :length] = row.ids, 1, row.type_ids
+            ids[i, :length], mask[i, :length], types[i, :length] = row.ids, 1, row.type_ids
         return Pairs(ids, mask, types)
 
     def _one_each(self, logits: NDArray[Any]) -> NDArray[np.float64]:
@@ -123,8 +123,8 @@ class TransformersCrossEncoder(CrossEncoder):
         self._fields = [field for field in Pairs._fields if field in self._from.tokenizer.model_input_names]
         self._ready(self._from.tokenizer.backend_tokenizer, max_tokens)
         self._pad = self._from.tokenizer.pad_token_id
-        if isinstance(max_tokens, int) and max_tokens > (most := self._from.positions()):
-            self._tokenizer.enable_truncation(most, strategy="longest_first")
+        if isinstance(max_tokens, int) and max_tokens > (max_positions := self._from.positions()):
+            self._tokenizer.enable_truncation(max_positions, strategy="longest_first")
 
     def _logits(self, pairs: Pairs) -> NDArray[Any]:
         torch = self._from.torch

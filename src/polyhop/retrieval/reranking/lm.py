@@ -4,8 +4,8 @@ Sources: listwise, Sun, Yan, Ma, Wang, Ren, Chen, Yin and Ren, "Is ChatGPT Good 
 Models as Re-Ranking Agents", 2023, §3: windows of 20 from the end of the list to its head, each 10 further on, so that
 the best of one are in the next. Pointwise, Zhuang, Qin, Hui, Wu, Yan, Wang and Bendersky, "Beyond Yes and No: Improving
 Zero-Shot LLM Rankers via Scoring Fine-Grained Relevance Labels", 2023: grades from 0 to 4. Differs: the last window
-always begins at the head, whatever the length; a grade is the one told, not an expectation over log-probabilities, so
-that any model will do; prompts and demonstrations are ours (the prompt files ``rerank.order`` and ``rerank.grade``).
+always begins at the head, whatever the length; a grade is the reported one, not an expectation over log-probabilities,
+so that any model will do; prompts and demonstrations are ours (the prompt files ``rerank.order`` and ``rerank.grade``).
 
 One example: of 25 passages the model orders the 6th to the 25th, then the first 15 as they now stand: two calls.
 """
@@ -64,18 +64,18 @@ class LmReranker:
     async def _in_windows(self, run: QuestionRun, query: str, passages: Sequence[Passage]) -> list[Passage]:
         ranked = list(passages)
         with run.gathering():
-            for place in windows(len(ranked), self.window, self.step):
-                shown = [self._cut(run, passage) for passage in ranked[place]]
-                told: Order = await run.ask("rerank.order", question=query, passages=shown)
-                ranked[place] = ordered(ranked[place], told.order)
+            for part in windows(len(ranked), self.window, self.step):
+                shown = [self._cut(run, passage) for passage in ranked[part]]
+                reply: Order = await run.ask("rerank.order", question=query, passages=shown)
+                ranked[part] = ordered(ranked[part], reply.order)
         return ranked
 
     async def _by_grade(self, run: QuestionRun, query: str, passages: Sequence[Passage]) -> list[Passage]:
         grades: dict[Passage, int] = {}
 
         async def grade(passage: Passage) -> None:
-            told: Grade = await run.ask("rerank.grade", question=query, passage=self._cut(run, passage))
-            grades[passage] = told.grade
+            reply: Grade = await run.ask("rerank.grade", question=query, passage=self._cut(run, passage))
+            grades[passage] = reply.grade
 
         with run.gathering():
             await run.gather(*map(grade, passages), finish_all=True)
@@ -88,7 +88,7 @@ class LmReranker:
 def windows(count: int, size: int, step: int) -> Iterable[slice]:
     """The windows over a list of ``count``, from its end to its head.
 
-    >>> [(place.start, place.stop) for place in windows(25, 20, 10)]
+    >>> [(part.start, part.stop) for part in windows(25, 20, 10)]
     [(5, 25), (0, 15)]
     """
     end = count
@@ -100,14 +100,14 @@ def windows(count: int, size: int, step: int) -> Iterable[slice]:
 
 
 def ordered(passages: Sequence[Passage], order: Iterable[int]) -> list[Passage]:
-    """Passages by the numbers told, from 1, then those that were not told of, as they came.
+    """Order passages by their listed numbers, from 1; those not listed follow as they came.
 
     >>> three = [Passage(id, "", "") for id in "abc"]
     >>> [passage.id for passage in ordered(three, [3, 7, 3])]
     ['c', 'a', 'b']
     """
-    told = [passages[number - 1] for number in order if 1 <= number <= len(passages)]
-    return list(dict.fromkeys((*told, *passages)))
+    listed = [passages[number - 1] for number in order if 1 <= number <= len(passages)]
+    return list(dict.fromkeys((*listed, *passages)))
 
 
 def open_lm_reranker(options: str = "") -> LmReranker:

@@ -26,7 +26,7 @@ from polyhop.net.failures import WrongShape
 from polyhop.retrieval.services.base import field, listed, mapped
 from polyhop.types import Passage
 
-LONGEST_TITLE, LONGEST_TEXT, LONGEST_URL = 300, 8000, 2000
+MAX_TITLE, MAX_TEXT, MAX_URL = 300, 8000, 2000
 """Characters of a result that are kept; a URL that is longer is no result."""
 
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
@@ -44,27 +44,27 @@ class WebApi(ABC):
     variable: ClassVar[str]
     """The environment variable of the key."""
     account: ClassVar[str]
-    """Where keys come from."""
+    """The web site that gives out keys."""
     url: ClassVar[str]
     header: ClassVar[str | None]
     """The header that holds the key; None: it is a bearer token."""
     usual: ClassVar[int]
-    most: ClassVar[int]
+    max_count: ClassVar[int]
     letters: ClassVar[int]
     terms: ClassVar[int | None] = None
     options: ClassVar[tuple[str, ...]]
 
     @abstractmethod
     def payload(self, query: str, count: int, options: Mapping[str, str]) -> Payload:
-        """What is sent for a query; it holds all that the reply depends on."""
+        """The request for a query; it holds all that the reply depends on."""
 
     @abstractmethod
     def passages(self, reply: Any) -> Iterator[Passage]:
         """The passages of a reply; ``WrongShape`` where it is none of this API."""
 
     def count(self, k: int) -> int:
-        """How many results to ask for where ``k`` are wanted."""
-        return self.usual if k <= self.usual else min(self.most, -(-k // 10) * 10)
+        """The number of results to ask for, to get ``k``."""
+        return self.usual if k <= self.usual else min(self.max_count, -(-k // 10) * 10)
 
     def request(self, url: str, payload: Payload) -> tuple[str, bytes | None]:
         """The address and the body to post, None to ask by GET."""
@@ -76,9 +76,9 @@ class WebApi(ABC):
         words = query.split()
         if self.terms is not None:
             words = words[: self.terms - bool(site)]
-        text, most = " ".join(words), self.letters - len(ending)
-        if len(text) > most:
-            text = text[:most] if " " not in text[: most + 1] else text[: most + 1].rpartition(" ")[0]
+        text, limit = " ".join(words), self.letters - len(ending)
+        if len(text) > limit:
+            text = text[:limit] if " " not in text[: limit + 1] else text[: limit + 1].rpartition(" ")[0]
         return text + ending
 
 
@@ -87,12 +87,12 @@ class Serper(WebApi):
 
     name, variable, account = "serper", "SERPER_API_KEY", "serper.dev"
     url, header = "https://google.serper.dev/search", "X-API-KEY"
-    usual, most, letters = 10, 100, 2048
+    usual, max_count, letters = 10, 100, 2048
     options = ("site", "country", "language")
 
     def payload(self, query: str, count: int, options: Mapping[str, str]) -> Payload:
-        told = {"gl": options.get("country"), "hl": options.get("language")}
-        return {"q": self.cut(query, options.get("site")), "num": count, **_without_none(told)}
+        extra = {"gl": options.get("country"), "hl": options.get("language")}
+        return {"q": self.cut(query, options.get("site")), "num": count, **_without_none(extra)}
 
     def passages(self, reply: Any) -> Iterator[Passage]:
         rows = listed(field(reply, "organic", "the reply"), "organic")
@@ -104,9 +104,9 @@ class Serper(WebApi):
             link = graph.get("descriptionLink") or graph.get("website")
             yield from _extra("knowledge graph", link, graph.get("title"), parts)
         for rank, row in enumerate(rows, 1):
-            place = f"organic[{rank - 1}]"
+            path = f"organic[{rank - 1}]"
             yield from _page(
-                field(row, "link", place), place, row.get("title"), row.get("snippet"), rank, row.get("date")
+                field(row, "link", path), path, row.get("title"), row.get("snippet"), rank, row.get("date")
             )
 
 
@@ -115,18 +115,18 @@ class Tavily(WebApi):
 
     name, variable, account = "tavily", "TAVILY_API_KEY", "app.tavily.com"
     url, header = "https://api.tavily.com/search", None
-    usual, most, letters = 20, 20, 400
+    usual, max_count, letters = 20, 20, 400
     options = ("site", "country")
 
     def payload(self, query: str, count: int, options: Mapping[str, str]) -> Payload:
         site = options.get("site")
-        told = {"include_domains": [site] if site else None, "country": options.get("country")}
-        return {"query": self.cut(query), "max_results": count, "search_depth": "basic", **_without_none(told)}
+        extra = {"include_domains": [site] if site else None, "country": options.get("country")}
+        return {"query": self.cut(query), "max_results": count, "search_depth": "basic", **_without_none(extra)}
 
     def passages(self, reply: Any) -> Iterator[Passage]:
         for rank, row in enumerate(listed(field(reply, "results", "the reply"), "results"), 1):
-            place, date = f"results[{rank - 1}]", mapped(row, f"results[{rank - 1}]").get("published_date")
-            yield from _page(field(row, "url", place), place, row.get("title"), row.get("content"), rank, date)
+            path, date = f"results[{rank - 1}]", mapped(row, f"results[{rank - 1}]").get("published_date")
+            yield from _page(field(row, "url", path), path, row.get("title"), row.get("content"), rank, date)
 
 
 class Brave(WebApi):
@@ -134,13 +134,13 @@ class Brave(WebApi):
 
     name, variable, account = "brave", "BRAVE_API_KEY", "api-dashboard.search.brave.com"
     url, header = "https://api.search.brave.com/res/v1/web/search", "X-Subscription-Token"
-    usual, most, letters, terms = 20, 20, 400, 50
+    usual, max_count, letters, terms = 20, 20, 400, 50
     options = ("site", "country", "language")
 
     def payload(self, query: str, count: int, options: Mapping[str, str]) -> Payload:
-        told = {"country": options.get("country"), "search_lang": options.get("language")}
+        extra = {"country": options.get("country"), "search_lang": options.get("language")}
         asked = {"q": self.cut(query, options.get("site")), "count": count, "result_filter": "web,infobox"}
-        return {**asked, "text_decorations": "false", **_without_none(told)}
+        return {**asked, "text_decorations": "false", **_without_none(extra)}
 
     def request(self, url: str, payload: Payload) -> tuple[str, bytes | None]:
         return f"{url}?{urlencode(payload, errors='replace')}", None
@@ -156,32 +156,32 @@ class Brave(WebApi):
             yield from _extra("infobox", box.get("url"), _bare(box.get("title")), map(_bare, parts))
         rows = field(reply["web"], "results", "web") if reply.get("web") else []  # left out where it found no page
         for rank, row in enumerate(listed(rows, "web.results"), 1):
-            place, date = f"web.results[{rank - 1}]", mapped(row, f"web.results[{rank - 1}]").get("page_age")
+            path, date = f"web.results[{rank - 1}]", mapped(row, f"web.results[{rank - 1}]").get("page_age")
             title, text = _bare(row.get("title")), _bare(row.get("description"))
-            yield from _page(field(row, "url", place), place, title, text, rank, date)
+            yield from _page(field(row, "url", path), path, title, text, rank, date)
 
 
 APIS: Mapping[str, WebApi] = {api.name: api for api in (Serper(), Tavily(), Brave())}
 """The APIs by name."""
 
 
-def _page(url: Any, place: str, title: Any, text: Any, rank: int, date: Any) -> Iterator[Passage]:
+def _page(url: Any, path: str, title: Any, text: Any, rank: int, date: Any) -> Iterator[Passage]:
     """A result as a passage; none where it has neither title nor text."""
     if not isinstance(url, str) or not url.strip():
-        raise WrongShape(f"the reply has another shape: {place} has no URL")
-    title, text = shown(title, LONGEST_TITLE), shown(text, LONGEST_TEXT)
-    url = shown(url, LONGEST_URL + 1)
-    if (title or text) and 0 < len(url) <= LONGEST_URL:
+        raise WrongShape(f"the reply has another shape: {path} has no URL")
+    title, text = shown(title, MAX_TITLE), shown(text, MAX_TEXT)
+    url = shown(url, MAX_URL + 1)
+    if (title or text) and 0 < len(url) <= MAX_URL:
         dated = {"date": shown(date, 40)} if isinstance(date, str) and date else {}
         yield Passage(url, title, text, metadata={"url": url, "rank": rank, **dated})
 
 
 def _extra(kind: str, url: Any, title: Any, parts: Iterable[Any]) -> Iterator[Passage]:
-    """What stands beside the results, as a passage; its id is not its page's, which may be a result too."""
-    title = shown(title, LONGEST_TITLE)
-    told = [found for part in parts if (found := shown(part, LONGEST_TEXT))]
-    text = shown(" ".join(part if part[-1] in ".!?" else f"{part}." for part in told), LONGEST_TEXT)
-    url = shown(url, LONGEST_URL)
+    """Make a passage of an extra beside the results. Its id is not its page's, which may be a result too."""
+    title = shown(title, MAX_TITLE)
+    texts = [found for part in parts if (found := shown(part, MAX_TEXT))]
+    text = shown(" ".join(part if part[-1] in ".!?" else f"{part}." for part in texts), MAX_TEXT)
+    url = shown(url, MAX_URL)
     if text:
         where = {"url": url} if url else {}
         yield Passage(f"{kind}: {url or title or text[:80]}", title, text, metadata={**where, "rank": 0, "kind": kind})
@@ -194,7 +194,7 @@ def _facts(pairs: Iterable[Any]) -> Iterator[str]:
             yield f"{name}: {value}"
 
 
-def shown(value: Any, most: int) -> str:
+def shown(value: Any, limit: int) -> str:
     """A text of a reply as one line without hidden characters, of ``most`` at most; "" for what is no text.
 
     >>> shown("Ada\\u200b  Lovelace\\n(1815)", 12), shown(None, 9)
@@ -202,7 +202,7 @@ def shown(value: Any, most: int) -> str:
     """
     if not isinstance(value, str):
         return ""
-    return " ".join(_HIDDEN.sub("", value[: 4 * most]).split())[:most].rstrip()
+    return " ".join(_HIDDEN.sub("", value[: 4 * limit]).split())[:limit].rstrip()
 
 
 def _bare(value: Any) -> str:
@@ -214,5 +214,5 @@ def _bare(value: Any) -> str:
     return html.unescape(_TAG.sub("", value)) if isinstance(value, str) else ""
 
 
-def _without_none(told: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in told.items() if value is not None}
+def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}

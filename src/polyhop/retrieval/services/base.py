@@ -1,4 +1,4 @@
-"""What all retrievers behind a server share: waiting on the event loop, one kind of error, and what a reply must be."""
+"""The base of retrievers behind a server: requests on the event loop, one kind of error, checks of a reply's shape."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from polyhop.types import Passage
 T = TypeVar("T")
 
 MAX_RESPONSE_BYTES = 16 << 20
-"""Bytes of the largest reply that is read."""
+"""Maximum size of a reply, in bytes."""
 
 SERVER_OPTIONS: Mapping[str, Callable[[Any], Any]] = {"concurrency": int, "timeout": float, "per_minute": int}
 """Options that every service takes behind its name's question mark: requests at once, seconds for one of them, and
@@ -71,7 +71,7 @@ class Service(ABC):
 
     @abstractmethod
     async def _asked(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
-        """What the server finds for each of some queries, none of them blank."""
+        """Ask the server for the hits of each query; none is blank."""
 
     async def _found(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
         if k < 1:
@@ -80,7 +80,7 @@ class Service(ABC):
         return [list(dict.fromkeys(passages))[:k] for passages in found]
 
     async def _ask(self, url: str, body: bytes | None, read: Callable[[Any], T]) -> T:
-        """What ``read`` makes of the server's answer."""
+        """Read the server's answer by ``read``."""
         try:
             value, _ = await self._server.ask(url, body, read)
         except CallError as error:
@@ -90,7 +90,7 @@ class Service(ABC):
 
 
 async def each(queries: Sequence[str], ask: Callable[[Sequence[str]], Awaitable[list[list[T]]]]) -> list[list[T]]:
-    """What ``ask`` finds for each query; a blank one, which servers refuse, finds nothing and is not asked."""
+    """Find hits for each query by ``ask``. A blank query, which servers refuse, finds nothing and is not sent."""
     asked = [query for query in queries if query.strip()]
     found = iter(await ask(asked) if asked else [])
     return [next(found) if query.strip() else [] for query in queries]
@@ -124,29 +124,29 @@ def checked_options(
     }
 
 
-def listed(value: Any, place: str, count: int | None = None) -> list[Any]:
-    """A value of a reply that must be a list, of ``count`` values where that is told; ``place`` is its name in errors.
+def listed(value: Any, path: str, count: int | None = None) -> list[Any]:
+    """A value of a reply that must be a list, of ``count`` values if that is given; ``path`` is its name in errors.
 
     Raises:
         WrongShape: it is none.
     """
     if not isinstance(value, list):
-        raise WrongShape(f"the reply has another shape: {place} is {json_type(value)}, expected an array")
+        raise WrongShape(f"the reply has another shape: {path} is {json_type(value)}, expected an array")
     if count is not None and len(value) != count:
-        raise WrongShape(f"the reply has another shape: {place} has {counted(len(value), 'entries')} for {count}")
+        raise WrongShape(f"the reply has another shape: {path} has {counted(len(value), 'entries')} for {count}")
     return value
 
 
-def mapped(value: Any, place: str) -> dict[str, Any]:
+def mapped(value: Any, path: str) -> dict[str, Any]:
     """A value of a reply that must be an object, as ``listed``."""
     if not isinstance(value, dict):
-        raise WrongShape(f"the reply has another shape: {place} is {json_type(value)}, expected an object")
+        raise WrongShape(f"the reply has another shape: {path} is {json_type(value)}, expected an object")
     return value
 
 
-def field(value: Any, name: str, place: str) -> Any:
+def field(value: Any, name: str, path: str) -> Any:
     """A field of an object of a reply; ``WrongShape`` where it is missing."""
-    row = mapped(value, place)
+    row = mapped(value, path)
     if name not in row:
-        raise WrongShape(f"the reply has another shape: {place} has no field {name!r}")
+        raise WrongShape(f"the reply has another shape: {path} has no field {name!r}")
     return row[name]

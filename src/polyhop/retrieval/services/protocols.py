@@ -1,4 +1,4 @@
-"""How retriever servers are asked, and what they answer: a small contract of our own, and two that people run.
+"""Requests to retriever servers and their replies: a small protocol of our own, and two that people run.
 
 - ``polyhop``, ours: ``{"queries": [text, …], "k": 5}`` is answered by ``{"results": [[passage, …], …]}``, a list for
   each query in order, best first. A passage is a line of a corpus (``data.corpora.read_passage``): ``id``, ``title``,
@@ -47,8 +47,8 @@ def _read_ours(reply: Any, queries: int, scored: bool) -> list[list[Hit]]:
     results = listed(field(reply, "results", "the reply"), "results", queries)
     return [
         [
-            _hit(row, mapped(row, place).get("score"), place)
-            for place, row in _placed(listed(rows, f"results[{number}]"), f"results[{number}]")
+            _hit(row, mapped(row, path).get("score"), path)
+            for path, row in _placed(listed(rows, f"results[{number}]"), f"results[{number}]")
         ]
         for number, rows in enumerate(results)
     ]
@@ -66,11 +66,11 @@ def _read_flashrag(reply: Any, queries: int, scored: bool) -> list[list[Hit]]:
         documents, scores = [documents], scores if scores is None else [scores]
     found = []
     for number, rows in enumerate(listed(documents, "documents", queries)):
-        place = f"documents[{number}]"
-        told = [None] * len(listed(rows, place))
+        path = f"documents[{number}]"
+        values = [None] * len(listed(rows, path))
         if scores is not None:
-            told = listed(listed(scores, "scores", queries)[number], f"scores[{number}]", len(rows))
-        found.append([_hit(row, score, at) for (at, row), score in zip(_placed(rows, place), told, strict=True)])
+            values = listed(listed(scores, "scores", queries)[number], f"scores[{number}]", len(rows))
+        found.append([_hit(row, score, at) for (at, row), score in zip(_placed(rows, path), values, strict=True)])
     return found
 
 
@@ -84,28 +84,28 @@ def _read_search_r1(reply: Any, queries: int, scored: bool) -> list[list[Hit]]:
         placed = _placed(listed(rows, f"result[{number}]"), f"result[{number}]")
         if scored:
             hits = [
-                _hit(field(row, "document", place), field(row, "score", place), f"{place}.document")
-                for place, row in placed
+                _hit(field(row, "document", path), field(row, "score", path), f"{path}.document")
+                for path, row in placed
             ]
         else:
-            hits = [_hit(row, None, place) for place, row in placed]
+            hits = [_hit(row, None, path) for path, row in placed]
         found.append(hits)
     return found
 
 
-def _placed(rows: Sequence[Any], place: str) -> list[tuple[str, Any]]:
-    return [(f"{place}[{number}]", row) for number, row in enumerate(rows)]
+def _placed(rows: Sequence[Any], path: str) -> list[tuple[str, Any]]:
+    return [(f"{path}[{number}]", row) for number, row in enumerate(rows)]
 
 
-def _hit(row: Any, score: Any, place: str) -> Hit:
-    """A passage of a reply and its score; ``place`` names it in errors."""
+def _hit(row: Any, score: Any, path: str) -> Hit:
+    """A passage of a reply and its score; ``path`` names it in errors."""
     number = isinstance(score, int | float) and not isinstance(score, bool) and isfinite(score)
     if not (score is None or number):
-        raise WrongShape(f"the reply has another shape: the score of {place} is {json_type(score)}, expected a number")
+        raise WrongShape(f"the reply has another shape: the score of {path} is {json_type(score)}, expected a number")
     try:
-        return read_passage(mapped(row, place)), score
+        return read_passage(mapped(row, path)), score
     except ValueError as error:
-        raise WrongShape(f"the reply has another shape: {place}: {error}") from None
+        raise WrongShape(f"the reply has another shape: {path}: {error}") from None
 
 
 PROTOCOLS: Mapping[str, Protocol] = {

@@ -58,8 +58,8 @@ class WebSearch(Service):
         if api not in APIS:
             raise UnknownName("web search", api, APIS)
         self.api = APIS[api]
-        told = {"site": site, "country": country, "language": language}
-        self._options = {name: value for name, value in told.items() if value is not None}
+        given = {"site": site, "country": country, "language": language}
+        self._options = {name: value for name, value in given.items() if value is not None}
         for name in self._options:
             if name not in self.api.options:
                 raise UnknownName(f"option of web:{api}", name, self.api.options)
@@ -108,7 +108,7 @@ class WebSearch(Service):
         return reply, list(self.api.passages(reply))
 
     def _kept(self, key: bytes) -> list[Passage] | None:
-        """What was found before; a reply that cannot be read any more is asked for again."""
+        """The passages found before; None if the kept reply cannot be read any more, so that it is requested again."""
         if self._store is None or (kept := self._store.get(key)) is None:
             return None
         try:
