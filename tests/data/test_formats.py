@@ -1,4 +1,4 @@
-"""Every format of questions, told by its rows and read with its gold; every fault with its place."""
+"""Every format of questions is recognised by its rows and read with its gold; every fault is located."""
 
 from __future__ import annotations
 
