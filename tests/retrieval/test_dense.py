@@ -217,7 +217,7 @@ def test_from_the_command_to_the_passage(
     corpus, out = tmp_path / "corpus.jsonl", str(tmp_path / "index")
     corpus.write_text("".join(json.dumps(passage.to_dict()) + "\n" for passage in passages(40)))
 
-    def told(*arguments: str) -> str:
+    def run_cli(*arguments: str) -> str:
         monkeypatch.setattr(sys, "argv", ["polyhop", *arguments])
         with suppress(SystemExit):
             main()
@@ -225,13 +225,13 @@ def test_from_the_command_to_the_passage(
 
     with served(embeddings) as (url, asked):
         encoder = f"openai:tiny@{url}"
-        built = told("index", "build", str(corpus), "--out", out, "--dense", encoder)
+        built = run_cli("index", "build", str(corpus), "--out", out, "--dense", encoder)
         assert f"vectors: 40 of 32 numbers by dense:{encoder}" in built
         before = sum(len(body["input"]) for body in asked)
-        plain = told("search", out, "river river", "-k", "3", "--retriever", f"dense:{encoder}", "--json")
+        plain = run_cli("search", out, "river river", "-k", "3", "--retriever", f"dense:{encoder}", "--json")
         assert [row["id"] for row in json.loads(plain)] == [
             passage.id for passage in Dense(open_index(out), WordEncoder()).search("river river", 3)
         ]
-        both = told("search", out, "river", "-k", "3", "--retriever", f"hybrid:bm25+dense:{encoder}", "--json")
+        both = run_cli("search", out, "river", "-k", "3", "--retriever", f"hybrid:bm25+dense:{encoder}", "--json")
         assert len(json.loads(both)) == 3
         assert sum(len(body["input"]) for body in asked) == before + 4  # each opening asks for the size, then the query

@@ -239,11 +239,11 @@ def test_it_is_opened_by_its_name(index: Index, monkeypatch: pytest.MonkeyPatch,
 def test_depth_is_the_least_a_part_gives(index: Index, parts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 
-    def told(rankings: Any, fusion: Fusion) -> list[Any]:
+    def record_depths(rankings: Any, fusion: Fusion) -> list[Any]:
         seen.append(len(rankings[1][0]))
         return []
 
-    monkeypatch.setattr(hybrid, "fused", told)
+    monkeypatch.setattr(hybrid, "fused", record_depths)
     Hybrid(index, parts, depth=5).search("paris", 2)
     Hybrid(index, parts, depth=5).search("paris", 70)
     assert seen == [5, 70]

@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("POLYHOP_KILLS", "20"))
 
 
-def told(index: Index) -> Any:
+def content_of(index: Index) -> Any:
     """All that an index holds, and what it finds."""
     passages = list(index.passages)
     bm25 = BM25(index)
@@ -47,7 +47,7 @@ def told(index: Index) -> Any:
 
 
 def expected(passages: list[Passage], folder: Path) -> Any:
-    return told(build_index(open_corpus(passages), folder))
+    return content_of(build_index(open_corpus(passages), folder))
 
 
 class Victims:
@@ -109,11 +109,11 @@ def test_a_killed_change_leaves_the_old_index_or_the_new_one(kind: str, tmp_path
             status = processes.change(what, after)
             assert status in (0, signal.SIGKILL)
             assert "@" not in what or status == signal.SIGKILL
-            found = told(open_index(folder))
+            found = content_of(open_index(folder))
             assert found in (old, new)
             left.append(found == new)
             assert processes.change(kind) == 0  # the same command then succeeds
-            assert told(open_index(folder)) == new
+            assert content_of(open_index(folder)) == new
             assert len([*folder.glob("state-*")]) == 1
             assert not [*tmp_path.glob(".*")]
     assert left[-3:] == [False, True, True]

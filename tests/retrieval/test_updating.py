@@ -289,7 +289,7 @@ def test_removed_passages_are_kept_as_marks_until_they_are_many(tmp_path: Path) 
 
 
 def test_the_command_line_adds_and_removes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def told(*arguments: str) -> str:
+    def run_cli(*arguments: str) -> str:
         with pytest.MonkeyPatch.context() as patch, suppress(SystemExit):
             patch.setattr(sys, "argv", ["polyhop", "index", *arguments])
             main()
@@ -298,15 +298,15 @@ def test_the_command_line_adds_and_removes(folder: Path, tmp_path: Path, capsys:
 
     (tmp_path / "more.jsonl").write_bytes(orjson.dumps(PARIS.to_dict()))
     (tmp_path / "ids").write_text("l\r\na\n\n")
-    assert told("add", str(folder), str(tmp_path / "more.jsonl")).endswith("1 added; 3 passages\n")
-    assert told("add", str(folder), str(tmp_path / "more.jsonl")).endswith("1 there already; 3 passages\n")
+    assert run_cli("add", str(folder), str(tmp_path / "more.jsonl")).endswith("1 added; 3 passages\n")
+    assert run_cli("add", str(folder), str(tmp_path / "more.jsonl")).endswith("1 there already; 3 passages\n")
     (tmp_path / "bad.jsonl").write_bytes(orjson.dumps(PARIS.to_dict()) + b'\n{"id":\n')
-    said = told("add", str(folder), str(tmp_path / "bad.jsonl"), "--skip-bad")
+    said = run_cli("add", str(folder), str(tmp_path / "bad.jsonl"), "--skip-bad")
     assert said.endswith("1 there already; 3 passages\n1 passage; left out: 1 malformed line\n")
-    assert "no passage has the id 'x'" in told("remove", str(folder), "x")
-    assert "which passages?" in told("remove", str(folder))
-    assert told("remove", str(folder), "x", "--missing-ok") == "nothing to do; 3 passages\n"
-    removed = orjson.loads(told("remove", str(folder), "--ids", str(tmp_path / "ids"), "--json"))
+    assert "no passage has the id 'x'" in run_cli("remove", str(folder), "x")
+    assert "which passages?" in run_cli("remove", str(folder))
+    assert run_cli("remove", str(folder), "x", "--missing-ok") == "nothing to do; 3 passages\n"
+    removed = orjson.loads(run_cli("remove", str(folder), "--ids", str(tmp_path / "ids"), "--json"))
     assert removed == {
         "added": 0,
         "replaced": 0,
@@ -315,6 +315,6 @@ def test_the_command_line_adds_and_removes(folder: Path, tmp_path: Path, capsys:
         "passages": 1,
         "fingerprint": open_index(folder).fingerprint,
     }
-    assert "none: cannot be read" in told("remove", str(folder), "--ids", str(tmp_path / "none"))
+    assert "none: cannot be read" in run_cli("remove", str(folder), "--ids", str(tmp_path / "none"))
     (tmp_path / "ids").write_bytes(b"\xff")
-    assert "ids: is no text in UTF-8" in told("remove", str(folder), "--ids", str(tmp_path / "ids"))
+    assert "ids: is no text in UTF-8" in run_cli("remove", str(folder), "--ids", str(tmp_path / "ids"))

@@ -42,7 +42,7 @@ class Windows:
     def pair(self, question: str, text: str) -> list[Window]:
         """Question and text as the tokenizer pairs them."""
         whole = self._pairing.encode(self._cut(question), text)
-        return [_pair_window(each) for each in (whole, *whole.overflowing)]
+        return [_pair_window(part) for part in (whole, *whole.overflowing)]
 
     def titled(self, question: str, title: str, text: str) -> list[Window]:
         """Question [SEP] title [SEP] text, as DPR readers were trained (Karpukhin et al., 2020)."""

@@ -292,7 +292,7 @@ def check_passages(found: Any) -> list[Passage]:
 
 
 class ScoringRetriever(ABC):
-    """A retriever that tells a score of each passage; all it finds follows from ``_scored``."""
+    """A retriever with a score for each passage; subclasses implement ``_scored``."""
 
     def search(self, query: str, k: int) -> list[Passage]:
         """The ``k`` best passages, best first; fewer where fewer match; [] for a query without a term.

@@ -37,11 +37,11 @@ _SAMPLES, _SAMPLE_BYTES = 64, 64 * 1024
 
 @contextmanager
 def new_folder(folder: Path, *, kind: str, overwrite: bool = False, within: Path | None = None) -> Iterator[Path]:
-    """A temporary folder beside ``folder`` to build in, renamed to it when the block ends well, else removed.
+    """Build in a temporary folder beside ``folder``: renamed to it when the block ends well, else removed.
 
-    What a killed build left behind is removed by the next build of the same folder. With ``overwrite`` an earlier
-    folder of the same kind is replaced; anything else that stands there is never touched.
-    The folder is for its owner alone (``files.make_private``), or for those who may read the folder ``within``.
+    The next build of the same folder removes the remains of a killed one. With ``overwrite`` an earlier folder of the
+    same kind is replaced; anything else that exists there is never touched. The folder is for its owner alone
+    (``files.make_private``), or for those who may read the folder ``within``.
 
     Raises:
         IndexFolderError: the folder exists already, is something else than a ``kind``, or cannot be written.
@@ -57,7 +57,7 @@ def new_folder(folder: Path, *, kind: str, overwrite: bool = False, within: Path
         with writing(folder), locked(unnamed / _LOCK):
             unnamed.rename(building)  # named once locked: another build never takes it for left behind
             yield building
-            (building / _LOCK).unlink(missing_ok=True)  # it is not there where files cannot be locked
+            (building / _LOCK).unlink(missing_ok=True)  # it does not exist if files cannot be locked
             _put_in_place(building, folder, kind, overwrite)
     except BaseException:
         remove(unnamed)
@@ -67,7 +67,7 @@ def new_folder(folder: Path, *, kind: str, overwrite: bool = False, within: Path
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Raise what the system refuses within the block, such as room on the disk, as ``IndexFolderError``."""
+    """Raise errors of the system within the block, such as a full disk, as ``IndexFolderError``."""
     try:
         yield
     except OSError as error:
@@ -76,7 +76,7 @@ def writing(folder: Path) -> Iterator[None]:
 
 
 def clear_left(folder: Path) -> None:
-    """Remove what killed builds of a folder left beside it."""
+    """Remove the remains of killed builds beside a folder."""
     for left in folder.parent.glob(f"{_glob_literal(f'.{folder.name}{_LOCK}-')}*"):
         with locked(left / _LOCK, wait=False) as free:
             if free:
@@ -149,7 +149,7 @@ def write_manifest(folder: Path, *, kind: str, version: int, facts: Mapping[str,
 
 
 def check(folder: Path, *, kind: str, version: int) -> dict[str, Any]:
-    """The manifest of a folder whose files all stand as they were written.
+    """Check that all files of a folder are as they were written; return its manifest.
 
     Checksums cover all of a file up to 4 MB and evenly spread samples of a larger one, so this takes milliseconds.
 
@@ -195,7 +195,7 @@ def _checked(folder: Path, kind: str, version: int) -> dict[str, Any]:
 
 
 def check_free(folder: Path, kind: str, overwrite: bool) -> None:
-    """``IndexFolderError`` where something stands at ``folder`` that may not be replaced by a ``kind``."""
+    """Raise ``IndexFolderError`` if ``folder`` exists and may not be replaced by a ``kind``."""
     if is_free(folder):
         return
     if not overwrite:
@@ -230,7 +230,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _on_disk(path: Path) -> None:
-    """Wait until what was written to a file or folder is on the disk, where the system can do so."""
+    """Wait until a file or folder is on the disk, if the system supports that."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except OSError:  # Windows opens no folder

@@ -1,4 +1,4 @@
-"""The states of an index folder, of which its manifest names the one that counts.
+"""The states of an index folder; its manifest names the current one.
 
 A state is a folder inside the index folder whose files never change once they are sealed. A writer fills a new state
 and seals it, which replaces the manifest in one step: whoever opens the index, also after the writer was killed, finds
@@ -34,7 +34,7 @@ _WRITER = "writer.lock"
 
 @contextmanager
 def first_state(folder: Path, *, kind: str, overwrite: bool) -> Iterator[Path]:
-    """A folder to fill and seal as the only state of a new index folder, removed where the block does not end well.
+    """Create a folder to fill and commit as the only state of a new index folder; removed unless the block ends well.
 
     With ``overwrite``, a folder of that kind may stand there; all it holds is given up once the new state is sealed.
 
@@ -54,8 +54,8 @@ def first_state(folder: Path, *, kind: str, overwrite: bool) -> Iterator[Path]:
 
 @contextmanager
 def next_state(folder: Path) -> Iterator[Path]:
-    """A folder to fill and, perhaps, to seal as the state that counts from then on; entered once no other writer is at
-    work. What killed writers left is removed, and this one too where it is not sealed.
+    """Create a folder to fill and, perhaps, commit as the next state, once no other writer is at work. The remains of
+    killed writers are removed, and this folder too if it is not committed.
 
     Raises:
         IndexFolderError: the index folder cannot be written to.
@@ -71,12 +71,12 @@ def next_state(folder: Path) -> Iterator[Path]:
 
 
 def commit_state(state: Path, *, kind: str, version: int, facts: Mapping[str, Any]) -> None:
-    """Make a filled state the one that counts."""
+    """Make a filled state the current one."""
     write_manifest(state.parent, kind=kind, version=version, facts=facts, state=state.name)
 
 
 def read_state(folder: Path, *, kind: str, version: int) -> tuple[Path, dict[str, Any], ExitStack]:
-    """The state that counts, checked; its manifest; and what holds it there until it is closed.
+    """Open the current state, checked: its folder, its manifest, and a lock that keeps it until closed.
 
     Raises:
         IndexFolderError: as ``folder.check``.
@@ -102,7 +102,7 @@ def _new(folder: Path) -> Path:
 
 
 def _clear(folder: Path, *, keep_others: bool = True) -> None:
-    """Remove the states that neither count nor are held; with ``keep_others`` false, whatever else stands there too."""
+    """Remove the states that are neither current nor held; with ``keep_others`` false, everything else too."""
     current = state_of(manifest_of(folder))
     if not current:  # the current state is unknown
         return

@@ -103,11 +103,11 @@ class StoreWriter:
 
 
 class PassageStore:
-    """The passages of an index folder by ordinal or id; nothing is held but maps of the files. Safe across threads.
+    """The passages of an index folder by ordinal or id. Only maps of the files are held. Safe across threads.
 
     Attributes:
-        rows: how many there ever were; the length counts those that are there.
-        removed: (rows,), which are there no more; None where all are.
+        rows: the number of rows, removed passages included; the length counts the others.
+        removed: (rows,), True for removed passages; None if there are none.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -43,11 +43,11 @@ class OnnxEncoder(Pooled):
 
     def _states(self, texts: Sequence[str]) -> tuple[NDArray[Any], NDArray[Any]]:
         found = self._tokenizer.encode_batch(list(texts))
-        mask = np.array([one.attention_mask for one in found], np.int64)
+        mask = np.array([row.attention_mask for row in found], np.int64)
         given = {
-            "input_ids": np.array([one.ids for one in found], np.int64),
+            "input_ids": np.array([row.ids for row in found], np.int64),
             "attention_mask": mask,
-            "token_type_ids": np.array([one.type_ids for one in found], np.int64),
+            "token_type_ids": np.array([row.type_ids for row in found], np.int64),
         }
         return self._network(given), mask
 

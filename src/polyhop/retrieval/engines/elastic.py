@@ -103,7 +103,7 @@ class ElasticStore(Store):
     def known(self, ids: Sequence[str]) -> Collection[str]:
         """As ``Store.known``."""
         found = self._ask("POST", f"{self._path}/_mget", {"ids": list(ids)}, _source="false")
-        return {each["_id"] for each in found["docs"] if each.get("found")}
+        return {hit["_id"] for hit in found["docs"] if hit.get("found")}
 
     def add(self, rows: Sequence[Row]) -> None:
         """As ``Store.add``, in smaller batches where the server takes no larger ones."""
@@ -154,7 +154,7 @@ class ElasticStore(Store):
     def get(self, ids: Sequence[str]) -> dict[str, Passage]:
         """As ``Store.get``."""
         found = self._ask("POST", f"{self._path}/_mget", {"ids": list(ids)}, _source_includes=",".join(_SHOWN))["docs"]
-        return {each["_id"]: _passage(each["_source"]) for each in found if each.get("found")}
+        return {hit["_id"]: _passage(hit["_source"]) for hit in found if hit.get("found")}
 
     def close(self) -> None:
         """As ``Store.close``."""

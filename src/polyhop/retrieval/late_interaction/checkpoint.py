@@ -121,7 +121,7 @@ class ColbertCheckpoint:
             numbers = by_length[start : start + self._batch_size]
             vectors = self._vectors(*self._padded([rows[number] for number in numbers]))
             for number, own in zip(numbers, vectors, strict=True):
-                found[number] = own[[at for at, token in enumerate(rows[number]) if token not in self._skipped]]
+                found[number] = own[[i for i, token in enumerate(rows[number]) if token not in self._skipped]]
         return found
 
     def _padded(self, rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

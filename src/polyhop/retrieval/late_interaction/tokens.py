@@ -68,7 +68,7 @@ def _write(index: Index, size: int, encode: Encode, making: Path) -> int:
         codes.truncate(tokens * size)
         for shard in shards(index, done):
             made = [codes_of(vectors) for vectors in encode(shard)]
-            counts = tokens + np.cumsum([len(each) for each in made])
+            counts = tokens + np.cumsum([len(vectors) for vectors in made])
             _put(codes, np.concatenate(made))
             _put(ends, counts.astype(np.uint64))
             tokens = int(counts[-1])

@@ -75,7 +75,7 @@ class ServedRetriever(Service, ScoringRetriever):
 
     async def _hits(self, queries: Sequence[str], k: int, scored: bool) -> list[list[Hit]]:
         starts = range(0, len(queries), BATCH)
-        parts = await gather(*(self._batch(queries[at : at + BATCH], k, scored) for at in starts))
+        parts = await gather(*(self._batch(queries[start : start + BATCH], k, scored) for start in starts))
         return [hits for part in parts for hits in part]
 
     async def _batch(self, queries: Sequence[str], k: int, scored: bool) -> list[list[Hit]]:
