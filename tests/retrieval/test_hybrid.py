@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import polyhop.methods.as_retriever  # noqa: F401 - registers promptrank
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import SettingError, UnknownName, UsageError
 from polyhop.retrieval import (
