@@ -1,4 +1,4 @@
-"""Several runs taken together: how far they agree, and what could be had by choosing among them."""
+"""Agreement between runs, and the scores of choosing among their answers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Of two runs: the share of questions with the same answer, normalised, and Cohen's kappa of what is right (EM);
-    None where there is no answer to compare, or chance alone would have them agree."""
+    """The agreement of two runs.
+
+    ``same``: the share of questions with the same normalised answer; None if there are no answers to compare.
+    ``kappa``: Cohen's kappa of correctness (EM); None if it is not defined, as ``statistics.kappa`` says.
+    """
 
     same: Mean | None
     kappa: float | None
@@ -31,10 +34,11 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class EnsembleScores:
-    """Runs over the ``n`` questions that all of them answered.
+    """The scores of an ensemble of runs over the ``n`` questions that all of them answered.
 
-    ``oracle``: each question's best score of any run, what a perfect choice among the runs would have. ``majority``:
-    the score of the answer that most runs give, normalised; of equally frequent ones, the earliest run's.
+    ``pairs``: the agreement of each two runs. ``oracle``: the best score of any run per question, as a perfect choice
+    among the runs would reach. ``majority``: the score of the most frequent normalised answer; ties go to the
+    earliest run.
     """
 
     n: int
@@ -53,8 +57,10 @@ class EnsembleScores:
 
 
 def on_common_questions(reports: Mapping[str, Report]) -> dict[str, Report]:
-    """The runs on the questions that all of them answered, in the first run's order. ``UsageError`` where there is
-    none."""
+    """Restrict the runs to the questions that all of them answered, in the first run's order.
+
+    ``UsageError`` if there is none.
+    """
     shared = set.intersection(*({row["id"] for row in report.rows} for report in reports.values()))
     if not shared:
         raise UsageError(f"these runs have no question in common: {', '.join(reports)}")
@@ -64,7 +70,7 @@ def on_common_questions(reports: Mapping[str, Report]) -> dict[str, Report]:
 
 
 def ensemble(reports: Mapping[str, Report]) -> EnsembleScores:
-    """Runs over their common questions. ``UsageError`` where they have none."""
+    """Compare runs over their common questions. ``UsageError`` if they have none."""
     by_id = {name: {row["id"]: row for row in report.rows} for name, report in on_common_questions(reports).items()}
     ids = list(next(iter(by_id.values())))
     rows = {name: [found[each] for each in ids] for name, found in by_id.items()}
@@ -90,16 +96,16 @@ def _best(rows: Sequence[Row]) -> dict[str, float]:
 
 
 def _majority(rows: Sequence[Row]) -> dict[str, float]:
-    told = [normalise(row["prediction"]) for row in rows if _answers(row)]
-    if len(told) < len(rows):
+    answers = [normalise(row["prediction"]) for row in rows if _answers(row)]
+    if len(answers) < len(rows):
         return {}
-    most = Counter(told).most_common(1)[0][0]  # of equally frequent ones the first met
-    metrics: dict[str, float] = rows[told.index(most)]["metrics"]
+    majority = Counter(answers).most_common(1)[0][0]  # ties go to the first one
+    metrics: dict[str, float] = rows[answers.index(majority)]["metrics"]
     return {name: value for name, value in metrics.items() if "@" not in name}  # a vote ranks no passages
 
 
 def _answers(row: Row) -> bool:
-    """Whether the run gave answers at all, not a ranking alone."""
+    """Return True if the run gives answers, not only a ranking."""
     return bool(row.get("answering", True))
 
 

@@ -1,6 +1,7 @@
-"""Whether confidence tells right from wrong: AUROC, calibration bins and their error, and the threshold of best F1.
+"""Measures of confidence: AUROC, calibration bins and their error, and the threshold of best F1.
 
-All take parallel sequences: a confidence a case (higher is surer), and whether the case was right. Pure functions.
+All functions are pure and take parallel sequences: the confidence of each case (higher is surer), and whether the case
+was right.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from polyhop.errors import SettingError
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """The cases with a confidence from ``low`` up to ``high``: their mean confidence, and the share that is right."""
+    """A bin: the cases with a confidence from ``low`` up to ``high``, their mean confidence and accuracy."""
 
     low: float
     high: float
@@ -29,7 +30,7 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A decision ``confidence > at`` and how well it finds the right cases: each score 0 to 1."""
+    """The decision rule ``confidence > at``, and its scores at finding the right cases, each from 0 to 1."""
 
     at: float
     f1: float
@@ -42,24 +43,26 @@ class Threshold:
 
 
 def auroc(confidence: Sequence[float], right: Sequence[bool]) -> float | None:
-    """The chance that a right case is surer than a wrong one, ties counted half (Mann-Whitney); None where all cases
-    are right, or all wrong.
+    """Return the probability that a right case is surer than a wrong one; ties count half (Mann-Whitney).
+
+    None if all cases are right, or all are wrong.
 
     >>> auroc([0.9, 0.8, 0.7, 0.6], [True, False, True, False])
     0.75
     """
-    _, places, counts = np.unique(np.asarray(confidence, dtype=np.float64), return_inverse=True, return_counts=True)
+    _, inverse, counts = np.unique(np.asarray(confidence, dtype=np.float64), return_inverse=True, return_counts=True)
     good = np.asarray(right, dtype=bool)
     n_right, n_wrong = int(good.sum()), int((~good).sum())
     if not n_right or not n_wrong:
         return None
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]  # tied cases share the mean of their ranks
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]  # tied cases share the mean of their ranks
     return float((ranks[good].sum() - n_right * (n_right + 1) / 2) / (n_right * n_wrong))
 
 
 def calibration_bins(confidence: Sequence[float], right: Sequence[bool], bins: int = 10) -> list[Bin]:
-    """Bins of equal width over 0 to 1, those without a case left out. A confidence on a border falls into the upper
-    one, 1 into the last. ``SettingError`` for a confidence outside 0 to 1.
+    """Sort the cases into bins of equal width over 0 to 1; empty bins are left out.
+
+    A confidence on a border belongs to the upper bin, and 1 to the last. ``SettingError`` for one outside 0 to 1.
 
     >>> [(bin.low, bin.right, bin.n) for bin in calibration_bins([0.1, 0.5, 1.0, 0.7], [False, True, True, False], 2)]
     [(0.0, 0.0, 1), (0.5, 0.6666666666666666, 3)]
@@ -68,9 +71,9 @@ def calibration_bins(confidence: Sequence[float], right: Sequence[bool], bins: i
         raise SettingError(f"a confidence of {strange[0]} cannot be put into bins: it must be 0 to 1")
     borders = [number / bins for number in range(bins + 1)]
     held: list[list[tuple[float, bool]]] = [[] for _ in range(bins)]
-    places = np.searchsorted(borders, confidence, side="right") - 1
-    for place, sure, good in zip(places, confidence, right, strict=True):
-        held[min(int(place), bins - 1)].append((float(sure), bool(good)))
+    indices = np.searchsorted(borders, confidence, side="right") - 1
+    for i, sure, good in zip(indices, confidence, right, strict=True):
+        held[min(int(i), bins - 1)].append((float(sure), bool(good)))
     return [
         Bin(low, high, sum(c for c, _ in cases) / len(cases), sum(r for _, r in cases) / len(cases), len(cases))
         for (low, high), cases in zip(pairwise(borders), held, strict=True)
@@ -79,8 +82,9 @@ def calibration_bins(confidence: Sequence[float], right: Sequence[bool], bins: i
 
 
 def calibration_error(bins: Sequence[Bin]) -> float | None:
-    """ECE (Guo et al., 2017): the mean gap between confidence and share right, bins weighted by cases; None without
-    any.
+    """Return the expected calibration error (ECE; Guo et al., 2017); None without bins.
+
+    It is the mean gap between confidence and accuracy over the bins, weighted by their cases.
 
     >>> calibration_error([Bin(0.0, 0.5, 0.25, 0.25, 3), Bin(0.5, 1.0, 0.75, 0.25, 1)])
     0.125
@@ -90,7 +94,7 @@ def calibration_error(bins: Sequence[Bin]) -> float | None:
 
 
 def threshold(at: float, confidence: Sequence[float], right: Sequence[bool]) -> Threshold:
-    """How well ``confidence > at`` finds the right cases.
+    """Score the decision rule ``confidence > at`` at finding the right cases.
 
     >>> threshold(0.5, [0.9, 0.8, 0.3], [True, False, True])
     Threshold(at=0.5, f1=0.5, precision=0.5, recall=0.5)
@@ -106,8 +110,10 @@ def threshold(at: float, confidence: Sequence[float], right: Sequence[bool]) -> 
 
 
 def best_threshold(confidence: Sequence[float], right: Sequence[bool]) -> Threshold | None:
-    """The threshold of best F1, the highest of equally good ones: halfway between two confidences that occur, or just
-    below all of them. An infinite confidence is never a border. None where no case is right or none has a confidence.
+    """Return the threshold of best F1; ties go to the highest.
+
+    It lies halfway between two confidences that occur, or just below all of them. An infinite confidence is never a
+    border. None if no case is right or none has a finite confidence.
 
     >>> best_threshold([0.9, 0.7, 0.6, 0.2], [True, False, True, False])
     Threshold(at=0.4, f1=0.8, precision=0.6666666666666666, recall=1.0)

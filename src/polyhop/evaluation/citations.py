@@ -1,8 +1,8 @@
-"""What an answer rests on, in the terms that benchmarks score: passages, sentences of them, triples.
+"""The support of an answer, in the terms that benchmarks score: passages, sentences and triples.
 
-No method is asked for supporting facts. Read off its answer instead, by a rule of ours: of each passage it cites, the
-sentence that holds the citation's span; without a span, the sentence that shares most words with question and answer,
-the first of several. A corpus tells in ``Passage.metadata["sentences"]`` where in the text its sentences begin.
+No method is asked for supporting facts. They are derived from its answer by a rule of ours: for each cited passage, the
+sentence that contains the citation's span; without a span, the sentence that shares the most words with question and
+answer (ties go to the first). ``Passage.metadata["sentences"]`` holds the offsets at which a passage's sentences begin.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from polyhop.types import Passage
 
 
 def cited_passages(answer: Answer) -> list[Passage]:
-    """The passages of an answer's citations, in their order, each once."""
+    """Return the passages that an answer cites, in order, each once."""
     known = _known(answer)
     return list(dict.fromkeys(known[each.passage_id] for each in answer.citations if each.passage_id in known))
 
 
 def cited_facts(question: str, answer: Answer) -> list[Fact] | None:
-    """The cited sentences as (title, number); None where the corpus does not tell where sentences begin."""
+    """Return the cited sentences as (title, number); None if the corpus has no sentence offsets."""
     known = _known(answer)
     starts = {name: found for name, passage in known.items() if (found := sentence_starts(passage))}
     if not starts:
@@ -45,23 +45,23 @@ def cited_facts(question: str, answer: Answer) -> list[Fact] | None:
 
 
 def sentence_starts(passage: Passage) -> list[int]:
-    """Where the sentences of a passage begin in its text; [] where it does not say.
+    """Return the offsets at which a passage's sentences begin; [] if it has none.
 
     >>> sentence_starts(Passage("1", "T", "One. Two.", metadata={"sentences": [0, 5]}))
     [0, 5]
     """
-    told = passage.metadata.get("sentences")
-    return list(told) if isinstance(told, Sequence) and all(isinstance(place, int) for place in told) else []
+    starts = passage.metadata.get("sentences")
+    return list(starts) if isinstance(starts, Sequence) and all(isinstance(start, int) for start in starts) else []
 
 
 def bound_triples(answer: Answer) -> list[Triple] | None:
-    """The triplets of GE-Reasoning's graph whose variables all came to be bound; None of a method without a graph."""
+    """Return the triplets of GE-Reasoning's graph without unbound variables; None for a method without a graph."""
     graphs = (call.output for call in answer.trace.calls if call.task == "ge.graph" and call.output is not None)
-    if (told := next(graphs, None)) is None:
+    if (output := next(graphs, None)) is None:
         return None
     notes = (step.data for step in answer.trace.steps if isinstance(step, Note) and step.name == "binding")
     bindings = {int(str(data["variable"]).removeprefix("#")): str(data["answer"]) for data in notes}
-    graph = replace(QuestionGraph.of(told["triplets"]), bindings=bindings)
+    graph = replace(QuestionGraph.of(output["triplets"]), bindings=bindings)
     shown = [graph.shown(triplet) for triplet in graph.triplets if not graph.unbound(triplet)]
     return [(each["head"], each["relation"], each["tail"]) for each in shown]
 

@@ -1,4 +1,4 @@
-"""Runs over the same questions, question by question: what differs between them, and whether by more than chance."""
+"""Paired comparison of runs over the same questions: their differences, and tests of significance."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class Difference:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
-        told = {name: getattr(self, name) for name in self.__slots__}
-        return {name: value if value is None else round(value, 6) for name, value in told.items()}
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return {name: value if value is None else round(value, 6) for name, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What differs between two runs. ``flipped``: questions right (EM) in one run only, as (id, first, second).
+    """The differences between two runs. ``flipped``: questions right (EM) in one run only, as (id, first, second).
 
     ``misled`` (SearChain, Table 3): where one of the runs never searched and the other did, the share of the questions
     right (cover-EM) closed-book, ``n`` of them, that are wrong with search. Lower is better.

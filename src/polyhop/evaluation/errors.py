@@ -1,4 +1,4 @@
-"""What went wrong with a question: one class of error for each wrong answer.
+"""Error analysis: one class of error for each wrong answer.
 
 An answer is wrong when its EM is 0; a long answer has no class. The first class that fits is the error's:
 
@@ -15,8 +15,8 @@ unknown        the dataset names no gold passages, or the run holds no paths (an
 =============  =========================================================================================================
 
 Without gold passages, "not all were shown" is taken to hold, so that a limit and a default still count. *The answer's
-call* is the last that the method marks as its final one, else the last of all. Passages are told by id where the
-question names ids, else by title, as in recall.
+call* is the last that the method marks as its final one, else the last of all. Passages are identified by id
+if the question names ids, else by title, as in recall.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ MEANINGS: Mapping[Error, str] = {
 
 
 def path_of(answer: Answer) -> dict[str, Any]:
-    """What the classes need of an answer's trace, for its line; it knows no gold.
+    """Return the part of an answer's trace that the classes need, for its line; it uses no gold.
 
     ``met``: the passages that came up anywhere, as [id, title]; ``shown``: the ids of those in the answer's call or its
     evidence; ``defaulted``: which reply is a safe default, ``"answer"`` or ``"earlier"``, None where none is.
@@ -68,7 +68,7 @@ def path_of(answer: Answer) -> dict[str, Any]:
 
 
 def error_of(row: Row) -> Error | None:
-    """The class of a line's error; None where its answer is right, has no gold, or is a long one."""
+    """Return the class of a line's error; None if its answer is right, has no gold, or is a long one."""
     if not is_judged(row) or exact_match(row["prediction"], row["answers"]):
         return None
     if row.get("abstained"):
@@ -86,18 +86,18 @@ def error_of(row: Row) -> Error | None:
 
 
 def is_judged(row: Row) -> bool:
-    """Whether a line's answer can be right or wrong: a short one was asked for, and a gold one is known."""
+    """Return True if a line's answer can be right or wrong: it is a short one, and a gold one is known."""
     return bool(row["answers"]) and row.get("answering", True) and row.get("kind") != "long"
 
 
 def count_errors(rows: Iterable[Row]) -> dict[Error, int]:
-    """How many answers fell to each class, in the order of ``MEANINGS``; classes without any are left out."""
+    """Count the answers per class, in the order of ``MEANINGS``; empty classes are left out."""
     counts = Counter(filter(None, map(error_of, rows)))
     return {name: counts[name] for name in MEANINGS if counts[name]}
 
 
 def _gap(row: Row) -> Error:
-    """How far the gold passages came."""
+    """Classify an error by the stage at which gold passages were lost."""
     gold = row.get("gold") or {}
     by_id = bool(gold.get("ids"))
     wanted = set(gold.get("ids") or gold.get("titles") or ())
@@ -123,7 +123,7 @@ def _defaulted(trace: Trace, call: Ask | None) -> str | None:
 
 
 def _before(trace: Trace, step: Step) -> set[int]:
-    """The steps that a step had to wait for, itself among them."""
+    """Return the ids of the steps that a step had to wait for, and its own."""
     found, after = {step.id}, {each.id: each.after for each in trace.steps}
     waiting = [step.id]
     while waiting:

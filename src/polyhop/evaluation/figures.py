@@ -1,4 +1,4 @@
-"""Which figures of a report are shown, and what they are called."""
+"""The figures of a report that are shown, and their labels."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def is_shown(metric: str) -> bool:
 
 
 def scored(report: Report) -> dict[str, Mean]:
-    """The metrics that apply to a run."""
+    """Return the metrics that apply to a run."""
     return {name: mean for name, mean in report.metrics.items() if applies(name, report.usage.searches)}
 
 
 def applies(metric: str, searches: int) -> bool:
-    """Whether a metric applies to a run of so many searches: without one nothing is ranked, which is no recall of 0.
+    """Return True if a metric applies to a run with N searches: without a search nothing is ranked, so recall is not 0.
 
     >>> applies("recall_mean@5", 0), applies("em", 0)
     (False, True)
@@ -50,10 +50,10 @@ def label(name: str) -> str:
 
 
 def costs(report: Report, prices: Prices | None = None) -> dict[str, str]:
-    """What a question cost, by name."""
+    """Return the cost per question, by name."""
     n, usage = max(1, len(report.rows)), report.usage
     mark = " (estimated)" if usage.tokens_estimated else ""
-    told = {
+    texts = {
         "model calls": f"{usage.calls / n:.1f}",
         "calls in a row": f"{usage.layers / n:.1f}",
         "searches": f"{usage.searches / n:.1f}",
@@ -64,7 +64,7 @@ def costs(report: Report, prices: Prices | None = None) -> dict[str, str]:
         "seconds": f"{usage.seconds / n:.2f}",
         "seconds on the critical path": f"{usage.critical_seconds / n:.2f}",
     }
-    return told if prices is None else {**told, "money": money(prices.total(usage) / n)}
+    return texts if prices is None else {**texts, "money": money(prices.total(usage) / n)}
 
 
 def cost_label(name: str, reports: Iterable[Report]) -> str:
@@ -82,11 +82,21 @@ def numbers(reports: Mapping[str, Report], prices: Prices | None = None) -> list
         for name in dict.fromkeys(name for report in reports.values() for name in getattr(report, kind))
     ]
     parts = ("value", "low", "high", "n")
-    told = [name if part == "value" else f"{name} {part}" for _, name in names for part in parts]
+    columns = [name if part == "value" else f"{name} {part}" for _, name in names for part in parts]
     counted = ("calls", "layers", "searches", "prompt_tokens", "completion_tokens", "seconds", "critical_seconds")
     paid = ["money"] if prices else []
     rows: list[list[object]] = [
-        ["run", "method", "lm", "dataset", "questions", *told, *counted, *paid, *(f"error {name}" for name in MEANINGS)]
+        [
+            "run",
+            "method",
+            "lm",
+            "dataset",
+            "questions",
+            *columns,
+            *counted,
+            *paid,
+            *(f"error {name}" for name in MEANINGS),
+        ]
     ]
     for run, report in reports.items():
         n = max(1, len(report.rows))

@@ -1,4 +1,4 @@
-"""What accuracy costs: of several runs, those that no other beats at no more cost (the Pareto frontier)."""
+"""The Pareto frontier of accuracy and cost: the runs that no other run beats at no more cost."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ COSTS: Mapping[str, Callable[[Report, Prices | None], float]] = {
     "money": lambda report, prices: _money(report, prices),
     "seconds": lambda report, _: report.usage.critical_seconds,
 }
-"""What a run can cost, in all. ``seconds``: along the chain of calls that had to wait for each other."""
+"""The total costs of a run, by name. ``seconds``: along the chain of calls that had to wait for each other."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrontierPoint:
-    """A run by its score and its cost a question. ``behind``: the first run that is as good and as cheap, and one of
-    the two more so; None on the frontier."""
+    """A run's score and its cost per question.
+
+    ``behind``: the first run that is at least as good and as cheap, and better in one of the two; None on the frontier.
+    """
 
     score: Mean
     cost: float
@@ -39,8 +41,10 @@ class FrontierPoint:
 def frontier(
     reports: Mapping[str, Report], cost: str, metric: str | None = None, prices: Prices | None = None
 ) -> dict[str, FrontierPoint]:
-    """Every run that has the metric, over the questions that all of those have answered, the cheapest first; equal runs
-    share the frontier. A run without the metric, such as one that only retrieves, has no point.
+    """Place every run that has the metric on cost and score, the cheapest first; equal runs share the frontier.
+
+    Only the questions that all of these runs answered count. A run without the metric, such as one that only retrieves,
+    is left out.
 
     Args:
         metric: by default the one that ``figures.shared_metric`` names.

@@ -1,4 +1,4 @@
-"""Statistics of single methods that need gold: read off the trace here, since no method sees gold."""
+"""Statistics of single methods that need gold: computed from the trace, since no method sees gold."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from polyhop.types import Question
 
 
 def gold_statistics(question: Question, answer: Answer) -> dict[str, float]:
-    """What a method's trace says beside the question's gold; nothing where there is nothing to say.
+    """Compare a method's trace with the question's gold; empty if there is nothing to compare.
 
     ``over-planning`` (ReSP §5.3): judgements of "not enough" although a gold answer stood in the memory shown.
     ``graph accuracy``, ``strict graph accuracy`` (GE-Reasoning, Table 5): the question graph covers the gold triples.
@@ -33,7 +33,7 @@ def gold_statistics(question: Question, answer: Answer) -> dict[str, float]:
 
 def _over_planned(call: Ask, question: Question) -> bool:
     memory = call.fields["memory"]
-    told = [*memory["global_evidence"], *(pair.get("response") or "" for pair in memory["local_pathway"])]
-    text = f" {normalise(' '.join(told))} "
+    memory_texts = [*memory["global_evidence"], *(pair.get("response") or "" for pair in memory["local_pathway"])]
+    text = f" {normalise(' '.join(memory_texts))} "
     there = any(f" {normalise(gold)} " in text for gold in question.answers if normalise(gold))
     return there and not (call.output or {})["sufficient"]

@@ -112,7 +112,7 @@ def _with(report: Report, rows: Sequence[Row], verdicts: _Verdicts, *, asked: in
     name = f"judge({verdicts.judge['lm']}).accuracy"
     given = {row["id"]: verdicts.of(row) for row in rows}
     correct = {id: verdict["correct"] if verdict else False for id, verdict in given.items()}
-    told = [
+    rows_with_verdicts = [
         {**row, "metrics": {**row["metrics"], name: float(correct[row["id"]])}}
         if correct.get(row["id"]) is not None
         else row
@@ -127,8 +127,10 @@ def _with(report: Report, rows: Sequence[Row], verdicts: _Verdicts, *, asked: in
         "asked_now": asked,
         "usage": add_usage(usages).to_dict(),
     }
-    anew = Report.of(told, report.failed, method=report.method, lm=report.lm, dataset=report.dataset)
-    return replace(anew, unscored=report.unscored, judge=statement, concurrency=report.concurrency)
+    judged_report = Report.of(
+        rows_with_verdicts, report.failed, method=report.method, lm=report.lm, dataset=report.dataset
+    )
+    return replace(judged_report, unscored=report.unscored, judge=statement, concurrency=report.concurrency)
 
 
 class _Verdicts:

@@ -1,5 +1,7 @@
-"""A retriever and a reader that do nothing twice, for settings compared on the same questions. They keep what they
-gave: for some hundred questions or, with a limit, for a sweep; not for a service."""
+"""A retriever and a reader that remember their results, for comparing settings on the same questions.
+
+They suit some hundred questions or, with ``max_entries``, a sweep, but not a service.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +14,23 @@ from polyhop.types import Passage, Span
 
 
 class MemoizingRetriever:
-    """As the retriever it stands before, each query and passage looked up once; ``most`` are kept, those used last."""
+    """A retriever that looks up each query and passage once; it keeps the ``max_entries`` results used last."""
 
-    def __init__(self, start: Retriever, most: int | None = None) -> None:
+    def __init__(self, start: Retriever, max_entries: int | None = None) -> None:
         self.name, self.search_many = start.name, start.search_many
-        self._search, self._links = lru_cache(most)(start.search), lru_cache(most)(start.links)
+        self._search, self._links = lru_cache(max_entries)(start.search), lru_cache(max_entries)(start.links)
 
     def search(self, query: str, k: int) -> list[Passage]:
-        """As the retriever's own."""
+        """Return the passages for a query, as the retriever does."""
         return list(self._search(query, k))
 
     def links(self, passage: Passage) -> list[Passage]:
-        """As the retriever's own."""
+        """Return the passages a passage links to, as the retriever does."""
         return list(self._links(passage))
 
 
 class MemoizingReader:
-    """As the reader it stands before, each question read in the same passages once."""
+    """A reader that reads each question in the same passages once."""
 
     def __init__(self, start: Reader) -> None:
         self.name, self.threshold = start.name, start.threshold
@@ -36,7 +38,7 @@ class MemoizingReader:
         self._read: dict[tuple[str, tuple[Passage, ...]], list[Span]] = {}
 
     async def read(self, question: str, passages: Sequence[Passage]) -> Sequence[Span]:
-        """As the reader's own."""
+        """Return the spans that answer a question, as the reader does."""
         key = (question, tuple(passages))
         if key not in self._read:
             self._read[key] = await self._start.read(question, passages, None)

@@ -1,4 +1,4 @@
-"""Several methods over the same questions, corpus and model, one run each: a table that compares like with like."""
+"""Evaluation of several methods over the same questions, corpus and model, one run per method."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class MethodReports:
-    """A report for each method that ran; ``left_out`` says why another could not, before its first call."""
+    """A report per method that ran; ``left_out``: the methods that could not run, and why."""
 
     reports: Mapping[str, Report]
     left_out: Mapping[str, str]
@@ -38,7 +38,7 @@ class MethodReports:
 
 
 def parse_methods(spec: str) -> list[str]:
-    """The methods of ``"all"`` or of names with commas between.
+    """Return the methods of ``"all"`` or of comma-separated names.
 
     >>> parse_methods("tor,one-r")
     ['tor', 'one-r']
@@ -62,11 +62,11 @@ def evaluate_methods(
     setup: str | None = None,
     **options: Any,
 ) -> MethodReports:
-    """``evaluate`` for each method, over one index and one reading of the questions.
+    """Run ``evaluate`` for each method; the index and the questions are read once.
 
-    ``out``: a folder with a run's folder for each method; the same command goes on there where it was stopped. A
-    method's setting among ``options`` goes to every method that has it. ``setup``: the budgets of a paper's comparison,
-    in each method's own settings. A method that needs what model, corpus or reader lack is left out, with the reason.
+    ``out``: a folder with a run's folder per method; the same command resumes there. A method's setting among
+    ``options`` goes to every method that has it. ``setup``: the budgets of a paper's comparison, in each method's own
+    settings. A method that needs more than the model, corpus or reader offer is left out, with the reason.
 
     Raises:
         UnknownName: no method has a setting of that name.
@@ -94,7 +94,7 @@ def evaluate_methods(
 
 
 def open_index(corpus: Source | None, skip_bad: bool = False, language: str | None = None) -> Index | None:
-    """The corpus opened, for several runs to share."""
+    """Open the corpus once, for several runs to share."""
     if corpus is None or isinstance(corpus, Index):
         return corpus
     opened = corpus if isinstance(corpus, Corpus) else open_corpus(corpus, skip_bad=skip_bad, language=language)
@@ -102,7 +102,7 @@ def open_index(corpus: Source | None, skip_bad: bool = False, language: str | No
 
 
 def _divided(names: Sequence[str], options: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-    """Each method's own settings among the options, and the options that are no method's."""
+    """Divide the options into each method's own settings and those that belong to no method."""
     settings = {name: method_named(name).settings for name in names}
     everyones = {setting for method in methods().values() for setting in method.settings}
     known = {setting for own in settings.values() for setting in own}
@@ -115,7 +115,7 @@ def _divided(names: Sequence[str], options: Mapping[str, Any]) -> tuple[dict[str
 def _ready(
     names: Sequence[str], index: Index | None, lm: LM, own: Mapping[str, Mapping[str, Any]], common: Mapping[str, Any]
 ) -> tuple[list[str], dict[str, str]]:
-    """The methods that can run, and why the others cannot: found by opening each, before any call."""
+    """Return the methods that can run, and why the others cannot, by opening each before any call."""
     ready, left_out = [], {}
     opened = {key: value for key, value in common.items() if key not in ("concurrency", "telemetry", "engine")}
     for name in names:

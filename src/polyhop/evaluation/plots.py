@@ -25,14 +25,14 @@ _NOTE = 72  # characters that a line below a plot holds
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One value with its interval, where it has one; ``told`` is written beside it instead of the value."""
+    """One value with its interval, where it has one; ``text`` is written beside it instead of the value."""
 
     label: str
     value: float
     low: float | None = None
     high: float | None = None
     series: int = 0
-    told: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,10 @@ def bars(title: str, groups: Mapping[str, Sequence[Bar]], *, axis_max: float | N
             parts.append(_bar(bar, y, lambda value: _LABELS + room * min(1.0, value / end)))
             y += _ROW
         y += 6
-    told = "; ".join(f"{name} {bar.label} {_told(bar)}".strip() for name, group in groups.items() for bar in group)
-    return _svg(title, told, y, parts)
+    description = "; ".join(
+        f"{name} {bar.label} {_value_text(bar)}".strip() for name, group in groups.items() for bar in group
+    )
+    return _svg(title, description, y, parts)
 
 
 def _bar(bar: Bar, y: float, at: Callable[[float], float]) -> str:
@@ -79,7 +81,7 @@ def _bar(bar: Bar, y: float, at: Callable[[float], float]) -> str:
     ]
     if bar.low is not None and bar.high is not None:
         drawn.append(_whisker(at(bar.low), middle, at(bar.high), middle))
-    drawn.append(_text(WIDTH, middle + 4, _told(bar), "value"))
+    drawn.append(_text(WIDTH, middle + 4, _value_text(bar), "value"))
     return "".join(drawn)
 
 
@@ -125,11 +127,11 @@ def scatter(title: str, dots: Sequence[Dot], *, x_label: str, y_label: str, note
         parts.append(
             _text(x - 9 if is_right else x + 9, label_y + 4, _cut(dot.label), "end" if is_right else "", dot.label)
         )
-    told = [f"{d.label}: {d.y:.1f} at {d.x:.4g}{', frontier' if d.best else ''}" for d in dots]
+    description = [f"{d.label}: {d.y:.1f} at {d.x:.4g}{', frontier' if d.best else ''}" for d in dots]
     for line in wrap(note, _NOTE):
         parts.append(_text(2, height + 11, line))
         height += 15
-    return _svg(title, "; ".join([*told, note] if note else told), height, parts)
+    return _svg(title, "; ".join([*description, note] if note else description), height, parts)
 
 
 def _steps(points: Sequence[tuple[float, float]], right: float) -> str:
@@ -140,16 +142,16 @@ def _steps(points: Sequence[tuple[float, float]], right: float) -> str:
     return f'<path class="frontier" d="{path}H{right:.1f}"/>'
 
 
-def _apart(places: Sequence[float], gap: float = 13.0) -> list[float]:
-    """Heights of labels at least ``gap`` from each other, near their places.
+def _apart(heights: Sequence[float], gap: float = 13.0) -> list[float]:
+    """Heights of labels at least ``gap`` from each other, near their heights.
 
     >>> _apart([10.0, 12.0, 50.0])
     [10.0, 23.0, 50.0]
     """
-    found = list(places)
+    found = list(heights)
     last = -gap
-    for number in sorted(range(len(places)), key=lambda number: places[number]):
-        last = found[number] = max(places[number], last + gap)
+    for number in sorted(range(len(heights)), key=lambda number: heights[number]):
+        last = found[number] = max(heights[number], last + gap)
     return found
 
 
@@ -191,16 +193,16 @@ def _round(tick: float) -> str:
     return f"{tick / 1000:g}k" if abs(tick) >= 10_000 else f"{tick:g}"
 
 
-def _told(bar: Bar) -> str:
-    return bar.told or f"{bar.value:.1f}"
+def _value_text(bar: Bar) -> str:
+    return bar.text or f"{bar.value:.1f}"
 
 
 def _cut(label: str) -> str:
     return label if len(label) <= _LONGEST else "…" + label[1 - _LONGEST :]
 
 
-def _svg(title: str, told: str, height: float, parts: Iterable[str]) -> str:
-    about = f"<title>{escape(title)}</title><desc>{escape(told)}</desc>"
+def _svg(title: str, description: str, height: float, parts: Iterable[str]) -> str:
+    about = f"<title>{escape(title)}</title><desc>{escape(description)}</desc>"
     return f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img">{about}{"".join(parts)}</svg>'
 
 

@@ -1,4 +1,4 @@
-"""A line of ``predictions.jsonl``: what was predicted for a question beside its gold, enough to score it anew.
+"""A line of ``predictions.jsonl``: the prediction for a question beside its gold, enough to score it again.
 
 No model, dataset or corpus is needed to score a line: it holds the gold (answers, passages, facts, triples), the ranked
 passages' ids and titles, and at which rank the first of them holds a gold answer.
@@ -29,25 +29,25 @@ _SCORED = ("kind", "gold", "answering", "titles", "cited")
 
 
 class Lines(Sequence[Row]):
-    """Lines kept as JSON, each made anew when it is asked for: in a fifth of the memory of the objects."""
+    """A sequence of rows that keeps each as JSON and parses it on access, in a fifth of the memory of the objects."""
 
-    __slots__ = ("_kept",)
+    __slots__ = ("_lines",)
 
     def __init__(self, rows: Iterable[Row]) -> None:
-        self._kept = [b"%b" % orjson.dumps(row) for row in rows]  # copied: orjson's own bytes keep much room behind
+        self._lines = [b"%b" % orjson.dumps(row) for row in rows]  # copied: orjson's own bytes keep much room behind
 
     @overload
-    def __getitem__(self, at: int) -> Row: ...
+    def __getitem__(self, index: int) -> Row: ...
 
     @overload
-    def __getitem__(self, at: slice) -> Sequence[Row]: ...
+    def __getitem__(self, index: slice) -> Sequence[Row]: ...
 
-    def __getitem__(self, at: int | slice) -> Row | Sequence[Row]:
-        kept = self._kept[at]
-        return [*map(orjson.loads, kept)] if isinstance(kept, list) else dict(orjson.loads(kept))
+    def __getitem__(self, index: int | slice) -> Row | Sequence[Row]:
+        lines = self._lines[index]
+        return [*map(orjson.loads, lines)] if isinstance(lines, list) else dict(orjson.loads(lines))
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._lines)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and [*self] == [*other]
@@ -56,7 +56,7 @@ class Lines(Sequence[Row]):
 def prediction(
     question: Question, answer: Answer, position: int, *, answers: bool = True, profiles: Sequence[str] = (DEFAULT,)
 ) -> dict[str, Any]:
-    """One line of ``predictions.jsonl``; without metrics of the answer where the method does not give one."""
+    """Return one line of ``predictions.jsonl``; without answer metrics if the method gives no answer."""
     row: dict[str, Any] = {
         "id": question.id,
         "question": question.text,
@@ -87,7 +87,7 @@ def prediction(
 
 
 def gold_of(question: Question) -> dict[str, Any]:
-    """A question's gold beside its answers, as a line holds it; what there is none of is left out."""
+    """Return a question's gold besides its answers, as a line holds it; empty fields are left out."""
     gold = {
         "ids": list(question.gold_ids),
         "titles": list(question.gold_titles),
@@ -98,9 +98,9 @@ def gold_of(question: Question) -> dict[str, Any]:
 
 
 def scored(rows: Sequence[Row], profiles: Iterable[str]) -> tuple[Iterator[dict[str, Any]], dict[str, str]]:
-    """The lines with their metrics by these profiles, one by one, and why a metric is on none of them.
+    """Score the lines by these profiles; return them one by one, and the reason for each metric that no line has.
 
-    Raises ``UsageError`` when a line does not hold what is needed.
+    Raises ``UsageError`` if a line lacks what is needed.
     """
     scores, missing = score([_read(row) for row in rows], profiles)
     return ({**row, "metrics": each} for row, each in zip(rows, scores, strict=True)), missing

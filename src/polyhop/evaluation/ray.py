@@ -1,9 +1,9 @@
-"""A run whose questions are answered all over a Ray cluster; what it keeps is what one process keeps.
+"""A run distributed over a Ray cluster; its folder is the same as that of a run in one process.
 
-The driver asks and writes, as it does alone (``runner.run_questions``); only that a question goes to a worker that has
-a place free, and its answer comes back. So shares are single questions: a slow worker takes fewer, none waits for
-another's last, and a question whose worker is lost goes to another. Each worker is a process with a pipeline of its
-own and its part of every cap, so that the parts make the whole, also while one is lost.
+The driver runs the questions and writes the results as it does alone (``runner.run_questions``), but sends each
+question to a worker with a free slot. Work is shared by single questions: a slow worker takes fewer, no worker waits
+for another one's last question, and a question whose worker is lost goes to another. Each worker is a process with its
+own pipeline and its share of every cap, so that the shares add up to the whole, even while a worker is lost.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from polyhop.types import Question
 logger = logging.getLogger("polyhop.ray")
 
 STARTS_WITHIN = 300.0
-"""Seconds in which a worker must be there; one that is not is given up."""
+"""Seconds that a worker may take to start before it is given up."""
 ENDS_WITHIN = 10.0
-"""Seconds that workers have to write down what they hold."""
+"""Seconds that workers may take to save cached replies and spans at the end."""
 MAX_LOSSES = 3
-"""A question whose worker was lost so often has failed: it may be the reason."""
+"""Maximum number of workers lost over a question before it fails: the question may be the reason."""
 
 RATES = ("requests_per_minute", "tokens_per_minute")
 
@@ -49,9 +49,9 @@ RATES = ("requests_per_minute", "tokens_per_minute")
 class Ray:
     """A Ray cluster that answers a run's questions: ``evaluate(..., engine=Ray(address="head:6379", workers=8))``.
 
-    ``address``: see ``common.ray.connected``; without one, this machine will do. ``workers``: processes, by default one
-    for each core, and no more than ``concurrency`` or a cap can be parted into. ``concurrency`` and caps on calls
-    are of the whole run; limits on a question are as they are.
+    ``address``: as ``connected`` takes it; by default this machine is used. ``workers``: the number of processes; by
+    default one per core, and at most as many as ``concurrency`` and the caps can be divided into. ``concurrency`` and
+    caps on calls hold for the whole run; limits per question are unchanged.
     """
 
     address: str | None = None
@@ -65,18 +65,19 @@ class Ray:
     def answering(
         self, pipeline: Pipeline, lm: LM, options: Mapping[str, Any], concurrency: int, left: int, *, telemetry: bool
     ) -> Iterator[Ask]:
-        """What to ask instead of the ``pipeline``, which was opened with ``lm`` and ``options``; ``left`` questions are
-        to come. The workers are there when the block is entered, and gone when it is left.
+        """Start the workers and yield the function that answers a question in place of the ``pipeline``.
+
+        The pipeline was opened with ``lm`` and ``options``; ``left`` questions remain. The workers end with the block.
 
         Raises:
-            UsageError: something was given that lives in this process alone, or a worker cannot open what this one did.
-            ServiceError: no cluster or no worker is there.
+            UsageError: an argument exists only in this process, or a worker cannot open what this process opened.
+            ServiceError: no cluster answers, or no worker starts.
         """
         check_serialisable({"lm": lm, **options})
         if not left:
             yield pipeline.aask
             return
-        told = WorkerSetup(
+        setup = WorkerSetup(
             corpus=None if pipeline.index is None else pipeline.index.folder.resolve(),
             method=pipeline.method.name,
             lm=lm,
@@ -89,7 +90,7 @@ class Ray:
         )
         with connected(self.address) as ray:
             most = min(worker_count(ray, self.workers), left)
-            workers = Workers(ray, told, divide_run(most, concurrency, call_caps(lm, options)))
+            workers = Workers(ray, setup, divide_run(most, concurrency, call_caps(lm, options)))
             try:
                 workers.start()
                 yield workers.aask
@@ -99,8 +100,8 @@ class Ray:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSetup:
-    """What every worker is told: the arguments of its pipeline, what its settings must then be, and the circumstances
-    of the driver that they are read in."""
+    """The set-up of every worker: the arguments of its pipeline, the run settings that must result, and the driver's
+    working directory, environment and garbage-collection thresholds."""
 
     corpus: Path | None
     method: str
@@ -115,7 +116,7 @@ class WorkerSetup:
 
 @dataclass(frozen=True, slots=True)
 class WorkerShare:
-    """A worker's part of a run: questions under way at once, and its caps on model calls by their name."""
+    """A worker's share of a run: its maximum number of concurrent questions, and its caps on model calls by name."""
 
     concurrency: int
     caps: Mapping[str, int]
@@ -123,49 +124,51 @@ class WorkerShare:
 
 @dataclass(frozen=True, slots=True)
 class RemoteError:
-    """An error on its way from a worker, by the name of its class."""
+    """An error sent by a worker: the name of its class, and its message."""
 
     kind: str
     message: str
 
     @classmethod
     def of(cls, error: BaseException) -> RemoteError:
-        """As much of an error as can always be sent."""
+        """Reduce an error to what can always be sent."""
         ours = isinstance(error, PolyhopError)
         return cls(type(error).__name__ if ours else "PolyhopError", redacted(str(error) if ours else repr(error)))
 
     def error(self, where: str = "") -> PolyhopError:
-        """The error, made anew."""
+        """Recreate the error."""
         kind = getattr(errors, self.kind, PolyhopError)
         made: PolyhopError = kind.__new__(kind, where + self.message)  # some take other arguments than a message
         return made
 
 
 class Worker:
-    """The process elsewhere: a pipeline, opened once and asked many times. Nothing of it raises."""
+    """A worker process: a pipeline, opened once, that answers many questions. Its methods never raise."""
 
-    def __init__(self, told: WorkerSetup, caps: Mapping[str, int]) -> None:
-        self.machine = prepare_worker(told.folder, told.environment)
-        gc.set_threshold(*told.collect)
-        self._telemetry = told.telemetry
+    def __init__(self, setup: WorkerSetup, caps: Mapping[str, int]) -> None:
+        self.machine = prepare_worker(setup.folder, setup.environment)
+        gc.set_threshold(*setup.collect)
+        self._telemetry = setup.telemetry
         self._pipeline: Pipeline | None = None
         self._failure: RemoteError | None = None
-        lm_options = {**(told.options.get("lm_options") or {}), **caps}
+        lm_options = {**(setup.options.get("lm_options") or {}), **caps}
         try:
-            self._pipeline = Pipeline(told.corpus, told.method, told.lm, **{**told.options, "lm_options": lm_options})
-            self._check(self._pipeline, told.settings)
-            if told.telemetry:
+            self._pipeline = Pipeline(
+                setup.corpus, setup.method, setup.lm, **{**setup.options, "lm_options": lm_options}
+            )
+            self._check(self._pipeline, setup.settings)
+            if setup.telemetry:
                 start()
                 traced(self._pipeline, corpus=getattr(self._pipeline.index, "name", None))
-        except Exception as error:  # noqa: BLE001 - it is told there
+        except Exception as error:  # noqa: BLE001 - the driver raises it
             self._failure = RemoteError.of(error)
 
     async def opened(self) -> tuple[str, RemoteError | None]:
-        """The machine's name, and why nothing can be asked here."""
+        """Return the machine's name, and the error if the pipeline could not be opened."""
         return self.machine, self._failure
 
     async def ask(self, question: Question) -> Answer | RemoteError:
-        """The answer to a question."""
+        """Answer a question."""
         assert self._pipeline is not None
         try:
             return await self._pipeline.aask(question)
@@ -173,7 +176,7 @@ class Worker:
             return RemoteError.of(error)
 
     async def close(self) -> None:
-        """Write down what is not yet: replies for the cache, spans."""
+        """Save pending cache entries and spans."""
         if self._pipeline is not None:
             await self._pipeline.aclose()
         if self._telemetry:
@@ -181,7 +184,7 @@ class Worker:
 
     @staticmethod
     def _check(pipeline: Pipeline, wanted: Mapping[str, Any]) -> None:
-        """Another index, prompt file or version would answer otherwise."""
+        """Raise if another index, prompt file or version would give other answers."""
         here = {"polyhop": __version__, **run_settings(pipeline, "")}
         if differ := sorted(name for name in here.keys() | wanted.keys() if here.get(name) != wanted.get(name)):
             name = differ[0]
@@ -189,24 +192,24 @@ class Worker:
 
 
 class Workers:
-    """The workers of a run, as the driver has them: a queue of free places, each a question's.
+    """The workers of a run, seen from the driver: a queue of free slots, one per concurrent question.
 
-    A lost worker's places are no longer given out. Another worker comes in its stead, with the same part; where there
-    was a limit a minute only when that minute is over.
+    The slots of a lost worker are no longer used. Another worker replaces it, with the same share; if the share has a
+    rate limit per minute, only after a minute.
     """
 
-    def __init__(self, ray: Any, told: WorkerSetup, parts: Sequence[WorkerShare]) -> None:
-        self._ray, self._told, self._parts = ray, ray.put(told), parts
+    def __init__(self, ray: Any, setup: WorkerSetup, parts: Sequence[WorkerShare]) -> None:
+        self._ray, self._setup, self._parts = ray, ray.put(setup), parts
         self._kind = ray.remote(Worker)
         self._begun: dict[Any, WorkerShare] = {}
         self._there: set[Any] = set()
         self._coming: set[asyncio.Task[None]] = set()
-        self._hopes = 0  # workers that are there or may come
-        self._places: asyncio.Queue[Any] = asyncio.Queue()
+        self._hopes = 0  # workers that are live or starting
+        self._free_slots: asyncio.Queue[Any] = asyncio.Queue()
         self._last_tries = asyncio.Lock()
 
     def start(self) -> None:
-        """Wait for the workers, as far as there is room for them. Raises what hinders one from its work."""
+        """Wait for the workers that the cluster has room for. Raises the error that keeps one from working."""
         asked = {worker.opened.remote(): worker for worker in map(self._begin, self._parts)}
         waiting, until = list(asked), time.monotonic() + STARTS_WITHIN
         while waiting and time.monotonic() < until:
@@ -225,16 +228,16 @@ class Workers:
             logger.warning("%d of %d workers found no room; the others go on", len(waiting), len(asked))
         self._hopes = len(self._there)
         ready = [self._begun[worker].concurrency for worker in self._there]
-        for turn in range(max(ready)):  # in turns, so that few questions are spread too
+        for turn in range(max(ready)):  # in turns, so that a few questions are spread, too
             for worker in self._there:
                 if turn < self._begun[worker].concurrency:
-                    self._places.put_nowait(worker)
+                    self._free_slots.put_nowait(worker)
 
     async def aask(self, question: Question) -> Answer:
-        """The answer of a worker; of others, where one is lost over it.
+        """Return a worker's answer; if a worker is lost, try another one.
 
-        The last try is made one question at a time: a question that takes its worker down takes no other one's last
-        try along.
+        The last attempt is made for one question at a time: a question that brings its worker down must not use up
+        another question's last attempt.
         """
         for tried in range(MAX_LOSSES):
             async with self._last_tries if tried == MAX_LOSSES - 1 else nullcontext():
@@ -242,12 +245,12 @@ class Workers:
                 try:
                     found = await worker.ask.remote(question)
                 except self._ray.exceptions.RayTaskError as error:
-                    self._places.put_nowait(worker)
+                    self._free_slots.put_nowait(worker)
                     raise PolyhopError(f"the answer could not be sent: {_first_line(error)}") from None
                 except self._ray.exceptions.RayError as error:
                     self._lose(worker, error)
                     continue
-                self._places.put_nowait(worker)
+                self._free_slots.put_nowait(worker)
                 if isinstance(found, RemoteError):
                     raise found.error()
                 answer: Answer = found
@@ -255,7 +258,7 @@ class Workers:
         raise PolyhopError(f"its worker was lost {MAX_LOSSES} times; does the question take too much memory?")
 
     def close(self) -> None:
-        """End them all, and wait a little for what they write down. Nothing is asked any more."""
+        """Stop all workers, and give them ``ENDS_WITHIN`` seconds to save their data."""
         try:
             closing = [worker.close.remote() for worker in self._there]
             if closing:
@@ -265,16 +268,16 @@ class Workers:
                 self._end(worker)
 
     async def _free(self) -> Any:
-        """A place at a worker that is there."""
-        while (worker := await self._places.get()) is not None:
+        """Wait for a free slot of a live worker."""
+        while (worker := await self._free_slots.get()) is not None:
             if worker in self._there:
                 return worker
-        self._places.put_nowait(None)  # for whoever asks next
+        self._free_slots.put_nowait(None)  # for whoever asks next
         raise ServiceError("all workers of the cluster were lost, and no others could be started")
 
     def _begin(self, part: WorkerShare) -> Any:
         kind = self._kind.options(num_cpus=CPUS, max_concurrency=part.concurrency + 1)
-        worker = kind.remote(self._told, part.caps)
+        worker = kind.remote(self._setup, part.caps)
         self._begun[worker] = part
         return worker
 
@@ -284,7 +287,7 @@ class Workers:
         self._ray.kill(worker)
 
     def _lose(self, worker: Any, error: Exception) -> None:
-        """Have another come for a worker that is lost, once, however many of its questions tell of it."""
+        """Replace a lost worker, once, however many of its questions report the loss."""
         if worker in self._there:
             logger.warning("a worker was lost, its questions go to others: %s", _first_line(error))
             part = self._begun[worker]
@@ -295,7 +298,7 @@ class Workers:
 
     async def _replace(self, part: WorkerShare) -> None:
         if any(name in part.caps for name in RATES):
-            await asyncio.sleep(MINUTE)  # what the lost one asked still counts
+            await asyncio.sleep(MINUTE)  # the lost worker's calls still count
         worker = self._begin(part)
         try:
             async with asyncio.timeout(STARTS_WITHIN):
@@ -305,11 +308,11 @@ class Workers:
             self._end(worker)
             self._hopes -= 1
             if not self._hopes:
-                self._places.put_nowait(None)
+                self._free_slots.put_nowait(None)
         else:
             self._there.add(worker)
             for _ in range(part.concurrency):
-                self._places.put_nowait(worker)
+                self._free_slots.put_nowait(worker)
 
     @staticmethod
     def _check(opened: tuple[str, RemoteError | None]) -> None:
@@ -322,7 +325,7 @@ class Workers:
 
 
 def call_caps(lm: LM, options: Mapping[str, Any]) -> dict[str, int]:
-    """The caps on model calls, by the name of the option; a served model has one on calls at once anyhow.
+    """Return the caps on model calls, by option; a served model always has one on concurrent calls.
 
     >>> call_caps("openai:tiny", {"lm_options": {"requests_per_minute": 60, "timeout": 9.0}})
     {'max_concurrency': 64, 'requests_per_minute': 60}
@@ -336,7 +339,7 @@ def call_caps(lm: LM, options: Mapping[str, Any]) -> dict[str, int]:
 
 
 def divide_run(workers: int, concurrency: int, caps: Mapping[str, int]) -> list[WorkerShare]:
-    """The parts of at most so many workers, which add up to the whole; each has at least one of everything.
+    """Divide a run among at most ``workers`` workers; the shares add up to the whole, each at least 1 of everything.
 
     >>> [part.concurrency for part in divide_run(4, 6, {})], len(divide_run(4, 6, {"requests_per_minute": 3}))
     ([2, 2, 1, 1], 3)
@@ -350,7 +353,7 @@ def divide_run(workers: int, concurrency: int, caps: Mapping[str, int]) -> list[
 
 
 def check_serialisable(options: Mapping[str, Any]) -> None:
-    """Raise ``UsageError`` for a model, retriever or other object, which no other process has."""
+    """Raise ``UsageError`` for a model, retriever or other object that cannot be sent to another process."""
     for name, value in options.items():
         if not _plain(value):
             raise UsageError(

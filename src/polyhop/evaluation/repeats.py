@@ -1,4 +1,4 @@
-"""The same run with several seeds: how much a figure moves from run to run, beside how much with the questions."""
+"""Repeated runs with different seeds: the spread of a figure over runs, beside its interval over questions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from polyhop.pipeline import LM, Source
 from polyhop.types import Question
 
 _FOLDER = "seed-"
-_TOLD = ("prediction", "metrics", "statistics")
+_COMPARED = ("prediction", "metrics", "statistics")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +42,24 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """Runs of one kind by their seed."""
+    """The reports of repeated runs, by seed."""
 
     reports: Mapping[int, Report]
 
     @property
     def identical(self) -> bool:
-        """Whether every run gave the same answers, scores and statistics: nothing is drawn, or a cache gave it."""
-        first, *others = ([[row[name] for name in _TOLD] for row in report.rows] for report in self.reports.values())
+        """True if all runs gave the same answers, scores and statistics: nothing is random, or a cache answered."""
+        first, *others = (
+            [[row[name] for name in _COMPARED] for row in report.rows] for report in self.reports.values()
+        )
         return all(rows == first for rows in others)
 
     def metrics(self) -> dict[str, Spread]:
-        """The metrics that all runs have."""
+        """Return the spread of the metrics that all runs have."""
         return self._spread("metrics")
 
     def statistics(self) -> dict[str, Spread]:
-        """The method's statistics that all runs have."""
+        """Return the spread of the method's statistics that all runs have."""
         return self._spread("statistics")
 
     def to_dict(self) -> dict[str, Any]:
@@ -76,12 +78,12 @@ class Repeated:
             for row in report.rows:
                 by_id[row["id"]].append(row[part])
         questions = [
-            {name: [told[name] for told in each] for name in each[0] if all(name in told for told in each)}
+            {name: [values[name] for values in each] for name in each[0] if all(name in values for values in each)}
             for each in by_id.values()
         ]
         found = {}
-        for name, mean in means({name: fmean(told) for name, told in row.items()} for row in questions).items():
-            values = [fmean(told) for told in zip(*(row[name] for row in questions if name in row), strict=True)]
+        for name, mean in means({name: fmean(scores) for name, scores in row.items()} for row in questions).items():
+            values = [fmean(run) for run in zip(*(row[name] for row in questions if name in row), strict=True)]
             std = stdev(values) if len(values) > 1 else 0.0
             found[name] = Spread(mean.value, std, mean.low, mean.high, mean.n)
         return found
@@ -103,10 +105,10 @@ def evaluate_repeated(
     seed: int | None = None,
     **options: Any,
 ) -> Repeated:
-    """``evaluate`` with the seeds ``seed`` (by default 0), ``seed + 1``, … ``seed + repeat - 1``, over one index.
+    """Run ``evaluate`` with the seeds ``seed`` (by default 0), ``seed + 1``, … ``seed + repeat - 1``, over one index.
 
-    ``out``: a folder with a run's folder for each seed, ``seed-0`` and so on; the same command goes on there where it
-    was stopped. Every repeat asks for itself, whether the model takes a seed or not: a cached reply serves one seed.
+    ``out``: a folder with a run's folder per seed, ``seed-0`` and so on; the same command resumes there. Every repeat
+    makes its own calls, even if the model takes no seed: a cached reply serves one seed.
     ``SettingError`` for fewer than 2 runs.
     """
     if repeat < 2:
@@ -133,12 +135,12 @@ def evaluate_repeated(
 
 
 def is_repeated(folder: str | Path) -> bool:
-    """Whether a folder holds the runs of ``evaluate_repeated``."""
+    """Return True if a folder holds the runs of ``evaluate_repeated``."""
     return not (Path(folder) / "run.json").exists() and bool(_folders(Path(folder)))
 
 
 def read_repeated(folder: str | Path, **scoring: Any) -> Repeated:
-    """The runs that a folder holds; ``scoring`` as in ``read_report``. ``DataError`` where there is none."""
+    """Read the runs in a folder; ``scoring`` as in ``read_report``. ``DataError`` if there is none."""
     if not (folders := _folders(Path(folder))):
         raise DataError(f"no repeated run: it holds no {_FOLDER}0 or the like", folder)
     return Repeated({seed: read_report(each, **scoring) for seed, each in sorted(folders.items())})

@@ -1,4 +1,4 @@
-"""What a run found: metrics over its predictions, the method's own statistics, and what it cost."""
+"""The report of a run: metrics over its predictions, the method's own statistics, and its cost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from polyhop.evaluation.statistics import Mean, means, ratio
 from polyhop.trace import Usage, add_usage
 
 QUESTION_KEYS = ("type", "hops")
-"""What a prediction's row tells of its question, not of the answer."""
+"""Keys of a prediction's row that describe its question, not the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class Report:
         statistics = means(row["statistics"] for row in rows)
         if "reviews" in statistics and statistics["reviews"].value:  # ToR Table 5: #Doc / #API, in percent
             both = [row["statistics"] for row in rows if "reviews" in row["statistics"]]
-            documents = [100 * told["documents"] for told in both]
-            statistics["rate"] = ratio(documents, [told["reviews"] for told in both])
+            documents = [100 * counts["documents"] for counts in both]
+            statistics["rate"] = ratio(documents, [counts["reviews"] for counts in both])
         return cls(
             method=method,
             lm=lm,
@@ -74,16 +74,16 @@ class Report:
 
     @property
     def queued(self) -> bool:
-        """Whether a question's seconds may include waiting for other questions."""
+        """True if a question's seconds may include waiting for other questions."""
         return self.concurrency != 1
 
     @property
     def parsed_at_first_try(self) -> float | None:
-        """Share of model replies that could be read without asking again; None when nothing was asked."""
+        """The share of model replies that could be read without asking again; None if nothing was asked."""
         return self.usage.parsed_first_try / self.usage.asked if self.usage.asked else None
 
     def only(self, keep: Callable[[Mapping[str, Any]], bool]) -> Report:
-        """The report on the questions whose prediction row is kept; those that failed have none."""
+        """Restrict the report to the questions whose prediction row is kept; failed questions have none."""
         rows = [row for row in self.rows if keep(row)]
         only = Report.of(rows, {}, method=self.method, lm=self.lm, dataset=self.dataset)
         return replace(only, concurrency=self.concurrency)
@@ -96,17 +96,17 @@ class Report:
         """
 
         def value(row: Mapping[str, Any]) -> str | None:
-            told = row.get(key) if key in QUESTION_KEYS else row["statistics"].get(key)
-            return told if told is None or isinstance(told, str) else f"{told:g}"
+            level = row.get(key) if key in QUESTION_KEYS else row["statistics"].get(key)
+            return level if level is None or isinstance(level, str) else f"{level:g}"
 
-        found = {told for row in self.rows if (told := value(row)) is not None}
+        found = {level for row in self.rows if (level := value(row)) is not None}
         if not found:
             raise UnknownName("key to group by", key, sorted({*QUESTION_KEYS, *self.statistics} - {key}))
         order = sorted(found) if key == "type" else sorted(found, key=float)
         return {one: self.only(lambda row, one=one: value(row) == one) for one in order}  # type: ignore[misc]
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``metrics.json`` holds."""
+        """Return the content of ``metrics.json``."""
         usage = self.usage.to_dict()
         volatile = usage.pop("volatile")
         return {

@@ -1,4 +1,4 @@
-"""Runs one method over many questions: some at once, each written down as it finishes."""
+"""Run one method over many questions concurrently, and save each as it finishes."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from polyhop.telemetry import traced
 from polyhop.types import Question
 
 CONCURRENCY = 16
-"""Questions under way at once, unless told otherwise."""
+"""Default maximum number of questions under way at once."""
 
 MAX_CONSECUTIVE_FAILURES = 10
-"""After so many questions failed one after another the run stops: something is wrong with all of them."""
+"""Number of consecutive failed questions after which the run stops: something is wrong with all of them."""
 
 Progress = Callable[[int, int], None]
 Ask = Callable[[Question], Awaitable[Answer]]
 
 
 class Executor(Protocol):
-    """A place other than this process where a run's questions are answered, such as a Ray cluster."""
+    """An executor of a run's questions outside this process, such as a Ray cluster."""
 
     def answering(
         self, pipeline: Pipeline, lm: LM, options: Mapping[str, Any], concurrency: int, left: int, *, telemetry: bool
@@ -109,8 +109,8 @@ def evaluate(
             thread.stop()
             if folder is not None:
                 folder.close()
-        told, unscored = scored(answered, profiles.names)  # all at once: some metrics pair questions
-        rows = Lines(told) if folder else list(told)
+        scored_rows, unscored = scored(answered, profiles.names)  # all at once: some metrics pair questions
+        rows = Lines(scored_rows) if folder else list(scored_rows)
         waiting = len(questions) - len(rows) - len(failed)
         named = {"method": method, "lm": settings["lm"], "dataset": name}
         report = Report.of(rows, failed, **named, unscored=unscored, waiting=waiting, concurrency=concurrency)
@@ -178,7 +178,7 @@ async def run_questions(
 
 
 def run_settings(pipeline: Pipeline, dataset: str) -> dict[str, Any]:
-    """Every setting of a run, as ``run.json`` holds it."""
+    """Return every setting of a run, as ``run.json`` holds it."""
     needs = frozenset(pipeline.method.needs(pipeline.settings))
     scores = any(need.startswith("score") for need in needs)
     retriever, reader = pipeline.engine.retriever, pipeline.engine.reader
@@ -214,7 +214,7 @@ def run_settings(pipeline: Pipeline, dataset: str) -> dict[str, Any]:
 
 
 def call_settings(engine: Engine) -> dict[str, Any]:
-    """The settings of a run that change its model calls: what the requests of each model say besides, and the cap."""
+    """Return the settings that change a run's model calls: extra fields of each model's requests, and the token cap."""
     bodies = {name: getattr(model, "extra_body", None) for name, model in sorted(engine.models.by_name.items())}
     said = {name: body for name, body in bodies.items() if body}
     return {"lm_options": said or None, "max_tokens_per_call": engine.max_tokens_per_call}

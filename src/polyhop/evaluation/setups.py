@@ -26,7 +26,7 @@ BUDGETS: Mapping[str, tuple[str, ...]] = {
     "shots": ("shots",),
     "prompt_tokens": ("context_tokens", "input_tokens"),
 }
-"""What a budget is called among the methods' settings."""
+"""The names of each budget among the methods' settings."""
 
 DEMONSTRATIONS = "searchain/table8"
 """The recipe that tells how many demonstrations SearChain's comparison gives whom, by dataset."""
@@ -37,9 +37,12 @@ _LIKE_KIND = {"qa": "musique", "boolean": "strategyqa", "slot": "zsre", "fact": 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """A paper's set-up. ``k`` passages a query, ``turns`` (searches, rounds, iterations) at most, ``rank_limit``
-    passages ranked, ``shots`` demonstrations, ``prompt_tokens`` at most; None leaves it to the method. The texts say
-    what else the paper used."""
+    """A paper's set-up.
+
+    ``k`` passages per query; at most ``turns`` (searches, rounds, iterations); ``rank_limit`` passages ranked;
+    ``shots`` demonstrations; at most ``prompt_tokens``. None leaves a budget to the method. The texts say what else
+    the paper used.
+    """
 
     name: str
     k: int | None = None
@@ -48,7 +51,7 @@ class Setup:
     shots: int | None = None
     prompt_tokens: int | None = None
     by_dataset: bool = False
-    """Whether the demonstrations are those of ``DEMONSTRATIONS``."""
+    """True if the demonstrations are those of ``DEMONSTRATIONS``."""
     lm: str
     retriever: str
     decoding: str
@@ -76,14 +79,17 @@ class Setup:
 
 
 def demonstrations(method: str, given: Mapping[str, Any], dataset: str) -> int:
-    """How many demonstrations SearChain's Table 8 gives a method; one that is not in it gets what most get."""
+    """Return the number of demonstrations that SearChain's Table 8 gives a method.
+
+    A method that is not in the table gets the number that ``cot`` gets.
+    """
     table = recipe(DEMONSTRATIONS)
-    columns = {column.dataset: place for place, column in enumerate(table.cells)}
-    place = columns.get(dataset, columns[_LIKE_KIND["qa"]])
+    columns = {column.dataset: i for i, column in enumerate(table.cells)}
+    i = columns.get(dataset, columns[_LIKE_KIND["qa"]])
     fitting = (row for row in table.rows if method in row.applies and row.settings.items() <= dict(given).items())
     usual = next(row for row in table.rows if "cot" in row.applies)
     row = max(fitting, key=lambda row: len(row.settings), default=usual)
-    return int(row.figures[place] or 0)
+    return int(row.figures[i] or 0)
 
 
 SETUPS: Mapping[str, Setup] = {
@@ -141,13 +147,13 @@ SETUPS: Mapping[str, Setup] = {
 
 
 def setup_named(name: str) -> Setup:
-    """The set-up of that name; an unknown one is an error that lists them."""
+    """Return a set-up by name; an unknown name is an error that lists the valid ones."""
     if name not in SETUPS:
         raise UnknownName("set-up", name, SETUPS)
     return SETUPS[name]
 
 
 def setup_settings(name: str, method: str, given: Mapping[str, Any], questions: Sequence[Question]) -> dict[str, Any]:
-    """A method's settings under the set-up of that name, but for those ``given``, for these questions."""
+    """Return a method's settings under a set-up for these questions, without those that are ``given``."""
     kinds = {question.kind for question in questions}
     return setup_named(name).settings(method, given, kind=kinds.pop() if len(kinds) == 1 else "qa")

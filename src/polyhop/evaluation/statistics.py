@@ -1,4 +1,4 @@
-"""How sure a mean over questions is, and whether two runs differ by more than chance. Pure functions.
+"""Confidence intervals of means over questions, and significance tests between runs. Pure functions.
 
 Intervals are percentile bootstrap ones (Efron and Tibshirani, 1993, §13.3): questions are drawn again with replacement.
 A column of 0 and 1 of 60 questions, 30 of them right, comes to .38 to .63. The difference of two runs is tested by
@@ -23,13 +23,13 @@ Array: TypeAlias = NDArray[np.float64]
 K = TypeVar("K", bound=Hashable)
 
 RESAMPLES = 2_000
-"""Of a mean's interval."""
+"""Bootstrap resamples for the interval of a mean."""
 
 COMPARISON_RESAMPLES = 10_000
-"""Resamples, and flips of signs, of a comparison: its p is then at least 1 / 10,001."""
+"""Resamples and sign flips for a comparison; its p is then at least 1 / 10,001."""
 
 MAX_EXACT = 14
-"""Up to so many questions that differ, all flips of signs are tried, not a sample of them."""
+"""Maximum number of differing questions for which all sign flips are tried, not a sample of them."""
 
 LEVEL = 0.95
 _BLOCK = 2_000_000  # cells drawn together: 16 MB
@@ -64,19 +64,19 @@ class Mean:
 
 
 def means(rows: Iterable[Mapping[str, float | None]]) -> dict[str, Mean]:
-    """The mean of each name over the rows that have a finite value for it, one row a question."""
+    """Return the mean of each name over the rows (one per question) that have a finite value for it."""
     found: defaultdict[str, list[float]] = defaultdict(list)
     for row in rows:
         for name, value in row.items():
             if value is not None and isfinite(value):
                 found[name].append(float(value))
     columns = {name: np.sort(np.array(values)) for name, values in found.items()}
-    told: dict[str, Mean] = {}
+    result: dict[str, Mean] = {}
     for names, table in same_length(columns):
         low, high = interval(resampled(table, RESAMPLES))
-        for name, value, least, most in zip(names, table.mean(axis=0), low, high, strict=True):
-            told[name] = Mean(float(value), len(table), *_around(value, least, most))
-    return {name: told[name] for name in found}
+        for name, value, lower, upper in zip(names, table.mean(axis=0), low, high, strict=True):
+            result[name] = Mean(float(value), len(table), *_around(value, lower, upper))
+    return {name: result[name] for name in found}
 
 
 def ratio(above: Sequence[float], below: Sequence[float]) -> Mean:
@@ -95,19 +95,19 @@ def ratio(above: Sequence[float], below: Sequence[float]) -> Mean:
 
 
 def resampled(table: Array, resamples: int, seed: int = 0) -> Array:
-    """Means of the columns of ``table`` (questions x columns) over questions drawn anew: (resamples x columns)."""
+    """Return the column means of ``table`` (questions x columns) over resampled questions: (resamples x columns)."""
     random = np.random.default_rng(seed)
     n = len(table)
     blocks = []
     for rows in _blocks(resamples, n):
-        places = random.integers(0, n, (rows, n), dtype=np.int32) + np.arange(0, rows * n, n, dtype=np.int32)[:, None]
-        counts = np.bincount(places.ravel(), minlength=rows * n).reshape(rows, n)
+        draws = random.integers(0, n, (rows, n), dtype=np.int32) + np.arange(0, rows * n, n, dtype=np.int32)[:, None]
+        counts = np.bincount(draws.ravel(), minlength=rows * n).reshape(rows, n)
         blocks.append(counts.astype(np.float64) @ table / n)
     return np.concatenate(blocks)
 
 
 def interval(drawn: Array) -> tuple[Array, Array]:
-    """The lower and the upper bound of each column of resampled means."""
+    """Return the lower and the upper bound of each column of resampled means."""
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     return low, high
 
@@ -169,7 +169,7 @@ def shifted_bootstrap(drawn: Array, observed: Array) -> Array:
 
 
 def holm(p: Mapping[K, float]) -> dict[K, float]:
-    """The p of many tests corrected for their number (Holm, 1979): below α, one is as sure as if it were the only one.
+    """Correct the p of many tests for their number (Holm, 1979).
 
     >>> holm({"em": 0.01, "f1": 0.04, "cover_em": 0.03})
     {'em': 0.03, 'f1': 0.06, 'cover_em': 0.06}
@@ -182,8 +182,10 @@ def holm(p: Mapping[K, float]) -> dict[K, float]:
 
 
 def kappa(one: Sequence[bool], other: Sequence[bool]) -> float | None:
-    """Cohen's kappa: how much more two judges agree than chance would have them, 1 at most. None where chance alone
-    would have them agree: both say one and the same of all questions, or there is none.
+    """Return Cohen's kappa: the agreement of two judges beyond chance, at most 1.
+
+    None if both give the same verdict on all questions, so that chance alone would have them agree, or if there are no
+    questions.
 
     >>> kappa([True, True, False, False], [True, False, False, False])
     0.5
@@ -197,7 +199,7 @@ def kappa(one: Sequence[bool], other: Sequence[bool]) -> float | None:
 
 
 def same_length(columns: Mapping[str, Array]) -> Iterator[tuple[list[str], Array]]:
-    """The columns of each length side by side, so that they share their draws, with their names."""
+    """Group the columns by length, so that those of one length share their draws; yield their names and table."""
     by_length: defaultdict[int, list[str]] = defaultdict(list)
     for name, column in columns.items():
         by_length[len(column)].append(name)
@@ -212,6 +214,6 @@ def _around(value: float, low: float, high: float) -> tuple[float, float]:
 
 def _blocks(rows: int, width: int) -> Iterator[int]:
     """``rows`` in parts of at most ``_BLOCK`` cells."""
-    most = max(1, _BLOCK // max(1, width))
-    for start in range(0, rows, most):
-        yield min(most, rows - start)
+    max_rows = max(1, _BLOCK // max(1, width))
+    for start in range(0, rows, max_rows):
+        yield min(max_rows, rows - start)

@@ -31,15 +31,14 @@ PREDICTIONS, TRACES = "predictions.jsonl", "traces"
 
 
 VOLATILE = "volatile"
-"""What of ``run.json`` may change when a run goes on: the ``concurrency``, of which the largest is kept."""
+"""Settings in ``run.json`` that may change when a run resumes: the ``concurrency``, whose maximum is kept."""
 
 
 class RunFolder:
-    """Opens a run's folder, new or to go on with; ``finished``: the ids of the questions whose rows
-    are there.
+    """A run's folder, new or resumed. ``finished``: the ids of the questions that have a row.
 
-    Raises ``UsageError`` when the folder holds a run with other settings or of other questions, and ``DataError`` when
-    it cannot be written or read.
+    Raises ``UsageError`` if the folder holds a run with other settings or of other questions, and ``DataError`` if it
+    cannot be written or read.
     """
 
     def __init__(self, folder: str | Path, settings: Mapping[str, Any], questions: Sequence[Question]) -> None:
@@ -65,8 +64,8 @@ class RunFolder:
         """The finished questions' rows, in dataset order."""
         with self._kept():
             there = Lines(iter_predictions(self.folder / PREDICTIONS))
-        places = {row["id"]: at for at, row in enumerate(there)}
-        return Lines(there[places[name]] for name in self._questions if name in places)
+        positions = {row["id"]: i for i, row in enumerate(there)}
+        return Lines(there[positions[name]] for name in self._questions if name in positions)
 
     def finish(self, rows: Sequence[Mapping[str, Any]], metrics: Mapping[str, Any]) -> None:
         """Rewrite the predictions in dataset order (rows of questions beyond this run's limit stay, after them) and
@@ -76,7 +75,7 @@ class RunFolder:
             _write(self.folder / "metrics.json", orjson.dumps(metrics, option=orjson.OPT_INDENT_2))
 
     def close(self) -> None:
-        """Let the folder go: another process may have it."""
+        """Unlock the folder for other processes."""
         self._open.close()
 
     def _start(self, settings: Mapping[str, Any]) -> None:
@@ -136,12 +135,12 @@ class RunFolder:
 
 
 def read_predictions(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a predictions file."""
+    """Return the complete lines of a predictions file."""
     return list(iter_predictions(path))
 
 
 def iter_predictions(path: Path) -> Iterator[dict[str, Any]]:
-    """The whole lines one by one; what follows the last line's end was cut short by a kill."""
+    """Yield the complete lines; an incomplete last line was cut short by a kill and is skipped."""
     whole, _, _ = read_inside(path.parent, path.name).rpartition(b"\n")
     for number, line in enumerate(whole.splitlines(), 1):
         try:
@@ -158,7 +157,7 @@ def trace_file(folder: Path, row: Row) -> Path:
 
 
 def read_trace(folder: Path, row: Row) -> Any:
-    """What the file of a line's trace holds.
+    """Return the content of a line's trace file.
 
     Raises:
         OSError: it is gone, or not a regular file of the run's folder.
@@ -168,7 +167,7 @@ def read_trace(folder: Path, row: Row) -> Any:
 
 
 def _usable(row: Any) -> dict[str, Any]:
-    """The row, where a report can be made of it; an error of Python's where not, as of one that is damaged."""
+    """Return the row if a report can be made of it; a damaged row raises one of Python's errors."""
     if not isinstance(row["id"], str):
         raise TypeError(row["id"])
     sum(value or 0.0 for part in (row["metrics"], row["statistics"]) for value in part.values())
@@ -208,15 +207,15 @@ def read_report(
     if dataset is not None:
         rows = _with_gold(rows, read_questions(dataset), folder)
     if metrics is not None or dataset is not None:
-        told, unscored = scored(rows, profiles_named(metrics or own.get("profiles", DEFAULT)))
-        rows = list(told)
+        scored_rows, unscored = scored(rows, profiles_named(metrics or own.get("profiles", DEFAULT)))
+        rows = list(scored_rows)
     named = {name: settings[name] for name in ("method", "lm", "dataset")}
     failed = _failed(folder, {row["id"] for row in rows})
     return Report.of(rows, failed, **named, unscored=unscored, concurrency=_concurrency(settings, None))
 
 
 def _failed(folder: Path, finished: Container[str]) -> dict[str, str]:
-    """The questions that failed when the run was last finished, and why; without those answered since."""
+    """Return the questions that failed when the run last finished, and why, without those answered since."""
     try:
         failed = orjson.loads((folder / "metrics.json").read_bytes())["failed"]
         return {str(name): str(why) for name, why in failed.items() if name not in finished}
@@ -239,10 +238,10 @@ def _with_gold(rows: Sequence[Row], questions: Iterable[Question], folder: Path)
 
 
 def _ranked(folder: Path, row: Row) -> list[Passage] | None:
-    """The passages a line ranks, with their texts, from its trace; None where that is gone."""
+    """Return the passages a line ranks, with their texts, from its trace; None if the trace is gone."""
     try:
-        told = read_trace(folder, row)["passages"]
-        return [Passage(each["id"], each["title"], each["text"]) for each in told]
+        passages = read_trace(folder, row)["passages"]
+        return [Passage(passage["id"], passage["title"], passage["text"]) for passage in passages]
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -252,7 +251,7 @@ def _lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
 
 
 def _line(row: Mapping[str, Any]) -> bytes:
-    """A row as it is written down: last in it a checksum of all before, so that a byte changed is not overlooked."""
+    """Return a row as it is written: its last field is a checksum of the rest, so that a changed byte is noticed."""
     whole = orjson.dumps(row)[:-1]
     return b'%s,"crc":"%08x"}\n' % (whole, crc32(whole))
 

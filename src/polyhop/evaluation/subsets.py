@@ -1,4 +1,4 @@
-"""Which questions of a run: ``"corrected > 0"``, ``"type = bridge"``, ``"gold in reach"``."""
+"""Conditions that select questions of a run: ``"corrected > 0"``, ``"type = bridge"``, ``"gold in reach"``."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def _gold_in_reach(row: Row) -> bool | None:
 
 
 _DERIVED: Mapping[str, Callable[[Row], Any]] = {"gold in reach": _gold_in_reach}
-"""``gold in reach``: whether all gold passages are among those the answer ranks."""
+"""Keys computed from a row. ``gold in reach``: all gold passages are among those the answer ranks."""
 
 
 def where(reports: Mapping[str, Report], conditions: Sequence[str]) -> dict[str, Report]:
-    """The runs on the questions for which all conditions hold in the first run.
+    """Restrict the runs to the questions for which all conditions hold in the first run.
 
     A condition is KEY OP VALUE, with OP one of > >= < <= = !=, or KEY alone: true, not 0, not empty. KEY: a statistic,
     a metric, a field of ``predictions.jsonl`` (a list counts as its length), a count of its ``usage``, or ``gold in
@@ -92,7 +92,7 @@ def _number(text: str) -> float | None:
 
 
 def _value(row: Row, key: str) -> Any:
-    """A word, number or truth; None where there is none."""
+    """Return a word, number or truth value; None if there is none."""
     if key in _DERIVED:
         return _DERIVED[key](row)
     held = next((part for part in _parts(row) if key in part), {})

@@ -1,4 +1,4 @@
-"""What a page's script reads: the questions of all runs, and the traces of some, as JSON inside the page.
+"""The data of a page's script: the questions of all runs, and the traces of some, as JSON inside the page.
 
 Each trace is an element of its own, so that the browser reads it only when its question is opened. JSON inside HTML
 must not end its element: every ``<``, ``>`` and ``&`` of a string is written as an escape that JSON reads back.
@@ -27,17 +27,17 @@ _LEFT_OUT = frozenset(
 
 
 def element(name: str, value: Any) -> str:
-    """``value`` as a ``<script type="application/json">`` of that id.
+    """Return ``value`` as a ``<script type="application/json">`` with that id.
 
     >>> element("a", ["</script><b>"])
     '<script type="application/json" id="a">["\\\\u003c/script\\\\u003e\\\\u003cb\\\\u003e"]</script>'
     """
-    told = orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
-    return f'<script type="application/json" id="{name}">{told.translate(_ESCAPES)}</script>'
+    content = orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
+    return f'<script type="application/json" id="{name}">{content.translate(_ESCAPES)}</script>'
 
 
 def questions(reports: Mapping[str, Report]) -> list[dict[str, Any]]:
-    """Every question that a run answered, in the first run's order, with its gold and, by run, what came of it."""
+    """Return every question that a run answered, in the first run's order, with its gold and its result per run."""
     answered = [{row["id"]: row for row in report.rows} for report in reports.values()]
     known: dict[str, Row] = {}
     for rows in answered:
@@ -58,7 +58,7 @@ def questions(reports: Mapping[str, Report]) -> list[dict[str, Any]]:
 
 
 def _cell(row: Row) -> dict[str, Any]:
-    """What one run made of a question."""
+    """Return the result of one run on a question."""
     usage, error = row["usage"], error_of(row)
     scored = {name: round(value, 4) for name, value in row["metrics"].items() if "@" not in name}
     return {
@@ -76,30 +76,30 @@ def _cell(row: Row) -> dict[str, Any]:
     }
 
 
-def select_traces(rows: Sequence[Mapping[str, Any]], most: int) -> list[int]:
-    """The places of the questions whose traces a page holds: those that a run got wrong first."""
+def select_traces(rows: Sequence[Mapping[str, Any]], max_traces: int) -> list[int]:
+    """Return the positions of the questions whose traces a page holds; questions that a run got wrong come first."""
     wrong = [number for number, row in enumerate(rows) if any(cell and cell["error"] for cell in row["runs"])]
-    return sorted(list(dict.fromkeys([*wrong, *range(len(rows))]))[: max(0, most)])
+    return sorted(list(dict.fromkeys([*wrong, *range(len(rows))]))[: max(0, max_traces)])
 
 
-def traces(rows: Sequence[Mapping[str, Any]], places: Iterable[int], folders: Sequence[Path]) -> Iterator[str]:
-    """The traces of the questions at ``places`` as elements ``t-QUESTION-RUN``; one that is gone is left out."""
-    for place in places:
-        for run, (folder, cell) in enumerate(zip(folders, rows[place]["runs"], strict=True)):
-            if cell and cell["trace"] and (told := _trace(folder, cell)) is not None:
-                yield element(f"t-{place}-{run}", told)
+def traces(rows: Sequence[Mapping[str, Any]], positions: Iterable[int], folders: Sequence[Path]) -> Iterator[str]:
+    """Yield the traces of the questions at ``positions`` as elements ``t-QUESTION-RUN``; those gone are left out."""
+    for position in positions:
+        for run, (folder, cell) in enumerate(zip(folders, rows[position]["runs"], strict=True)):
+            if cell and cell["trace"] and (trace := _trace(folder, cell)) is not None:
+                yield element(f"t-{position}-{run}", trace)
 
 
 def _trace(folder: Path, cell: Mapping[str, Any]) -> dict[str, Any] | None:
     try:
-        told = read_trace(folder, cell)
-        trace = told["trace"]
-        passages = {each["id"]: each for each in told["passages"]} | trace["passages"]
+        saved = read_trace(folder, cell)
+        trace = saved["trace"]
+        passages = {each["id"]: each for each in saved["passages"]} | trace["passages"]
         return {
-            "ranked": [each["id"] for each in told["passages"]],
-            "evidence": told["evidence"],
-            "citations": told["citations"],
-            "content": told.get("content", ""),
+            "ranked": [each["id"] for each in saved["passages"]],
+            "evidence": saved["evidence"],
+            "citations": saved["citations"],
+            "content": saved.get("content", ""),
             "passages": {
                 name: {"title": each["title"], "text": each["text"], "place": location_of(each.get("metadata", {}))}
                 for name, each in passages.items()

@@ -1,4 +1,4 @@
-"""Puts a page together: ``page.html`` with the style, the script, the summary and the data in it.
+"""Assemble a page: ``page.html`` with the style, the script, the summary and the data in it.
 
 Nothing of a dataset, a corpus or a model is ever code: the summary's text is escaped, the script writes text alone
 (``textContent``), and the page's own policy runs no script but that one, by its hash, and loads nothing.
@@ -22,7 +22,7 @@ from polyhop.evaluation.pages import embedded, summary
 from polyhop.evaluation.report import Report
 
 TRACES = 100
-"""Questions whose traces a page holds, unless told otherwise."""
+"""Default maximum number of questions whose traces a page holds."""
 
 
 def page(
@@ -32,26 +32,26 @@ def page(
     prices: Prices | None = None,
     traces: int = TRACES,
 ) -> str:
-    """Runs as one HTML file.
+    """Return runs as one HTML file.
 
     ``reports`` by the runs' folders, where their traces are; ``parts``: by name, the same runs on a part of the
-    questions. ``traces``: of so many questions at most the traces are inside, those with a wrong answer first.
+    questions. ``traces``: the maximum number of questions whose traces are inside, those with a wrong answer first.
     """
     folders = [Path(folder) for folder in reports]
     names = _names(reports)
     named = dict(zip(names, reports.values(), strict=True))
     divided = {part: dict(zip(names, runs.values(), strict=True)) for part, runs in (parts or {}).items()}
     rows = embedded.questions(reports)
-    places = embedded.select_traces(rows, traces)
+    positions = embedded.select_traces(rows, traces)
     data = {"runs": list(named), "errors": MEANINGS, "questions": rows}
     script = _file("page.js")
     return Template(_file("page.html")).substitute(
         title=escape(_title(reports.values())),
         about=escape(_about(named)),
         summary=summary.summary(named, divided, prices),
-        traces=escape(_told(len(places), len(rows))),
+        traces=escape(_traces_note(len(positions), len(rows))),
         made_by=f"polyhop {__version__}",
-        data="\n".join([embedded.element("data", data), *embedded.traces(rows, places, folders)]),
+        data="\n".join([embedded.element("data", data), *embedded.traces(rows, positions, folders)]),
         style=_file("page.css"),
         script=script,
         script_hash=_hash(script),
@@ -59,13 +59,13 @@ def page(
 
 
 def standalone_svg(plot: str) -> str:
-    """A plot as an SVG file, with the page's style."""
+    """Return a plot as an SVG file with the page's style."""
     whole = plot.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
     return whole.replace(">", f"><style>{_file('page.css')}</style>", 1)
 
 
 def _names(reports: Mapping[str, Report]) -> list[str]:
-    """The shortest of method, folder's name and folder that tells the runs apart."""
+    """Name the runs by method, folder name or folder: the first of these that distinguishes them."""
     whole = list(reports)
     methods = [report.method for report in reports.values()]
     for names in (methods, [Path(folder).name for folder in whole]):
@@ -76,7 +76,7 @@ def _names(reports: Mapping[str, Report]) -> list[str]:
 
 def _title(reports: Iterable[Report]) -> str:
     runs = list(reports)
-    methods, datasets = (list(dict.fromkeys(told)) for told in ([r.method for r in runs], [r.dataset for r in runs]))
+    methods, datasets = (list(dict.fromkeys(names)) for names in ([r.method for r in runs], [r.dataset for r in runs]))
     return f"{', '.join(methods)} on {', '.join(datasets)}"
 
 
@@ -87,7 +87,7 @@ def _about(named: Mapping[str, Report]) -> str:
     return "language models: " + "; ".join(f"{name}: {lm}" for name, lm in lms.items())
 
 
-def _told(held: int, total: int) -> str:
+def _traces_note(held: int, total: int) -> str:
     if held == total:
         return f"{counted(total, 'questions')} in all, with traces."
     return (

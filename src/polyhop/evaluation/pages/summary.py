@@ -149,7 +149,7 @@ def _calls(reports: Reports) -> str:
         n = max(1, len(report.rows))
         tasks = sorted(report.usage.calls_by_task.items(), key=lambda item: -item[1])
         if tasks:
-            groups[run] = [Bar(task, count / n, series=number, told=f"{count / n:.2f}") for task, count in tasks]
+            groups[run] = [Bar(task, count / n, series=number, text=f"{count / n:.2f}") for task, count in tasks]
     return bars("Model calls by task", groups) if groups else ""
 
 
@@ -159,7 +159,7 @@ def _errors(reports: Reports) -> str:
         if found := count_errors(report.rows):
             n = len(report.rows)
             groups[run] = [
-                Bar(name, 100 * count / n, series=number, told=f"{100 * count / n:.1f}")
+                Bar(name, 100 * count / n, series=number, text=f"{100 * count / n:.1f}")
                 for name, count in found.items()
             ]
     return bars("Errors", groups) if groups else ""
@@ -185,9 +185,9 @@ def _group(name: str, runs: Sequence[Report]) -> str:
 
 
 def _row(name: str, cells: Iterable[str], about: str = "") -> str:
-    told = f' <span class="interval">{escape(about)}</span>' if about else ""
+    note = f' <span class="interval">{escape(about)}</span>' if about else ""
     shown = "".join(f'<td class="number">{cell}</td>' for cell in cells)
-    return f'<tr><th scope="row">{escape(name)}{told}</th>{shown}</tr>'
+    return f'<tr><th scope="row">{escape(name)}{note}</th>{shown}</tr>'
 
 
 def _mean(mean: Mean | None, scale: float, digits: int) -> str:

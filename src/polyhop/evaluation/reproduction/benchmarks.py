@@ -1,6 +1,6 @@
 """The benchmarks a user has: their questions by split, and their corpora, found in a folder or named one by one.
 
-A folder has one for each benchmark, ``hotpotqa``, ``2wikimultihopqa`` (or ``2wiki``), ``musique``, ``bamboogle``,
+The folder has a folder per benchmark, ``hotpotqa``, ``2wikimultihopqa`` (or ``2wiki``), ``musique``, ``bamboogle``,
 ``strategyqa``, ``zsre``, ``trex``, ``fever``, ``eli5``, with ``dev``, ``train`` or ``test`` in any format that
 ``read_questions`` knows (``dev.jsonl``, ``dev.json``, ``dev.csv``) and a corpus: ``corpus.jsonl``, packed or not, or a
 folder ``corpus`` or ``index``.
@@ -41,7 +41,7 @@ _CORPORA = ("index", "corpus.jsonl", "corpus.jsonl.gz", "corpus.jsonl.bz2", "cor
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """Where a benchmark's questions are, by split, and its corpus, if there is one."""
+    """The paths of a benchmark's questions, by split, and of its corpus, if it has one."""
 
     splits: Mapping[str, str | Path]
     corpus: str | Path | None = None
@@ -49,9 +49,9 @@ class Benchmark:
 
 @dataclass(slots=True)
 class Benchmarks:
-    """The benchmarks at hand by name; each corpus is indexed once, each file of questions read once.
+    """The available benchmarks by name; each corpus is indexed once, each file of questions is read once.
 
-    With none at hand, the demonstration set stands in for all (``stands_in``).
+    If none is available, the demonstration set stands in for all (``stands_in``).
     """
 
     given: Mapping[str, Benchmark] = field(default_factory=dict)
@@ -61,22 +61,22 @@ class Benchmarks:
 
     @property
     def stands_in(self) -> bool:
-        """Whether the demonstration set stands in, since nothing was given."""
+        """True if nothing was given, so that the demonstration set stands in."""
         return not self.given
 
     def source(self, name: str, split: str) -> str | None:
-        """Where the questions are; None where they are not at hand."""
+        """Return the path of the questions; None if they are not available."""
         if self.stands_in:
             return DEMO
         benchmark = self.given.get(name)
         return str(benchmark.splits[split]) if benchmark and split in benchmark.splits else None
 
     def questions(self, name: str, sample: Sample) -> list[Question]:
-        """The questions of a sample."""
+        """Return the questions of a sample."""
         return sample.of(self.all(name, sample.split))
 
     def all(self, name: str, split: str) -> list[Question]:
-        """A split's questions, those that can be answered; none where it is not at hand."""
+        """Return a split's answerable questions; none if it is not available."""
         source = self.source(name, split)
         if source is None:
             return []
@@ -86,7 +86,7 @@ class Benchmarks:
         return self._questions[source]
 
     def index(self, name: str) -> Index | None:
-        """The index of a benchmark's corpus; None where there is no corpus."""
+        """Return the index of a benchmark's corpus; None if it has none."""
         source = DEMO if self.stands_in else self.given[name].corpus
         if str(source) not in self._indexes:
             self._indexes[str(source)] = open_index(source, self.skip_bad)
@@ -94,7 +94,7 @@ class Benchmarks:
 
 
 def find_benchmarks(folder: str | Path) -> dict[str, Benchmark]:
-    """The benchmarks of a folder. ``DataError`` when it holds none."""
+    """Find the benchmarks of a folder. ``DataError`` if it holds none."""
     folder = Path(folder)
     found = {}
     for name in BENCHMARKS:
@@ -113,8 +113,10 @@ def select_benchmarks(
     datasets: Mapping[str, str] | None = None,
     corpora: Mapping[str, str] | None = None,
 ) -> dict[str, Benchmark]:
-    """The benchmarks of a folder, and those named one by one, which win: ``hotpotqa`` or ``hotpotqa/train`` to a file
-    of questions, ``hotpotqa`` to a corpus.
+    """Combine the benchmarks of a folder with those named one by one, which take precedence.
+
+    ``datasets`` maps ``hotpotqa`` or ``hotpotqa/train`` to a file of questions, ``corpora`` maps ``hotpotqa`` to a
+    corpus.
 
     Raises:
         UnknownName: no benchmark or split of that name.

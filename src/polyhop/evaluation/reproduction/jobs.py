@@ -1,4 +1,4 @@
-"""The runs that a recipe's rows take here, and why a row cannot be run."""
+"""The runs that a recipe's rows need here, and the reasons why a row cannot run."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ ENSEMBLE = 5
 
 
 class CannotRun(UsageError):
-    """A row that does not run here; the message says why."""
+    """An error of a row that cannot run here; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserInputs:
-    """What the user has. ``lm`` stands for every model of the paper but those that ``lms`` names; ``checkpoints``: a
-    retriever for each trained row; ``instructions``: PromptRank's, None for ours; ``repeat``: in place of the paper's
-    number of runs."""
+    """The user's benchmarks and models.
+
+    ``lm`` stands for every model of the paper except those that ``lms`` names. ``checkpoints``: a retriever per trained
+    row. ``instructions``: PromptRank's; None for ours. ``repeat``: replaces the paper's number of runs.
+    """
 
     benchmarks: Benchmarks
     lm: LM = "pocket"
@@ -40,14 +42,14 @@ class UserInputs:
     repeat: int | None = None
 
     def model(self, names: Sequence[tuple[str, str]]) -> LM:
-        """The model, or models by role, under the paper's names; "" is ``lm``."""
+        """Return the model, or the models by role, for the paper's names; "" is ``lm``."""
         by_role = {role: self.lms[name] if name else self.lm for role, name in names}
         return by_role["default"] if len(by_role) == 1 else by_role  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run: a method with its settings over a sample of a dataset. Equal ones are run once.
+    """A run: a method with its settings over a sample of a dataset. Equal jobs run once.
 
     ``home`` is the dataset's name in folders; ``lms`` are the paper's names of the models by role, "" for the user's.
     """
@@ -62,14 +64,14 @@ class Job:
     dataset: str = field(compare=False)
 
     def folder(self, given: UserInputs) -> str:
-        """Where its run is kept; another model, retriever, setting or seed is another folder."""
-        told = [dict(self.settings), lm_label(given.model(self.lms)), str(_name(self.retriever)), self.seed]
-        digest = hashlib.blake2b(orjson.dumps(told, default=list, option=orjson.OPT_SORT_KEYS), digest_size=5)
+        """Return the run's folder, which depends on model, retriever, settings and seed."""
+        identity = [dict(self.settings), lm_label(given.model(self.lms)), str(_name(self.retriever)), self.seed]
+        digest = hashlib.blake2b(orjson.dumps(identity, default=list, option=orjson.OPT_SORT_KEYS), digest_size=5)
         return f"{self.home}-{self.sample.name}/{self.method}-{digest.hexdigest()}"
 
 
 def jobs(recipe: Recipe, row: RecipeRow, dataset: str, lm: str | None, given: UserInputs) -> list[Job]:
-    """A row's runs on a dataset: one, or as many as the paper repeats it. ``lm``: the column's model in the paper.
+    """Return a row's runs on a dataset, one per repetition. ``lm``: the column's model in the paper.
 
     Raises:
         CannotRun: the row is the paper's alone, or what it needs is not given.
@@ -102,13 +104,13 @@ def jobs(recipe: Recipe, row: RecipeRow, dataset: str, lm: str | None, given: Us
 
 
 def beside(row: RecipeRow, run: RecipeRun) -> RecipeRow:
-    """The row of the run that a row is set beside."""
+    """Return the row of the reference run that a row is compared with."""
     changed = {"method": run.method, "settings": run.settings, "beside": None, "subset": False, "repeat": 1}
     return row.model_copy(update=changed)
 
 
 def check(row: RecipeRow, recipe: Recipe, given: UserInputs) -> None:
-    """Raise ``CannotRun`` when a row cannot be run whatever the dataset."""
+    """Raise ``CannotRun`` if a row cannot run on any dataset."""
     if row.method is None:
         raise CannotRun(row.why or "the paper's number alone")
     if row.checkpoint and row.name not in given.checkpoints:
@@ -124,7 +126,7 @@ def check(row: RecipeRow, recipe: Recipe, given: UserInputs) -> None:
 
 
 def runnable_rows(recipe: Recipe) -> list[RecipeRow]:
-    """The rows that can be run with one model and no checkpoint."""
+    """Return the rows that can run with one model and no checkpoint."""
     return [row for row in recipe.rows if _runs(row, recipe)]
 
 
@@ -137,26 +139,26 @@ def _runs(row: RecipeRow, recipe: Recipe) -> bool:
 
 
 def _variants(row: RecipeRow, sample: Sample, given: UserInputs) -> Iterator[tuple[dict[str, Any], int | None]]:
-    """The settings and seed of each of a row's runs."""
+    """Yield the settings and the seed of each of a row's runs."""
     times = max(row.repeat, sample.repeat)
     if row.instructions == "each":
         for one in (given.instructions or read_instructions())[: given.repeat]:
             yield {"instructions": (one,)}, None
         return
-    told: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     if row.instructions == "first 5":
-        told["instructions"] = tuple((given.instructions or read_instructions())[:ENSEMBLE])
+        settings["instructions"] = tuple((given.instructions or read_instructions())[:ENSEMBLE])
     elif row.instructions == "best" and given.instructions:
-        told["instructions"] = (given.instructions[0],)
+        settings["instructions"] = (given.instructions[0],)
     if times == 1:
-        yield told, None
+        yield settings, None
         return
     for seed in range(given.repeat or times):
-        yield {**told, **({"demo_seed": seed} if row.settings.get("demos") else {})}, seed
+        yield {**settings, **({"demo_seed": seed} if row.settings.get("demos") else {})}, seed
 
 
 def lm_label(lm: LM) -> str:
-    """A model's name, or those by role."""
+    """Return a model's name, or the names by role."""
     if isinstance(lm, Mapping):
         return ", ".join(f"{role}={_name(model)}" for role, model in sorted(lm.items()))
     return str(_name(lm))

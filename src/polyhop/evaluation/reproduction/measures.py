@@ -1,4 +1,4 @@
-"""What the papers' columns measure, read off our reports: the metric or statistic each is here, and what it needs.
+"""The measures of the papers' columns: the metric or statistic of our reports for each, and its requirements.
 
 Shares are percent, as the papers print them; counts, words and seconds are means per question.
 """
@@ -23,8 +23,11 @@ from polyhop.metrics.rankings import RECALL_AT
 
 @dataclass(frozen=True, slots=True)
 class CellInputs:
-    """What a cell is measured on: the row's ``report`` over the column's dataset or over several together, which are
-    then the ``parts``; ``beside``, the report of the run that the row is set beside; the ``folders`` of the runs."""
+    """The inputs of a cell's measure.
+
+    ``report``: the row's, over the column's dataset or over several together, whose reports are then the ``parts``.
+    ``beside``: the report of the reference run, if the row has one. ``folders``: those of the runs.
+    """
 
     row: RecipeRow
     report: Report
@@ -38,7 +41,7 @@ Value: TypeAlias = float | None
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A column. ``of``: its value, None where the run does not tell it; ``needs`` says what would."""
+    """A column. ``of``: its value, None if the run does not give one; ``needs``: what a run must have to give it."""
 
     label: str
     of: Callable[[CellInputs], Value]
@@ -69,11 +72,11 @@ def _cost(label: str, total: Callable[[Any], float]) -> Measure:
 
 
 def _named(measure: str, seen: CellInputs, report: Report) -> Value:
-    """The statistic that the row's method has for a measure, or the number that it always is."""
-    told = seen.row.statistics.get(measure)
-    if not isinstance(told, str):
-        return told
-    mean = report.statistics.get(told)
+    """Return the row's statistic for a measure, or its constant value."""
+    statistic = seen.row.statistics.get(measure)
+    if not isinstance(statistic, str):
+        return statistic
+    mean = report.statistics.get(statistic)
     return None if mean is None else mean.value
 
 
@@ -101,13 +104,13 @@ def _share_of_nodes(name: str) -> Measure:
 
 
 def _misled(seen: CellInputs) -> Value:
-    """SearChain's Table 3: of what the run beside has right without search, the share that is wrong with it."""
+    """SearChain's Table 3: of the questions right in the reference run (no search), the share wrong with search."""
     before = {row["id"]: row for row in seen.beside.rows} if seen.beside else {}
     return _percent(misled((before[row["id"]], row) for row in seen.report.rows if row["id"] in before))
 
 
 def _main_score(seen: CellInputs) -> Value:
-    """The mean over datasets of cover-EM, of ROUGE-L where answers are long."""
+    """Return the mean over datasets of cover-EM, or of ROUGE-L for long answers."""
     found = [part.metrics.get("rouge_l") or part.metrics.get("cover_em") for part in seen.parts]
     scores = [mean.value for mean in found if mean]
     return 100 * sum(scores) / len(scores) if scores else None

@@ -1,4 +1,4 @@
-"""Recipes: the papers' tables and figures as data, each with what it takes to run its rows here.
+"""Recipes: the papers' tables and figures as data, with the methods and settings that reproduce their rows.
 
 A recipe is a file of ``recipes/``: the paper's numbers by row and column (percent unless the measure says otherwise),
 the datasets with their sizes, and for each row the method and settings that are the paper's system here. Nothing is
@@ -18,10 +18,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from polyhop.errors import DataError, UnknownName
 
 ALL = "all"
-"""A column's dataset where its number is over all datasets of the recipe together."""
+"""The dataset of a column whose number is over all datasets of the recipe together."""
 
 Figure = Annotated[float | None, BeforeValidator(lambda value: None if value == "–" else value)]
-"""A number of the paper; ``"–"`` where it prints none."""
+"""A number of the paper; ``"–"`` if it prints none."""
 
 T = TypeVar("T")
 
@@ -31,8 +31,8 @@ class _Part(BaseModel):
 
 
 class Sample(_Part):
-    """Which questions of a dataset: the ``first`` so many, or so many drawn at random by a fixed seed from those
-    ``after`` the first; all by default. ``repeat``: runs with other seeds."""
+    """A selection of a dataset's questions: the ``first`` N, or N to ``draw`` at random by a fixed seed from those
+    ``after`` the first ones; all by default. ``repeat``: the number of runs, each with its own seed."""
 
     split: Literal["dev", "train", "test"] = "dev"
     first: int | None = None
@@ -42,7 +42,7 @@ class Sample(_Part):
 
     @property
     def name(self) -> str:
-        """In a word, as a folder's name has it."""
+        """The sample in a word, for a folder's name."""
         size = f"-first{self.first}" if self.first else f"-draw{self.draw}" if self.draw else ""
         return f"{self.split}{size}"
 
@@ -52,7 +52,7 @@ class Sample(_Part):
         return f"{size}{self.split}"
 
     def of(self, questions: list[T]) -> list[T]:
-        """These questions in the order they are run. Of a dataset that ends before ``after``, any may be drawn.
+        """Select the questions, in the order of the run. From a dataset that ends before ``after``, any may be drawn.
 
         >>> Sample(first=2).of([1, 2, 3]), Sample(draw=2, after=3).of([1, 2, 3, 4])
         ([1, 2], [4])
@@ -64,7 +64,7 @@ class Sample(_Part):
 
 
 class Column(NamedTuple):
-    """One column of numbers: a measure on a dataset, where the paper has several models under one of them."""
+    """A column of numbers: a measure on a dataset, under one of the paper's models if the table has several."""
 
     dataset: str
     metric: str
@@ -117,7 +117,7 @@ class RecipeRow(_Part):
 
 
 class Shape(_Part):
-    """What a figure shows where its values are not known: on ``metric``, the first of each pair of rows is lower."""
+    """A claim of a figure whose values are not known: on ``metric``, the first of each pair of rows is lower."""
 
     says: str
     metric: str
@@ -155,7 +155,7 @@ class Recipe(_Part):
 
 @cache
 def keys() -> tuple[str, ...]:
-    """Every recipe's key, paper by paper."""
+    """Return every recipe's key, paper by paper."""
     order = ("tor", "resp", "ge", "promptrank", "searchain")
     files = (file.name for file in resources.files("polyhop.evaluation.reproduction.recipes").iterdir())
     found = [name.removesuffix(".toml").replace("-", "/", 1) for name in files if name.endswith(".toml")]
@@ -164,7 +164,7 @@ def keys() -> tuple[str, ...]:
 
 @cache
 def recipe(key: str) -> Recipe:
-    """The recipe of a key such as ``tor/table2``; an unknown one is an error that lists them."""
+    """Return the recipe of a key such as ``tor/table2``; an unknown key is an error that lists the valid ones."""
     if key not in keys():
         raise UnknownName("recipe", key, keys())
     file = resources.files("polyhop.evaluation.reproduction.recipes") / f"{key.replace('/', '-')}.toml"

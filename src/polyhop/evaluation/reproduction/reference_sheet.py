@@ -1,4 +1,4 @@
-"""A sheet for people to judge references on: whether each mark of an answer stands at the right place (AMP).
+"""A sheet on which people judge whether each reference mark of an answer is in the right position (AMP).
 
 Xu et al., 2024 (SearChain, §4.3.4) have three people judge. The sheet is ``marks.csv`` in a run's folder: a line for
 each mark, with its fragment and passage, and a column for each judge, to be filled with yes or no. Verdicts are kept
@@ -26,30 +26,32 @@ _VERDICTS = {"yes": 1.0, "1": 1.0, "no": 0.0, "0": 0.0}
 
 
 def write_sheet(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write the sheet of a run's predictions; those without a reference have no line."""
+    """Write the sheet of a run's predictions; a prediction without a reference has no line."""
     path = folder / SHEET
     before = {_key(line): [line[judge] for judge in JUDGES] for line in _lines(path)}
-    told = io.StringIO(newline="")
-    sheet = csv.writer(told)
+    content = io.StringIO(newline="")
+    sheet = csv.writer(content)
     sheet.writerow(_HEAD)
     for row in rows:
         for mark in _marks(folder, row):
             line = [str(csv_cell(cell)) for cell in mark]
             sheet.writerow([*line, *before.get((line[0].strip(), line[1]), [""] * len(JUDGES))])
     with atomic_write(path) as stream:  # people's work stands in it: it is never half written
-        stream.write(told.getvalue().encode())
+        stream.write(content.getvalue().encode())
 
 
 def mark_precision(folders: Iterable[Path]) -> Mean | None:
-    """The share of verdicts that say a mark is right; None where there is none yet. ``DataError`` names a line with
-    another word than yes or no."""
+    """Return the share of verdicts that call a mark right; None if there is none yet.
+
+    ``DataError`` names a line with a verdict other than yes or no.
+    """
     verdicts = []
     for path in (folder / SHEET for folder in folders):
         for number, line in enumerate(_lines(path), 2):
-            for told in filter(None, (line[judge].strip().lower() for judge in JUDGES)):
-                if told not in _VERDICTS:
-                    raise DataError(f"a verdict is yes or no, not {told!r}", path, number)
-                verdicts.append(_VERDICTS[told])
+            for verdict in filter(None, (line[judge].strip().lower() for judge in JUDGES)):
+                if verdict not in _VERDICTS:
+                    raise DataError(f"a verdict is yes or no, not {verdict!r}", path, number)
+                verdicts.append(_VERDICTS[verdict])
     return Mean.of(verdicts) if verdicts else None
 
 

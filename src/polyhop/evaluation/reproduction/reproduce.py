@@ -1,7 +1,7 @@
-"""Runs a paper's table here: every row that can be run, on the datasets at hand, its numbers beside the paper's.
+"""Reproduce a paper's table: every row that can run, on the available datasets, with its numbers beside the paper's.
 
-Rows that are the same run share it, within a table and, with ``out``, across tables; all share one index a corpus and
-the cache of the model's replies. A row that cannot be run says why and does not stop the others.
+Rows that need the same run share it, within a table and, with ``out``, across tables. All runs share one index per
+corpus and the cache of the model's replies. A row that cannot be run says why and does not stop the others.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def reproduce(
 ) -> Reproduction:
     """Run the rows of a recipe, ``tor/table2``, on the benchmarks at hand; with none, on the demonstration set.
 
-    ``lm`` stands for the paper's models, ``lms`` names others for some of them (``{"GPT-4": …}``). ``limit``: the first
-    so many questions of each sample. ``out``: a folder with a run's folder for each run, which the same call goes on
+    ``lm`` stands for the paper's models, ``lms`` names others for some of them (``{"GPT-4": …}``). ``limit``: only the
+    first N questions of each sample. ``out``: a folder with a run's folder for each run, which the same call goes on
     with, and the table as ``KEY.json``. ``checkpoints``: retrievers of trained rows. ``instructions``: a file of
     PromptRank's, the best first. ``repeat``: in place of the paper's number of runs. ``options``: ``Pipeline``'s.
 
@@ -104,7 +104,7 @@ def columns_of(table: Recipe) -> list[Column]:
 
 
 class _Runs:
-    """The runs of a recipe, each done once; a run that cannot be is its reason."""
+    """The runs of a recipe, each done once; instead of a report, a run that cannot be done has its reason."""
 
     def __init__(self, given: UserInputs, limit: int | None, out: Path | None, options: Mapping[str, Any]) -> None:
         self.given, self.out, self._limit, self._options = given, out, limit, options
@@ -115,10 +115,10 @@ class _Runs:
         wanted: dict[Job, int] = {}
         for row in table.rows:
             for column in columns:
-                for told in filter(None, (row, beside(row, row.beside) if row.beside else None)):
+                for variant in filter(None, (row, beside(row, row.beside) if row.beside else None)):
                     with suppress(CannotRun):
                         for dataset in self.at_hand(table, column):
-                            found = jobs(table, told, dataset, column.lm, self.given)
+                            found = jobs(table, variant, dataset, column.lm, self.given)
                             wanted |= {job: len(self.questions(job)) for job in found}
         done, total = 0, sum(wanted.values())
         for job, size in wanted.items():
@@ -126,7 +126,7 @@ class _Runs:
             done += size
 
     def at_hand(self, table: Recipe, column: Column) -> list[str]:
-        """A column's datasets: of one over all together, those that are at hand."""
+        """Return a column's datasets; if it is over all together, those that are available."""
         if column.dataset != ALL:
             return [column.dataset]
         source = self.given.benchmarks.source
@@ -135,18 +135,18 @@ class _Runs:
         return found
 
     def report(self, job: Job) -> Report:
-        """A job's report; ``CannotRun`` where it has none."""
+        """Return a job's report; ``CannotRun`` if it has none."""
         report = self.reports[job]
         if isinstance(report, str):
             raise CannotRun(report)
         return report
 
     def folder(self, job: Job) -> Path | None:
-        """Where a job's run is kept, if it is."""
+        """Return the folder of a job's run, if it has one."""
         return self.out / job.folder(self.given) if self.out else None
 
     def questions(self, job: Job) -> list[Any]:
-        """A job's questions."""
+        """Return a job's questions."""
         return self.given.benchmarks.questions(job.dataset, job.sample)[: self._limit]
 
     def _run(self, job: Job, progress: Progress | None) -> Report | str:
@@ -171,7 +171,7 @@ class _Runs:
             return str(lack)
 
     def used(self, table: Recipe, dataset: str) -> str:
-        """What is run of a dataset, in words."""
+        """Describe the questions of a dataset that are run."""
         sample, benchmarks = table.datasets[dataset], self.given.benchmarks
         if benchmarks.source(dataset, sample.split) is None:
             return "not given"
@@ -208,7 +208,7 @@ def _cell(table: Recipe, row: RecipeRow, column: Column, runs: _Runs) -> CellRes
 
 
 def _seen(row: RecipeRow, run: Sequence[Job], others: Sequence[Job], runs: _Runs) -> CellInputs:
-    """What one of a row's runs is measured on: its reports by dataset, beside them those of the others."""
+    """Collect the inputs of a cell from one of a row's runs and from its reference runs, one per dataset."""
     parts, besides = [runs.report(job) for job in run], [runs.report(job) for job in others]
     if row.subset:  # the questions that search changed, SearChain's S_IR
         changed = {each["id"] for part in besides for each in part.rows if each["statistics"].get("changed by search")}
@@ -243,7 +243,7 @@ def _known(what: str, given: Mapping[str, Any] | None, valid: set[str]) -> None:
 def _keep(out: Path, table: Recipe, found: Reproduction, runs: _Runs) -> None:
     """Write the table; what people must judge; of a test set without answers, what is to be submitted to HotpotQA."""
     name = table.key.replace("/", "-")
-    done = {job: told for job, told in runs.reports.items() if isinstance(told, Report)}
+    done = {job: report for job, report in runs.reports.items() if isinstance(report, Report)}
     content = {**found.to_dict(), "runs": {job.folder(runs.given): job.method for job in done}}
     try:
         out.mkdir(parents=True, exist_ok=True)

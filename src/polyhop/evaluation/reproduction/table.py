@@ -38,50 +38,53 @@ class Reproduction:
     stands_in: bool
 
     def paper(self, row: int, column: int) -> tuple[float | None, float | None]:
-        """The paper's number and its standard deviation."""
-        told = self.recipe.rows[row]
-        return tuple(values[column] if column < len(values) else None for values in (told.figures, told.std))  # type: ignore[return-value]
+        """Return the paper's number and its standard deviation."""
+        recipe_row = self.recipe.rows[row]
+        return tuple(
+            values[column] if column < len(values) else None for values in (recipe_row.figures, recipe_row.std)
+        )  # type: ignore[return-value]
 
     @property
     def not_run(self) -> dict[str, list[str]]:
-        """Why cells are empty: the reason, and what it holds for, rows or rows on datasets."""
+        """The reasons for empty cells, each with its rows, or rows on datasets."""
         held: dict[str, dict[str, list[str]]] = {}
         for row, cells in zip(self.recipe.rows, self.cells, strict=True):
             for column, cell in zip(self.columns, cells, strict=True):
                 if cell.why is not None:
                     on = held.setdefault(cell.why, {}).setdefault(row.name, [])
                     on += [column.dataset] * (column.dataset not in on)
-        return {why: self._told(rows) for why, rows in held.items()}
+        return {why: self._describe(rows) for why, rows in held.items()}
 
-    def _told(self, rows: Mapping[str, list[str]]) -> list[str]:
-        """Rows with the datasets they lack, those that lack the same together."""
+    def _describe(self, rows: Mapping[str, list[str]]) -> list[str]:
+        """Describe rows with the datasets they lack, grouped by these datasets."""
         every = {column.dataset for column in self.columns}
-        told: dict[str, list[str]] = {}
+        grouped: dict[str, list[str]] = {}
         for row, datasets in rows.items():
             on = "" if set(datasets) == every else ", ".join(BENCHMARKS.get(name, name) for name in datasets)
-            told.setdefault(on, []).append(row)
+            grouped.setdefault(on, []).append(row)
         whole = {
-            on: "every row" if len(names) == len(self.recipe.rows) else ", ".join(names) for on, names in told.items()
+            on: "every row" if len(names) == len(self.recipe.rows) else ", ".join(names)
+            for on, names in grouped.items()
         }
         return [f"{names} on {on}" if on else names for on, names in whole.items()]
 
     @property
     def shape(self) -> list[tuple[Shape, bool | None]]:
-        """Whether what a figure shows holds here; None where it cannot be told."""
+        """The figure's claims, and True if they hold here; None if that is unknown."""
         return [(shape, self._holds(shape)) for shape in self.recipe.shape]
 
     def _holds(self, shape: Shape) -> bool | None:
-        place = next(at for at, column in enumerate(self.columns) if column.metric == shape.metric)
-        values = {row.name: cells[place].value for row, cells in zip(self.recipe.rows, self.cells, strict=True)}
+        i = next(i for i, column in enumerate(self.columns) if column.metric == shape.metric)
+        values = {row.name: cells[i].value for row, cells in zip(self.recipe.rows, self.cells, strict=True)}
         pairs = [(values[low], values[high]) for low, high in shape.lower]
-        told = [low < high for low, high in pairs if low is not None and high is not None]
-        return all(told) if told else None
+        comparisons = [low < high for low, high in pairs if low is not None and high is not None]
+        return all(comparisons) if comparisons else None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
-        told = self.recipe.model_dump(include={"key", "title", "source", "setup", "notes"})
+        head = self.recipe.model_dump(include={"key", "title", "source", "setup", "notes"})
         return {
-            **told,
+            **head,
             "lm": self.lm,
             "retriever": self.retriever,
             "demonstration set": self.stands_in,
@@ -98,8 +101,8 @@ class Reproduction:
 
     def _cells(self, row: int) -> list[dict[str, Any]]:
         cells = []
-        for place, ours in enumerate(self.cells[row]):
-            paper, std = self.paper(row, place)
+        for i, ours in enumerate(self.cells[row]):
+            paper, std = self.paper(row, i)
             mine = {name: getattr(ours, name) for name in ("value", "std", "n", "runs", "lm")}
             cells.append({"paper": {"value": paper, "std": std}, "ours": mine})
         return cells

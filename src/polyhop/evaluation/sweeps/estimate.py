@@ -1,7 +1,7 @@
-"""What a sweep would ask, before anything is asked: some of its questions answered by ``pocket`` in the models' place.
+"""An estimate of a sweep's cost, before any model is called: ``pocket`` answers a sample of its questions instead.
 
-Prompts are those of the sweep, word for word. What comes back is not: a model that judges otherwise goes on for longer
-or stops sooner, and writes longer or shorter replies. It is an estimate of size, not a bill.
+The prompts are exactly those of the sweep, but the replies are not: a model that judges differently takes more or fewer
+steps and writes longer or shorter replies. The result is an estimate of size, not a bill.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from polyhop.trace import Usage
 from polyhop.types import Question
 
 SAMPLE = 5
-"""Questions that are answered for an estimate, unless told otherwise."""
+"""Default number of questions answered for an estimate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Calls, and tokens of prompts and replies (scored text left out); ``money`` where prices are known."""
+    """Calls, and tokens of prompts and replies (without scored text); ``money`` if prices are known."""
 
     calls: float
     prompt_tokens: float
@@ -37,7 +37,7 @@ class Cost:
     money: float | None = None
 
     def times(self, factor: float) -> Cost:
-        """So many of them."""
+        """Multiply the cost by a factor."""
         return Cost(*(None if value is None else value * factor for value in asdict(self).values()))  # type: ignore[arg-type]
 
     def __add__(self, other: Cost) -> Cost:
@@ -48,8 +48,11 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """By point: what it would ask ``alone``, and what is ``asked`` in the sweep, after the points before it. Told for
-    ``questions``, from ``sample`` of them. Replies that a cache already holds are not taken off."""
+    """The estimated cost per point: ``alone``, and ``asked`` in the sweep, after the points before it.
+
+    Both are for ``questions`` questions, extrapolated from ``sample`` of them. Replies that a cache already holds are
+    not subtracted.
+    """
 
     questions: int
     sample: int
@@ -57,7 +60,7 @@ class Estimate:
     asked: Mapping[str, Cost]
 
     def totals(self) -> tuple[Cost, Cost]:
-        """All points together: run by themselves, and as a sweep."""
+        """Return the cost of all points, as separate runs and as a sweep."""
         return _sum(self.alone.values()), _sum(self.asked.values())
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,7 +87,7 @@ def estimate(
 
     Raises:
         UsageError: a point cannot run, as in ``sweep``.
-        PolyhopError: a question fails at a point; its place in the file is named.
+        PolyhopError: a question fails at a point; its location in the file is named.
     """
     every = plan.read_questions() if questions is None else list(questions)
     profiles = choose_profiles(every, plan.metrics)
@@ -113,7 +116,7 @@ def estimate(
                 )
                 if report.failed:
                     name, why = next(iter(report.failed.items()))
-                    raise PolyhopError(f"{point.place} the question {name} fails: {why}")
+                    raise PolyhopError(f"{point.location} the question {name} fails: {why}")
                 share = len(every) / len(some)
                 alone[point.name] = _of(report.usage, prices).times(share)
                 now = _sum([model.asked(prices) for model in stand_ins])
@@ -122,7 +125,7 @@ def estimate(
 
 
 class _StandIn(Pocket):
-    """``pocket`` under another model's name; counts what it is asked."""
+    """``pocket`` under another model's name; it counts its calls and tokens."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -130,7 +133,7 @@ class _StandIn(Pocket):
         self._calls = self._prompt_tokens = self._completion_tokens = 0
 
     async def complete(self, request: Request) -> Completion:
-        """As ``pocket``."""
+        """Complete a request as ``pocket`` does, and count it."""
         completion = await super().complete(request)
         assert completion.usage is not None
         self._calls += 1
@@ -139,12 +142,12 @@ class _StandIn(Pocket):
         return completion
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:
-        """As ``pocket``."""
+        """Score texts as ``pocket`` does, and count the call."""
         self._calls += 1
         return await super().score(requests)
 
     def asked(self, prices: Prices | None) -> Cost:
-        """What it was asked so far."""
+        """Return the cost of all calls so far."""
         tokens = (self._prompt_tokens, self._completion_tokens)
         return Cost(self._calls, *tokens, None if prices is None else prices.cost(self.name, *tokens))
 
@@ -159,6 +162,6 @@ def _sum(costs: Any) -> Cost:
 
 
 def _spread(questions: Sequence[Question], n: int) -> list[Question]:
-    """``n`` of the questions at equal distances, the first among them."""
+    """Select ``n`` of the questions at equal distances, including the first."""
     n = min(n, len(questions))
-    return [questions[place * len(questions) // n] for place in range(n)]
+    return [questions[i * len(questions) // n] for i in range(n)]

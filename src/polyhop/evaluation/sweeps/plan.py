@@ -1,17 +1,17 @@
-"""What a sweep's file says: a run, and the points at which it is run with something else.
+"""The format of a sweep's file: a run, and the points that change something in it.
 
     [run]                    # what 'polyhop run' takes, by the same names, and settings of the method
     dataset = "demo"
     method = "tor"
 
-    [[grid]]                 # every combination of these values; there may be several grids
+    [[grid]]                 # every combination of these values; several grids are possible
     fusion = ["analysis", "paragraph", "evidence"]
 
-    [[point]]                # a point by itself; nothing in it is the run as it stands
+    [[point]]                # a single point; an empty one is the run itself
     expansion = "direct"
 
-A setting in ``[run]`` goes to every method of the sweep that has it. Paths are as on the command line: from where the
-command is given. Points that come to the same are one.
+A setting in ``[run]`` goes to every method of the sweep that has it. Paths are relative to the
+current directory, as on the command line. Equal points are run once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from polyhop.types import Positive, Question
 
 
 def _name(value: Any) -> Any:
-    """A name or a path; from Python also an object in its place."""
+    """Accept a name or a path, or from Python an object instead."""
     named = isinstance(value, (str, Path))
     if isinstance(value, (bool, int, float, date, time, Mapping)) or (not named and _holds_text(value)):
         raise ValueError("must be a name")
@@ -45,7 +45,7 @@ def _name(value: Any) -> Any:
 
 
 def _models(value: Any) -> Any:
-    """A model, or one for each role or task."""
+    """Accept a model, or one per role or task."""
     return {role: _name(model) for role, model in value.items()} if isinstance(value, Mapping) else _name(value)
 
 
@@ -67,7 +67,7 @@ SHARED: Mapping[str, Any] = {
     "cache": bool | str,
     "price": str | dict[str, Any],
 }
-"""Keys of ``[run]`` alone: all points have them in common."""
+"""Keys allowed only in ``[run]``: all points share them."""
 
 OWN: Mapping[str, Any] = {
     "method": str,
@@ -92,24 +92,27 @@ OWN: Mapping[str, Any] = {
     "timeout": float,
     "lm_option": dict[str, Any],
 }
-"""Keys that a point may have for itself, beside its method's settings."""
+"""Keys that a point may set, besides its method's settings."""
 
 OF_LM: Mapping[str, str] = {
     **{name: name for name in ("max_concurrency", "requests_per_minute", "tokens_per_minute", "timeout")},
     "lm_option": "extra_body",
 }
-"""Those of them that are options of a model behind a server, and the names they have there."""
+"""The keys of ``OWN`` that are options of a served model, and their names there."""
 
 _DEFAULTS = {"method": "tor", "lm": "pocket", "reader": "pocket", "rendering": "text"}
 
 
 @dataclass(frozen=True, slots=True)
 class SweepPoint:
-    """A run of the sweep. ``name``: its folder, made of its ``changes``: what differs from ``[run]``. ``options``: its
-    keys of ``OWN``; ``settings``: the method's, those that are given. ``place``: where the file tells of it."""
+    """A run of the sweep.
+
+    ``name``: its folder, made of its ``changes``, the differences from ``[run]``. ``options``: its keys of ``OWN``.
+    ``settings``: the given settings of the method. ``location``: its position in the file, for messages.
+    """
 
     name: str
-    place: str
+    location: str
     changes: Mapping[str, Any]
     options: Mapping[str, Any]
     settings: Mapping[str, Any]
@@ -122,7 +125,7 @@ class SweepPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A sweep's points in order, none twice, and what they share, by the names of ``SHARED``."""
+    """A sweep's distinct points in order, and the keys of ``SHARED`` that hold for all of them."""
 
     points: Sequence[SweepPoint]
     dataset: Any
@@ -138,36 +141,36 @@ class Plan:
 
     @property
     def title(self) -> str:
-        """The dataset's name."""
+        """Return the dataset's name."""
         return Path(self.dataset).name if isinstance(self.dataset, (str, Path)) else "questions"
 
     def read_questions(self) -> list[Question]:
-        """All questions of the dataset."""
+        """Read all questions of the dataset."""
         if isinstance(self.dataset, (str, Path)):
             return read_questions(self.dataset, skip_bad=self.skip_bad, format=self.format)
         return list(self.dataset)
 
 
 def read_plan(source: str | Path | Mapping[str, Any]) -> Plan:
-    """The plan in a sweep's file, or in a mapping of the same form whose values may be objects too.
+    """Read the plan in a sweep's file, or in a mapping of the same form whose values may also be objects.
 
     Raises:
         DataError: the file cannot be read, or is no TOML.
         UsageError: a key is unknown or has a value it cannot take; the message names file, table and key.
     """
-    file, told = ("sweep", source) if isinstance(source, Mapping) else (str(source), _read(Path(source)))
-    for name in told:
+    file, content = ("sweep", source) if isinstance(source, Mapping) else (str(source), _read(Path(source)))
+    for name in content:
         if name not in ("run", "grid", "point"):
             raise UnknownName(f"table in {file}:", name, ("run", "grid", "point"))
-    place = f"{file}, [run]:"
-    base = _Base(_table(told.get("run", {}), place), place)
-    changes = list(_changes(told, file))
+    location = f"{file}, [run]:"
+    base = _Base(_table(content.get("run", {}), location), location)
+    changes = list(_changes(content, file))
     known = {name for where, change in changes for name in base.method(change, where).settings}
     for name in base.held:
         if name not in {*SHARED, *OWN, *known}:
-            raise UnknownName(f"key in {base.place}", name, {*SHARED, *OWN, *known})
+            raise UnknownName(f"key in {base.location}", name, {*SHARED, *OWN, *known})
     shared = {
-        name: _parsed(SHARED[name], name, value, base.place) for name, value in base.held.items() if name in SHARED
+        name: _parsed(SHARED[name], name, value, base.location) for name, value in base.held.items() if name in SHARED
     }
     if "dataset" not in shared:
         raise DataError("[run] names no dataset", file)
@@ -185,106 +188,108 @@ def _read(path: Path) -> dict[str, Any]:
         raise DataError(f"not a sweep: {error}", path) from None
 
 
-def _table(told: Any, place: str) -> Mapping[str, Any]:
-    if not isinstance(told, Mapping):
-        raise SettingError(f"{place} must be a table of keys and values, not {told!r}")
-    return told
+def _table(content: Any, location: str) -> Mapping[str, Any]:
+    if not isinstance(content, Mapping):
+        raise SettingError(f"{location} must be a table of keys and values, not {content!r}")
+    return content
 
 
-def _changes(told: Mapping[str, Any], file: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """What each point sets and where that stands: the grids' combinations, then the single points."""
+def _changes(content: Mapping[str, Any], file: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield each point's location and changes: the grids' combinations, then the single points."""
     for kind in ("grid", "point"):
-        held = told.get(kind, [])
+        held = content.get(kind, [])
         tables = held if isinstance(held, list) else [held]
         for number, table in enumerate(tables, 1):
-            place = f"{file}, [[{kind}]] {number}:" if len(tables) > 1 else f"{file}, [{kind}]:"
+            location = f"{file}, [[{kind}]] {number}:" if len(tables) > 1 else f"{file}, [{kind}]:"
             try:
-                found = combinations(_table(table, place)) if kind == "grid" else [_table(table, place)]
+                found = combinations(_table(table, location)) if kind == "grid" else [_table(table, location)]
             except SettingError as error:
-                raise error if str(error).startswith(place) else SettingError(f"{place} {error}") from None
-            yield from ((place, change) for change in found)
-    if not told.get("grid") and not told.get("point"):
+                raise error if str(error).startswith(location) else SettingError(f"{location} {error}") from None
+            yield from ((location, change) for change in found)
+    if not content.get("grid") and not content.get("point"):
         raise DataError("a sweep has points: a [grid] of values to combine, or a [[point]]", file)
 
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """``[run]``: what a point has unless it says otherwise."""
+    """The table ``[run]``: the defaults of every point."""
 
     held: Mapping[str, Any]
-    place: str
+    location: str
 
-    def method(self, change: Mapping[str, Any], place: str) -> Method:
-        """The method of a point that sets ``change``."""
+    def method(self, change: Mapping[str, Any], location: str) -> Method:
+        """Return the method of a point with these changes."""
         if "method" in change:
-            return _method(change["method"], place)
-        return _method(self.held.get("method", _DEFAULTS["method"]), self.place)
+            return _method(change["method"], location)
+        return _method(self.held.get("method", _DEFAULTS["method"]), self.location)
 
     def options(self) -> dict[str, Any]:
-        """Its keys of ``OWN``."""
-        return {name: _parsed(OWN[name], name, value, self.place) for name, value in self.held.items() if name in OWN}
+        """Return its keys of ``OWN``."""
+        return {
+            name: _parsed(OWN[name], name, value, self.location) for name, value in self.held.items() if name in OWN
+        }
 
     def settings(self, method: Method) -> dict[str, Any]:
-        """The settings it gives to a method, typed."""
-        return _settings(method, {name: v for name, v in self.held.items() if name in method.settings}, self.place)
+        """Return the settings it gives to a method, typed."""
+        return _settings(method, {name: v for name, v in self.held.items() if name in method.settings}, self.location)
 
 
 def _points(base: _Base, changes: Sequence[tuple[str, Mapping[str, Any]]]) -> list[SweepPoint]:
     points: list[SweepPoint] = []
     seen: list[Any] = []
-    for place, change in changes:
-        point = _point(base, place, change)
-        same = (point.options, _method(point.method, place).resolve(point.settings))
+    for location, change in changes:
+        point = _point(base, location, change)
+        same = (point.options, _method(point.method, location).resolve(point.settings))
         if same in seen:
             continue
         if any(other.name == point.name for other in points):
-            raise SettingError(f"{place} two points that differ would both be named {point.name}")
+            raise SettingError(f"{location} two points that differ would both be named {point.name}")
         seen.append(same)
         points.append(point)
     return points
 
 
-def _point(base: _Base, place: str, change: Mapping[str, Any]) -> SweepPoint:
-    method = base.method(change, place)
+def _point(base: _Base, location: str, change: Mapping[str, Any]) -> SweepPoint:
+    method = base.method(change, location)
     for name in change:
         if name in SHARED:
-            raise SettingError(f"{place} {name} is common to all points: set it in [run]")
+            raise SettingError(f"{location} {name} is common to all points: set it in [run]")
         if name not in {*OWN, *method.settings}:
-            raise UnknownName(f"key in {place}", name, {*OWN, *method.settings}, f"The method is {method.name}.")
+            raise UnknownName(f"key in {location}", name, {*OWN, *method.settings}, f"The method is {method.name}.")
     usual = {**_DEFAULTS, **base.options()}
-    own = {name: _parsed(OWN[name], name, value, place) for name, value in change.items() if name in OWN}
+    own = {name: _parsed(OWN[name], name, value, location) for name, value in change.items() if name in OWN}
     options = {**usual, **own}
     given = {name: value for name, value in change.items() if name not in OWN}
-    settings = {**_from_file(options, method, place), **base.settings(method), **_settings(method, given, place)}
-    file = {} if "set_from" in own else _from_file(usual, method, place)
+    settings = {**_from_file(options, method, location), **base.settings(method), **_settings(method, given, location)}
+    file = {} if "set_from" in own else _from_file(usual, method, location)
     before = {**usual, **method.resolve({**file, **base.settings(method)})}
     differ = {name: {**options, **settings}[name] for name in change}
     changed = {name: value for name, value in differ.items() if name not in before or before[name] != value}
     changes = {name: redacted(value) if isinstance(value, str) else value for name, value in changed.items()}
-    return SweepPoint(folder_name(changes), place, changes, options, settings)
+    return SweepPoint(folder_name(changes), location, changes, options, settings)
 
 
-def _from_file(options: Mapping[str, Any], method: Method, place: str) -> dict[str, Any]:
+def _from_file(options: Mapping[str, Any], method: Method, location: str) -> dict[str, Any]:
     if (path := options.get("set_from")) is None:
         return {}
     try:
-        return _settings(method, read_settings(path, method.name), place)
+        return _settings(method, read_settings(path, method.name), location)
     except PolyhopError as error:
-        raise SettingError(f"{place} set_from: {error}") from None
+        raise SettingError(f"{location} set_from: {error}") from None
 
 
-def _settings(method: Method, given: Mapping[str, Any], place: str) -> dict[str, Any]:
-    return {name: method.settings[name].parse(value, f"{place} {method.name}") for name, value in given.items()}
+def _settings(method: Method, given: Mapping[str, Any], location: str) -> dict[str, Any]:
+    return {name: method.settings[name].parse(value, f"{location} {method.name}") for name, value in given.items()}
 
 
-def _method(name: Any, place: str) -> Method:
+def _method(name: Any, location: str) -> Method:
     if not isinstance(name, str) or name not in methods():
-        raise UnknownName(f"method in {place}", str(name), methods())
+        raise UnknownName(f"method in {location}", str(name), methods())
     return method_named(name)
 
 
-def _parsed(kind: Any, name: str, value: Any, place: str) -> Any:
+def _parsed(kind: Any, name: str, value: Any, location: str) -> Any:
     try:
         return TypeAdapter(kind).validate_python(value, strict=True)
     except ValidationError as error:
-        raise SettingError(f"{place} {name}={value!r}: {error.errors()[0]['msg']}") from None
+        raise SettingError(f"{location} {name}={value!r}: {error.errors()[0]['msg']}") from None

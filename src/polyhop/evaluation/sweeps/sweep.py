@@ -1,8 +1,8 @@
-"""A sweep: one method or several at many settings, over the same questions, asking only what differs.
+"""A sweep: one or more methods at many settings over the same questions, with each distinct call made once.
 
-All points share the questions, the index, what was retrieved, and every reply: an ablation whose prompts are in part
-those of the point before it asks for the rest alone. Each point is a run's folder, the same as a run by itself writes;
-the same sweep goes on wherever it was stopped.
+All points share the questions, the index, the retrieved passages and every reply: if some prompts of an ablation equal
+those of an earlier point, only the others are sent. Each point has a run's folder, the same as a separate run writes;
+the same sweep resumes where it was stopped.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ REPLIES = "replies.sqlite"
 """The replies' file in a sweep's folder."""
 
 MAX_MEMOIZED_SEARCHES = 100_000
-"""Searches of a retriever whose hits are kept: some hundred MB at most."""
+"""Maximum number of searches per retriever whose hits are kept: at most a few hundred MB."""
 
 Opener = Callable[..., LanguageModel]
-"""``(model, **options)``: what opens a model, as ``open_lm``."""
+"""``(model, **options)``: a function that opens a model, as ``open_lm`` does."""
 
 
 @dataclass(frozen=True, slots=True)
 class SweepResult:
     """The reports of a sweep by point, in order.
 
-    A call is ``asked`` where its reply was not there yet and ``shared`` where it was: from another point or an earlier
-    run over the same cache. Those of questions under way when a sweep was stopped count as shared once it goes on;
-    scored texts always count as asked.
+    A call counts as ``asked`` if its reply was not cached yet, and as ``shared`` if it was, by another point or an
+    earlier run over the same cache. Calls of questions under way when a sweep was stopped count as shared when it resumes.
+    Scored texts always count as asked.
     """
 
     points: Sequence[SweepPoint]
@@ -73,7 +73,7 @@ class SweepResult:
 
 
 def count_calls(reports: Iterable[Report]) -> dict[str, int]:
-    """The calls of runs, how many of them were asked, and how many replies were shared."""
+    """Count the calls of runs, those that were asked, and those whose replies were shared."""
     usages = [report.usage for report in reports]
     calls, shared = sum(usage.calls for usage in usages), sum(usage.cache_hits for usage in usages)
     return {"calls": calls, "asked": calls - shared, "shared": shared}
@@ -86,12 +86,12 @@ def sweep(
     questions: Sequence[Question] | None = None,
     progress: Progress | None = None,
 ) -> SweepResult:
-    """Run every point of a plan, each in its own folder of ``out``; the same call goes on where it was stopped.
+    """Run every point of a plan, each in its own folder of ``out``; the same call resumes where it was stopped.
 
-    ``plan``: as ``read_plan`` gives it, or what that reads. ``questions``: the plan's dataset, where it has been read.
+    ``plan``: the result or the argument of ``read_plan``. ``questions``: the plan's dataset, if it has been read.
 
     Raises:
-        UsageError: a point cannot run, found before the first call; its place in the file is named.
+        UsageError: a point cannot run, found before the first call; its location in the file is named.
         LMError: a model cannot be reached.
     """
     plan = plan if isinstance(plan, Plan) else read_plan(plan)
@@ -117,7 +117,7 @@ def sweep(
 
 @contextmanager
 def opened(plan: Plan, questions: Sequence[Question], replies: Path, opener: Opener = open_lm) -> Iterator[Shared]:
-    """What a plan's points share, every point found to fit, and closed at the end."""
+    """Open the resources that a plan's points share, check every point, and close the resources at the end."""
     common = Shared(plan, questions, replies, opener)
     try:
         common.check()
@@ -129,8 +129,8 @@ def opened(plan: Plan, questions: Sequence[Question], replies: Path, opener: Ope
 class Shared:
     """The index, models, retrievers, readers and prompts of a sweep: each is opened once, for all points that name it.
 
-    Replies of models behind a server, and of those loaded from a checkpoint, are kept where ``polyhop run`` keeps
-    them; those of other models, and all where the plan says ``cache = false``, in the file ``replies``.
+    Replies of served models, and of those loaded from a checkpoint, are kept in the same cache as those of ``polyhop
+    run``; replies of other models, and all replies if the plan has ``cache = false``, in the file ``replies``.
     """
 
     def __init__(self, plan: Plan, questions: Sequence[Question], replies: Path, opener: Opener) -> None:
@@ -144,7 +144,7 @@ class Shared:
         self._books: dict[Any, PromptBook] = {}
 
     def arguments(self, point: SweepPoint) -> dict[str, Any]:
-        """What ``evaluate`` takes for a point, beside questions, index and folder."""
+        """Return the arguments of ``evaluate`` for a point, except questions, index and folder."""
         own = {name: value for name, value in point.options.items() if name not in (*OF_LM, "set_from", "setup")}
         reader, prompts = own["reader"], own.get("prompts")
         return {
@@ -159,15 +159,15 @@ class Shared:
         }
 
     def check(self) -> None:
-        """Open every point, so that what does not fit is found before the first call."""
+        """Open every point, so that errors are found before the first call."""
         for point in self.plan.points:
             try:
                 Pipeline(self.index, **self.arguments(point)).close()
             except UsageError as error:
-                raise UsageError(f"{point.place} {error}") from error
+                raise UsageError(f"{point.location} {error}") from error
 
     def close(self) -> None:
-        """Close the models and the replies' files."""
+        """Close the models and the files of replies."""
         thread = LoopThread()
         try:
             for model in self._models.values():
@@ -178,7 +178,7 @@ class Shared:
                 cache.close()
 
     def _under_setup(self, point: SweepPoint) -> dict[str, Any]:
-        """The settings that a paper's set-up gives the point's method."""
+        """Return the settings that a paper's set-up gives the point's method."""
         setup = point.options.get("setup")
         return {} if setup is None else setup_settings(setup, point.method, point.settings, self._questions)
 
@@ -206,35 +206,35 @@ class Shared:
         return _once(self._caches, path, CompletionCache)
 
     def _retriever(self, point: SweepPoint) -> Any:
-        """The point's retriever by name, its hits kept. A method that is a retriever itself gets the name alone."""
+        """Return the point's retriever, memoized; only its name if the method is itself a retriever."""
         method = method_named(point.method)
         named = point.options.get("retriever")
         if self.index is None or (named is not None and not isinstance(named, str)) or method.name == method.retriever:
             return named
-        return _once(self._retrievers, named or method.retriever, self._remembering)
+        return _once(self._retrievers, named or method.retriever, self._memoizing)
 
-    def _remembering(self, name: str) -> Any:
+    def _memoizing(self, name: str) -> Any:
         assert self.index is not None
         opened = open_retriever(name, self.index)
         return MemoizingRetriever(opened, MAX_MEMOIZED_SEARCHES) if isinstance(opened, Retriever) else opened
 
 
 class _OpenLM(CachedLM):
-    """A model that stays open when a run over it ends: the next point's needs it."""
+    """A model that stays open when a run ends, because the next point's run needs it."""
 
     async def aclose(self) -> None:
-        """Close the connections of the run's loop, and have all replies on disk."""
+        """Close the connections of the run's event loop, and write all replies to disk."""
         if close_loop := getattr(self.model, "close_loop", None):
             await close_loop()
         self.cache.flush()
 
     def is_as(self, other: _OpenLM) -> bool:
-        """Whether the cache could not tell the two apart."""
+        """Return True if the cache could not distinguish the two models."""
         return self._identity == other._identity and self.cache is other.cache
 
 
 def _once(held: dict[K, V], name: K, opener: Callable[[K], V]) -> V:
-    """What was opened under a name, opened now if it was not."""
+    """Return the value opened under a name, opening it at the first use."""
     if name not in held:
         held[name] = opener(name)
     return held[name]

@@ -1,4 +1,4 @@
-"""What a long search has measured, kept as it goes, so that a search that was stopped goes on where it was."""
+"""The saved measurements of a long search, so that a stopped search resumes where it was."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ NAME = "measured.jsonl"
 
 
 class Checkpoint:
-    """Results by what they were found with, a line each in ``measured.jsonl`` of ``folder``; None keeps them in memory
-    alone. A line is written, whole, as soon as its result is known. One process at a time may write in a folder.
+    """Results by a description of their inputs, one per line of ``measured.jsonl`` in ``folder``.
 
-    Raises ``UsageError`` while another process does, ``DataError`` when it cannot be read or written.
+    Without a folder they stay in memory. A line is written completely as soon as its result is known. One process at a time may write to a folder.
+
+    Raises ``UsageError`` while another process does, and ``DataError`` if the file cannot be read or written.
     """
 
     def __init__(self, folder: str | Path | None) -> None:
@@ -40,10 +41,10 @@ class Checkpoint:
                 self.close()
                 raise
 
-    def once(self, found_with: Mapping[str, Any], find: Callable[[], Any]) -> Any:
-        """What ``find`` gave for this description, a JSON-ready value, or gives now."""
-        told = orjson.dumps(found_with, option=orjson.OPT_SORT_KEYS)
-        key = blake2b(told, digest_size=16).hexdigest()
+    def once(self, inputs: Mapping[str, Any], find: Callable[[], Any]) -> Any:
+        """Return the result, a JSON-ready value, for these inputs; call ``find`` if there is none yet."""
+        description = orjson.dumps(inputs, option=orjson.OPT_SORT_KEYS)
+        key = blake2b(description, digest_size=16).hexdigest()
         if key not in self._known:
             found = find()
             if self._file is not None:
@@ -57,7 +58,7 @@ class Checkpoint:
         return self._known[key]
 
     def close(self) -> None:
-        """Let the folder go."""
+        """Unlock the folder."""
         self._open.close()
 
     def __enter__(self) -> Self:
@@ -78,7 +79,7 @@ class Checkpoint:
         self._file = self._open.enter_context(path.open("ab", buffering=0))
 
     def _read(self, path: Path) -> None:
-        """All whole lines; what a kill cut short at the end is dropped, and measured again."""
+        """Read all complete lines; an incomplete last line, cut short by a kill, is dropped and measured again."""
         held = read_inside(path.parent, path.name)
         whole = held[: held.rfind(b"\n") + 1]
         for number, line in enumerate(whole.splitlines(), 1):

@@ -1,4 +1,4 @@
-"""Choosing a method's settings by a grid: a run at every point, the best by the answers' scores."""
+"""Grid search of a method's settings: a run at every point, the best by the answers' scores."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class GridPoint:
     report: Report
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values: scores, and model calls and searches a question."""
+        """JSON-ready values: scores, and model calls and searches per question."""
         n = max(1, len(self.report.rows))
         usage = self.report.usage
         return {
@@ -45,8 +45,11 @@ class GridPoint:
 
 @dataclass(frozen=True, slots=True)
 class GridSearchResult:
-    """A grid's points in order, the ``best`` of them, and its ``gain`` over the method's defaults where they are a
-    point of the grid. The gain is measured where it was chosen, so it flatters: confirm it on other questions."""
+    """A grid's points in order, the ``best`` of them, and its ``gain`` over the method's defaults.
+
+    ``gain`` is None if the defaults are no point of the grid. It is measured on the questions it was chosen on, so it
+    is optimistic: confirm it on other questions.
+    """
 
     method: str
     objective: str
@@ -57,7 +60,7 @@ class GridSearchResult:
 
     @property
     def file(self) -> dict[str, Any]:
-        """What a settings file holds: the method, its settings, where they were fitted and what they scored there."""
+        """The content of a settings file: method, settings, the dataset they were fitted on, and their scores."""
         report = self.best.report
         return {
             "method": self.method,
@@ -90,9 +93,9 @@ def tune(
 ) -> GridSearchResult:
     """Run a method at every point of a grid of its settings and choose the point of best ``objective``.
 
-    Of equally good points the one with the fewest model calls is best, then the first. A named model's replies are
-    cached, so a call that several points share is made once. ``work``: a folder with a run's folder for each point; the
-    same command goes on there where it was stopped. ``options``: those of ``Pipeline`` and the method's other settings.
+    Ties go to the point with the fewest model calls, then to the first. A named model's replies are cached, so a call
+    that several points share is made once. ``work``: a folder with a run's folder per point; the same command resumes
+    there. ``options``: those of ``Pipeline`` and the method's other settings.
 
     Raises:
         UsageError: a setting, value or option does not fit; found before the first call.
@@ -117,14 +120,14 @@ def tune(
 
 
 def scores_of(report: Report) -> dict[str, float]:
-    """The answer metrics of a run, each a mean, 0 to 1."""
+    """Return the mean of each answer metric of a run, 0 to 1."""
     return {name: report.metrics[name].value for name in OBJECTIVES if name in report.metrics}
 
 
 def _checked(
     method: str, grid: Mapping[str, Sequence[Any]], options: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The settings that stay as given, typed, and the grid's points, typed, each once."""
+    """Return the fixed settings and the grid's distinct points, all typed."""
     known = method_named(method)
     if both := sorted(grid.keys() & options.keys()):
         raise UsageError(f"{both[0]} is what is tuned: it cannot be given a value of its own")

@@ -25,14 +25,14 @@ TEMPLATES = {
     "before": "Exercise: {} documents below, then {} question that they answer. Question:",
 }
 ROUNDS = 10
-"""So many times it is drawn again, while too few draws differ and can be used."""
+"""Maximum number of rounds of drawing while too few distinct draws can be used."""
 
-LONGEST_SPAN = 12
-"""Words in a gap."""
+MAX_SPAN_WORDS = 12
+"""Maximum number of words in a gap."""
 
 
 def read_instructions(path: str | Path = OURS) -> list[str]:
-    """The instructions of a file, one a line, each once; by default ours. Lines that open with ``#`` are remarks.
+    """Read the distinct instructions of a file, one per line; by default ours. ``#`` starts a comment.
 
     Raises:
         DataError: the file cannot be read, holds none, or a line says where but not what.
@@ -43,53 +43,54 @@ def read_instructions(path: str | Path = OURS) -> list[str]:
         raise DataError(f"the instructions cannot be read: {error.strerror}", path) from None
     except UnicodeDecodeError:
         raise DataError("the instructions are not UTF-8 text", path) from None
-    told: dict[str, None] = {}
+    instructions: dict[str, None] = {}
     for number, line in enumerate(lines, 1):
         if not (line := line.strip()) or line.startswith("#"):
             continue
         if line.removesuffix(":") in TEMPLATES:
             raise DataError(f"{line!r} is not an instruction: it says where, and not what", path, number)
-        told[line] = None
-    if not told:
+        instructions[line] = None
+    if not instructions:
         raise DataError("no instruction: one a line is needed", path)
-    return list(told)
+    return list(instructions)
 
 
 def generate_instructions(fill: Fill, count: int, *, seed: int = 0) -> list[str]:
-    """``count`` different instructions (§3: 200), every second one for before the passages; fewer where the model keeps
-    repeating itself.
+    """Generate ``count`` different instructions (§3: 200), every second one to stand before the passages.
+
+    There are fewer if the model keeps repeating itself.
 
     Raises:
         UsageError: nothing that was drawn can be used.
     """
-    told: dict[str, list[str]] = {position: [] for position in TEMPLATES}
+    drawn: dict[str, list[str]] = {position: [] for position in TEMPLATES}
     for turn in range(ROUNDS):
-        for at, (position, template) in enumerate(TEMPLATES.items()):
-            wanted = (count + 1 - at) // 2 - len(told[position])
+        for i, (position, template) in enumerate(TEMPLATES.items()):
+            wanted = (count + 1 - i) // 2 - len(drawn[position])
             if wanted > 0:
                 spans = fill(template.format(*GAPS), wanted, seed + turn)
                 new = (f"{position}: {one}" for one in _filled(template, spans))
-                told[position] += [one for one in dict.fromkeys(new) if one not in told[position]]
-    if not any(told.values()):
+                drawn[position] += [one for one in dict.fromkeys(new) if one not in drawn[position]]
+    if not any(drawn.values()):
         raise UsageError("the generator filled no gap as a sentence can be: is it a span-filling T5, as t5-base is?")
-    return [told[position][n] for n in range(count) for position in TEMPLATES if n < len(told[position])][:count]
+    return [drawn[position][n] for n in range(count) for position in TEMPLATES if n < len(drawn[position])][:count]
 
 
 def _filled(template: str, draws: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The template's sentence with its gaps filled, for each draw that can be used."""
+    """Yield the template's sentence with its gaps filled, for each usable draw."""
     sentence = template.removeprefix("Exercise: ").removesuffix(" Question:")
     for spans in draws:
-        told = [" ".join(span.split()) for span in spans]
-        if len(told) == len(GAPS) and all(map(_can_be_used, told)):
-            first, *others = told
+        phrases = [" ".join(span.split()) for span in spans]
+        if len(phrases) == len(GAPS) and all(map(_can_be_used, phrases)):
+            first, *others = phrases
             yield sentence.format(first[:1].upper() + first[1:], *others)
 
 
 def _can_be_used(span: str) -> bool:
-    """Whether a span is words: neither empty, nor marks, nor a passage of its own.
+    """Return True if a span is words: not empty, not marks only, and no longer than ``MAX_SPAN_WORDS``.
 
     >>> [_can_be_used(span) for span in ("Read the", "", "...", "<extra_id_2>", "1. The")]
     [True, False, False, False, True]
     """
     words = span.split()
-    return 0 < len(words) <= LONGEST_SPAN and "<" not in span and any(char.isalpha() for char in span)
+    return 0 < len(words) <= MAX_SPAN_WORDS and "<" not in span and any(char.isalpha() for char in span)

@@ -51,7 +51,7 @@ SEARCHED = frozenset({"instruction", "instructions", "temperature", "demos", "de
 
 
 class Step(NamedTuple):
-    """What one stage is to try."""
+    """The candidates of one stage."""
 
     name: str
     objective: str
@@ -100,11 +100,14 @@ def tune_promptrank(
     _check_gold(questions, answers=reader is not None)
     fixed = _fixed(options)
     tried = read_instructions() if instructions is None else instructions
-    heats = _typed("temperature", temperatures)
-    steps = [_instructions(tried), Step("temperature", RECALL, [{"temperature": heat} for heat in heats], marks=1)]
+    temperatures_tried = _typed("temperature", temperatures)
+    steps = [
+        _instructions(tried),
+        Step("temperature", RECALL, [{"temperature": value} for value in temperatures_tried], marks=1),
+    ]
     steps += [_demonstrations(demos, demo_seeds)] if demos else []
     steps += [_weights(weights, objective)] if reader is not None else []
-    usual = {"answer_by": "none", "instruction": None, "temperature": 1.0 if heats == [1.0] else None}
+    usual = {"answer_by": "none", "instruction": None, "temperature": 1.0 if temperatures_tried == [1.0] else None}
     title = Path(dataset).name if isinstance(dataset, (str, Path)) else "questions"
     with Checkpoint(work) as checkpoint, _opened(corpus, lm, reader, {**options, **usual}, steps) as pipeline:
         bench = _Bench(pipeline, questions, title, checkpoint, concurrency)
@@ -119,15 +122,15 @@ def tune_promptrank(
                     trials.insert(0, first)
                 stages.append(Stage(step.name, step.objective, trials, step.marks))
                 best = stages[-1].best.settings
-            told = run_settings(bench.at(best), title)
+            run = run_settings(bench.at(best), title)
         finally:
             bench.close()
     bare = [replace(stage, trials=[_without_answering(trial) for trial in stage.trials]) for stage in stages]
-    prefix, colon, _ = told["retriever"].partition(":")
-    start = told["retriever"] if prefix + colon in retrievers() else None
-    reads = told["reader"] if reader is not None else None
+    prefix, colon, _ = run["retriever"].partition(":")
+    start = run["retriever"] if prefix + colon in retrievers() else None
+    reads = run["reader"] if reader is not None else None
     usual_trial, gain = _without_answering(first), _gain(first, bare)
-    return StagedSearchResult(METHOD, title, told["lm"], start, reads, fixed, usual_trial, bare, gain)
+    return StagedSearchResult(METHOD, title, run["lm"], start, reads, fixed, usual_trial, bare, gain)
 
 
 class _Bench:
@@ -156,18 +159,18 @@ class _Bench:
         self._thread = LoopThread()
 
     def watch(self, progress: Progress | None, trials: int) -> None:
-        """Tell of so many trials, in questions."""
+        """Report the progress of N trials, in questions."""
         self._progress, self._total = progress, trials * len(self._questions)
 
     def at(self, settings: Mapping[str, Any]) -> Pipeline:
-        """The pipeline with other settings of its method."""
+        """Return the pipeline with other settings of its method."""
         other = copy.copy(self._pipeline)
         other.settings = other.method.resolve(settings)
         other.answers = other.method.answers(other.settings)
         return other
 
     def measure(self, settings: Mapping[str, Any]) -> Trial:
-        """Run the method with these settings, or take what was measured before."""
+        """Run the method with these settings, or take the saved measurement."""
         pipeline = self.at(settings)
         described = {**self._same, **run_settings(pipeline, self._title)}
         scores = self._checkpoint.once(described, lambda: self._thread.run(self._scores(pipeline)))
@@ -176,11 +179,11 @@ class _Bench:
         return Trial(settings, scores)
 
     def close(self) -> None:
-        """Stop what still runs."""
+        """Stop the event loop."""
         self._thread.stop()
 
     def _tell(self, now: int) -> None:
-        """Of the trials before and ``now`` questions of this one."""
+        """Report the questions of earlier trials and ``now`` questions of this one."""
         done = self._done + now
         if self._progress and done > self._told:
             self._told = done
@@ -215,14 +218,14 @@ def _weights(tried: Sequence[float], objective: str) -> Step:
 
 
 def _typed(name: str, values: Sequence[Any]) -> list[Any]:
-    """The values of a setting, each once."""
+    """Return the distinct values of a setting, typed."""
     if not values:
         raise SettingError(f"{name}: no value to try")
     return list(dict.fromkeys(method_named(METHOD).resolve({name: value})[name] for value in values))
 
 
 def _fixed(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The method's settings that stay as given, typed."""
+    """Return the method's fixed settings, typed."""
     known = method_named(METHOD)
     if searched := sorted(options.keys() & SEARCHED):
         raise UsageError(f"{searched[0]} is what is tuned: it cannot be given a value of its own")
@@ -237,10 +240,12 @@ def _opened(
     options: Mapping[str, Any],
     steps: Sequence[Step],
 ) -> Pipeline:
-    """A pipeline whose settings need all that any step's need, so that what is lacking is found before the first."""
+    """Open a pipeline whose settings need all that any step needs, so that errors are found before the first call."""
     hardest = {name: value for step in steps for values in step.values for name, value in values.items()}
-    heats = [values["temperature"] for step in steps if step.name == "temperature" for values in step.values]
-    hardest["temperature"] = max(heats, key=lambda heat: abs(heat - 1))
+    temperatures_tried = [
+        values["temperature"] for step in steps if step.name == "temperature" for values in step.values
+    ]
+    hardest["temperature"] = max(temperatures_tried, key=lambda temperature: abs(temperature - 1))
     pipeline = Pipeline(corpus, METHOD, lm, reader=reader, **{**options, **hardest})
     there = len(pipeline.engine.prompts.scored(TASK).demonstrations)
     if there < (wanted := pipeline.settings["demos"]):
@@ -271,7 +276,7 @@ def _check_gold(questions: Sequence[Question], *, answers: bool) -> None:
 
 
 def _without_answering(trial: Trial) -> Trial:
-    """Whether it answered is no finding, and does not belong into a settings file."""
+    """Drop ``answer_by``, which was not searched, so that a settings file does not hold it."""
     return replace(trial, settings={name: value for name, value in trial.settings.items() if name != "answer_by"})
 
 

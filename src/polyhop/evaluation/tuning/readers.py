@@ -1,4 +1,4 @@
-"""Fitting a reader's threshold θ: how sure it is where a passage answers the question, and where it does not."""
+"""Fitting a reader's threshold θ by its confidence on passages that answer a question and on those that do not."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def steps_of(question: Question) -> list[Question]:
 
 
 def contains_answer(passage: Passage, answers: Sequence[str]) -> bool:
-    """Whether an answer stands in a passage's title or text, normalised, as whole words.
+    """Return True if a passage's title or text contains an answer, normalised, as whole words.
 
     >>> contains_answer(Passage("1", "Oslo", "A party was held in Norway."), ["Art", "the norway"])
     True

@@ -1,4 +1,4 @@
-"""What a search of settings in stages found: one setting after the other, each with the best of those before."""
+"""The results of a staged search of settings: one setting after the other, each with the best of those before."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Trial:
     questions: Scores
 
     def mean(self, metric: str) -> float | None:
-        """Over the questions that have the metric; None where none has."""
+        """Return the mean over the questions that have the metric; None if none has."""
         held = [scores[metric] for scores in self.questions.values() if metric in scores]
         return fmean(held) if held else None
 
@@ -55,11 +55,11 @@ class Stage:
         return max(self.trials, key=self.worth)
 
     def worth(self, trial: Trial) -> float:
-        """What a trial scored, 0 to 1."""
+        """Return a trial's score, 0 to 1."""
         return trial.mean(self.objective) or 0.0
 
     def spread(self) -> dict[str, float]:
-        """How far the candidates lie apart, marks left out; nothing where there is none."""
+        """Summarise the candidates' scores, without the marks; empty if there are no candidates."""
         values = [self.worth(trial) for trial in self.trials[self.marks :]]
         return {name: function(values) for name, function in _SPREAD.items()} if values else {}
 
@@ -78,7 +78,7 @@ class Stage:
 class StagedSearchResult:
     """A method's stages in order. ``retriever``: the one it started from, if it goes by a name. ``fixed``: the settings
     that were given; ``usual``: the method's defaults, on the same questions; ``gain``: over them, measured where it was
-    chosen, so that it flatters: confirm it on others."""
+    chosen, so it is optimistic: confirm it on other questions."""
 
     method: str
     dataset: str
@@ -92,18 +92,18 @@ class StagedSearchResult:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What was given and what was found."""
+        """The fixed settings and those that were found."""
         return {**self.fixed, **self.stages[-1].best.settings}
 
     @property
     def file(self) -> dict[str, Any]:
-        """What a settings file holds: the method, its settings, where they were fitted and what they scored there."""
-        told = {"dataset": self.dataset, "questions": len(self.usual.questions), "lm": self.lm}
+        """The content of a settings file: method, settings, the dataset they were fitted on, and their scores."""
+        fitted_on = {"dataset": self.dataset, "questions": len(self.usual.questions), "lm": self.lm}
         return {
             "method": self.method,
             "settings": self.settings,
             **({"retriever": self.retriever} if self.retriever else {}),
-            "fitted_on": {**told, "reader": self.reader} if self.reader else told,
+            "fitted_on": {**fitted_on, "reader": self.reader} if self.reader else fitted_on,
             "scores": self.stages[-1].best.to_dict()["scores"],
         }
 
