@@ -51,8 +51,8 @@ class SweepResult:
     """The reports of a sweep by point, in order.
 
     A call counts as ``asked`` if its reply was not cached yet, and as ``shared`` if it was, by another point or an
-    earlier run over the same cache. Calls of questions under way when a sweep was stopped count as shared when it resumes.
-    Scored texts always count as asked.
+    earlier run over the same cache. Calls of questions under way when a sweep was stopped count as shared when it
+    resumes. Scored texts always count as asked.
     """
 
     points: Sequence[SweepPoint]

@@ -22,7 +22,8 @@ NAME = "measured.jsonl"
 class Checkpoint:
     """Results by a description of their inputs, one per line of ``measured.jsonl`` in ``folder``.
 
-    Without a folder they stay in memory. A line is written completely as soon as its result is known. One process at a time may write to a folder.
+    Without a folder they stay in memory. A line is written completely as soon as its result is known. One process at a
+    time may write to a folder.
 
     Raises ``UsageError`` while another process does, and ``DataError`` if the file cannot be read or written.
     """
