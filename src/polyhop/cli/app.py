@@ -1,4 +1,4 @@
-"""The command: its verbs put together."""
+"""The command and its verbs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from polyhop.cli.verbs import about, asking, corpora, data, results, serving, tu
 app = typer.Typer(
     name="polyhop",
     help="Multi-hop question answering over your own documents, by any of the published methods, with any LM.",
-    epilog="Options can come from the environment too: --lm of run as POLYHOP_RUN_LM.",
+    epilog="Options can also be set in the environment: --lm of run as POLYHOP_RUN_LM.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -27,7 +27,7 @@ for room in (asking, results, corpora, data, serving, tune, about):
 @app.callback(invoke_without_command=True)
 def _version(
     version: Annotated[
-        bool, opt.option("--version", allow_from_autoenv=False, help="Show the version and stop.")
+        bool, opt.option("--version", allow_from_autoenv=False, help="Show the version and exit.")
     ] = False,
 ) -> None:
     if version:

@@ -1,4 +1,4 @@
-"""The options several verbs share, and how they become a Pipeline's arguments."""
+"""Options shared by several verbs, and their conversion to arguments of ``Pipeline``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from polyhop.evaluation.ray import Ray
 
 option = partial(typer.Option, show_envvar=False)
-"""An option, whose environment variable (``POLYHOP_VERB_NAME``) would fill half of a verb's help."""
+"""An option. Its environment variable (``POLYHOP_VERB_NAME``) is hidden: it would fill half of a verb's help."""
 
 CORPUS_HELP = (
     "A corpus: JSON lines (.gz too), a BEIR folder, a folder of documents (.txt, .md, .html, .epub, .pdf, .docx), an "
@@ -26,10 +26,11 @@ CORPUS_HELP = (
 
 CorpusPath = Annotated[Path | None, option("--corpus", help=CORPUS_HELP)]
 Language = Annotated[
-    str | None, option(help="The corpus' language, as german or chinese, for stems and stop words; by default english.")
+    str | None,
+    option(help="Language of the corpus, such as german or chinese, for stems and stop words; default: english."),
 ]
 Method = Annotated[str, option(help="The method; 'polyhop methods' lists them.")]
-Methods = Annotated[str, option("--method", help="A method, several with commas between, or 'all'.")]
+Methods = Annotated[str, option("--method", help="A method, several separated by commas, or 'all'.")]
 Lm = Annotated[
     str, option(help="The model: pocket, openai:MODEL, openai:MODEL@URL, hf:PATH, scripted:FILE or replay:DIR.")
 ]
@@ -48,107 +49,115 @@ MethodRetriever = Annotated[
     option(
         "--retriever",
         help="bm25, tfidf, tfidf-bm25, dense:NAME, hybrid:A+B, colbert:FOLDER, mdr:FOLDER, hops, "
-        "elastic:URL/INDEX, http://URL, web:API or promptrank; else the method's own (of search: bm25).",
+        "elastic:URL/INDEX, http://URL, web:API or promptrank; default: the method's own (for search: bm25).",
     ),
 ]
 Rerank = Annotated[
     str | None,
     option(
-        help="What orders the retriever's hits anew, for any method: lm, cross-encoder:PATH, colbert:FOLDER or "
-        "promptrank."
+        help="Reranker of the retriever's hits, for any method: lm, cross-encoder:PATH, colbert:FOLDER or promptrank."
     ),
 ]
 Reader = Annotated[
     str,
     option(
-        help="What reads answers off passages, for methods that do: pocket, lm, dpr:PATH, squad:PATH or onnx:FOLDER."
+        help="Model that reads answers from passages, for methods that use one: pocket, lm, dpr:PATH, squad:PATH or "
+        "onnx:FOLDER."
     ),
 ]
 Settings = Annotated[
     list[str] | None,
-    option("-o", "--option", metavar="KEY=VALUE", help="A setting of the method, as widths=5,3; repeatable."),
+    option("-o", "--option", metavar="KEY=VALUE", help="A setting of the method, such as widths=5,3; repeatable."),
 ]
 SetFrom = Annotated[
-    Path | None, option("--set-from", help="A settings file, as 'polyhop tune' writes them; -o wins over it.")
+    Path | None, option("--set-from", help="A settings file written by 'polyhop tune'; -o takes precedence.")
 ]
 Setup = Annotated[
     str | None,
     option(
-        help="A paper's budgets for every method of the run, -o wins over them: tor, resp, ge, promptrank, searchain."
+        help="A paper's budgets for every method of the run: tor, resp, ge, promptrank or searchain; "
+        "-o takes precedence."
     ),
 ]
-Prompts = Annotated[Path | None, option(help="A folder of your own prompt files, used file by file.")]
-Rendering = Annotated[str, option(help="How prompts ask for output: text (markers) or json.")]
+Prompts = Annotated[
+    Path | None, option(help="A folder of your own prompt files, which replace the shipped ones file by file.")
+]
+Rendering = Annotated[str, option(help="Output format that prompts request: text (markers) or json.")]
 Cache = Annotated[
-    bool | None, option("--cache/--no-cache", help="Keep model replies; by default for every model but pocket.")
+    bool | None, option("--cache/--no-cache", help="Cache model replies; default: for every model except pocket.")
 ]
 LmOption = Annotated[
     list[str] | None,
     option(
         "--lm-option",
         metavar="KEY=VALUE",
-        help="Sent with every request to a model behind a server, as reasoning_effort=low; repeatable. The value is "
-        "JSON, else text.",
+        help="Parameter sent with every request to a model server, such as reasoning_effort=low; repeatable. "
+        "The value is JSON, else text.",
     ),
 ]
 MaxTokensPerCall = Annotated[
     int | None,
-    option(min=1, help="Maximum tokens of each reply, its thoughts included, in place of the prompts' own limits."),
+    option(min=1, help="Maximum tokens per reply, reasoning included; replaces the prompts' own limits."),
 ]
-MaxCalls = Annotated[int | None, option(help="Most model calls a question.")]
-MaxTokens = Annotated[int | None, option(help="Stop gathering after so many tokens a question.")]
-MaxSeconds = Annotated[float | None, option(help="Stop gathering after so many seconds a question.")]
-MaxCost = Annotated[float | None, option(help="Stop gathering after so much money a question; needs --price.")]
+MaxCalls = Annotated[int | None, option(help="Maximum number of model calls per question.")]
+MaxTokens = Annotated[int | None, option(help="Stop gathering evidence after N tokens per question.")]
+MaxSeconds = Annotated[float | None, option(help="Stop gathering evidence after N seconds per question.")]
+MaxCost = Annotated[float | None, option(help="Stop gathering evidence at this cost per question; requires --price.")]
 Price = Annotated[
     str | None,
-    option("--price", help="PROMPT:COMPLETION a million tokens, as 0.15:0.6, or a JSON or TOML table by model."),
+    option("--price", help="PROMPT:COMPLETION per million tokens, such as 0.15:0.6, or a JSON or TOML table by model."),
 ]
-Abstain = Annotated[float | None, option(help="Withhold answers less confident than this, 0 to 1.")]
+Abstain = Annotated[float | None, option(help="Withhold answers with lower confidence than this, 0 to 1.")]
 Telemetry = Annotated[
-    bool, option("--telemetry", help="Tell OpenTelemetry of every question, as the OTEL_ variables say.")
+    bool, option("--telemetry", help="Report every question to OpenTelemetry, configured by the OTEL_ variables.")
 ]
-Seed = Annotated[int | None, option(help="Passed to models that take a seed.")]
-MaxConcurrency = Annotated[int | None, option(help="Most model calls at once.")]
-Limit = Annotated[int | None, option(min=1, help="Only the first so many questions.")]
+Seed = Annotated[int | None, option(help="Random seed, for models that accept one.")]
+MaxConcurrency = Annotated[int | None, option(help="Maximum number of concurrent model calls.")]
+Limit = Annotated[int | None, option(min=1, help="Use only the first N questions.")]
 Labelled = Annotated[Path, option("--dataset", help="Questions with gold answers, in any known format.")]
 TunedCorpus = Annotated[Path, option("--corpus", help=CORPUS_HELP)]
 SettingsOut = Annotated[Path | None, option("--out", help="The settings file to write, for --set-from.")]
-Rpm = Annotated[int | None, option(help="Most model calls a minute.")]
-Tpm = Annotated[int | None, option(help="Most tokens a minute.")]
+Rpm = Annotated[int | None, option(help="Maximum number of model calls per minute.")]
+Tpm = Annotated[int | None, option(help="Maximum number of tokens per minute.")]
 Timeout = Annotated[float | None, option(help="Seconds to wait for one reply.")]
 Metrics = Annotated[
     str | None,
-    option("--metrics", help="Metric profiles, as musique,recall; by default ours and the benchmark's."),
+    option("--metrics", help="Metric profiles, such as musique,recall; default: polyhop's own and the benchmark's."),
 ]
 Where = Annotated[
     list[str] | None,
     option(
         "--where",
         metavar="CONDITION",
-        help="Only questions for which it holds in the first run, as 'corrected > 0' or 'gold in reach'; repeatable.",
+        help="Only questions that meet this condition in the first run, such as 'corrected > 0' or 'gold in reach'; "
+        "repeatable.",
     ),
 ]
-Concurrency = Annotated[int, option(min=1, help="Questions under way at once.")]
+Concurrency = Annotated[int, option(min=1, help="Number of questions answered at the same time.")]
 Engine = Annotated[
-    str | None, option("--engine", help="ray: questions are answered all over a Ray cluster; by default here.")
+    str | None, option("--engine", help="ray: distribute the questions over a Ray cluster; default: this process.")
 ]
 Address = Annotated[
-    str | None, option(help="The Ray cluster, HOST:PORT or auto; by default $RAY_ADDRESS, else one of this machine.")
+    str | None,
+    option(
+        help="Address of the Ray cluster, HOST:PORT or auto; default: $RAY_ADDRESS, else a cluster on this machine."
+    ),
 ]
 Workers = Annotated[
-    int | None, option(min=1, help="Processes of --engine ray, which share all caps; by default one for each core.")
+    int | None,
+    option(min=1, help="Number of worker processes for --engine ray, which share all limits; default: one per core."),
 ]
 DatasetPath = Annotated[
     Path, typer.Argument(metavar="DATASET", help="Questions in any known format, hf:DATASET[:SPLIT], or 'demo'.")
 ]
 DatasetFormat = Annotated[
     str | None,
-    option("--format", help="What the dataset is read as, such as hotpotqa; by default told by its first rows."),
+    option("--format", help="Format of the dataset, such as hotpotqa; default: detected from its first rows."),
 ]
-WrittenTo = Annotated[Path | None, option("--out", help="The file to write; by default stdout.")]
+WrittenTo = Annotated[Path | None, option("--out", help="The file to write; default: stdout.")]
 SkipBad = Annotated[
     bool,
-    option("--skip-bad", help="Leave malformed lines and documents out, counted, instead of stopping at the first."),
+    option("--skip-bad", help="Skip malformed lines and documents, and count them, instead of stopping at the first."),
 ]
 Json = Annotated[bool, option("--json", help="Print JSON.")]
 
@@ -171,8 +180,8 @@ _OF_LM = ("max_concurrency", "requests_per_minute", "tokens_per_minute", "timeou
 
 
 def pipeline_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A verb's options as keyword arguments of ``Pipeline``, without corpus and method; those a verb lacks keep their
-    defaults."""
+    """Convert a verb's options to keyword arguments of ``Pipeline``, without corpus and method. Options that the verb
+    lacks keep their defaults."""
     others = pairs(given["lm_for"], "--lm-for", "ROLE=LM")
     return {
         "lm": {"default": given["lm"], **others} if others else given["lm"],
@@ -185,19 +194,19 @@ def pipeline_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def lm_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A verb's options of its language models as ``Pipeline`` takes them: limits, and what requests say besides."""
+    """Convert a verb's options for language models to ``lm_options`` of ``Pipeline``: limits and extra parameters."""
     limits = {name: given[name] for name in _OF_LM if given.get(name) is not None}
     body = {name: _value(text) for name, text in pairs(given["lm_option"], "--lm-option", "KEY=VALUE").items()}
     return {**limits, **({"extra_body": body} if body else {})}
 
 
 def lm_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
-    """``lm_options`` and the cap of a verb that has few others, as arguments of ``Pipeline``."""
+    """Convert the model options of a verb with few others to arguments of ``Pipeline``."""
     return {"lm_options": lm_options(given), "max_tokens_per_call": given["max_tokens_per_call"]}
 
 
 def _value(text: str) -> Any:
-    """JSON where it is, else the text itself.
+    """Parse a value as JSON, else return the text itself.
 
     >>> [_value(text) for text in ("0.7", "false", '{"enable_thinking": false}', "low")]
     [0.7, False, {'enable_thinking': False}, 'low']
@@ -217,17 +226,17 @@ def _from_file(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def corpus_of(path: Path, language: str | None, skip_bad: bool) -> Corpus:
-    """The corpus that a verb is given, opened."""
+    """Open the corpus given to a verb."""
     from polyhop.data.corpora import open_corpus
 
     return open_corpus(path, language=language, skip_bad=skip_bad)
 
 
 def engine_of(engine: str | None, address: str | None, workers: int | None) -> Ray | None:
-    """Where a run's questions are answered; None for here."""
+    """Return the Ray cluster that answers a run's questions; None for this process."""
     if engine is None:
         if address is not None or workers is not None:
-            raise UsageError(f"{'--workers' if address is None else '--address'} is of --engine ray: name that too")
+            raise UsageError(f"{'--workers' if address is None else '--address'} requires --engine ray")
         return None
     if engine != "ray":
         raise UnknownName("engine", engine, ["ray"])
@@ -237,7 +246,7 @@ def engine_of(engine: str | None, address: str | None, workers: int | None) -> R
 
 
 def pairs(given: list[str] | None, flag: str, form: str) -> dict[str, str]:
-    """``["a=1", "b=x"]`` as a mapping.
+    """Convert ``["a=1", "b=x"]`` to a mapping.
 
     >>> pairs(["widths=5,3", "shots=0"], "-o", "KEY=VALUE")
     {'widths': '5,3', 'shots': '0'}

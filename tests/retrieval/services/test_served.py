@@ -217,7 +217,7 @@ def test_the_search_verb_takes_it_in_the_place_of_a_corpus(cli: Cli) -> None:
         assert [passage["id"] for passage in json.loads(found.out)] == ["1"]
         wrong = cli("search", service.url, "Ada wrote", "--retriever", "tfidf")
     assert wrong.code == 2
-    assert "is a retriever already; leave out --retriever tfidf" in wrong.err
+    assert "is already a retriever; omit --retriever tfidf" in wrong.err
 
 
 async def _follow(question: str, run: Any) -> Answer:

@@ -1,4 +1,4 @@
-"""What there is: methods, prompts, this installation."""
+"""Information: methods, prompts, this installation."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import typer
 from polyhop.cli import options as opt
 
 app = typer.Typer()
-prompts_app = typer.Typer(help="See the prompts: every one is a text file.", no_args_is_help=True)
+prompts_app = typer.Typer(help="Show the prompts: each is a text file.", no_args_is_help=True)
 app.add_typer(prompts_app, name="prompts")
 
 
 @app.command()
 def methods(
-    name: Annotated[str | None, typer.Argument(help="One method, to tell all of it.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Show one method in full.")] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """List the methods by family: papers, needs, calls, settings. Calls are a question's, typically."""
+    """List the methods by family: papers, needs, calls, settings. Calls are typical calls per question."""
     from polyhop.cli.info import run_methods
 
     run_methods(name, as_json)
@@ -37,7 +37,9 @@ def prompts_show(
     task: Annotated[str, typer.Argument(help="A prompt task, such as tor.review.")],
     prompts: opt.Prompts = None,
     rendering: opt.Rendering = "text",
-    rendered: Annotated[bool, opt.option("--rendered", help="As the model sees it, with demonstrations.")] = False,
+    rendered: Annotated[
+        bool, opt.option("--rendered", help="Show it as the model sees it, with demonstrations.")
+    ] = False,
 ) -> None:
     """Show a prompt file, or the prompt as the model sees it."""
     from polyhop.cli.info import run_prompts_show
@@ -47,12 +49,12 @@ def prompts_show(
 
 @app.command()
 def doctor(
-    lm: Annotated[str | None, opt.option(help="Also try this language model with one small call.")] = None,
+    lm: Annotated[str | None, opt.option(help="Also test this language model with one small call.")] = None,
     lm_option: opt.LmOption = None,
     max_tokens_per_call: opt.MaxTokensPerCall = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Check the installation. Tells versions, extras and cache folder, and tries a language model if named."""
+    """Check the installation. Shows versions, extras and the cache folder, and tests a language model if named."""
     from polyhop.cli.info import run_doctor
 
     run_doctor(lm, opt.lm_arguments(locals()), as_json)

@@ -1,4 +1,4 @@
-"""Asking and measuring: one question, or a dataset's."""
+"""Answer a question, or run and measure methods over a dataset."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def demo(
     concurrency: opt.Concurrency = 8,
     as_json: opt.Json = False,
 ) -> None:
-    """Answer three questions with their reasoning, then measure all. Questions and corpus ship inside."""
+    """Answer three questions with their reasoning, then measure all. Questions and corpus are included."""
     from polyhop.cli.demo import run_demo
 
     run_demo(method, {"lm": lm, **opt.lm_arguments(locals())}, concurrency, as_json)
@@ -43,10 +43,10 @@ def ask(
     settings: opt.Settings = None,
     set_from: opt.SetFrom = None,
     kind: Annotated[
-        str, opt.option(help="What is asked for: qa, boolean (yes or no), slot, fact (a claim to check) or long.")
+        str, opt.option(help="Kind of question: qa, boolean (yes or no), slot, fact (a claim to check) or long.")
     ] = "qa",
-    show: Annotated[str | None, opt.option(help="'trace' draws how the answer was found.")] = None,
-    quiet: Annotated[bool, opt.option("--quiet", help="Show no steps while it works.")] = False,
+    show: Annotated[str | None, opt.option(help="'trace' shows how the answer was found.")] = None,
+    quiet: Annotated[bool, opt.option("--quiet", help="Show no steps while the question is answered.")] = False,
     skip_bad: opt.SkipBad = False,
     prompts: opt.Prompts = None,
     rendering: opt.Rendering = "text",
@@ -76,7 +76,7 @@ def ask(
 @app.command()
 def run(
     dataset: Annotated[
-        Path, opt.option(help="Questions in any known format, hf:DATASET[:SPLIT], or 'demo'; 'polyhop data' tells.")
+        Path, opt.option(help="Questions in any known format, hf:DATASET[:SPLIT], or 'demo'; see 'polyhop data'.")
     ],
     corpus: opt.CorpusPath = None,
     language: opt.Language = None,
@@ -91,11 +91,12 @@ def run(
     settings: opt.Settings = None,
     set_from: opt.SetFrom = None,
     setup: opt.Setup = None,
-    out: Annotated[Path | None, opt.option(help="The run's folder; the same command again goes on there.")] = None,
+    out: Annotated[Path | None, opt.option(help="The run's folder; the same command again resumes it.")] = None,
     batch: Annotated[
         Path | None,
         opt.option(
-            metavar="DIR", help="Write model calls into files there instead of sending them, and take in their results."
+            metavar="DIR",
+            help="Write model calls to batch files in this folder instead of sending them, and read their results.",
         ),
     ] = None,
     limit: opt.Limit = None,
@@ -107,7 +108,7 @@ def run(
     form: opt.DatasetFormat = None,
     metrics: opt.Metrics = None,
     repeat: Annotated[
-        int, opt.option(min=1, help="Run so often, with the seeds SEED, SEED + 1, …; OUT/seed-K holds each.")
+        int, opt.option(min=1, help="Repeat the run N times, with seeds SEED, SEED+1, …; each is kept in OUT/seed-K.")
     ] = 1,
     prompts: opt.Prompts = None,
     rendering: opt.Rendering = "text",
@@ -153,14 +154,18 @@ def run(
 def sweep(
     file: Annotated[Path, typer.Argument(help="The sweep, a TOML file: [run], [[grid]] and [[point]].")],
     out: Annotated[
-        Path | None, opt.option(help="A folder with a run's folder for each point; the same command goes on there.")
+        Path | None, opt.option(help="A folder with one run folder per point; the same command again resumes it.")
     ] = None,
-    dry_run: Annotated[bool, opt.option("--dry-run", help="Estimate calls, tokens and money; ask nothing.")] = False,
-    sample: Annotated[int, opt.option(min=1, help="Questions that pocket answers for the estimate of --dry-run.")] = 5,
+    dry_run: Annotated[
+        bool, opt.option("--dry-run", help="Estimate calls, tokens and cost without calling the model.")
+    ] = False,
+    sample: Annotated[
+        int, opt.option(min=1, help="Number of questions that pocket answers for the estimate of --dry-run.")
+    ] = 5,
     price: opt.Price = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Run methods at many settings and show one table. Only what differs is asked."""
+    """Run methods at many settings and show one table. Calls that points share are made once."""
     from polyhop.cli.sweep import run_sweep
 
     run_sweep(file, out, dry_run, sample, price, as_json)
@@ -169,15 +174,15 @@ def sweep(
 @app.command("reproduce")
 def reproduce_(
     key: Annotated[
-        str, typer.Argument(metavar="list|KEY", help="'list' shows every recipe; a key, as tor/table2, runs it.")
+        str, typer.Argument(metavar="list|KEY", help="'list' shows every recipe; a key, such as tor/table2, runs it.")
     ],
     data: Annotated[
         Path | None,
-        opt.option(help="A folder with one for each benchmark: hotpotqa/dev.jsonl, hotpotqa/corpus.jsonl."),
+        opt.option(help="A folder with one folder per benchmark: hotpotqa/dev.jsonl, hotpotqa/corpus.jsonl."),
     ] = None,
     dataset: Annotated[
         list[str] | None,
-        opt.option(metavar="NAME=FILE", help="A benchmark's questions, NAME/train=FILE too; repeatable."),
+        opt.option(metavar="NAME=FILE", help="A benchmark's questions, or NAME/train=FILE; repeatable."),
     ] = None,
     corpus: Annotated[
         list[str] | None, opt.option(metavar="NAME=FILE", help="A benchmark's corpus or index folder; repeatable.")
@@ -185,24 +190,29 @@ def reproduce_(
     lm: opt.Lm = "pocket",
     lm_for: Annotated[
         list[str] | None,
-        opt.option("--lm-for", metavar="NAME=LM", help="Another model for one the paper names, as GPT-4; repeatable."),
+        opt.option(
+            "--lm-for",
+            metavar="NAME=LM",
+            help="Replacement for a model that the paper names, such as GPT-4; repeatable.",
+        ),
     ] = None,
     lm_option: opt.LmOption = None,
     max_tokens_per_call: opt.MaxTokensPerCall = None,
     retriever: opt.MethodRetriever = None,
     reader: opt.Reader = "pocket",
     checkpoint: Annotated[
-        list[str] | None, opt.option(metavar="ROW=RETRIEVER", help="What runs a trained row, as MDR=mdr:FOLDER.")
+        list[str] | None,
+        opt.option(metavar="ROW=RETRIEVER", help="Retriever for a row of a trained model, such as MDR=mdr:FOLDER."),
     ] = None,
     instructions: Annotated[
-        Path | None, opt.option(help="PromptRank's instructions, one a line, the best first; by default ours.")
+        Path | None, opt.option(help="PromptRank's instructions, one per line, best first; default: polyhop's own.")
     ] = None,
     out: Annotated[
-        Path | None, opt.option(help="A folder for runs and table; the same command again goes on there.")
+        Path | None, opt.option(help="A folder for the runs and the table; the same command again resumes it.")
     ] = None,
     limit: opt.Limit = None,
     repeat: Annotated[
-        int | None, opt.option(min=1, help="Runs where the paper has several; by default as many as it has.")
+        int | None, opt.option(min=1, help="Number of runs where the paper has several; default: as many as the paper.")
     ] = None,
     concurrency: opt.Concurrency = 16,
     skip_bad: opt.SkipBad = False,
@@ -216,7 +226,7 @@ def reproduce_(
     timeout: opt.Timeout = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Run a table of the five papers, their numbers beside ours. 'list' shows all of them."""
+    """Reproduce a table of the five papers. Shows their numbers beside polyhop's; 'list' shows all tables."""
     from polyhop.cli.reproduce import LIST, run_list, run_reproduce
 
     if key == LIST:

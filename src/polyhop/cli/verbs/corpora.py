@@ -1,4 +1,4 @@
-"""Corpora: searched, and built into index folders."""
+"""Search corpora; build and update index folders."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from polyhop.cli import options as opt
 from polyhop.errors import UsageError
 
 app = typer.Typer()
-index_app = typer.Typer(help="Build an index folder of a corpus, or look into one.", no_args_is_help=True)
+index_app = typer.Typer(help="Build, update or inspect an index folder.", no_args_is_help=True)
 app.add_typer(index_app, name="index")
 
 
 @app.command()
 def search(
     index: Annotated[
-        str, typer.Argument(help="An index folder, any corpus, or a retriever that brings its own, as web:brave.")
+        str, typer.Argument(help="An index folder, any corpus, or a retriever with its own corpus, such as web:brave.")
     ],
-    query: Annotated[str, typer.Argument(help="What to look for.")],
-    k: Annotated[int, opt.option("-k", min=1, help="How many passages.")] = 5,
+    query: Annotated[str, typer.Argument(help="The search query.")],
+    k: Annotated[int, opt.option("-k", min=1, help="Number of passages.")] = 5,
     retriever: opt.MethodRetriever = None,
     rerank: opt.Rerank = None,
     lm: opt.Lm = "pocket",
     lm_option: opt.LmOption = None,
     max_tokens_per_call: opt.MaxTokensPerCall = None,
-    links: Annotated[bool, opt.option("--links", help="Show what each passage links to.")] = False,
+    links: Annotated[bool, opt.option("--links", help="Show the links of each passage.")] = False,
     language: opt.Language = None,
     skip_bad: opt.SkipBad = False,
     as_json: opt.Json = False,
@@ -42,7 +42,7 @@ def search(
     elif retriever is None:
         retriever = index
     else:
-        raise UsageError(f"{index} is a retriever already; leave out --retriever {retriever}, or name a corpus")
+        raise UsageError(f"{index} is already a retriever; omit --retriever {retriever}, or name a corpus")
     asking = {"lm": lm, **opt.lm_arguments(locals())}
     run_search(corpus, query, k, {"retriever": retriever, "rerank": rerank, **asking}, links, as_json)
 
@@ -52,23 +52,21 @@ def index_build(
     corpus: Annotated[Path, typer.Argument(help=opt.CORPUS_HELP)],
     out: Annotated[Path, opt.option(help="The index folder to write.")],
     language: opt.Language = None,
-    stem: Annotated[bool, opt.option(help="Stem words, by the corpus' language.")] = True,
+    stem: Annotated[bool, opt.option(help="Stem words, by the language of the corpus.")] = True,
     keep_stop_words: Annotated[bool, opt.option("--keep-stop-words", help="Index stop words too.")] = False,
     links: Annotated[
         str, opt.option(help="titles (the corpus' hyperlinks, else title mentions), own or none.")
     ] = "titles",
     dense: Annotated[
         str | None,
-        opt.option(help="Encode it too, for the retriever dense:NAME; after a stop the same command goes on."),
+        opt.option(help="Also encode it, for the retriever dense:NAME; after an interrupt the same command resumes."),
     ] = None,
     dense_index: Annotated[
         str,
-        opt.option(help="How the nearest vectors are found: auto (by size), exact or ivf-rabitq."),
+        opt.option(help="Index of the nearest vectors: auto (by size), exact or ivf-rabitq."),
     ] = "auto",
-    overwrite: Annotated[bool, opt.option("--overwrite", help="Replace an index that is there.")] = False,
-    engine: Annotated[
-        str | None, opt.option(help="ray: links are found and passages encoded all over a Ray cluster.")
-    ] = None,
+    overwrite: Annotated[bool, opt.option("--overwrite", help="Replace an existing index.")] = False,
+    engine: Annotated[str | None, opt.option(help="ray: find links and encode passages on a Ray cluster.")] = None,
     address: opt.Address = None,
     workers: opt.Workers = None,
     skip_bad: opt.SkipBad = False,
@@ -93,8 +91,8 @@ def index_load(
         ),
     ],
     language: opt.Language = None,
-    dense: Annotated[str | None, opt.option(help="Load vectors by this encoder too.")] = None,
-    overwrite: Annotated[bool, opt.option("--overwrite", help="Replace another corpus that was loaded there.")] = False,
+    dense: Annotated[str | None, opt.option(help="Also load vectors of this encoder.")] = None,
+    overwrite: Annotated[bool, opt.option("--overwrite", help="Replace another corpus that is loaded there.")] = False,
     skip_bad: opt.SkipBad = False,
     as_json: opt.Json = False,
 ) -> None:
@@ -108,11 +106,11 @@ def index_load(
 def index_add(
     index: Annotated[Path, typer.Argument(help="An index folder.")],
     corpus: Annotated[Path, typer.Argument(help=opt.CORPUS_HELP)],
-    replace: Annotated[bool, opt.option("--replace", help="Replace passages of the same ids by these.")] = False,
+    replace: Annotated[bool, opt.option("--replace", help="Replace passages with the same ids.")] = False,
     skip_bad: opt.SkipBad = False,
     as_json: opt.Json = False,
 ) -> None:
-    """Add passages to an index, without a rebuild."""
+    """Add passages to an index without rebuilding it."""
     from polyhop.cli.updates import run_add
 
     run_add(index, opt.corpus_of(corpus, None, skip_bad), replace, as_json)
@@ -123,9 +121,9 @@ def index_remove(
     index: Annotated[Path, typer.Argument(help="An index folder.")],
     ids: Annotated[list[str] | None, typer.Argument(help="The ids of the passages.")] = None,
     ids_file: Annotated[
-        Path | None, opt.option("--ids", help="A file of ids, one a line; - for standard input.")
+        Path | None, opt.option("--ids", help="A file of ids, one per line; - for standard input.")
     ] = None,
-    missing_ok: Annotated[bool, opt.option("--missing-ok", help="Pass over ids that are not there.")] = False,
+    missing_ok: Annotated[bool, opt.option("--missing-ok", help="Ignore ids that do not exist.")] = False,
     as_json: opt.Json = False,
 ) -> None:
     """Remove passages from an index."""
@@ -140,7 +138,7 @@ def index_vectors(
     files: Annotated[list[Path], typer.Argument(help="Pickles of ids and vectors.")],
     out: Annotated[Path, opt.option(help="The .npy file to write, for dense:vectors:FILE@ENCODER.")],
 ) -> None:
-    """Take vectors out of DPR's pickles, safely."""
+    """Read vectors from DPR's pickles, safely."""
     from polyhop.cli.corpora import run_vectors
 
     run_vectors(index, files, out)
@@ -151,7 +149,7 @@ def index_info(
     index: Annotated[Path, typer.Argument(help="An index folder.")],
     as_json: opt.Json = False,
 ) -> None:
-    """Say what an index folder holds."""
+    """Show the contents of an index folder."""
     from polyhop.cli.corpora import run_info
 
     run_info(index, as_json)

@@ -10,7 +10,7 @@ import typer
 from polyhop.cli import options as opt
 
 app = typer.Typer()
-data_app = typer.Typer(help="Convert, check, count and sample datasets; hand in predictions.", no_args_is_help=True)
+data_app = typer.Typer(help="Convert, check, count and sample datasets; export predictions.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 
 
@@ -21,12 +21,12 @@ def data_convert(
     out: opt.WrittenTo = None,
     form: opt.DatasetFormat = None,
     corpus: Annotated[
-        Path | None, opt.option(help="Where trec-qrels finds the ids of gold passages that are known by title.")
+        Path | None, opt.option(help="Corpus in which trec-qrels finds the ids of gold passages known only by title.")
     ] = None,
     limit: opt.Limit = None,
     skip_bad: opt.SkipBad = False,
 ) -> None:
-    """Write a dataset in another form."""
+    """Write a dataset in another format."""
     from polyhop.cli.data import run_convert
 
     run_convert(dataset, to, out, form, corpus, limit, skip_bad)
@@ -34,7 +34,7 @@ def data_convert(
 
 @data_app.command("validate")
 def data_validate(dataset: opt.DatasetPath, form: opt.DatasetFormat = None, as_json: opt.Json = False) -> None:
-    """Name every fault of a dataset with its place. Exits 1 if there is one."""
+    """List every fault of a dataset with its location. Exits with 1 if there is one."""
     from polyhop.cli.data import run_validate
 
     run_validate(dataset, form, as_json)
@@ -43,12 +43,12 @@ def data_validate(dataset: opt.DatasetPath, form: opt.DatasetFormat = None, as_j
 @data_app.command("stats")
 def data_stats(
     dataset: opt.DatasetPath,
-    corpus: Annotated[Path | None, opt.option(help="Tell how much of the gold this corpus has.")] = None,
+    corpus: Annotated[Path | None, opt.option(help="Also show how much of the gold evidence this corpus has.")] = None,
     form: opt.DatasetFormat = None,
     skip_bad: opt.SkipBad = False,
     as_json: opt.Json = False,
 ) -> None:
-    """Count what a dataset holds."""
+    """Show statistics of a dataset."""
     from polyhop.cli.data import run_stats
 
     run_stats(dataset, corpus, form, skip_bad, as_json)
@@ -57,16 +57,16 @@ def data_stats(
 @data_app.command("sample")
 def data_sample(
     dataset: opt.DatasetPath,
-    n: Annotated[int, opt.option("-n", min=1, help="How many questions.")] = 500,
-    seed: Annotated[int, opt.option(help="Another seed draws others.")] = 0,
+    n: Annotated[int, opt.option("-n", min=1, help="Number of questions.")] = 500,
+    seed: Annotated[int, opt.option(help="Random seed of the sample.")] = 0,
     stratify: Annotated[
-        str | None, opt.option(help="Keep the shares of type, kind, hops or a field of the metadata.")
+        str | None, opt.option(help="Keep the proportions of type, kind, hops or a metadata field.")
     ] = None,
     out: opt.WrittenTo = None,
     form: opt.DatasetFormat = None,
     skip_bad: opt.SkipBad = False,
 ) -> None:
-    """Draw questions, the same ones on every machine."""
+    """Draw a random sample of questions, the same on every machine."""
     from polyhop.cli.data import run_sample
 
     run_sample(dataset, n, seed, stratify, out, form, skip_bad)
@@ -76,11 +76,11 @@ def data_sample(
 def data_corpus_from_contexts(
     datasets: Annotated[list[Path], typer.Argument(help="Files of HotpotQA, 2WikiMultiHopQA or MuSiQue.")],
     out: Annotated[Path, opt.option(help="The corpus to write, JSON lines.")],
-    questions: Annotated[Path | None, opt.option(help="Also write the questions, their gold passages by id.")] = None,
+    questions: Annotated[Path | None, opt.option(help="Also write the questions, with gold passages by id.")] = None,
     form: opt.DatasetFormat = None,
     skip_bad: opt.SkipBad = False,
 ) -> None:
-    """Make a corpus of the passages datasets bring along."""
+    """Build a corpus from the passages in datasets."""
     from polyhop.cli.data import run_corpus_from_contexts
 
     run_corpus_from_contexts(datasets, out, questions, form, skip_bad)
@@ -92,7 +92,7 @@ def data_predictions(
     to: Annotated[str, opt.option(help="hotpotqa, 2wiki, musique, kilt or trec-run.")],
     out: opt.WrittenTo = None,
     dataset: Annotated[
-        Path | None, opt.option(help="The dataset that was run: its order, and for musique its paragraphs' numbers.")
+        Path | None, opt.option(help="The dataset of the run: gives the order and, for musique, the paragraph numbers.")
     ] = None,
     form: opt.DatasetFormat = None,
 ) -> None:

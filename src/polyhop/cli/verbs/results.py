@@ -1,4 +1,4 @@
-"""What finished runs found."""
+"""Report and compare finished runs."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ app = typer.Typer()
 
 @app.command()
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of runs, finished or under way.")],
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs, finished or in progress.")],
     form: Annotated[
         str | None,
-        opt.option("--format", help="table, markdown, latex, csv, json or html; by default --out's, else table."),
+        opt.option(
+            "--format", help="table, markdown, latex, csv, json or html; default: from the ending of --out, else table."
+        ),
     ] = None,
     out: Annotated[Path | None, opt.option(help="Write it to this file: .md, .tex, .csv, .json or .html.")] = None,
     traces: Annotated[
-        int, opt.option(min=0, help="Of how many questions a page (html) holds the traces, wrong answers first.")
+        int, opt.option(min=0, help="Number of questions with traces in an html page, wrong answers first.")
     ] = 100,
     by: Annotated[
-        str | None, opt.option(help="Group the questions by 'type', 'hops' or a statistic of the first run.")
+        str | None, opt.option(help="Group questions by 'type', 'hops' or a statistic of the first run.")
     ] = None,
     metrics: opt.Metrics = None,
     dataset: Annotated[
-        Path | None, opt.option(help="Score anew by this file's gold, such as one with more aliases.")
+        Path | None, opt.option(help="Score again with this file's gold answers, such as one with more aliases.")
     ] = None,
     judge: Annotated[
-        str | None, opt.option(metavar="LM", help="Also let this model judge the answers; verdicts are kept.")
+        str | None, opt.option(metavar="LM", help="Also let this model judge the answers; verdicts are cached.")
     ] = None,
     lm_option: opt.LmOption = None,
     max_tokens_per_call: opt.MaxTokensPerCall = None,
@@ -42,16 +44,19 @@ def report(
     conditions: opt.Where = None,
     price: opt.Price = None,
     frontier: Annotated[
-        str | None, opt.option(help="Which runs no other beats at no more calls, tokens, money or seconds.")
+        str | None,
+        opt.option(
+            help="Show the runs that no other run beats at the same or lower cost: calls, tokens, money or seconds."
+        ),
     ] = None,
     metric: Annotated[
-        str | None, opt.option(help="What --frontier weighs against the cost; by default F1, or what two runs have.")
+        str | None, opt.option(help="Metric for --frontier; default: F1, or one that two runs share.")
     ] = None,
     raw_csv: Annotated[
-        bool, opt.option("--raw-csv", help="Leave text in CSV as it is: a spreadsheet may take it for a formula.")
+        bool, opt.option("--raw-csv", help="Leave text in CSV unescaped; a spreadsheet may read it as a formula.")
     ] = False,
 ) -> None:
-    """Show what runs found and cost. Nothing is asked of a model but a judge."""
+    """Show the scores and costs of runs. No model is called except a judge."""
     from polyhop.cli.report import run_report
 
     options = {"concurrency": concurrency, "prompts": prompts, "rendering": rendering, "cache": cache}
@@ -66,11 +71,11 @@ def compare(
     conditions: opt.Where = None,
     metric: Annotated[
         str | None,
-        opt.option(help="Metrics to compare, with commas between: p is corrected for these; by default all shown."),
+        opt.option(help="Metrics to compare, separated by commas; p is corrected for these; default: all shown."),
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Compare runs with the first one, question by question. Tells how far they agree, too."""
+    """Compare runs with the first one, question by question. Also shows how far they agree."""
     from polyhop.cli.report import run_compare
 
     run_compare(runs, conditions or [], metric, as_json)

@@ -1,4 +1,4 @@
-"""Serving: a web server with a page, and tools for agents."""
+"""Servers: a web server with a page, and tools for agents."""
 
 from __future__ import annotations
 
@@ -16,29 +16,33 @@ Corpora = Annotated[
     opt.option(
         "--corpus",
         metavar="[NAME=]PATH",
-        help="A corpus, as of ask; repeatable, the first is the default. By default the demo's, which ships inside.",
+        help="A corpus, as for ask; repeatable, the first is the default. Default: the included demo corpus.",
     ),
 ]
-Host = Annotated[str, opt.option(help="The address to listen at; another than the loopback needs keys.")]
+Host = Annotated[str, opt.option(help="The address to listen on; other than loopback, keys are required.")]
 KeysFile = Annotated[
     Path | None,
-    opt.option("--keys", metavar="FILE", help="API keys, NAME:KEY or KEY a line; or $POLYHOP_API_KEYS, with commas."),
+    opt.option(
+        "--keys", metavar="FILE", help="API keys, NAME:KEY or KEY per line; or $POLYHOP_API_KEYS, separated by commas."
+    ),
 ]
-WithoutKeys = Annotated[bool, opt.option("--without-keys", help="Let anyone who reaches the address ask.")]
+WithoutKeys = Annotated[bool, opt.option("--without-keys", help="Answer anyone who can reach the address.")]
 AllowHost = Annotated[
     list[str] | None,
-    opt.option("--allow-host", metavar="NAME", help="A name the server is asked under, as a proxy's; repeatable."),
+    opt.option("--allow-host", metavar="NAME", help="A host name of the server, such as a proxy's; repeatable."),
 ]
 Rate = Annotated[
-    int | None, opt.option(min=1, help="Most requests a minute of one key, or of one address without keys.")
+    int | None, opt.option(min=1, help="Maximum number of requests per minute, per key or, without keys, per address.")
 ]
-AtOnce = Annotated[int | None, opt.option(min=1, help="Most requests at once of one key, or of one address.")]
-MostBytes = Annotated[int, opt.option(min=1, help="Most bytes of a request's body.")]
-Questions = Annotated[int, opt.option("--concurrency", min=1, help="Questions being answered at once; others wait.")]
-Waiting = Annotated[int, opt.option(min=0, help="Questions that may wait; more are refused.")]
-TimeLimit = Annotated[float, opt.option(help="Give a question up after so many seconds, waiting included.")]
-Longest = Annotated[int, opt.option(min=1, help="Most characters of a question.")]
-Traces = Annotated[int, opt.option(min=0, help="How many of the latest answers stay to be looked at, at most.")]
+AtOnce = Annotated[int | None, opt.option(min=1, help="Maximum number of concurrent requests per key or address.")]
+MostBytes = Annotated[int, opt.option(min=1, help="Maximum size of a request's body in bytes.")]
+Questions = Annotated[
+    int, opt.option("--concurrency", min=1, help="Maximum number of questions answered at the same time; others wait.")
+]
+Waiting = Annotated[int, opt.option(min=0, help="Maximum number of waiting questions; more are refused.")]
+TimeLimit = Annotated[float, opt.option(help="Maximum seconds per question, waiting included.")]
+Longest = Annotated[int, opt.option(min=1, help="Maximum number of characters in a question.")]
+Traces = Annotated[int, opt.option(min=0, help="Maximum number of recent answers whose traces are kept.")]
 
 
 @app.command()
@@ -46,7 +50,7 @@ def serve(
     corpus: Corpora = None,
     language: opt.Language = None,
     skip_bad: opt.SkipBad = False,
-    method: Annotated[str, opt.option(help="The method where a request names none; 'polyhop methods' lists them.")] = (
+    method: Annotated[str, opt.option(help="The method of requests that name none; 'polyhop methods' lists them.")] = (
         "tor"
     ),
     settings: opt.Settings = None,
@@ -57,17 +61,20 @@ def serve(
     retriever: opt.MethodRetriever = None,
     rerank: opt.Rerank = None,
     reader: opt.Reader = "pocket",
-    runs: Annotated[Path, opt.option(help="The folder of runs to show, as 'polyhop run --out' writes them.")] = (
+    runs: Annotated[Path, opt.option(help="The folder of runs to show, written by 'polyhop run --out'.")] = (
         Path("runs")
     ),
     host: Host = "127.0.0.1",
-    port: Annotated[int, opt.option(help="0 takes a free one.")] = 8000,
+    port: Annotated[int, opt.option(help="The port; 0 takes a free one.")] = 8000,
     keys: KeysFile = None,
     without_keys: WithoutKeys = False,
     allow_host: AllowHost = None,
     allow_origin: Annotated[
         list[str] | None,
-        opt.option(metavar="ORIGIN", help="A web page of others that may ask (CORS), as https://wiki.example."),
+        opt.option(
+            metavar="ORIGIN",
+            help="Origin of another web page that may send requests (CORS), such as https://wiki.example.",
+        ),
     ] = None,
     rate: Rate = None,
     at_once: AtOnce = None,
@@ -76,9 +83,9 @@ def serve(
     time_limit: TimeLimit = 300,
     longest: Longest = 4000,
     most_bytes: MostBytes = 1_000_000,
-    grace: Annotated[float, opt.option(help="Seconds to finish what runs in, when told to stop.")] = 30,
+    grace: Annotated[float, opt.option(help="Seconds to finish running questions at shutdown.")] = 30,
     traces: Traces = 1000,
-    log_questions: Annotated[bool, opt.option("--log-questions", help="Log questions and answers too.")] = False,
+    log_questions: Annotated[bool, opt.option("--log-questions", help="Also log questions and answers.")] = False,
     telemetry: opt.Telemetry = False,
     prompts: opt.Prompts = None,
     rendering: opt.Rendering = "text",
@@ -95,10 +102,10 @@ def serve(
     tokens_per_minute: opt.Tpm = None,
     timeout: opt.Timeout = None,
 ) -> None:
-    """Serve a web page and an HTTP API, OpenAI's too. Until Ctrl-C or SIGTERM; a request's limits never exceed these.
+    """Serve a web page and an HTTP API, also OpenAI's. Runs until Ctrl-C or SIGTERM; requests cannot exceed the limits.
 
     The page is at http://127.0.0.1:8000. The API: POST /v1/ask and /v1/search, GET /v1/traces, /v1/methods, /v1/corpora
-    and /v1/runs; for any chat client POST /v1/chat/completions. /openapi.json tells all; /health, /ready, /metrics.
+    and /v1/runs; for any chat client POST /v1/chat/completions. /openapi.json describes all; /health, /ready, /metrics.
     """
     from polyhop.cli.serve import ListenAddress, run_serve
 
@@ -154,7 +161,7 @@ def mcp(
     tokens_per_minute: opt.Tpm = None,
     timeout: opt.Timeout = None,
 ) -> None:
-    """Serve tools to agents, over MCP. The Model Context Protocol; answer_question, search_passages, get_trace."""
+    """Serve tools to agents over MCP. The Model Context Protocol: answer_question, search_passages, get_trace."""
     from polyhop.cli.serve import ListenAddress, run_mcp
 
     given = locals()
@@ -163,12 +170,12 @@ def mcp(
 
 
 def _limits(given: dict[str, Any]) -> dict[str, Any]:
-    """A verb's options as arguments of ``serve.http.app.Options``."""
+    """Convert a verb's options to arguments of ``serve.http.app.Options``."""
     return {"per_minute": given["rate"], "at_once": given["at_once"], "max_body_bytes": given["most_bytes"]}
 
 
 def _service(given: dict[str, Any]) -> dict[str, Any]:
-    """A verb's options as arguments of ``cli.serve.service_of``."""
+    """Convert a verb's options to arguments of ``cli.serve.service_of``."""
     same = ("language", "skip_bad", "method", "concurrency", "waiting", "telemetry")
     return {
         **opt.pipeline_arguments({**given, "settings": None}),

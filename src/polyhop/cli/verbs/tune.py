@@ -1,4 +1,4 @@
-"""``polyhop tune``: what papers leave open."""
+"""``polyhop tune``: fit settings that the papers leave open."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from polyhop.cli import options as opt
 
 app = typer.Typer()
-tune_app = typer.Typer(help="Fit what papers leave open on labelled questions.", no_args_is_help=True)
+tune_app = typer.Typer(help="Fit settings that the papers leave open, on labelled questions.", no_args_is_help=True)
 app.add_typer(tune_app, name="tune")
 
 
@@ -21,13 +21,13 @@ def tune_reader(
     language: opt.Language = None,
     reader: opt.Reader = "pocket",
     retriever: opt.Retriever = "bm25",
-    k: Annotated[int, opt.option("-k", min=1, help="Hits a question that are read beside the gold passages.")] = 5,
+    k: Annotated[int, opt.option("-k", min=1, help="Hits per question that are read beside the gold passages.")] = 5,
     limit: opt.Limit = None,
     skip_bad: opt.SkipBad = False,
     out: opt.SettingsOut = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Fit a reader's threshold. Above which confidence does a passage hold the answer?"""
+    """Fit a reader's threshold. Above this confidence a passage counts as containing the answer."""
     from polyhop.cli.tune import run_tune_reader
 
     opened = opt.corpus_of(corpus, language, skip_bad)
@@ -45,14 +45,14 @@ def tune_ge(
     max_tokens_per_call: opt.MaxTokensPerCall = None,
     retriever: opt.MethodRetriever = None,
     rerank: opt.Rerank = None,
-    retrieve_below: Annotated[str | None, opt.option(help="Values to try, as 0.7,0.8,0.9.")] = None,
-    keep_above: Annotated[str | None, opt.option(help="Values to try, as 0.4,0.7.")] = None,
+    retrieve_below: Annotated[str | None, opt.option(help="Values to try, such as 0.7,0.8,0.9.")] = None,
+    keep_above: Annotated[str | None, opt.option(help="Values to try, such as 0.4,0.7.")] = None,
     objective: Annotated[str, opt.option(help="f1, em or cover_em.")] = "f1",
     settings: opt.Settings = None,
     limit: opt.Limit = None,
     out: opt.SettingsOut = None,
     work: Annotated[
-        Path | None, opt.option(help="A folder with a run a point; the same command again goes on there.")
+        Path | None, opt.option(help="A folder with one run per point; the same command again resumes it.")
     ] = None,
     concurrency: opt.Concurrency = 16,
     skip_bad: opt.SkipBad = False,
@@ -65,7 +65,7 @@ def tune_ge(
     timeout: opt.Timeout = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Fit when GE retrieves and which answers it keeps. A grid of retrieve_below and keep_above is tried."""
+    """Fit when GE retrieves and which answers it keeps. Searches a grid of retrieve_below and keep_above."""
     from polyhop.cli.tune import run_tune_ge
 
     grid = {"retrieve_below": retrieve_below, "keep_above": keep_above}
@@ -84,20 +84,24 @@ def tune_promptrank(
     lm_option: opt.LmOption = None,
     max_tokens_per_call: opt.MaxTokensPerCall = None,
     retriever: opt.MethodRetriever = None,
-    instructions: Annotated[Path | None, opt.option(help="A file of instructions to try, one a line.")] = None,
-    generate: Annotated[int | None, opt.option(min=1, help="Have so many instructions written; 200 here.")] = None,
-    generator: Annotated[str | None, opt.option(help="What writes them, a T5 that fills gaps: hf:t5-base.")] = None,
-    temperatures: Annotated[str | None, opt.option(help="Values to try, as 1,1.2,1.4.")] = None,
-    demos: Annotated[int, opt.option(min=0, help="Also choose so many demonstrations, an even number.")] = 0,
-    reader: Annotated[str | None, opt.option(help="Also fit λ (path_weight) to this reader, as pocket.")] = None,
-    weights: Annotated[str | None, opt.option(help="Values of λ to try, as 0.8,0.9.")] = None,
-    objective: Annotated[str, opt.option(help="What λ is fitted by: f1 or em.")] = "f1",
+    instructions: Annotated[Path | None, opt.option(help="A file of instructions to try, one per line.")] = None,
+    generate: Annotated[
+        int | None, opt.option(min=1, help="Generate N instructions; polyhop's own come from 200.")
+    ] = None,
+    generator: Annotated[
+        str | None, opt.option(help="Model that generates them, a T5 that fills gaps: hf:t5-base.")
+    ] = None,
+    temperatures: Annotated[str | None, opt.option(help="Values to try, such as 1,1.2,1.4.")] = None,
+    demos: Annotated[int, opt.option(min=0, help="Also choose N demonstrations; an even number.")] = 0,
+    reader: Annotated[str | None, opt.option(help="Also fit λ (path_weight) to this reader, such as pocket.")] = None,
+    weights: Annotated[str | None, opt.option(help="Values of λ to try, such as 0.8,0.9.")] = None,
+    objective: Annotated[str, opt.option(help="Metric that λ is fitted to: f1 or em.")] = "f1",
     settings: opt.Settings = None,
-    limit: Annotated[int, opt.option(min=1, help="Only so many questions: the first.")] = 128,
-    sample: Annotated[int | None, opt.option(help="Draw the questions at random by this seed instead.")] = None,
+    limit: Annotated[int, opt.option(min=1, help="Use only the first N questions.")] = 128,
+    sample: Annotated[int | None, opt.option(help="Draw the questions at random with this seed instead.")] = None,
     out: opt.SettingsOut = None,
     work: Annotated[
-        Path | None, opt.option(help="A folder for what is measured; the same command again goes on there.")
+        Path | None, opt.option(help="A folder for measurements; the same command again resumes from it.")
     ] = None,
     concurrency: opt.Concurrency = 16,
     skip_bad: opt.SkipBad = False,
@@ -109,7 +113,7 @@ def tune_promptrank(
     timeout: opt.Timeout = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Find the instruction and temperature that suit a model. By R@2; then demonstrations and λ where asked."""
+    """Find the instruction and temperature that suit a model. By R@2; then demonstrations and λ if requested."""
     from polyhop.cli.tune_promptrank import run_tune_promptrank
 
     arguments = opt.pipeline_arguments({name: value for name, value in locals().items() if name != "reader"})
