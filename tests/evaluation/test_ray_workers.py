@@ -324,8 +324,8 @@ def test_more_workers_than_there_is_room_for() -> None:
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        (["--workers", "2"], "--workers is of --engine ray"),
-        (["--address", "auto"], "--address is of --engine ray"),
+        (["--workers", "2"], "--workers requires --engine ray"),
+        (["--address", "auto"], "--address requires --engine ray"),
         (["--engine", "dask"], "unknown engine 'dask'"),
         (["--engine", "ray", "--batch", "b", "--out", "o"], "leave out --engine"),
     ],

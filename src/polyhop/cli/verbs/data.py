@@ -66,7 +66,7 @@ def data_sample(
     form: opt.DatasetFormat = None,
     skip_bad: opt.SkipBad = False,
 ) -> None:
-    """Draw a random sample of questions, the same on every machine."""
+    """Draw a random sample. It is the same on every machine."""
     from polyhop.cli.data import run_sample
 
     run_sample(dataset, n, seed, stratify, out, form, skip_bad)
