@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -82,20 +82,24 @@ class Meter:
         if self.budget.max_cost is not None and self.budget.prices is not None:
             self.cost += self.budget.prices.cost(model, prompt_tokens, completion_tokens)
 
-    @asynccontextmanager
-    async def deadline(self, *, final: bool = False) -> AsyncIterator[None]:
+    def deadline(self, *, final: bool = False) -> AbstractAsyncContextManager[None]:
         """Cut the block short when the budget's seconds are used up, unless it is the final call."""
         max_seconds = self.budget.max_seconds
-        if max_seconds is None or final:
+        return _NO_DEADLINE if max_seconds is None or final else _deadline(max_seconds - self.clock())
+
+
+_NO_DEADLINE = nullcontext()
+
+
+@asynccontextmanager
+async def _deadline(seconds: float) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(max(0.0, seconds)) as limit:
             yield
-            return
-        try:
-            async with asyncio.timeout(max(0.0, max_seconds - self.clock())) as limit:
-                yield
-        except TimeoutError:
-            if limit.expired():
-                raise BudgetSpent("max_seconds") from None
-            raise
+    except TimeoutError:
+        if limit.expired():
+            raise BudgetSpent("max_seconds") from None
+        raise
 
 
 @contextmanager
