@@ -210,7 +210,7 @@ def plainly(model: Any, lm: TransformersLM, texts: Texts, path: Path_, instructi
     prompt = list(lm.tokens.prompt(texts.prompt(path, texts.instructions[instruction])))
     target = list(lm.tokens.target(texts.questions[0]))
     with torch.inference_mode():
-        if lm.checkpoint.pairs:
+        if lm.checkpoint.is_encoder_decoder:
             logits = model(input_ids=torch.tensor([prompt]), labels=torch.tensor([target])).logits[0]
             values = (logits / TEMPERATURE).log_softmax(-1)
         else:
@@ -254,7 +254,7 @@ async def timed(lm: TransformersLM, texts: Texts, first: int) -> tuple[dict[Path
     """Scores of a question, what it spends, and what another question over the same paths spends."""
     other = Texts(20_000, seed=1)
     await ours(lm, other, 4, 1)  # opens and warms
-    instructions = 1 if lm.checkpoint.pairs else INSTRUCTIONS
+    instructions = 1 if lm.checkpoint.is_encoder_decoder else INSTRUCTIONS
     factor = FIRST / first * INSTRUCTIONS / instructions
     with spending() as once:
         scores = await ours(lm, texts, first, instructions)
@@ -272,7 +272,7 @@ def measure(shape: str, texts: Texts, first: int) -> tuple[list[Row], list[str]]
         exact, once, again = asyncio.run(timed(lm, texts, first))
         twos = [path for path in exact if len(path) == 2]
         sample = [*(((n,), n % INSTRUCTIONS) for n in range(6)), *((path, 0) for path in twos[:3])]
-        network = plain_model(folder, lm.checkpoint.pairs)
+        network = plain_model(folder, lm.checkpoint.is_encoder_decoder)
         plain, told = plain_question(network, lm, texts, sample)
         mine = asyncio.run(singly(lm, texts, sample))
         asyncio.run(lm.aclose())
@@ -337,7 +337,7 @@ def on_gpu() -> None:
             await ours(lm, Texts(20_000, seed=1), FIRST, 1)  # opens and warms
             found = []
             for instructions in (1, INSTRUCTIONS):
-                lm.memory.clear()
+                lm.state_cache.clear()
                 torch.cuda.reset_peak_memory_stats()
                 found.append(await seconds(instructions, 0))
             found.append(await seconds(INSTRUCTIONS, 1))

@@ -14,7 +14,7 @@ from polyhop.cli.printing import say
 from polyhop.common.text import counted
 from polyhop.errors import UsageError
 from polyhop.evaluation.batches import Batch, batched
-from polyhop.lm.batches import Part, Taken
+from polyhop.lm.batches import ImportCounts, RequestFile
 from polyhop.lm.names import model_and_url
 from polyhop.methods.registry import method_named
 
@@ -75,19 +75,19 @@ def _check(folder: Path, methods: Sequence[str], arguments: Mapping[str, Any]) -
             )
 
 
-def say_taken(taken: Taken) -> None:
+def say_taken(taken: ImportCounts) -> None:
     """What came, and what was wrong with it."""
-    if taken.answered or taken.again:
-        again = f", {taken.again:,} were there already" if taken.again else ""
+    if taken.answered or taken.duplicates:
+        again = f", {taken.duplicates:,} were there already" if taken.duplicates else ""
         say(f"{counted(taken.answered, 'replies')} taken in{again}")
     if wrong := taken.failed + taken.missing:
         say(f"{counted(wrong, 'requests')} failed, {taken.missing:,} without a result: asked again")
     if taken.refused:
         say(f"refused {counted(taken.refused, 'requests')}: questions that need them fail")
-    for words, count in taken.why.most_common(3):
+    for words, count in taken.reasons.most_common(3):
         say(f"  {count:,} x {words}")
-    if taken.bad:
-        say(f"{counted(taken.bad, 'lines')} passed over")
+    if taken.skipped:
+        say(f"{counted(taken.skipped, 'lines')} passed over")
 
 
 def say_next(batch: Batch) -> None:
@@ -103,7 +103,7 @@ def say_next(batch: Batch) -> None:
     say("\nThen run the same command again.")
 
 
-def commands(folder: Path, part: Part) -> str:
+def commands(folder: Path, part: RequestFile) -> str:
     """What hands a file in and gets its results: OpenAI's API, or where the model has a server of its own, vLLM's."""
     model, server = model_and_url("openai", part.model.partition(":")[2])
     told = part.file.replace("requests", "results")

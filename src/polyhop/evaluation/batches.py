@@ -15,7 +15,7 @@ from typing import Any
 
 from polyhop.errors import UsageError
 from polyhop.lm.base import LanguageModel
-from polyhop.lm.batches import BatchedLM, BatchFolder, Part, Taken
+from polyhop.lm.batches import BatchedLM, BatchFolder, ImportCounts, RequestFile
 from polyhop.lm.cache import CachedLM
 from polyhop.lm.openai import OpenAICompatible
 from polyhop.pipeline import LM, open_models
@@ -28,8 +28,8 @@ class Batch:
 
     folder: Path
     models: Mapping[str, LanguageModel]
-    taken: Taken
-    waiting: list[Part]
+    taken: ImportCounts
+    waiting: list[RequestFile]
 
 
 @contextmanager
@@ -64,7 +64,7 @@ def batched(
         raise UsageError(f"{names}: a batch is for models behind an OpenAI-compatible API: openai:MODEL[@URL]")
     files = BatchFolder(folder)
     try:
-        taken = files.take_in({model.name: model for model in able.values()}, skip_bad=skip_bad)
+        taken = files.import_results({model.name: model for model in able.values()}, skip_bad=skip_bad)
         models = {**opened, **{name: BatchedLM(model, kept, files) for name, model in able.items()}}
         batch = Batch(Path(folder), models, taken, files.waiting)
         try:

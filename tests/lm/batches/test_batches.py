@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from polyhop.errors import DataError, PolyhopError, UsageError, Waiting
 from polyhop.lm import Completion, CompletionCache, OpenAICompatible, Request
-from polyhop.lm.batches import BatchedLM, BatchFolder, Taken
+from polyhop.lm.batches import BatchedLM, BatchFolder, ImportCounts
 from polyhop.lm.batches import folder as folders
 from polyhop.lm.batches.results import read_results
 from polyhop.lm.cache import request_key
@@ -33,13 +33,13 @@ class Desk:
         self.folder, self.limits = folder, limits
         self.cache = CompletionCache(folder.parent / "lm.sqlite")
         self.model = OpenAICompatible("tiny", "http://localhost:1/v1")
-        self.taken = Taken()
+        self.taken = ImportCounts()
 
     def layer(self, *texts: str, seal: bool = True, skip_bad: bool = False, **more: Any) -> list[Any]:
         """Ask these: the completions, or the errors in their places."""
         files = BatchFolder(self.folder, **self.limits)
         try:
-            self.taken = files.take_in({self.model.name: self.model}, skip_bad=skip_bad)
+            self.taken = files.import_results({self.model.name: self.model}, skip_bad=skip_bad)
             lm = BatchedLM(self.model, self.cache, files)
             got = [asyncio.run(outcome(lm, request(text, **more))) for text in texts]
             files.seal() if seal else files.abandon()
@@ -123,16 +123,16 @@ def test_draws_of_one_request_are_requests_of_their_own(desk: Desk) -> None:
 
 
 def test_files_are_split_at_so_many_requests_and_bytes(desks: Desks) -> None:
-    few = desks("few", most_requests=2)
+    few = desks("few", max_requests=2)
     few.layer(*"ABCDE")
     assert [len(kit.requests(few.folder, number)) for number in (1, 2, 3)] == [2, 2, 1]
-    small = desks("small", most_bytes=700)
+    small = desks("small", max_bytes=700)
     small.layer(*"ABCDE")
     sizes = [path.stat().st_size for path in small.folder.glob("requests-*.jsonl")]
     assert len(sizes) > 1
     assert max(sizes) <= 700
     assert len(kit.requests(small.folder)) == 5
-    assert (folders.MOST_REQUESTS, folders.MOST_BYTES) == (50_000, 200 * 10**6)
+    assert (folders.MAX_REQUESTS, folders.MAX_BYTES) == (50_000, 200 * 10**6)
 
 
 def test_each_model_has_files_of_its_own(desk: Desk) -> None:
@@ -245,7 +245,7 @@ def test_a_reply_goes_into_the_cache_under_the_calls_own_key(desk: Desk) -> None
     assert kept is not None
     assert (kept.text, kept.usage) == (got[0].text, got[0].usage)
     assert [one.cached for one in desk.layer("A?")] == [True]
-    assert not desk.taken.again  # a file is read once
+    assert not desk.taken.duplicates  # a file is read once
 
 
 def test_replies_that_the_cache_keeps_not_are_not_asked_again(desk: Desk) -> None:
@@ -274,8 +274,8 @@ def test_what_failed_and_what_is_missing_is_asked_again_in_the_next_file(desk: D
     assert texts(desk.layer(*asked)) == ["Re: Good?", *["Waiting"] * 4]
     taken = desk.taken
     assert (taken.answered, taken.failed, taken.missing, taken.refused) == (1, 3, 1, 0)
-    assert taken.why["429 Too Many Requests: slow down"] == 1
-    assert "This request could not be executed in time." in taken.why
+    assert taken.reasons["429 Too Many Requests: slow down"] == 1
+    assert "This request could not be executed in time." in taken.reasons
     again = kit.requests(desk.folder, 2)
     assert [row["body"]["messages"][0]["content"] for row in again] == ["Busy?", "Late?", "Lost?", "Odd?"]
     assert {row["custom_id"][:2] for row in again} == {"2-"}
@@ -284,7 +284,7 @@ def test_what_failed_and_what_is_missing_is_asked_again_in_the_next_file(desk: D
 
 
 def test_a_file_of_which_nothing_came_goes_on_waiting(desks: Desks) -> None:
-    desk = desks("batch", most_requests=1)
+    desk = desks("batch", max_requests=1)
     desk.layer("A?", "B?")
     desk.answer("results.jsonl", [kit.result(kit.requests(desk.folder, 1)[0], here)])
     assert texts(desk.layer("A?", "B?")) == ["Re: A?", "Waiting"]
@@ -302,7 +302,7 @@ def test_a_result_that_comes_after_it_was_asked_again_is_taken_and_its_error_is_
     second = kit.requests(desk.folder, 2)
     desk.answer("results-2.jsonl", [kit.result(row, lambda body: "another") for row in second])
     assert texts(desk.layer("B?", "C?")) == ["Re: B?", "another"]
-    assert desk.taken.again == 1
+    assert desk.taken.duplicates == 1
 
 
 def test_a_result_that_comes_twice_counts_once(desk: Desk) -> None:
@@ -310,7 +310,7 @@ def test_a_result_that_comes_twice_counts_once(desk: Desk) -> None:
     (row,) = kit.requests(desk.folder)
     desk.answer("results.jsonl", [kit.result(row, here), kit.result(row, lambda body: "another")])
     assert texts(desk.layer("A?")) == ["Re: A?"]
-    assert (desk.taken.answered, desk.taken.again) == (1, 1)
+    assert (desk.taken.answered, desk.taken.duplicates) == (1, 1)
 
 
 @pytest.mark.parametrize("way", ["openai", "vllm", "vllm in words"])
@@ -381,7 +381,7 @@ def test_a_line_that_is_no_result_is_named_and_nothing_is_taken_in(desk: Desk, l
     assert call.state == "asked"
     files.close()
     assert texts(desk.layer("A?", skip_bad=True)) == ["Re: A?"]
-    assert desk.taken.bad == 1
+    assert desk.taken.skipped == 1
 
 
 @given(st.binary(max_size=60) | st.recursive(
@@ -394,8 +394,8 @@ def test_a_line_that_is_no_result_is_named_and_nothing_is_taken_in(desk: Desk, l
 def test_no_line_breaks_the_reading(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "results.jsonl"
     path.write_bytes(line.replace(b"\n", b" "))
-    taken = Taken()
-    assert len(list(read_results(path, taken, skip_bad=True))) + taken.bad <= 1
+    taken = ImportCounts()
+    assert len(list(read_results(path, taken, skip_bad=True))) + taken.skipped <= 1
 
 
 async def test_it_scores_nothing(desk: Desk) -> None:

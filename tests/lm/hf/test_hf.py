@@ -80,7 +80,9 @@ class Forwards:
     def __init__(self, lm: TransformersLM) -> None:
         scored(lm, [one("a", "b")])  # so that the weights are there
         self.model: Any = lm._running.write.model  # type: ignore[union-attr]
-        parts = [self.model.get_encoder(), self.model.get_decoder()] if lm.checkpoint.pairs else [self.model]
+        parts = (
+            [self.model.get_encoder(), self.model.get_decoder()] if lm.checkpoint.is_encoder_decoder else [self.model]
+        )
         self.calls, self.tokens = 0, 0
         self._hooks = [part.register_forward_pre_hook(self._seen, with_kwargs=True) for part in parts]
 
@@ -104,7 +106,7 @@ def test_scores_equal_the_plain_reference(lm: TransformersLM) -> None:
     expected = [reference(lm, request) for request in asked]
     for _ in range(2):  # with nothing remembered, then with everything
         assert furthest(scored(lm, asked), expected) < 1e-4
-    assert len(lm.memory) > 0
+    assert len(lm.state_cache) > 0
 
 
 @settings(max_examples=25, deadline=None)
@@ -114,7 +116,7 @@ def test_what_else_is_scored_changes_nothing(lm: TransformersLM, data: st.DataOb
     alone = [scored(lm, [request])[0] for request in everything] if not _alone.get(lm.name) else _alone[lm.name]
     _alone[lm.name] = alone
     if data.draw(st.booleans()):
-        lm.memory.clear()
+        lm.state_cache.clear()
     some = data.draw(st.lists(st.integers(0, len(everything) - 1), min_size=1, max_size=24))
     found = scored(lm, [everything[number] for number in some])
     assert furthest(found, [alone[number].logprobs for number in some]) < 1e-5
@@ -127,7 +129,7 @@ def test_the_memory_changes_no_score(folders: Folders, lm: TransformersLM) -> No
     asked = drawn(3)
     bare = TransformersLM(lm.name.removeprefix("hf:"), cache_mib=0)
     without = scored(bare, asked)
-    assert len(bare.memory) == 0
+    assert len(bare.state_cache) == 0
     for requests in (asked[:10], asked, asked[::-1]):
         again = scored(lm, requests)
         expected = [without[asked.index(request)].logprobs for request in requests]
@@ -234,7 +236,7 @@ def test_cut_drops_the_beginning_and_scores_the_rest(folders: Folders, shape: st
 
 def test_an_encoder_decoder_of_relative_positions_has_no_limit(folders: Folders) -> None:
     lm = TransformersLM(str(folders["t5"]))
-    assert lm.checkpoint.most_tokens is None
+    assert lm.checkpoint.max_tokens is None
     assert len(scored(lm, [one("who " * 900, "a")])[0].tokens) > 1
     asyncio.run(lm.aclose())
 
@@ -265,7 +267,7 @@ def greedily(lm: TransformersLM, text: str, most: int) -> tuple[list[int], list[
     values: list[float] = []
     for _ in range(most):
         with torch.no_grad():
-            if lm.checkpoint.pairs:
+            if lm.checkpoint.is_encoder_decoder:
                 logits = model(input_ids=torch.tensor([prompt]), decoder_input_ids=torch.tensor([[0, *written]])).logits
             else:
                 logits = model(input_ids=torch.tensor([prompt + written])).logits
@@ -382,7 +384,7 @@ def test_concurrent_callers_share_forward_passes(lm: TransformersLM) -> None:
 
     with Forwards(lm) as merged:
         found = asyncio.run(together())
-    lm.memory.clear()
+    lm.state_cache.clear()
     with Forwards(lm) as singly:
         apart = [scored(lm, [request])[0] for request in asked]
     assert merged.calls * 3 <= singly.calls
@@ -395,7 +397,7 @@ def test_closing_ends_the_thread_and_lets_go(folders: Folders) -> None:
     assert [thread for thread in threading.enumerate() if thread.name.startswith(lm.name)]
     asyncio.run(lm.aclose())
     assert not [thread for thread in threading.enumerate() if thread.name.startswith(lm.name)]
-    assert (lm._running, len(lm.memory)) == (None, 0)
+    assert (lm._running, len(lm.state_cache)) == (None, 0)
     assert scored(lm, [one("who", "made")])[0].tokens  # and opens again
     asyncio.run(lm.aclose())
 

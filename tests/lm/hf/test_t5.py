@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from polyhop.lm.hf.packing import pack
-from polyhop.lm.hf.t5 import across, quicken
+from polyhop.lm.hf.t5 import cross_attention, patch_attention
 
 pytestmark = pytest.mark.extra
 
@@ -51,16 +51,16 @@ def test_the_same_logits(feed: str, kept: str, prompts: list[int], targets: int)
     plain = tiny(feed, kept)
     ours = deepcopy(plain)
     pack(ours)
-    quicken(ours)
+    patch_attention(ours)
     torch.testing.assert_close(logits(ours, prompts, targets), logits(plain, prompts, targets), rtol=1e-4, atol=1e-4)
 
 
 def test_a_prompt_is_projected_only_where_that_costs_less() -> None:
     model = tiny()
     projected: list[int] = []
-    for attention in across(model):
+    for attention in cross_attention(model):
         attention.k.register_forward_hook(lambda layer, inputs, output: projected.append(output.shape[1]))
-    quicken(model)
+    patch_attention(model)
     logits(model, [40], 4)
     assert projected == []
     logits(model, [40], 60)
@@ -70,7 +70,7 @@ def test_a_prompt_is_projected_only_where_that_costs_less() -> None:
 def test_padding_changes_nothing() -> None:
     torch = pytest.importorskip("torch")
     model = tiny()
-    quicken(model)
+    patch_attention(model)
     ids = torch.randint(3, 50, (1, 9), generator=torch.Generator().manual_seed(2))
     padded = torch.cat([ids, torch.zeros(1, 6, dtype=torch.long)], 1)
     mask = (torch.arange(15) < 9).long()[None]
@@ -86,7 +86,7 @@ def test_writing_is_as_before() -> None:
     plain = tiny()
     ours = deepcopy(plain)
     pack(ours)
-    quicken(ours)
+    patch_attention(ours)
     ids = torch.randint(3, 50, (2, 12), generator=torch.Generator().manual_seed(3))
     for beams in (1, 3):
         told = [model.generate(input_ids=ids, max_new_tokens=8, num_beams=beams).tolist() for model in (plain, ours)]
@@ -98,6 +98,6 @@ def test_other_models_are_left_alone() -> None:
     config = transformers.GPT2Config(vocab_size=50, n_positions=16, n_embd=8, n_layer=1, n_head=2)
     model = transformers.GPT2LMHeadModel(config)
     before = {name: module.forward for name, module in model.named_modules()}
-    quicken(model)
+    patch_attention(model)
     assert {name: module.forward for name, module in model.named_modules()} == before
-    assert across(model) == []
+    assert cross_attention(model) == []

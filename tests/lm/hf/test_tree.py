@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from polyhop.lm.hf.jobs import Job
-from polyhop.lm.hf.memory import Memory
+from polyhop.lm.hf.scoring import Job, StateCache
 from polyhop.lm.hf.tree import BLOCK, Block, Row, blocks_of, rows
 
 ids = st.lists(st.integers(1, 2), min_size=1, max_size=40).map(tuple)
@@ -27,7 +26,7 @@ def views_of(row: Row) -> list[list[int]]:
 @given(jobs_drawn, st.integers(1, 20), st.integers(20, 120))
 def test_each_token_sees_its_own_sequence(jobs: list[Job], least: int, most: int) -> None:
     seen: set[int] = set()
-    for row in rows(jobs, lambda blocks: [], least_shared=least, most_slots=most):
+    for row in rows(jobs, lambda blocks: [], min_shared=least, max_slots=most):
         assert row.past_slots == 0
         assert row.size == len(row.tokens)
         views, first = views_of(row), row.size - row.scored
@@ -61,7 +60,7 @@ class Book:
 @given(jobs_drawn, jobs_drawn)
 def test_what_is_remembered_is_not_worked_out_again(jobs: list[Job], before: list[Job]) -> None:
     book = Book([job.prompt for job in before])
-    for row in rows(jobs, book, least_shared=2):
+    for row in rows(jobs, book, min_shared=2):
         past = [int(token) for piece in row.past for token in piece.states[piece.start :]]
         assert len(past) == row.past_slots
         tokens = [*past, *row.tokens]
@@ -98,7 +97,7 @@ def test_blocks_are_named_by_all_that_stands_before_them() -> None:
 
 
 def test_memory_forgets_the_least_lately_used() -> None:
-    memory = Memory(24)
+    memory = StateCache(24)
     for key in (b"a", b"b", b"c"):
         memory.put(key, np.zeros(1))
     memory.get(b"a")

@@ -8,8 +8,8 @@ its own there. OpenAI's API, Azure's and vLLM's ``run-batch`` read and write the
 from __future__ import annotations
 
 from polyhop.lm.batches.folder import BatchFolder
-from polyhop.lm.batches.ledger import Part
+from polyhop.lm.batches.ledger import RequestFile
 from polyhop.lm.batches.model import BatchedLM
-from polyhop.lm.batches.results import Taken
+from polyhop.lm.batches.results import ImportCounts
 
-__all__ = ["BatchFolder", "BatchedLM", "Part", "Taken"]
+__all__ = ["BatchFolder", "BatchedLM", "ImportCounts", "RequestFile"]

@@ -1,6 +1,6 @@
-"""What became of every call that was written into a batch: one SQLite file, changed by one process at a time.
+"""The state of every call written into a batch: one SQLite file, changed by one process at a time.
 
-Nothing is on disk before ``commit``: what a process wrote that is killed before was never asked.
+Nothing is on disk before ``commit``: if a process is killed before, its calls were never asked.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CREATE TABLE refused (model TEXT, parameter TEXT, PRIMARY KEY (model, parameter)
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call as it stands: in which file it was asked last, how often, and what came: a reply's JSON, or words."""
+    """A call: the file it was last asked in, its attempts, its state, and a reply's JSON or an error message."""
 
     part: int
     attempts: int
@@ -38,7 +38,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RequestFile:
     """A file of requests: its number, the model's name, the API's path, how many requests it holds."""
 
     number: int
@@ -53,7 +53,7 @@ class Part:
 
 
 class Ledger:
-    """Opens the file, which is made if it is not there; ``DataError`` for another program's or a broken one."""
+    """Open the file, created if absent; ``DataError`` for another program's or a broken one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -71,14 +71,14 @@ class Ledger:
             raise DataError(f"not a usable batch ({error}): name another folder", path) from None
 
     def call(self, key: bytes) -> Call | None:
-        """What is known of a call; None for one that was never asked."""
+        """Return the state of a call; None if it was never asked."""
         found = self._file.execute("SELECT part, attempts, state, reply FROM calls WHERE key = ?", (key,)).fetchone()
         if found is not None and (not _are(found, int, int, str, bytes) or found[2] not in get_args(State)):
             raise self._broken("a call")
         return None if found is None else Call(*found)
 
     def asked(self, key: bytes, part: int) -> None:
-        """A call was written into a file, for the first time or again."""
+        """Record that a call was written into a file, for the first time or again."""
         self._file.execute(
             "INSERT INTO calls VALUES (?, ?, 1, 'asked', x'') ON CONFLICT (key) DO UPDATE"
             " SET part = excluded.part, attempts = attempts + 1, state = 'asked', reply = x''",
@@ -86,32 +86,32 @@ class Ledger:
         )
 
     def settle(self, key: bytes, state: State, reply: bytes) -> None:
-        """What came of a call."""
+        """Record the outcome of a call."""
         self._file.execute("UPDATE calls SET state = ?, reply = ? WHERE key = ?", (state, reply, key))
 
     def forgive(self) -> None:
-        """Calls that were refused may be asked again."""
+        """Allow refused calls to be asked again."""
         self._file.execute("UPDATE calls SET state = 'failed', attempts = 0 WHERE state = 'refused'")
 
     # --- files -------------------------------------------------------------------------------------------------------
 
-    def add(self, part: Part) -> None:
-        """A file of requests is whole."""
+    def add(self, part: RequestFile) -> None:
+        """Record a complete file of requests."""
         row = (part.number, part.model, part.url, part.requests)
         self._file.execute("INSERT INTO parts VALUES (?, ?, ?, ?, 0)", row)
 
-    def parts(self, *, waiting: bool = False) -> list[Part]:
-        """The files of requests, in order; those alone of which no result came yet, with ``waiting``."""
+    def parts(self, *, waiting: bool = False) -> list[RequestFile]:
+        """Return the files of requests in order; with ``waiting``, only those without any result yet."""
         rows = self._file.execute(
             "SELECT number, model, url, requests FROM parts WHERE returned <= ? ORDER BY number", (not waiting,)
         )
         found = rows.fetchall()
         if not all(_are(row, int, str, str, int) for row in found):
             raise self._broken("a file of requests")
-        return [Part(*row) for row in found]
+        return [RequestFile(*row) for row in found]
 
     def came(self, parts: Iterable[int]) -> int:
-        """Results of these files came: what is still missing of them failed. How much that is."""
+        """Record that results of these files came, and their missing calls as failed; return the number of those."""
         self._file.executemany("UPDATE parts SET returned = 1 WHERE number = ?", [(number,) for number in parts])
         return self._file.execute(
             "UPDATE calls SET state = 'failed' WHERE state = 'asked'"
@@ -119,41 +119,41 @@ class Ledger:
         ).rowcount
 
     def is_taken(self, path: Path) -> bool:
-        """Whether a file of results was taken in as it is now."""
+        """Return True if a file of results was imported and has not changed since."""
         row = self._file.execute("SELECT size, changed FROM taken WHERE file = ?", (path.name,)).fetchone()
         return bool(row == (path.stat().st_size, path.stat().st_mtime_ns))
 
-    def taken(self, path: Path) -> None:
-        """A file of results was taken in."""
+    def mark_taken(self, path: Path) -> None:
+        """Record that a file of results was imported."""
         row = (path.name, path.stat().st_size, path.stat().st_mtime_ns)
         self._file.execute("INSERT OR REPLACE INTO taken VALUES (?, ?, ?)", row)
 
     # --- parameters --------------------------------------------------------------------------------------------------
 
     def left_out(self, model: str) -> list[str]:
-        """The parameters that a model's server turned out not to take."""
+        """Return the parameters that a model's server does not take."""
         found = self._file.execute("SELECT parameter FROM refused WHERE model = ?", (model,)).fetchall()
         if not all(_are(row, str) for row in found):
             raise self._broken("a parameter")
         return [name for (name,) in found]
 
     def leave_out(self, model: str, parameters: Iterable[str]) -> None:
-        """A model's server does not take these."""
+        """Record parameters that a model's server does not take."""
         rows = [(model, parameter) for parameter in parameters]
         self._file.executemany("INSERT OR IGNORE INTO refused VALUES (?, ?)", rows)
 
     # --- ends --------------------------------------------------------------------------------------------------------
 
     def commit(self) -> None:
-        """All of it is so from now on."""
+        """Write everything to disk."""
         self._file.commit()
 
     def rollback(self) -> None:
-        """Forget what was not committed."""
+        """Discard what was not committed."""
         self._file.rollback()
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         self._file.close()
 
     def _broken(self, what: str) -> DataError:
@@ -161,5 +161,5 @@ class Ledger:
 
 
 def _are(row: Sequence[object], *kinds: type) -> bool:
-    """Whether the values of a row are of these types: SQLite holds any type in any column."""
+    """Return True if the values of a row are of these types: SQLite holds any type in any column."""
     return all(isinstance(value, kind) for value, kind in zip(row, kinds, strict=True))

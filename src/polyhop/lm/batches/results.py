@@ -1,4 +1,4 @@
-"""Files of results, read line by line: what came of each request, in our words."""
+"""Read files of results line by line."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _ANY = Request(task="", fields={}, messages=())
 
 
 @dataclass(slots=True)
-class Taken:
-    """How many results of each sort were taken in. ``again``: of requests whose reply was there; ``bad``: lines passed
-    over; ``why``: what the failed ones said, and how often."""
+class ImportCounts:
+    """The number of imported results by outcome. ``duplicates``: of requests that had a reply already; ``skipped``: bad
+    lines; ``reasons``: the messages of failures, and how often each came."""
 
     answered: int = 0
     failed: int = 0
     refused: int = 0
     missing: int = 0
-    again: int = 0
-    bad: int = 0
-    why: Counter[str] = field(default_factory=Counter)
+    duplicates: int = 0
+    skipped: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came for one request: a reply's JSON, or what was the failure. ``line`` is its place in the file."""
+    """The result of one request: a reply's JSON or a failure. ``line`` is its number in the file."""
 
     line: int
     part: int
@@ -53,7 +53,7 @@ def custom_id(part: int, key: bytes) -> str:
     return f"{part}-{key.hex()}"
 
 
-def read_results(path: Path, taken: Taken, *, skip_bad: bool) -> Iterator[Result]:
+def read_results(path: Path, counts: ImportCounts, *, skip_bad: bool) -> Iterator[Result]:
     """The results in a file, which is never held whole. ``DataError`` names file and line of what is no result; with
     ``skip_bad`` it is counted instead."""
     with open_inside(path.parent, path.name) as lines:
@@ -66,7 +66,7 @@ def read_results(path: Path, taken: Taken, *, skip_bad: bool) -> Iterator[Result
                 if not skip_bad:
                     what = f"not a result of a batch ({_short(error)}); --skip-bad passes over it"
                     raise DataError(what, path, number) from None
-                taken.bad += 1
+                counts.skipped += 1
 
 
 def _result(number: int, row: Any) -> Result:
@@ -75,10 +75,10 @@ def _result(number: int, row: Any) -> Result:
     status, body = response.get("status_code"), response.get("body")
     if status == 200 and not error:
         return Result(number, part, key, orjson.dumps(body), _unusable(body))
-    told = orjson.dumps(body or error or "no reply and no reason")
+    reason = orjson.dumps(body or error or "no reply and no reason")
     if status is None or status == 200:  # not an HTTP error: too late, cancelled, or never sent
-        return Result(number, part, key, b"", Failure("retryable", from_response(200, {}, told).message))
-    return Result(number, part, key, b"", from_response(int(status), {}, told))
+        return Result(number, part, key, b"", Failure("retryable", from_response(200, {}, reason).message))
+    return Result(number, part, key, b"", from_response(int(status), {}, reason))
 
 
 def _parsed(name: str) -> tuple[int, bytes]:
@@ -87,14 +87,14 @@ def _parsed(name: str) -> tuple[int, bytes]:
 
 
 def _unusable(body: Any) -> Failure | None:
-    """What is wrong with a body that should be a reply."""
+    """Return the failure of a body that is not a usable reply; None if it is one."""
     read = read_completion if isinstance(body, dict) and body.get("object") == "text_completion" else read_chat
     try:
         read(body, _ANY)
-    except BadReply as problem:
-        return Failure("retryable", str(problem))
-    except (LookupError, TypeError, AttributeError, ValueError) as problem:
-        return Failure("retryable", f"the reply is not in the API's shape ({type(problem).__name__})")
+    except BadReply as error:
+        return Failure("retryable", str(error))
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        return Failure("retryable", f"the reply is not in the API's shape ({type(error).__name__})")
     return None
 
 

@@ -15,7 +15,7 @@ from polyhop.common.extras import is_installed, require
 from polyhop.common.text import counted
 from polyhop.errors import DataError, MissingExtra, SettingError, UsageError
 from polyhop.lm.hf.packing import pack
-from polyhop.lm.hf.t5 import quicken
+from polyhop.lm.hf.t5 import patch_attention
 from polyhop.lm.hf.tokens import Tokens
 
 Dtype: TypeAlias = Literal["float32", "float16", "bfloat16"]
@@ -24,10 +24,10 @@ _HUB_NAME = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
 
 
 class Checkpoint:
-    """What is known of a model before its weights are there.
+    """A model before its weights are loaded.
 
-    ``pairs``: an encoder-decoder. ``scores``: whether text can be scored. ``most_tokens``: how many it takes, None for
-    no limit. ``fingerprint``: of the files, or the hub's revision.
+    ``scores``: True if it can score text. ``max_tokens``: its limit, or None. ``fingerprint``: of the files, or the
+    hub's revision.
     """
 
     def __init__(self, name: str, path_or_name: str, device: str | None, dtype: Dtype) -> None:
@@ -48,33 +48,37 @@ class Checkpoint:
         )
         self.device = self._checked_device(device)
         self._config = self._pretrained(self._transformers.AutoConfig)
-        self.pairs = bool(self._config.is_encoder_decoder)
+        self.is_encoder_decoder = bool(self._config.is_encoder_decoder)
         self._kind = self._class()
         self.tokens = self._open_tokens()
-        self.scores, self.most_tokens = self._reach()
+        self.scores, self.max_tokens = self._reach()
         self.fingerprint = _fingerprint(folder) if self._is_local else str(getattr(self._config, "_commit_hash", None))
 
     def model(self) -> Any:
-        """The network with its weights, on its device, ready to be asked."""
-        auto = self._transformers.AutoModelForSeq2SeqLM if self.pairs else self._transformers.AutoModelForCausalLM
+        """Load the network with its weights onto its device."""
+        auto = (
+            self._transformers.AutoModelForSeq2SeqLM
+            if self.is_encoder_decoder
+            else self._transformers.AutoModelForCausalLM
+        )
         for setting in ("activation_function", "hidden_act", "dense_act_fn"):
             if getattr(self._config, setting, None) == "gelu_new":
                 setattr(self._config, setting, "gelu_pytorch_tanh")  # the same function as one operation, not eight
-        model, told = self._pretrained(
+        model, loading = self._pretrained(
             auto,
             config=self._config,
             use_safetensors=True,
             output_loading_info=True,
             dtype=getattr(self._torch, self.dtype),
         )
-        if lacking := sorted(told["missing_keys"]):
+        if lacking := sorted(loading["missing_keys"]):
             raise UsageError(
                 f"{self.name} lacks {counted(len(lacking), 'weights')}, such as {lacking[0]}: "
                 "it was not trained as a language model"
             )
         model.to(self.device).eval()
         pack(model)
-        quicken(model)
+        patch_attention(model)
         return model
 
     def _pretrained(self, kind: Any, **options: Any) -> Any:
@@ -86,7 +90,7 @@ class Checkpoint:
             raise DataError(f"{self.name} cannot be opened: {error}") from error
 
     def _class(self) -> Any:
-        mapping = "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING" if self.pairs else "MODEL_FOR_CAUSAL_LM_MAPPING"
+        mapping = "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING" if self.is_encoder_decoder else "MODEL_FOR_CAUSAL_LM_MAPPING"
         known = getattr(self._transformers, mapping)
         if type(self._config) not in known:
             raise UsageError(
@@ -102,25 +106,25 @@ class Checkpoint:
         tokenizer = self._pretrained(self._transformers.AutoTokenizer)
         if not getattr(tokenizer, "is_fast", False):
             raise UsageError(f"{self.name} has no fast tokenizer (tokenizer.json), which is needed")
-        return Tokens(tokenizer, pairs=self.pairs)
+        return Tokens(tokenizer, is_encoder_decoder=self.is_encoder_decoder)
 
     def _reach(self) -> tuple[bool, int | None]:
-        """Whether the model can score, and the most tokens it takes.
+        """Return True if the model can score, and its maximum number of tokens.
 
-        A causal model scores where each token can be told what it sees and where it stands: not where layers work
-        otherwise than by attention, or know places by distance alone. With a sliding window, text has to fit in it.
+        A causal model scores if each token can be given its mask and its position: not if layers work otherwise than by
+        attention, or know positions by distance alone. With a sliding window, text has to fit in it.
         """
         config = self._config.get_text_config()
         most = getattr(config, "max_position_embeddings", None)
-        if self.pairs:
+        if self.is_encoder_decoder:
             return True, most
         layers = set(getattr(config, "layer_types", None) or ())
         window = getattr(config, "sliding_window", None)
         if window and (not layers or "sliding_attention" in layers):
             most = min(window, most or window)
         takes = inspect.signature(self._kind.forward).parameters
-        told = {"position_ids", "past_key_values"} <= takes.keys() and not getattr(config, "alibi", False)
-        return told and layers <= {"full_attention", "sliding_attention"}, most
+        placeable = {"position_ids", "past_key_values"} <= takes.keys() and not getattr(config, "alibi", False)
+        return placeable and layers <= {"full_attention", "sliding_attention"}, most
 
     def _checked_device(self, device: str | None) -> str:
         torch = self._torch
@@ -136,5 +140,5 @@ class Checkpoint:
 def _fingerprint(folder: Path) -> str:
     """Of the files' names, sizes and times: a checkpoint that is trained on is another model to a cache."""
     files = sorted(path for path in folder.iterdir() if path.suffix in (".json", ".safetensors", ".model", ".jinja"))
-    told = [(path.name, (stat := path.stat()).st_size, stat.st_mtime_ns) for path in files]
-    return blake2b(repr(told).encode(), digest_size=8).hexdigest()
+    stats = [(path.name, (stat := path.stat()).st_size, stat.st_mtime_ns) for path in files]
+    return blake2b(repr(stats).encode(), digest_size=8).hexdigest()

@@ -25,14 +25,14 @@ class SpanFiller:
     def __init__(self, path_or_name: str, *, device: str | None = None, dtype: Dtype = "float32") -> None:
         self.name = f"hf:{path_or_name}"
         self._checkpoint = Checkpoint(self.name, path_or_name, device, dtype)
-        vocabulary: dict[str, int] = self._checkpoint.tokens.vocabulary() if self._checkpoint.pairs else {}
+        vocabulary: dict[str, int] = self._checkpoint.tokens.vocabulary() if self._checkpoint.is_encoder_decoder else {}
         self._gaps = [vocabulary[GAP.format(n)] for n in takewhile(lambda n: GAP.format(n) in vocabulary, range(100))]
         if not self._gaps:
             raise UsageError(f"{self.name} fills no gaps: a T5 with {GAP.format(0)} in its vocabulary does, as t5-base")
         self._model: Any = None
 
     def __call__(
-        self, text: str, count: int, seed: int = 0, *, top_k: int = 10, most_tokens: int = 40
+        self, text: str, count: int, seed: int = 0, *, top_k: int = 10, max_tokens: int = 40
     ) -> list[list[str]]:
         """``count`` draws for a text with gaps, which are spelt as in the vocabulary: of each what stands in them, in
         order, up to the first that it left out. Every token is one of the ``top_k`` likeliest; the same seed, the same
@@ -40,9 +40,9 @@ class SpanFiller:
         import torch
 
         self._model = self._model or self._checkpoint.model()
-        told = self._checkpoint.tokens.marked(text)
-        ids = torch.tensor([told], device=self._model.device)
-        gaps = [gap for gap in self._gaps if gap in told]
+        prompt = self._checkpoint.tokens.marked(text)
+        ids = torch.tensor([prompt], device=self._model.device)
+        gaps = [gap for gap in self._gaps if gap in prompt]
         found: list[list[str]] = []
         with torch.random.fork_rng():
             torch.manual_seed(seed)
@@ -52,7 +52,7 @@ class SpanFiller:
                     do_sample=True,
                     top_k=top_k,
                     num_return_sequences=min(AT_ONCE, count - len(found)),
-                    max_new_tokens=most_tokens,
+                    max_new_tokens=max_tokens,
                 )
                 found += [self._spans(row, gaps) for row in drawn.tolist()]
         return found

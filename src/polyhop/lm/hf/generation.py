@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from polyhop.common.batching import batches
-from polyhop.lm.hf.jobs import Ids, padded
+from polyhop.lm.hf.scoring import Ids, padded
 from polyhop.lm.hf.tokens import Tokens
-from polyhop.lm.hf.tree import LEAST_SHARED
+from polyhop.lm.hf.tree import MIN_SHARED
 from polyhop.lm.reasoning import answer_spans
 
 COLUMNS = 512
@@ -20,7 +20,7 @@ class Writing(NamedTuple):
     """What to continue, and how. ``seed``: None for a draw that is not to be repeated."""
 
     prompt: Ids
-    most: int
+    max_tokens: int
     temperature: float = 0.0
     stop: tuple[str, ...] = ()
     seed: int | None = None
@@ -36,15 +36,15 @@ class Written(NamedTuple):
 
 class Writer:
     """Greedy at temperature 0, else sampled. What is drawn for a seed depends on nothing else that is being written,
-    up to the last digits of the logits; ``most_tokens`` bounds a batch.
+    up to the last digits of the logits; ``max_tokens`` bounds a batch.
 
     With ``shares``, for a causal model whose states can be set at any place, the tokens that all prompts of a batch
     begin with are read once, and the rest a stretch at a time.
     """
 
-    def __init__(self, model: Any, tokens: Tokens, *, pairs: bool, most_tokens: int, shares: bool) -> None:
-        self.model, self.tokens, self.most_tokens = model, tokens, most_tokens
-        self._pairs, self._shares = pairs, shares
+    def __init__(self, model: Any, tokens: Tokens, *, is_encoder_decoder: bool, max_tokens: int, shares: bool) -> None:
+        self.model, self.tokens, self.max_tokens = model, tokens, max_tokens
+        self._is_encoder_decoder, self._shares = is_encoder_decoder, shares
         ends = model.generation_config.eos_token_id
         self._ends = set(ends if isinstance(ends, list) else [ends])
         self._takes = inspect.signature(model.forward).parameters
@@ -55,20 +55,22 @@ class Writer:
 
         found: dict[int, Written] = {}
         with torch.inference_mode():
-            for numbers in batches(range(len(asked)), lambda n: len(asked[n].prompt) + asked[n].most, self.most_tokens):
+            for numbers in batches(
+                range(len(asked)), lambda n: len(asked[n].prompt) + asked[n].max_tokens, self.max_tokens
+            ):
                 found.update(zip(numbers, self._write([asked[number] for number in numbers]), strict=True))
         return [found[number] for number in range(len(asked))]
 
     def _write(self, asked: Sequence[Writing]) -> list[Written]:
-        rows = [_Row(one) for one in asked]
-        inputs = self._begin([one.prompt for one in asked])
+        rows = [_Row(writing) for writing in asked]
+        inputs = self._begin([writing.prompt for writing in asked])
         while True:
             out = self._run(inputs)
             logits = out.logits[:, -1].float()
             drawn = logits.argmax(-1, keepdim=True)
-            for place, row in enumerate(rows):
+            for i, row in enumerate(rows):
                 if row.asked.temperature > 0 and not row.done:
-                    drawn[place] = row.draw(logits[place])
+                    drawn[i] = row.draw(logits[i])
             values = logits.gather(1, drawn) - logits.logsumexp(-1, keepdim=True)
             for row, token, value in zip(rows, drawn[:, 0].tolist(), values[:, 0].tolist(), strict=True):
                 if not row.done:
@@ -85,8 +87,10 @@ class Writer:
         import torch
 
         device = self.model.device
-        ids, mask = (torch.from_numpy(part).to(device) for part in padded(prompts, 0, left=not self._pairs))
-        if self._pairs:
+        ids, mask = (
+            torch.from_numpy(part).to(device) for part in padded(prompts, 0, left=not self._is_encoder_decoder)
+        )
+        if self._is_encoder_decoder:
             start = torch.full((len(prompts), 1), self.model.config.decoder_start_token_id, device=device)
             encoded = self.model.get_encoder()(input_ids=ids, attention_mask=mask)
             return {"encoder_outputs": encoded, "attention_mask": mask, "decoder_input_ids": start}
@@ -117,7 +121,7 @@ class Writer:
         """The inputs of the step after: the drawn tokens alone, (rows, 1)."""
         import torch
 
-        if self._pairs:
+        if self._is_encoder_decoder:
             return {**inputs, "past_key_values": past, "decoder_input_ids": drawn}
         mask = torch.cat([inputs["attention_mask"], torch.ones_like(drawn)], 1)
         positions = inputs["position_ids"][:, -1:] + 1
@@ -159,7 +163,7 @@ class _Row:
         self.logprobs.append(logprob)
         if self.asked.stop and stopped(tokens.text(self.ids), self.asked.stop) is not None:
             self.done = self.finished = True
-        elif len(self.ids) >= self.asked.most:
+        elif len(self.ids) >= self.asked.max_tokens:
             self.done = True
 
 
@@ -177,8 +181,8 @@ def _columns(inputs: dict[str, Any], past: Any, start: int, stop: int) -> dict[s
 def _shared(prompts: Sequence[Ids]) -> int:
     """How many tokens all prompts begin with, but for their last ones, whose logits are wanted; 0 where few."""
     first, last = min(prompts)[:-1], max(prompts)  # what these two share, all share
-    count = next((place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
-    return count if count >= LEAST_SHARED else 0
+    count = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    return count if count >= MIN_SHARED else 0
 
 
 def stopped(text: str, stop: Sequence[str]) -> int | None:
@@ -189,4 +193,4 @@ def stopped(text: str, stop: Sequence[str]) -> int | None:
     """
     spans, _ = answer_spans(text)
     places = (text.find(word, start, end) for start, end in spans for word in stop)
-    return min((place for place in places if place >= 0), default=None)
+    return min((i for i in places if i >= 0), default=None)

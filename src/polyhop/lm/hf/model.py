@@ -11,15 +11,13 @@ from polyhop.lm.batcher import Batcher
 from polyhop.lm.hf.causal import CausalScorer
 from polyhop.lm.hf.checkpoint import Checkpoint, Dtype
 from polyhop.lm.hf.generation import Writer, Writing, Written, stopped
-from polyhop.lm.hf.jobs import Ids, Job
-from polyhop.lm.hf.memory import Memory
-from polyhop.lm.hf.packing import share_heap
+from polyhop.lm.hf.scoring import Ids, Job, StateCache
 from polyhop.lm.hf.seq2seq import Seq2SeqScorer
 from polyhop.lm.hf.tokens import Tokens
 from polyhop.lm.reasoning import answer_spans, answer_tokens
 
 Overlong = Literal["error", "cut"]
-_Asked = Request | ScoreRequest
+_AnyRequest = Request | ScoreRequest
 
 
 class TransformersLM:
@@ -66,34 +64,32 @@ class TransformersLM:
         self.tokens: Tokens = self.checkpoint.tokens
         self.overlong = overlong
         gpu = self.checkpoint.device != "cpu"
-        usual = 16384 if gpu else 1024 if self.checkpoint.pairs else 4096
+        usual = 16384 if gpu else 1024 if self.checkpoint.is_encoder_decoder else 4096
         self.max_batch_tokens = max_batch_tokens or usual
-        self._most_written = max_batch_tokens or (usual if gpu else 4 * usual)
-        self.memory = Memory(cache_mib * 2**20)
-        if self.checkpoint.device == "cpu":
-            share_heap()
+        self._max_written_tokens = max_batch_tokens or (usual if gpu else 4 * usual)
+        self.state_cache = StateCache(cache_mib * 2**20)
         can = self.checkpoint.scores
         self.capabilities = Capabilities(
             chat=self.tokens.chats, token_logprobs=True, score=can, score_temperature=can, seed=True
         )
         self.identity = f"{self.name} {self.checkpoint.fingerprint} {dtype} {overlong}"
-        """What tells this model's answers from another's, for a cache."""
-        self._batcher: Batcher[_Asked, Any] = Batcher(self._do, name=self.name)
+        """Identifies this model's answers in a cache."""
+        self._batcher: Batcher[_AnyRequest, Any] = Batcher(self._do, name=self.name)
         self._running: _Running | None = None
 
     def __repr__(self) -> str:
         return f"TransformersLM({self.name!r})"
 
     def count_tokens(self, text: str) -> int:
-        """Tokens of ``text``, marks at its ends not counted."""
+        """Count the tokens of ``text``, without marks at its ends."""
         return self.tokens.count(text)
 
     def truncate(self, text: str, tokens: int) -> str:
-        """``text`` cut at its end to at most ``tokens`` tokens."""
+        """Cut ``text`` at its end to at most ``tokens`` tokens."""
         return self.tokens.truncate(text, tokens)
 
     async def complete(self, request: Request) -> Completion:
-        """The model's continuation: by its chat template where it has one, else of the turns joined by blank lines.
+        """Continue a chat by the model's chat template if it has one, else the turns joined by blank lines.
 
         Log-probabilities are those before the temperature. A seed gives the same draw again.
         """
@@ -101,50 +97,58 @@ class TransformersLM:
         return reply  # type: ignore[no-any-return]
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:
-        """The target's tokens as the vocabulary spells them, and the natural log-probability of each."""
+        """Return the target's tokens as the vocabulary spells them, and the natural log-probability of each."""
         if not self.capabilities.score:
             raise CapabilityError(
                 f"{self.name} cannot score given text: T5's, GPT-2's and Llama's families can, and pocket"
             )
-        if wrong := [one.temperature for one in requests if not one.temperature > 0]:
+        if wrong := [request.temperature for request in requests if not request.temperature > 0]:
             raise UsageError(f"temperature={wrong[0]}: scores need one above 0")
         return await self._batcher(requests)
 
     async def aclose(self) -> None:
-        """Finish what was asked, end the thread, let go of the weights; a later call opens them again."""
+        """Finish the calls in flight, end the thread, release the weights; a later call opens them again."""
         await self._batcher.aclose()
         self._running = None
-        self.memory.clear()
+        self.state_cache.clear()
 
-    def _do(self, asked: Sequence[_Asked]) -> list[TokenScores | Completion]:
-        """On the worker thread: all that is asked, in order."""
+    def _do(self, requests: Sequence[_AnyRequest]) -> list[TokenScores | Completion]:
+        """Answer requests of both kinds, in order, on the worker thread."""
         import torch
 
         running = self._running = self._running or self._open()
-        scorings = {n: self._scoring(one) for n, one in enumerate(asked) if isinstance(one, ScoreRequest)}
-        writings = {n: self._writing(one) for n, one in enumerate(asked) if isinstance(one, Request)}
-        told = {n: job for n, job in scorings.items() if job.target}
+        scorings = {
+            n: self._scoring(request) for n, request in enumerate(requests) if isinstance(request, ScoreRequest)
+        }
+        writings = {n: self._writing(request) for n, request in enumerate(requests) if isinstance(request, Request)}
+        jobs = {n: job for n, job in scorings.items() if job.target}
         try:
-            scores = dict(zip(told, running.score(list(told.values())), strict=True))
+            scores = dict(zip(jobs, running.score(list(jobs.values())), strict=True))
             written = dict(zip(writings, running.write(list(writings.values())), strict=True))
         except torch.cuda.OutOfMemoryError as error:
             raise LMError(
                 f"{self.name} ran out of memory on {self.checkpoint.device}: lower max_batch_tokens (now "
-                f"{self.max_batch_tokens}) or cache_mib (now {self.memory.most_bytes // 2**20})"
+                f"{self.max_batch_tokens}) or cache_mib (now {self.state_cache.max_bytes // 2**20})"
             ) from error
         return [
-            self._completion(one, writings[n], written[n])
-            if isinstance(one, Request)
+            self._completion(request, writings[n], written[n])
+            if isinstance(request, Request)
             else TokenScores(self.tokens.names(scorings[n].target), tuple(scores.get(n, ())))
-            for n, one in enumerate(asked)
+            for n, request in enumerate(requests)
         ]
 
     def _open(self) -> _Running:
-        model, most, pairs = self.checkpoint.model(), self.max_batch_tokens, self.checkpoint.pairs
-        scorer = Seq2SeqScorer if pairs else CausalScorer
+        model, is_encoder_decoder = self.checkpoint.model(), self.checkpoint.is_encoder_decoder
+        scorer = Seq2SeqScorer if is_encoder_decoder else CausalScorer
         return _Running(
-            scorer(model, most_tokens=most, memory=self.memory),
-            Writer(model, self.tokens, pairs=pairs, most_tokens=self._most_written, shares=self.checkpoint.scores),
+            scorer(model, max_tokens=self.max_batch_tokens, state_cache=self.state_cache),
+            Writer(
+                model,
+                self.tokens,
+                is_encoder_decoder=is_encoder_decoder,
+                max_tokens=self._max_written_tokens,
+                shares=self.checkpoint.scores,
+            ),
         )
 
     def _scoring(self, request: ScoreRequest) -> Job:
@@ -152,23 +156,23 @@ class TransformersLM:
         return Job(self._fitting(prompt, len(target)), target, request.temperature)
 
     def _writing(self, request: Request) -> Writing:
-        most = self.checkpoint.most_tokens
+        limit = self.checkpoint.max_tokens
         prompt = self.tokens.chat(request.messages)
-        room = 0 if self.checkpoint.pairs or most is None else min(request.max_tokens, most // 2)
+        room = 0 if self.checkpoint.is_encoder_decoder or limit is None else min(request.max_tokens, limit // 2)
         prompt = self._fitting(prompt, room if self.overlong == "cut" else 1)
-        left = request.max_tokens if self.checkpoint.pairs or most is None else most - len(prompt)
+        left = request.max_tokens if self.checkpoint.is_encoder_decoder or limit is None else limit - len(prompt)
         return Writing(prompt, max(1, min(request.max_tokens, left)), request.temperature, request.stop, request.seed)
 
     def _fitting(self, prompt: Ids, more: int) -> Ids:
-        """A prompt that leaves room for ``more`` tokens, which only a causal model counts with it."""
-        most = self.checkpoint.most_tokens
-        room = None if most is None else most if self.checkpoint.pairs else most - more
+        """Cut a prompt to leave room for ``more`` tokens, which count against a causal model's limit alone."""
+        limit = self.checkpoint.max_tokens
+        room = None if limit is None else limit if self.checkpoint.is_encoder_decoder else limit - more
         if room is None or len(prompt) <= room:
             return prompt
         if self.overlong == "cut" and room > 0:
             return self.tokens.cut(prompt, room)
         raise LMError(
-            f"{self.name} takes {most} tokens at once: a prompt of {len(prompt)} and {more} after it are too many. "
+            f"{self.name} takes {limit} tokens at once: a prompt of {len(prompt)} and {more} after it are too many. "
             "Give it shorter or fewer passages, or overlong='cut', which drops the prompt's beginning"
         )
 
@@ -191,16 +195,16 @@ class TransformersLM:
 
 
 class _Running(NamedTuple):
-    """What the worker thread uses once the weights are there."""
+    """A scorer and a writer over loaded weights, used by the worker thread."""
 
     score: CausalScorer | Seq2SeqScorer
     write: Writer
 
 
-def _first(pieces: Sequence[bytes], most: int) -> list[bytes]:
-    """The pieces, cut to ``most`` bytes together: what stands after a stop goes."""
+def _first(pieces: Sequence[bytes], max_bytes: int) -> list[bytes]:
+    """Cut the pieces to ``max_bytes`` in all: the text after a stop goes."""
     kept = []
     for piece in pieces:
-        kept.append(piece[:most])
-        most -= len(kept[-1])
+        kept.append(piece[:max_bytes])
+        max_bytes -= len(kept[-1])
     return kept

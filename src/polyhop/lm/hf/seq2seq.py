@@ -1,4 +1,4 @@
-"""Scores by an encoder-decoder: each prompt is encoded once, whatever the number of its targets, and remembered."""
+"""Scores by an encoder-decoder: each prompt is encoded once, whatever the number of its targets, and cached."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polyhop.common.batching import batches
-from polyhop.lm.hf.jobs import Ids, Job, padded
-from polyhop.lm.hf.likelihood import logprobs
-from polyhop.lm.hf.memory import Memory
+from polyhop.lm.hf.scoring import Ids, Job, StateCache, logprobs, padded
 
 
 class _Pair(NamedTuple):
@@ -30,15 +28,15 @@ class _Pair(NamedTuple):
 class Seq2SeqScorer:
     """Log-probabilities of each job's target on the decoder's side, its end mark included where the target has one.
 
-    ``most_tokens`` bounds a batch; ``memory`` keeps encoder outputs for later prompts.
+    ``max_tokens`` bounds a batch; ``state_cache`` keeps encoder outputs for later prompts.
     """
 
-    def __init__(self, model: Any, *, most_tokens: int, memory: Memory) -> None:
-        self.model, self.most_tokens, self.memory = model, most_tokens, memory
+    def __init__(self, model: Any, *, max_tokens: int, state_cache: StateCache) -> None:
+        self.model, self.max_tokens, self.state_cache = model, max_tokens, state_cache
         self._start = int(model.config.decoder_start_token_id)
 
     def __call__(self, jobs: Sequence[Job]) -> list[list[float]]:
-        """Of each job, in order, one natural logarithm a target token."""
+        """Return, for each job in order, one natural logarithm per target token."""
         import torch
 
         by_prompt: dict[Ids, list[int]] = {}
@@ -48,27 +46,27 @@ class Seq2SeqScorer:
 
         def decode(held: dict[Ids, Any]) -> None:
             pairs = [_Pair(number, jobs[number], held[prompt]) for prompt in held for number in by_prompt[prompt]]
-            for batch in batches(pairs, lambda pair: pair.length, self.most_tokens):
+            for batch in batches(pairs, lambda pair: pair.length, self.max_tokens):
                 for pair, values in zip(batch, self._decode(batch), strict=True):
                     found[pair.number] = values
 
         with torch.inference_mode():
-            remembered = {prompt: self.memory.get(_key(prompt)) for prompt in by_prompt}
+            remembered = {prompt: self.state_cache.get(_key(prompt)) for prompt in by_prompt}
             decode({prompt: states for prompt, states in remembered.items() if states is not None})
             unknown = [prompt for prompt, states in remembered.items() if states is None]
-            for prompts in batches(unknown, len, self.most_tokens):
+            for prompts in batches(unknown, len, self.max_tokens):
                 decode(dict(zip(prompts, self._encode(prompts), strict=True)))
         return found
 
     def _encode(self, prompts: Sequence[Ids]) -> list[Any]:
-        """The encoder's output for each prompt, without padding."""
+        """Encode each prompt; the output has no padding."""
         import torch
 
         ids, mask = (torch.from_numpy(part).to(self.model.device) for part in padded(prompts, 0))
         states = self.model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
-        found = [states[place, : len(prompt)].clone() for place, prompt in enumerate(prompts)]
+        found = [states[i, : len(prompt)].clone() for i, prompt in enumerate(prompts)]
         for prompt, own in zip(prompts, found, strict=True):
-            self.memory.put(_key(prompt), own)
+            self.state_cache.put(_key(prompt), own)
         return found
 
     def _decode(self, batch: Sequence[_Pair]) -> list[list[float]]:
@@ -87,7 +85,7 @@ class Seq2SeqScorer:
         ).logits
         values = iter(
             logprobs(
-                torch.cat([logits[place, : len(pair.job.target)] for place, pair in enumerate(batch)]),
+                torch.cat([logits[i, : len(pair.job.target)] for i, pair in enumerate(batch)]),
                 [token for pair in batch for token in pair.job.target],
                 [pair.job.temperature for pair in batch for _ in pair.job.target],
             )

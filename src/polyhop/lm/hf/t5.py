@@ -1,6 +1,6 @@
-"""T5's attention for scoring, where a long prompt is read for a few target tokens: the same numbers by fewer steps.
+"""T5's attention for scoring a few target tokens after a long prompt: the same numbers in fewer steps.
 
-The encoder's layers share one position bias; the mask of a batch is added to it once, not anew in every layer. Across
+The encoder's layers share one position bias; the mask of a batch is added to it once, not again in every layer. Across
 from the decoder the prompt has far more tokens than the target: with q·(K x) = (Kᵀ q)·x and Σ a (V x) = V (Σ a x), the
 projections K and V are made of the target's tokens, and the prompt's are left as they are.
 """
@@ -12,23 +12,23 @@ from functools import partial
 from typing import Any, TypeAlias
 
 Attended: TypeAlias = "tuple[Any, Any, None]"
-"""What a layer of attention gives: its output, the position bias for the next layer, and no weights."""
+"""A layer of attention returns its output, the position bias for the next layer, and no weights."""
 
 
-def quicken(model: Any) -> None:
-    """Let the attention of a T5 model take these ways; any other model is left alone."""
-    for attention in _inside(model):
+def patch_attention(model: Any) -> None:
+    """Replace the attention of a T5 model; any other model is left alone."""
+    for attention in _self_attention(model):
         attention.forward = partial(_within, attention)
-    for attention in across(model):
+    for attention in cross_attention(model):
         attention.forward = partial(_across, attention, attention.forward)
 
 
-def across(model: Any) -> list[Any]:
-    """The attention by which the decoder's layers read the prompt; none where the model is no T5."""
+def cross_attention(model: Any) -> list[Any]:
+    """Return the cross-attention of the decoder's layers; none if the model is not a T5."""
     return [block.layer[1].EncDecAttention for block in model.decoder.block] if _is_t5(model) else []
 
 
-def _inside(model: Any) -> list[Any]:
+def _self_attention(model: Any) -> list[Any]:
     return [block.layer[0].SelfAttention for block in model.encoder.block] if _is_t5(model) else []
 
 
@@ -93,7 +93,7 @@ def _across(
 
 
 def _added(mask: Any, dtype: Any) -> Any:
-    """A mask as what is added to scores, be it so already or true where tokens may be seen."""
+    """Return a mask that is added to scores; a boolean one is True where tokens may be seen."""
     import torch
 
     if mask.dtype != torch.bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from polyhop.errors import UsageError
 from polyhop.lm.base import Message
-from polyhop.lm.hf.jobs import Ids
+from polyhop.lm.hf.scoring import Ids
 from polyhop.lm.wire import flatten
 
 _BEFORE = ":"  # what the target's tokens are told apart from; a prompt to be scored ends in much the same
@@ -23,15 +23,15 @@ class Tokens:
     dropped. With an encoder-decoder each is a text of its own, end mark and all.
     """
 
-    def __init__(self, tokenizer: Any, *, pairs: bool) -> None:
-        """``tokenizer``: a fast one of transformers. ``pairs``: for an encoder-decoder."""
+    def __init__(self, tokenizer: Any, *, is_encoder_decoder: bool) -> None:
+        """``tokenizer``: a fast one of transformers. ``is_encoder_decoder``: for an encoder-decoder."""
         kind, kept = type(tokenizer.backend_tokenizer), tokenizer.backend_tokenizer.to_str()
         self._plain, self._marked = kind.from_str(kept), kind.from_str(kept)
         for own in (self._plain, self._marked):
             own.no_truncation()
             own.no_padding()
         self._plain.encode_special_tokens = True
-        self._tokenizer, self._pairs = tokenizer, pairs
+        self._tokenizer, self._is_encoder_decoder = tokenizer, is_encoder_decoder
         self._head, self._tail = self._frame()
         marks = filter(None, {*tokenizer.all_special_tokens, *map(str, tokenizer.added_tokens_decoder.values())})
         self._marks = re.compile("|".join(map(re.escape, sorted(marks, key=len, reverse=True))) or r"(?!)")
@@ -40,14 +40,14 @@ class Tokens:
     def prompt(self, text: str) -> Ids:
         """The tokens of a prompt to be scored or continued; a causal model's get no end mark."""
         ids = self._ids(text.rstrip())
-        if self._pairs:
+        if self._is_encoder_decoder:
             return (*self._head, *ids, *self._tail)
         return (*self._head, *ids) or self._start()
 
     def target(self, text: str) -> Ids:
         """The tokens of what may follow a prompt; none for the empty text and a causal model."""
         text = text.strip()
-        if self._pairs:
+        if self._is_encoder_decoder:
             return (*self._head, *self._ids(text), *self._tail)
         if not text:
             return ()
@@ -73,10 +73,10 @@ class Tokens:
         """The number of each token, by its spelling."""
         return dict(self._plain.get_vocab(with_added_tokens=True))
 
-    def cut(self, prompt: Ids, most: int) -> Ids:
-        """A prompt without its beginning, its start mark kept."""
-        head = self._head[:most]
-        return (*head, *prompt[len(prompt) - most + len(head) :])
+    def cut(self, prompt: Ids, max_tokens: int) -> Ids:
+        """Cut a prompt at its beginning; its start mark is kept."""
+        head = self._head[:max_tokens]
+        return (*head, *prompt[len(prompt) - max_tokens + len(head) :])
 
     def text(self, ids: Sequence[int]) -> str:
         """What tokens say, control tokens left out."""
@@ -84,14 +84,14 @@ class Tokens:
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """What each token adds to the text of those before it; a character in several tokens comes with its last."""
-        found, told = [], ""
+        found, known = [], ""
         for stop in range(1, len(ids) + 1):
             text = self.text(ids[:stop])
             if text.endswith("\ufffd") and stop < len(ids):
                 found.append("")
                 continue
-            found.append(text[len(told) :] if text.startswith(told) else "")
-            told = text
+            found.append(text[len(known) :] if text.startswith(known) else "")
+            known = text
         return found
 
     def names(self, ids: Sequence[int]) -> tuple[str, ...]:
@@ -102,14 +102,14 @@ class Tokens:
         """How many tokens a text has, marks at its ends not counted."""
         return len(self._ids(text))
 
-    def truncate(self, text: str, most: int) -> str:
-        """``text`` cut at a token's end, so that it has at most ``most`` tokens."""
+    def truncate(self, text: str, max_tokens: int) -> str:
+        """Cut ``text`` at a token's end, so that it has at most ``max_tokens`` tokens."""
         offsets = self._plain.encode(_valid(text), add_special_tokens=False).offsets
-        if len(offsets) <= most:
+        if len(offsets) <= max_tokens:
             return text
-        for kept in range(max(most, 0), 0, -1):
+        for kept in range(max(max_tokens, 0), 0, -1):
             cut = text[: offsets[kept - 1][1]]
-            if self.count(cut) <= most:  # nearly always at once: a cut text can split otherwise
+            if self.count(cut) <= max_tokens:  # nearly always at once: a cut text can split otherwise
                 return cut
         return ""
 

@@ -4,7 +4,7 @@ A row is a tree of tokens laid flat: each token sees those on its own way from t
 own place in its sequence, by its position. A causal model then gives each sequence the very states it would have alone.
 
 >>> jobs = [Job((1, 2, 3, 4), (8, 9)), Job((1, 2, 3, 5), (8, 9))]
->>> (row,) = rows(jobs, known=lambda blocks: [], least_shared=2)
+>>> (row,) = rows(jobs, known=lambda blocks: [], min_shared=2)
 >>> row.tokens, row.positions
 ([1, 2, 3, 4, 8, 5, 8], [0, 1, 2, 3, 4, 3, 4])
 """
@@ -18,13 +18,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from polyhop.lm.hf.jobs import Ids, Job
+from polyhop.lm.hf.scoring import Ids, Job
 
 BLOCK = 16
 """Tokens of a prompt whose states are remembered together."""
-LEAST_SHARED = 16
+MIN_SHARED = 16
 """Tokens: sequences that share fewer stand in rows of their own."""
-MOST_SLOTS = 1024
+MAX_SLOTS = 1024
 """A row grows no longer by folding: its tokens look at each other, seen or not."""
 
 
@@ -81,7 +81,7 @@ class Row:
         differ = np.flatnonzero(sequence[:both] != self._sequence[:both])
         shared = int(differ[0]) if len(differ) else both
         first = len(job.prompt) - 1
-        return next((place for place in range(first, shared) if self._is_past[self._way[place]]), shared)
+        return next((i for i in range(first, shared) if self._is_past[self._way[i]]), shared)
 
     def add(self, number: int, job: Job, sequence: NDArray[np.int64], known: Known) -> None:
         """Fold in the job of this number."""
@@ -130,7 +130,7 @@ class Row:
 
 
 def rows(
-    jobs: Sequence[Job], known: Known, *, least_shared: int = LEAST_SHARED, most_slots: int = MOST_SLOTS
+    jobs: Sequence[Job], known: Known, *, min_shared: int = MIN_SHARED, max_slots: int = MAX_SLOTS
 ) -> Iterator[Row]:
     """The jobs folded into rows; sorted, so that those which begin alike stand side by side."""
     row = Row()
@@ -138,7 +138,7 @@ def rows(
         job = jobs[number]
         sequence = np.asarray(job.prompt + job.target[:-1], np.int64)
         shared = row.shares(sequence, job)
-        if row.size and (shared < least_shared or row.size + len(sequence) - shared > most_slots):
+        if row.size and (shared < min_shared or row.size + len(sequence) - shared > max_slots):
             yield row.lay()
             row = Row()
         row.add(number, job, sequence, known)
