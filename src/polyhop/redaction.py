@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import takewhile
 from typing import Any, TextIO
 
@@ -25,6 +26,8 @@ PUBLIC = frozenset({"admin", "elastic", "openai", "opensearch", "polyhop", "post
 """User names and passwords that are defaults or names in this package, and therefore no secrets."""
 OPTIONS = frozenset({"ca", "concurrency", "dense", "fusion", "per_minute", "protocol", "timeout"})
 """Parameters of URLs that are polyhop's own options: their values are shown."""
+MAX_NAME = 200
+"""Characters of the longest text whose redacted form is kept for the next time."""
 MAX_SUMMARY = 300
 """Characters of a summary of what another program said."""
 
@@ -92,6 +95,16 @@ def redacted(text: str) -> str:
     >>> redacted("openai:tiny@ada:secret@localhost:8000/v1, not openai:qwen2:7b@http://localhost:8000/v1")
     'openai:tiny@***@localhost:8000/v1, not openai:qwen2:7b@http://localhost:8000/v1'
     """
+    return _redacted_name(text, _known) if len(text) <= MAX_NAME else _redacted(text)
+
+
+@lru_cache(maxsize=256)
+def _redacted_name(text: str, known: tuple[str, ...]) -> str:
+    """Redact a short text, such as the name of a model at each of its calls; ``known``: the secrets registered so far."""
+    return _redacted(text)
+
+
+def _redacted(text: str) -> str:
     for form in _known:
         text = text.replace(form, HIDDEN)
     if any(mark in text for mark in _MARKS):

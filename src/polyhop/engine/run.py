@@ -355,7 +355,7 @@ class Run:
             reply: Completion = await self._execute((*key, sample), partial(call.model.complete, request))
         output, complaint = call.read(reply)
         record = call.record(request, reply, output, complaint)
-        self._meter.charge(record["model"], record["prompt_tokens"], record["completion_tokens"])
+        self._meter.charge(call.model.name, record["prompt_tokens"], record["completion_tokens"])
         step.close(Ask, **record, depth=self._speculator.depth() if self._speculator else None)
         return _Attempt(call, step, sample, reply, output, complaint)
 
