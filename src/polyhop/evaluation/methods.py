@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from polyhop.data.corpora import Corpus, open_corpus
-from polyhop.data.questions import read_questions
 from polyhop.errors import SettingError, UnknownName, UsageError
 from polyhop.evaluation.report import Report
-from polyhop.evaluation.runner import Progress, after, evaluate
+from polyhop.evaluation.runner import Progress
+from polyhop.evaluation.runs import RunInputs, RunSpec, open_index, run_all
 from polyhop.evaluation.setups import setup_settings
 from polyhop.methods.registry import method_named, methods
-from polyhop.metrics import Metrics, choose_profiles
+from polyhop.metrics import Metrics
 from polyhop.pipeline import LM, Pipeline, Source
-from polyhop.retrieval.index import Index, index_for
+from polyhop.retrieval.index import Index
 from polyhop.types import Question
 
 ALL = "all"
@@ -72,33 +71,20 @@ def evaluate_methods(
         UnknownName: no method has a setting of that name.
         UsageError: not one of the methods could run.
     """
-    asked = read_questions(dataset, skip_bad=skip_bad) if isinstance(dataset, (str, Path)) else dataset
-    profiles = choose_profiles(asked, metrics)
-    questions = list(asked)[:limit]
-    title = title or (Path(dataset).name if isinstance(dataset, (str, Path)) else None)
+    inputs = RunInputs.read(dataset, limit=limit, skip_bad=skip_bad, title=title, metrics=metrics)
     index = open_index(corpus, skip_bad)
     own, common = _divided(names, options)
     if setup is not None:
-        own = {name: {**setup_settings(setup, name, given, questions), **given} for name, given in own.items()}
+        own = {name: {**setup_settings(setup, name, given, inputs.questions), **given} for name, given in own.items()}
     ready, left_out = _ready(names, index, lm, own, common)
     if not ready:
         raise UsageError(f"not one of these methods can run; {next(iter(left_out))}: {next(iter(left_out.values()))}")
-    reports = {}
-    for number, name in enumerate(ready):
-        folder = Path(out) / name if out is not None else None
-        told = after(progress, number * len(questions), len(ready) * len(questions))
-        reports[name] = evaluate(
-            questions, index, name, lm, out=folder, progress=told, title=title, metrics=profiles, **common, **own[name]
-        )
-    return MethodReports(reports, left_out)
-
-
-def open_index(corpus: Source | None, skip_bad: bool = False, language: str | None = None) -> Index | None:
-    """Open the corpus once, for several runs to share."""
-    if corpus is None or isinstance(corpus, Index):
-        return corpus
-    opened = corpus if isinstance(corpus, Corpus) else open_corpus(corpus, skip_bad=skip_bad, language=language)
-    return index_for(opened)
+    shared = {"corpus": index, "lm": lm, "title": inputs.title, "metrics": inputs.profiles, **common}
+    specs = [
+        RunSpec(name, {**shared, "method": name, "out": None if out is None else Path(out) / name, **own[name]})
+        for name in ready
+    ]
+    return MethodReports(dict(run_all(specs, inputs.questions, progress)), left_out)
 
 
 def _divided(names: Sequence[str], options: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:

@@ -8,15 +8,14 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from polyhop.data.questions import read_questions
 from polyhop.errors import DataError, SettingError
 from polyhop.evaluation.agreement import on_common_questions
-from polyhop.evaluation.methods import open_index
 from polyhop.evaluation.report import Report
-from polyhop.evaluation.runner import Progress, after, evaluate
+from polyhop.evaluation.runner import Progress
+from polyhop.evaluation.runs import RunInputs, RunSpec, open_index, run_all
 from polyhop.evaluation.statistics import means
 from polyhop.evaluation.store import read_report
-from polyhop.metrics import Metrics, choose_profiles
+from polyhop.metrics import Metrics
 from polyhop.pipeline import LM, Source
 from polyhop.types import Question
 
@@ -113,25 +112,21 @@ def evaluate_repeated(
     """
     if repeat < 2:
         raise SettingError(f"repeat={repeat}: must be 2 or more")
-    asked = read_questions(dataset, skip_bad=skip_bad) if isinstance(dataset, (str, Path)) else list(dataset)
-    named = title or (Path(dataset).name if isinstance(dataset, (str, Path)) else None)
-    profiles, questions, index = choose_profiles(asked, metrics), asked[:limit], open_index(corpus, skip_bad)
-    reports = {}
-    for number in range(repeat):
-        drawn = (seed or 0) + number
-        reports[drawn] = evaluate(
-            questions,
-            index,
-            method,
-            lm,
-            out=Path(out) / f"{_FOLDER}{drawn}" if out is not None else None,
-            progress=after(progress, number * len(questions), repeat * len(questions)),
-            title=named,
-            metrics=profiles,
-            seed=drawn,
-            **options,
-        )
-    return Repeated(reports)
+    inputs = RunInputs.read(dataset, limit=limit, skip_bad=skip_bad, title=title, metrics=metrics)
+    shared = {
+        "corpus": open_index(corpus, skip_bad),
+        "method": method,
+        "lm": lm,
+        "title": inputs.title,
+        "metrics": inputs.profiles,
+        **options,
+    }
+    first = seed or 0
+    specs = [
+        RunSpec(number, {**shared, "seed": number, "out": None if out is None else Path(out) / f"{_FOLDER}{number}"})
+        for number in range(first, first + repeat)
+    ]
+    return Repeated(dict(run_all(specs, inputs.questions, progress)))
 
 
 def is_repeated(folder: str | Path) -> bool:

@@ -119,11 +119,6 @@ def evaluate(
         return report
 
 
-def after(progress: Progress | None, before: int, total: int) -> Progress | None:
-    """``progress`` for one of several runs: ``before`` questions of ``total`` were done by those before it."""
-    return (lambda done, _: progress(before + done, total)) if progress else None
-
-
 async def run_questions(
     pipeline: Pipeline,
     questions: Sequence[Question],

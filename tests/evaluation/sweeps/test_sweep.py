@@ -20,8 +20,8 @@ from polyhop import Passage, Question
 from polyhop.cli.app import app
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import DataError, LMError, PolyhopError, SettingError, UnknownName, UsageError
-from polyhop.evaluation.grid import combinations, folder_name
 from polyhop.evaluation.runner import evaluate
+from polyhop.evaluation.runs import combinations, folder_name
 from polyhop.evaluation.sweeps.estimate import estimate
 from polyhop.evaluation.sweeps.plan import Plan, read_plan
 from polyhop.evaluation.sweeps.sweep import REPLIES, sweep

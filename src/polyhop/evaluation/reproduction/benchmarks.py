@@ -15,8 +15,8 @@ from pathlib import Path
 from polyhop.data import DEMO
 from polyhop.data.questions import read_questions
 from polyhop.errors import DataError, UnknownName
-from polyhop.evaluation.methods import open_index
 from polyhop.evaluation.reproduction.recipe import Sample
+from polyhop.evaluation.runs import open_index
 from polyhop.retrieval.index import Index
 from polyhop.types import Question
 

@@ -24,7 +24,8 @@ from polyhop.evaluation.reproduction.measures import AMP, MEASURES, CellInputs
 from polyhop.evaluation.reproduction.recipe import ALL, Column, Recipe, RecipeRow, recipe
 from polyhop.evaluation.reproduction.reference_sheet import write_sheet
 from polyhop.evaluation.reproduction.table import CellResult, Reproduction
-from polyhop.evaluation.runner import CONCURRENCY, Progress, after, evaluate
+from polyhop.evaluation.runner import CONCURRENCY, Progress, evaluate
+from polyhop.evaluation.runs import progress_after
 from polyhop.evaluation.setups import demonstrations
 from polyhop.evaluation.tuning.instructions import read_instructions
 from polyhop.pipeline import LM, Searcher
@@ -122,7 +123,7 @@ class _Runs:
                             wanted |= {job: len(self.questions(job)) for job in found}
         done, total = 0, sum(wanted.values())
         for job, size in wanted.items():
-            self.reports[job] = self._run(job, after(progress, done, total))
+            self.reports[job] = self._run(job, progress_after(progress, done, total))
             done += size
 
     def at_hand(self, table: Recipe, column: Column) -> list[str]:

@@ -14,7 +14,8 @@ from typing import Any
 
 from polyhop.engine.prices import Prices
 from polyhop.errors import PolyhopError
-from polyhop.evaluation.runner import Progress, after, evaluate
+from polyhop.evaluation.runner import Progress
+from polyhop.evaluation.runs import RunSpec, run_all
 from polyhop.evaluation.sweeps.plan import Plan
 from polyhop.evaluation.sweeps.sweep import REPLIES, opened
 from polyhop.lm.base import Completion, Request, ScoreRequest, TokenScores
@@ -104,16 +105,10 @@ def estimate(
     with TemporaryDirectory() as folder:
         apart = replace(plan, cache=False)
         with opened(apart, every, Path(folder) / REPLIES, stand_in) as common:
-            for number, point in enumerate(plan.points):
-                before = _sum([model.asked(prices) for model in stand_ins])
-                report = evaluate(
-                    some,
-                    common.index,
-                    concurrency=plan.concurrency,
-                    progress=after(progress, number * len(some), len(plan.points) * len(some)),
-                    metrics=profiles,
-                    **common.arguments(point),
-                )
+            shared = {"corpus": common.index, "concurrency": plan.concurrency, "metrics": profiles}
+            specs = [RunSpec(point.name, {**shared, **common.arguments(point)}) for point in plan.points]
+            before = _sum([])
+            for point, (_, report) in zip(plan.points, run_all(specs, some, progress), strict=True):
                 if report.failed:
                     name, why = next(iter(report.failed.items()))
                     raise PolyhopError(f"{point.location} the question {name} fails: {why}")
@@ -121,6 +116,7 @@ def estimate(
                 alone[point.name] = _of(report.usage, prices).times(share)
                 now = _sum([model.asked(prices) for model in stand_ins])
                 asked[point.name] = (now + before.times(-1)).times(share)
+                before = now
     return Estimate(len(every), len(some), alone, asked)
 
 

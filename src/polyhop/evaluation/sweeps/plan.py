@@ -28,8 +28,8 @@ from pydantic import AfterValidator, TypeAdapter, ValidationError
 from polyhop.data import DEMO
 from polyhop.data.questions import read_questions
 from polyhop.errors import DataError, PolyhopError, SettingError, UnknownName
-from polyhop.evaluation.grid import combinations, folder_name
 from polyhop.evaluation.runner import CONCURRENCY
+from polyhop.evaluation.runs import combinations, folder_name
 from polyhop.methods.registry import Method, method_named, methods
 from polyhop.methods.settings import read_settings
 from polyhop.redaction import redacted

@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 from polyhop.common.files import cache_folder
 from polyhop.errors import UsageError
 from polyhop.evaluation.memoize import MemoizingRetriever
-from polyhop.evaluation.methods import open_index
 from polyhop.evaluation.report import Report
-from polyhop.evaluation.runner import Progress, after, evaluate
+from polyhop.evaluation.runner import Progress
+from polyhop.evaluation.runs import RunSpec, open_index, run_all
 from polyhop.evaluation.setups import setup_settings
 from polyhop.evaluation.sweeps.plan import OF_LM, Plan, SweepPoint, read_plan
 from polyhop.lm.base import LanguageModel
@@ -99,19 +99,22 @@ def sweep(
     profiles = choose_profiles(asked, plan.metrics)
     asked = asked[: plan.limit]
     folder = Path(out)
-    reports = {}
     with opened(plan, asked, folder / REPLIES) as common:
-        for number, point in enumerate(plan.points):
-            reports[point.name] = evaluate(
-                asked,
-                common.index,
-                out=folder / point.name,
-                concurrency=plan.concurrency,
-                progress=after(progress, number * len(asked), len(plan.points) * len(asked)),
-                title=plan.title,
-                metrics=profiles,
-                **common.arguments(point),
+        specs = [
+            RunSpec(
+                point.name,
+                {
+                    "corpus": common.index,
+                    "out": folder / point.name,
+                    "concurrency": plan.concurrency,
+                    "title": plan.title,
+                    "metrics": profiles,
+                    **common.arguments(point),
+                },
             )
+            for point in plan.points
+        ]
+        reports = dict(run_all(specs, asked, progress))
     return SweepResult(plan.points, reports)
 
 

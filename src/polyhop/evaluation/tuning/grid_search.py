@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from polyhop.data.questions import read_questions
 from polyhop.errors import PolyhopError, UnknownName, UsageError
 from polyhop.evaluation.compare import Difference, compare
-from polyhop.evaluation.grid import combinations, folder_name
 from polyhop.evaluation.report import Report
-from polyhop.evaluation.runner import CONCURRENCY, Progress, after, evaluate
+from polyhop.evaluation.runner import CONCURRENCY, Progress
+from polyhop.evaluation.runs import RunInputs, RunSpec, combinations, folder_name, run_all
 from polyhop.methods.registry import method_named
 from polyhop.pipeline import LM, Source
 from polyhop.types import Question
@@ -104,16 +103,26 @@ def tune(
     if objective not in OBJECTIVES:
         raise UnknownName("objective", objective, OBJECTIVES)
     fixed, points = _checked(method, grid, options)
-    questions = read_questions(dataset, skip_bad=skip_bad) if isinstance(dataset, (str, Path)) else dataset
-    questions = list(questions)[:limit]
-    if not questions or not all(question.answers for question in questions):
+    inputs = RunInputs.read(dataset, limit=limit, skip_bad=skip_bad, metrics=options.get("metrics"))
+    if not inputs.questions or not all(question.answers for question in inputs.questions):
         raise UsageError("tuning needs questions, and a gold answer for each")
-    common: dict[str, Any] = {**options, "limit": limit, "concurrency": concurrency, "skip_bad": skip_bad}
-    reports = []
-    for number, point in enumerate(points):
-        out = Path(work) / folder_name(point) if work is not None else None
-        told = after(progress, number * len(questions), len(points) * len(questions))
-        reports.append(evaluate(dataset, corpus, method, lm, out=out, progress=told, **{**common, **point}))
+    shared = {
+        "corpus": corpus,
+        "method": method,
+        "lm": lm,
+        "limit": limit,
+        "concurrency": concurrency,
+        "title": inputs.title,
+        **options,
+        "metrics": inputs.profiles,
+    }
+    specs = [
+        RunSpec(
+            folder_name(point), {**shared, **point, "out": None if work is None else Path(work) / folder_name(point)}
+        )
+        for point in points
+    ]
+    reports = [report for _, report in run_all(specs, inputs.questions, progress)]
     measured = [GridPoint(point, report) for point, report in zip(points, reports, strict=True)]
     best = _best(measured, objective)
     return GridSearchResult(method, objective, fixed, measured, best, _gain(method, measured, best, objective))
