@@ -99,7 +99,7 @@ def test_what_a_retriever_adds_to_an_index_may_be_refused(
     index = build_index(open_corpus(PASSAGES), tmp_path / "index")
     with monkeypatch.context() as patch:
         for module in ("tfidf", "vectors"):
-            patch.setattr(f"polyhop.retrieval.{module}.seal", refusing(errno.ENOSPC))
+            patch.setattr(f"polyhop.retrieval.{module}.write_manifest", refusing(errno.ENOSPC))
         with pytest.raises(IndexFolderError, match=os.strerror(errno.ENOSPC)):
             retriever(index)
     retriever(index)
