@@ -164,7 +164,7 @@ async def test_an_unsure_answer_is_withheld(below: float | None, text: str) -> N
     assert answer.trace.calls[0].output == {"rationale": None, "answer": "Oslo"}
 
 
-@pytest.mark.parametrize(("question", "why"), [(" \n", "the question is empty"), ("Who \ud83d?", "surrogate pair")])
+@pytest.mark.parametrize(("question", "why"), [(" \n", "the question is empty"), ("Who \ud83d?", "unpaired surrogate")])
 def test_a_question_that_is_no_text_is_refused_before_any_call(question: str, why: str) -> None:
     lm = ScriptedLM(lambda task, fields: {"answer": "x"})
     with Pipeline(CORPUS, "one-r", lm) as qa, pytest.raises(UsageError, match=why):
