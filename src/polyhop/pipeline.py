@@ -266,7 +266,7 @@ def open_models(
 
 
 def is_served(lm: object) -> bool:
-    """Whether this names a model whose replies cost something: behind a server, or from a checkpoint."""
+    """Tell if this names a model whose replies cost something: on a server, or from a checkpoint."""
     return isinstance(lm, str) and lm.partition(":")[0] not in LOCAL
 
 

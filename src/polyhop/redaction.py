@@ -100,7 +100,7 @@ def redacted(text: str) -> str:
 
 @lru_cache(maxsize=256)
 def _redacted_name(text: str, known: tuple[str, ...]) -> str:
-    """Redact a short text, such as the name of a model at each of its calls; ``known``: the registered secrets."""
+    """Redact a short text, such as the name of a model at each of its calls; ``known``: the secrets registered."""
     return _redacted(text)
 
 

@@ -135,6 +135,6 @@ def test_report_by_on_the_command_line(
     lines = told("report", closed_book, "--by", "hops").splitlines()
     assert [line.split()[1::2] for line in lines if line.startswith("steps")] == [["1.00", "2.00"]]
     assert "| steps |" in told("report", closed_book, "--by", "type", "--format", "markdown")
-    assert "misled: 0.0 % of 3 questions right without search" in told("compare", closed_book, open_book)
+    assert "misled: 0.0 % of the 3 questions right without search" in told("compare", closed_book, open_book)
     (comparison,) = json.loads(told("compare", closed_book, open_book, "--json"))["comparisons"]
     assert comparison["misled"] == {"value": 0.0, "low": 0.0, "high": 0.0, "n": 3}

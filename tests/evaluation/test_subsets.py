@@ -82,10 +82,10 @@ def test_all_conditions_must_hold_and_the_first_run_decides() -> None:
 @pytest.mark.parametrize(
     ("condition", "message"),
     [
-        ("", "no condition"),
-        ("> 3", "no condition"),
-        ("corrected >", "no condition"),
-        ("corrected > 1 > 0", "no condition"),
+        ("", "not a condition"),
+        ("> 3", "not a condition"),
+        ("corrected >", "not a condition"),
+        ("corrected > 1 > 0", "not a condition"),
         ("corected > 1", "did you mean 'corrected'?"),
         ("type > bridge", "type is a word"),
         ("corrected > many", "'many' is not"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyhop.prompts.non_answers import LONGEST_NON_ANSWER, is_non_answer
+from polyhop.prompts.non_answers import MAX_NON_ANSWER_CHARS, is_non_answer
 from polyhop.prompts.tasks import QueryNode, Response, Summary
 from polyhop.prompts.tasks.closed_book import Decomposition
 
@@ -98,7 +98,7 @@ def test_what_the_question_names_is_an_answer() -> None:
 
 
 def test_a_long_text_says_something() -> None:
-    assert not is_non_answer(f"I don't know {'x' * LONGEST_NON_ANSWER}")
+    assert not is_non_answer(f"I don't know {'x' * MAX_NON_ANSWER_CHARS}")
 
 
 @given(st.text(max_size=300), st.text(max_size=60))

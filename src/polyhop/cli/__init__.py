@@ -1,5 +1,5 @@
-"""The command line, a thin roof: results on stdout, all else on stderr; exit 0 done, 1 failed, 2 wrong
-use, 3 the results of a batch are waited for."""
+"""The command line: results on stdout, everything else on stderr. Exit codes: 0 done, 1 failed, 2 wrong use, 3 waiting
+for a batch's results."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from polyhop.cli.progress import ProgressBar
 
 _WIDTH = 80
-"""Columns that help is set in, where a terminal has as many."""
+"""Width of the help, if the terminal is that wide."""
 COLLECT_AT = (20_000, 20, 20)
-"""When Python looks for cycles: seldom. A run makes a great many objects and next to no cycles; at the usual 700
-objects the search took a fifth of a call's time."""
+"""Thresholds of the garbage collector, high because a run makes many objects and hardly any cycles: at the usual 700
+objects collecting took a fifth of a call's time."""
 
 
 def main() -> None:
-    """The ``polyhop`` command."""
-    if told := _static_help():
-        sys.stdout.write(told)
+    """Run the ``polyhop`` command."""
+    if text := _static_help():
+        sys.stdout.write(text)
         sys.exit(0)
     gc.set_threshold(*COLLECT_AT)
     from polyhop.redaction import RedactedStream
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def _run() -> int | None:
-    """Run the command that was given and print what stops it; its exit code."""
+    """Run the command and print its error; return the exit code."""
     from polyhop.cli.printing import print_error, warnings_shown
     from polyhop.common.progress import show_progress
     from polyhop.errors import PolyhopError
@@ -66,7 +66,7 @@ def _run() -> int | None:
 
 
 def _command() -> int | None:
-    """Run the command that was given; its exit code."""
+    """Run the command; return the exit code."""
     from typer import Abort
 
     from polyhop.cli.app import app
@@ -87,7 +87,7 @@ def _command() -> int | None:
 
 
 def _drop_output() -> None:
-    """Send what stdout still holds nowhere: Python would try to write it again at its end."""
+    """Discard stdout's buffer: Python would try to write it again at exit."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -95,8 +95,8 @@ def _drop_output() -> None:
 
 
 def _static_help() -> str | None:
-    """What ``polyhop --help`` prints, where that is asked for: ``help.txt`` holds it, because to import what would make
-    it takes most of a short command's time."""
+    """Return the text of ``polyhop --help`` from ``help.txt`` if that is the command: importing the parser would take
+    most of its time."""
     asked = os.path.basename(sys.argv[0]) == "polyhop" and sys.argv[1:] in (["--help"], ["-h"])
     if not asked or shutil.get_terminal_size().columns < _WIDTH:
         return None

@@ -20,7 +20,7 @@ def print_answer(answer: Answer, *, show_trace: bool, to: Console) -> None:
     """The answer, its citations, and, if asked for, how it was found."""
     plain = to.color_system is None
     if show_trace:
-        numbers = {each.passage.id: each.marks for each in references(answer)}
+        numbers = {reference.passage.id: reference.marks for reference in references(answer)}
         print_prose(trace_tree(answer.trace, numbers, plain=plain), to)
         to.print(critical_line(answer.trace, answer.usage.seconds))
         to.print()
@@ -50,8 +50,8 @@ def _print_text(answer: Answer, to: Console) -> None:
         return
     head = Text("Answer:", style="bold")
     if not (answer.content and content_is_answer(answer)):
-        told = answer.text if answer.content else with_citation_marks(answer)
-        head = Text.assemble(head, " ", _with_marks(told or "(none)", "bold green"))
+        text = answer.text if answer.content else with_citation_marks(answer)
+        head = Text.assemble(head, " ", _with_marks(text or "(none)", "bold green"))
     print_prose(Entry(head.append_text(Text.assemble(sure))), to)
     for paragraph in filter(None, map(str.strip, answer.content.split("\n"))):
         print_prose(_with_marks(paragraph), to)

@@ -19,9 +19,9 @@ from polyhop.lm.names import model_and_url
 from polyhop.methods.registry import method_named
 
 WAITS = 3
-"""The exit code of a run that waits for results."""
+"""Exit code of a run that waits for results."""
 SHOWN = 10
-"""Files for which the commands are spelt out; thousands of questions fill few."""
+"""Number of files whose commands are shown; thousands of questions fill few files."""
 
 _OPENAI = """\
   auth="Authorization: Bearer $OPENAI_API_KEY"; api=https://api.openai.com/v1
@@ -45,8 +45,8 @@ def through(folder: Path | None, methods: Sequence[str], arguments: Mapping[str,
         yield dict(arguments)
         return
     _check(folder, methods, arguments)
-    told = {name: arguments.get(name) for name in ("cache", "lm_options")}
-    with batched(folder, arguments["lm"], **told, skip_bad=arguments["skip_bad"]) as batch:
+    options = {name: arguments.get(name) for name in ("cache", "lm_options")}
+    with batched(folder, arguments["lm"], **options, skip_bad=arguments["skip_bad"]) as batch:
         say_taken(batch.taken)
         yield {**arguments, "lm": batch.models, "lm_options": None, "cache": None}
     if batch.waiting:
@@ -76,7 +76,7 @@ def _check(folder: Path, methods: Sequence[str], arguments: Mapping[str, Any]) -
 
 
 def say_taken(taken: ImportCounts) -> None:
-    """What came, and what was wrong with it."""
+    """Say which results were read, and which had errors."""
     if taken.answered or taken.duplicates:
         again = f", {taken.duplicates:,} were there already" if taken.duplicates else ""
         say(f"{counted(taken.answered, 'replies')} taken in{again}")
@@ -91,7 +91,7 @@ def say_taken(taken: ImportCounts) -> None:
 
 
 def say_next(batch: Batch) -> None:
-    """Which files are handed in now, by which commands."""
+    """Say which files to submit now, with which commands."""
     requests = sum(part.requests for part in batch.waiting)
     files = counted(len(batch.waiting), "files")
     waiting = f"{counted(requests, 'requests')}, {files} in {batch.folder}"
@@ -104,13 +104,14 @@ def say_next(batch: Batch) -> None:
 
 
 def commands(folder: Path, part: RequestFile) -> str:
-    """What hands a file in and gets its results: OpenAI's API, or where the model has a server of its own, vLLM's."""
+    """Return the commands that submit a file and fetch its results: OpenAI's API, or vLLM's if the model has its own
+    server."""
     model, server = model_and_url("openai", part.model.partition(":")[2])
-    told = part.file.replace("requests", "results")
+    results = part.file.replace("requests", "results")
     names = {
         "asked": quote(str(folder / part.file)),
-        "told": quote(str(folder / told)),
-        "errors": quote(str(folder / told.replace("results", "errors"))),
+        "told": quote(str(folder / results)),
+        "errors": quote(str(folder / results.replace("results", "errors"))),
         "model": quote(model),
         "url": part.url,
     }

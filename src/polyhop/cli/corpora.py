@@ -142,7 +142,7 @@ def _say_index(index: Index, as_json: bool) -> None:
         draw.console().print(Text(f"{name}: {facts[name]}"))
     for vectors in encoded:
         count = vectors.get("tokens", vectors["passages"])
-        told = f"vectors: {count} of {counted(vectors['size'], 'numbers')} by {vectors['encoder']}"
-        draw.console().print(Text(told))
-    for one in found_by:
-        draw.console().print(Text(f"dense index of {one['encoder']}, {in_words(one)}"))
+        line = f"vectors: {count} of {counted(vectors['size'], 'numbers')} by {vectors['encoder']}"
+        draw.console().print(Text(line))
+    for row in found_by:
+        draw.console().print(Text(f"dense index of {row['encoder']}, {in_words(row)}"))

@@ -43,7 +43,7 @@ _ROWS: Mapping[str, Callable[[Question], dict[str, Any]]] = {"flashrag": flashra
 _QRELS = "trec-qrels"
 CONVERTED = (*_ROWS, _QRELS)
 OWN_IDS = (*ID_FIELDS, "q_id")
-"""A sample keeps records as they are where they have an id; others are known by their place, which changes."""
+"""A sample keeps records unchanged if they have an id; others are known by their position, which changes."""
 HANDED_IN = ("hotpotqa", "2wiki", "musique", "kilt", "trec-run")
 
 
@@ -86,7 +86,7 @@ def run_convert(
 
 
 def run_validate(dataset: Path, form: str | None, as_json: bool) -> None:
-    """Name every fault of a dataset with its place; exit 1 if there is one."""
+    """Name every fault of a dataset with its location; exit 1 if there is one."""
     source = opened(dataset, form, skip_bad=True)
     questions: list[Question] = []
     problems: list[str] = []
@@ -98,7 +98,7 @@ def run_validate(dataset: Path, form: str | None, as_json: bool) -> None:
                 problems.append(str(record.question))
     except DataError as error:  # nothing after it can be read
         problems.append(str(error))
-    told: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "format": source.format.name,
         "reason": source.reason,
         "questions": len(questions),
@@ -107,13 +107,13 @@ def run_validate(dataset: Path, form: str | None, as_json: bool) -> None:
         "problems": problems,
     }
     if as_json:
-        draw.print_json(told)
+        draw.print_json(summary)
     else:
         for problem in problems:
             write(f"{printable(problem)}\n")
         write(
-            f"{counted(told['questions'], 'questions')} ({told['without_answers']} without answers, "
-            f"{told['without_gold_passages']} without gold passages), {counted(len(problems), 'problems')}\n"
+            f"{counted(summary['questions'], 'questions')} ({summary['without_answers']} without answers, "
+            f"{summary['without_gold_passages']} without gold passages), {counted(len(problems), 'problems')}\n"
         )
     if problems or not questions:
         raise typer.Exit(1)
@@ -170,7 +170,9 @@ def run_predictions(run: Path, to: str, out: Path | None, dataset: Path | None, 
     if to not in HANDED_IN:
         raise UnknownName("form of predictions", to, HANDED_IN)
     if to == "musique" and dataset is None:
-        raise UsageError("--to musique needs --dataset: support is told by each paragraph's number in MuSiQue's file")
+        raise UsageError(
+            "--to musique needs --dataset: support is summary by each paragraph's number in MuSiQue's file"
+        )
     if not (run / PREDICTIONS).is_file():
         raise DataError(f"not a run's folder: it has no {PREDICTIONS}", run)
     rows: list[Row] = list(read_predictions(run / PREDICTIONS))
@@ -235,7 +237,7 @@ def _ids_of_titles(questions: Sequence[Question], corpus: Path | None) -> Mappin
 
 @contextmanager
 def _target(out: Path | None) -> Iterator[BinaryIO]:
-    """Where to write: a file, replaced when all is written, or stdout."""
+    """Open the output: a file, replaced once complete, or stdout."""
     if out is not None:
         with atomic_write(out) as stream:
             yield stream
@@ -268,18 +270,18 @@ def _say_skipped(dataset: Dataset) -> None:
 
 
 def _print_statistics(found: DatasetStatistics) -> None:
-    told = found.to_dict()
+    summary = found.to_dict()
     to = draw.console()
-    to.print(Text(counted(told["questions"], "questions"), style="bold"))
-    for name, counts in told["by"].items():
+    to.print(Text(counted(summary["questions"], "questions"), style="bold"))
+    for name, counts in summary["by"].items():
         rows = [[name, "questions", "%"]]
         rows += [[value, str(n), f"{100 * n / max(1, found.questions):.1f}"] for value, n in counts.items()]
         draw.print_rows(rows, to, names=1)
     for name in ("question_words", "answer_words"):
-        if (spread := told[name]) is not None:
+        if (spread := summary[name]) is not None:
             middle = f"mean {spread['mean']:.1f}, median {spread['median']}, most {spread['most']}"
             to.print(Text(f"{name.replace('_', ' ')}: {middle}"))
-    answers = told["answers"]
+    answers = summary["answers"]
     to.print(
         Text(
             f"answers: {100 * answers['yes_or_no']:.1f} % yes or no, "
@@ -288,8 +290,8 @@ def _print_statistics(found: DatasetStatistics) -> None:
         )
     )
     for name in ("with_gold_passages", "with_supporting_facts", "with_steps"):
-        to.print(Text(f"{name.replace('_', ' ')}: {100 * told[name]:.1f} %"))
-    if gold := told["gold_in_corpus"]:
+        to.print(Text(f"{name.replace('_', ' ')}: {100 * summary[name]:.1f} %"))
+    if gold := summary["gold_in_corpus"]:
         to.print(
             Text(
                 f"gold in the corpus: {100 * gold['share_of_passages']:.1f} % of "

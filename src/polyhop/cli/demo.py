@@ -1,4 +1,4 @@
-"""``polyhop demo``: the whole thing on a corpus that ships inside."""
+"""``polyhop demo``: answer and measure the included questions over the included corpus."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from polyhop.evaluation.runner import evaluate
 from polyhop.pipeline import Pipeline
 
 SHOWN = 3
-"""How many questions are answered with their reasoning shown, before all are measured."""
+"""Number of questions whose reasoning is shown before all are measured."""
 
 
 def run_demo(method: str, arguments: Mapping[str, Any], concurrency: int, as_json: bool) -> None:

@@ -111,7 +111,7 @@ WRITERS: Mapping[str, Callable[[Rows], str]] = {
 
 
 _MARKDOWN = re.compile(r"[\\`*_\[\]<>|~&$]")
-"""What begins markup within a line of Markdown, GitHub's mathematics too."""
+"""Characters that begin markup in a line of Markdown, GitHub's mathematics included."""
 
 _LATEX = {
     **{ord(character): "\\" + character for character in "&%$#_{}"},

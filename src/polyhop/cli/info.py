@@ -53,8 +53,8 @@ def run_methods(name: str | None, as_json: bool) -> None:
         table.add_row(Text(f"\n{family}", style="bold magenta"))
         for row in members:
             calls = "–" if row["calls"] is None else str(row["calls"])
-            told = (row["paper"], _needs(row), calls, ", ".join(row["settings"]))
-            table.add_row(Text(row["name"], style="bold"), *map(Text, told[: len(columns)]))
+            cells = (row["paper"], _needs(row), calls, ", ".join(row["settings"]))
+            table.add_row(Text(row["name"], style="bold"), *map(Text, cells[: len(columns)]))
     to.print(table)
     to.print(
         Text("\ncalls: model calls a question, typically; 'polyhop methods NAME' tells one's settings", style="dim")
@@ -91,8 +91,8 @@ def _print_method(row: Mapping[str, Any], as_json: bool) -> None:
     to.print(Padding(Text(row["summary"]), (0, 0, 0, 2)))
     for name, setting in method_named(row["name"]).settings.items():
         others = [choice for choice in _choices(setting.type) if choice != setting.default]
-        told = f"  or {', '.join(map(_shown, others))}" if others else ""
-        to.print(Padding(Text.assemble((f"{name}=", "cyan"), _shown(setting.default), (told, "dim")), (0, 0, 0, 4)))
+        choices = f"  or {', '.join(map(_shown, others))}" if others else ""
+        to.print(Padding(Text.assemble((f"{name}=", "cyan"), _shown(setting.default), (choices, "dim")), (0, 0, 0, 4)))
 
 
 def run_prompts_list(prompts: Path | None, as_json: bool) -> None:

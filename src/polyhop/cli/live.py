@@ -32,7 +32,7 @@ _ROWS_LEFT = 4
 
 
 def can_show() -> bool:
-    """Whether stderr is a terminal that lines can be redrawn in."""
+    """Tell if stderr is a terminal that can redraw lines."""
     return sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
 
 
@@ -134,24 +134,24 @@ class _Row(NamedTuple):
         return shown
 
 
-def _last(rows: Sequence[_Row], most: int) -> Iterator[Text]:
+def _last(rows: Sequence[_Row], max_rows: int) -> Iterator[Text]:
     """The last rows, and those that hold them."""
     dropped: set[int] = set()
-    if len(rows) > most:
-        ended = [place for place, row in enumerate(rows) if not row.is_open]
-        dropped = set(ended[: len(rows) - most + 1])
+    if len(rows) > max_rows:
+        ended = [i for i, row in enumerate(rows) if not row.is_open]
+        dropped = set(ended[: len(rows) - max_rows + 1])
     if dropped:
         yield Text(f"… {counted(len(dropped), 'steps')} before", style="dim")
-    for row in [row for place, row in enumerate(rows) if place not in dropped][-most:]:
+    for row in [row for i, row in enumerate(rows) if i not in dropped][-max_rows:]:
         yield row.drawn()
 
 
 class _Work:
-    """What ``Steps`` shows of work within a step."""
+    """Progress of long work within a step, shown by ``Steps``."""
 
     def __init__(self, steps: Steps, noun: str) -> None:
         self._steps, self._noun = steps, noun
 
     def update(self, done: int, total: int | None = None) -> None:
-        """So much is done."""
+        """Report that ``done`` items of ``total`` are done."""
         self._steps.work = f"{done:,} {self._noun}" if total is None else f"{done:,}/{total:,} {self._noun}"

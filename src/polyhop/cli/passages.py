@@ -19,11 +19,11 @@ _EXCERPT = 200
 def titles(passages: Sequence[Passage], marks: Mapping[str, str]) -> Text:
     """Passages by title, best first; those the answer cites with their numbers. ``marks``: by passage id, "[1]"."""
     shown = [passage for rank, passage in enumerate(passages) if rank < _MAX_TITLES or passage.id in marks]
-    told = [
+    parts = [
         Text(f"{marks[p.id]} {clean(p.title)}", style="bold") if p.id in marks else Text(clean(p.title), style="dim")
         for p in shown
     ]
-    line = Text(", ", style="dim").join(told) if told else Text("nothing found", style="yellow")
+    line = Text(", ", style="dim").join(parts) if parts else Text("nothing found", style="yellow")
     if more := len(passages) - len(shown):
         line.append(f" and {more} more", "dim")
     return line

@@ -1,4 +1,4 @@
-"""Progress of long work on stderr: a bar with a rate and an end in a terminal, a plain line now and then elsewhere."""
+"""Progress of long work on stderr: a bar with rate and remaining time in a terminal, else occasional plain lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from polyhop.cli.printing import say
 from polyhop.cli.show import console
 
 EVERY = 5.0
-"""Seconds between two plain lines."""
+"""Seconds between plain lines."""
 
 
 class ProgressBar:
@@ -20,7 +20,7 @@ class ProgressBar:
 
     def __init__(self, noun: str, before: int = 0) -> None:
         self.noun, self._before = noun, before
-        self._begun = self._told = time.monotonic()
+        self._begun = self._last_line = time.monotonic()
         self._bar: Progress | None = None
         if sys.stderr.isatty():
             self._bar = Progress(
@@ -34,16 +34,16 @@ class ProgressBar:
             self._task = self._bar.add_task(noun, total=None, pace="")
 
     def update(self, done: int, total: int | None = None) -> None:
-        """So much is done."""
+        """Report that ``done`` items of ``total`` are done."""
         seconds = max(time.monotonic() - self._begun, 1e-9)
-        told = pace(done - self._before, None if total is None else total - self._before, seconds)
+        rate = pace(done - self._before, None if total is None else total - self._before, seconds)
         if self._bar is not None:
             self._bar.start()  # now, for what comes before may show a bar of its own
-            self._bar.update(self._task, completed=done, total=total, pace=told)
-        elif done == total or time.monotonic() - self._told >= EVERY:
-            self._told = time.monotonic()
+            self._bar.update(self._task, completed=done, total=total, pace=rate)
+        elif done == total or time.monotonic() - self._last_line >= EVERY:
+            self._last_line = time.monotonic()
             count = f"{done:,}" if total is None else f"{done:,}/{total:,}"
-            say(f"{count} {self.noun}, {told}")
+            say(f"{count} {self.noun}, {rate}")
 
     def __enter__(self) -> ProgressBar:
         return self
@@ -54,7 +54,7 @@ class ProgressBar:
 
 
 def pace(done: int, total: int | None, seconds: float) -> str:
-    """How fast it goes, and when it will end.
+    """Return the rate and the remaining time.
 
     >>> pace(50, 200, 10.0), pace(5000, None, 10.0)
     ('5.0/s, about 30 s to go', '500.0/s')

@@ -91,8 +91,8 @@ def _print_frontier(
     without = [name for name in reports if name not in points]
     if without:
         say(f"left out, without {label(metric)}: {', '.join(without)}")
-    told = {"cost": cost, "metric": metric, "runs": runs, "left_out": without}
-    _print_as(form, told, tables.frontier(points, cost, metric), out)
+    row = {"cost": cost, "metric": metric, "runs": runs, "left_out": without}
+    _print_as(form, row, tables.frontier(points, cost, metric), out)
 
 
 def print_repeated(runs: Repeated, form: str, out: Path | None = None) -> None:
@@ -103,7 +103,7 @@ def print_repeated(runs: Repeated, form: str, out: Path | None = None) -> None:
 
 
 def say_unscored(report: Report) -> None:
-    """Why metrics that were wanted are not there, each reason once."""
+    """Say why requested metrics are missing, each reason once."""
     for why in dict.fromkeys(report.unscored.values()):
         names = [name for name, each in report.unscored.items() if each == why]
         say(f"not scored: {', '.join(names)}: {why}")
@@ -117,7 +117,7 @@ def say_causes(reports: Iterable[Report]) -> None:
 
 
 def say_failed(report: Report, again: str = "") -> None:
-    """How many questions failed and why; ``again``: what can be done. Nothing where none failed."""
+    """Say how many questions failed and why; ``again``: the remedy. Prints nothing if none failed."""
     if report.failed:
         count = len(report.failed)
         first = draw.clean(next(iter(report.failed)))
@@ -130,7 +130,7 @@ def run_compare(runs: Sequence[Path], conditions: Sequence[str], metrics: str | 
     those whose p is corrected together, with commas between; by default all that are shown."""
     reports = _read(runs, {})
     if len(reports) < 2:
-        raise UsageError("two runs or more are compared: name another folder")
+        raise UsageError("a comparison needs two runs: name another folder")
     if conditions:
         reports = where(reports, conditions)
     baseline, *others = reports
@@ -139,8 +139,8 @@ def run_compare(runs: Sequence[Path], conditions: Sequence[str], metrics: str | 
     comparisons = dict(zip(others, found, strict=True))
     whole = ensemble(reports)
     if as_json:
-        told = [{"run": name, **each.to_dict()} for name, each in comparisons.items()]
-        draw.print_json({"baseline": baseline, "comparisons": told, "together": whole.to_dict()})
+        rows = [{"run": name, **each.to_dict()} for name, each in comparisons.items()]
+        draw.print_json({"baseline": baseline, "comparisons": rows, "together": whole.to_dict()})
         return
     to = draw.console()
     labels = _labels(reports)
@@ -175,7 +175,7 @@ def _family(reports: Mapping[str, Report], metrics: str | None) -> list[str]:
 
 
 def _labels(reports: Mapping[str, Report]) -> dict[str, str]:
-    """How runs are called in a table: by their method where that tells them apart, else by their folder."""
+    """Return the names of runs in a table: the method if it is unique, else the folder."""
     methods = [report.method for report in reports.values()]
     return {name: each.method if methods.count(each.method) == 1 else name for name, each in reports.items()}
 
@@ -206,7 +206,7 @@ def _jsonable(reports: Mapping[str, Report], prices: Prices | None) -> dict[str,
 
 
 def _print_as(form: str, value: Any, rows: list[list[str]], out: Path | None) -> None:
-    """The same as JSON, as a table in another form, or as one for the terminal."""
+    """Print as JSON, as a table in another format, or as a table for the terminal."""
     if form == "json":
         put(draw.as_json(value), out)
     elif form in WRITERS:
@@ -219,10 +219,10 @@ def _judged(report: Report, run: str, judge: Mapping[str, Any]) -> Report:
     """The report with the judge's verdicts; says who judged and how."""
     with ProgressBar("verdicts") as progress:
         report = judge_answers(report, run, progress=progress.update, **judge)
-    told = report.judge
+    judge_row = report.judge
     say(
-        f"judged by {told['lm']}, prompt {told['task']} {told['prompt']} ({told['rendering']}): "
-        f"{counted(told['verdicts'], 'verdicts')}, {told['asked_now']} asked for now; "
-        f"{counted(told['unread'], 'replies')} could not be read"
+        f"judged by {judge_row['lm']}, prompt {judge_row['task']} {judge_row['prompt']} ({judge_row['rendering']}): "
+        f"{counted(judge_row['verdicts'], 'verdicts')}, {judge_row['asked_now']} asked for now; "
+        f"{counted(judge_row['unread'], 'replies')} could not be read"
     )
     return report

@@ -51,11 +51,11 @@ def run_list(as_json: bool) -> None:
         draw.print_json(rows)
         return
     head = ["recipe", "rows that can run", "what"]
-    told = [[row["key"], f"{row['runnable']} of {row['rows']}", row["title"]] for row in rows]
+    lines = [[row["key"], f"{row['runnable']} of {row['rows']}", row["title"]] for row in rows]
     table = Table(box=None, pad_edge=False)
     for name, justify in zip(head, ("left", "right", "left"), strict=True):
         table.add_column(name, justify=justify)  # type: ignore[arg-type]
-    for cells in told:
+    for cells in lines:
         table.add_row(*map(str, cells))
     draw.console().print(table)
 
@@ -93,7 +93,7 @@ def run_reproduce(
 
 
 def print_reproduction(found: Reproduction, to: Console) -> None:
-    """What was run, the tables, what was not run and why, and what is known of the paper's numbers."""
+    """Print what was run, the tables, what was not run and why, and notes on the paper's numbers."""
     table, setup = found.recipe, SETUPS[found.recipe.setup]
     to.print(Text.assemble((table.key, "bold"), f"  {table.title}. {table.source}"))
     sizes = "; ".join(f"{BENCHMARKS[name]}: {sample}" for name, sample in table.datasets.items())
@@ -179,7 +179,7 @@ def _column(found: Reproduction, at: int) -> list[str]:
 
 
 def _comes_again(found: Reproduction, at: int) -> bool:
-    """Whether a later column, of another model of the paper, has the same numbers of ours."""
+    """Tell if a later column, for another model of the paper, repeats polyhop's numbers."""
     here = found.columns[at]
     later = [
         other

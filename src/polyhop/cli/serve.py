@@ -27,7 +27,7 @@ KEYS = "POLYHOP_API_KEYS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenAddress:
-    """Where a server listens and whom it lets in."""
+    """The address on which a server listens, and its access rules."""
 
     host: str
     port: int
@@ -104,13 +104,13 @@ def corpora_of(
     if not given and retriever is not None and brings_corpus(retriever):
         return {"default": None}
     found: dict[str, Corpus | None] = {}
-    for each in given or [DEMO]:
-        name, equals, path = each.partition("=")
+    for item in given or [DEMO]:
+        name, equals, path = item.partition("=")
         named = bool(equals and name and not any(mark in name for mark in "/\\"))
-        corpus = open_corpus(path if named else each, language=language, skip_bad=skip_bad)
-        name = name if named else DEMO if each == DEMO else corpus.name
+        corpus = open_corpus(path if named else item, language=language, skip_bad=skip_bad)
+        name = name if named else DEMO if item == DEMO else corpus.name
         if name in found:
-            raise UsageError(f"--corpus {each}: there is a corpus {name!r} already; write NAME=PATH")
+            raise UsageError(f"--corpus {item}: there is a corpus {name!r} already; write NAME=PATH")
         found[name] = corpus
     return found
 
@@ -119,12 +119,12 @@ def keys_of(path: Path | None) -> Keys | None:
     """The keys of a file or, without one, of the environment."""
     if path is not None:
         return Keys.read(path)
-    told = os.environ.get(KEYS)
-    return Keys.of(told.split(","), f"${KEYS}") if told else None
+    keys = os.environ.get(KEYS)
+    return Keys.of(keys.split(","), f"${KEYS}") if keys else None
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address.
+    """Tell if only this machine can reach an address.
 
     >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0"), is_loopback("wiki.example")
     (True, True, False, False)

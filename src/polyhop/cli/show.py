@@ -1,5 +1,5 @@
-"""What every verb shows results with: the console, lines, JSON and tables. Text of passages and models is shown as
-text, never as markup."""
+"""Output shared by the verbs: the console, lines, JSON and tables. Text of passages and models is shown as text, never
+as markup."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ def _table(rows: list[list[str]], names: int, width: int) -> Table:
     table = Table(box=None, pad_edge=False)
     columns = turned(rows)
     is_tight = sum(_GAP + max(map(cell_len, column)) for column in columns) - _GAP > width
-    for place, (name, *cells) in enumerate(columns):
-        is_name = place < names
+    for i, (name, *cells) in enumerate(columns):
+        is_name = i < names
         least = None if is_name else _min_width(name, cells)
         head = textwrap.fill(name, least, break_long_words=False) if is_tight and least else name
         justify: Literal["left", "right"] = "left" if is_name else "right"

@@ -1,4 +1,4 @@
-"""What a step of a trace came to, in words and not as data: the reply of a model, a remark, the passages found."""
+"""Describe the outcome of a trace step in words: a model's reply, a note, the passages found."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Known = Mapping[str, Passage]
 
 
 class StepText(NamedTuple):
-    """What stands on a step's own line, and the lines under it."""
+    """A step's own line, and the lines below it."""
 
     head: Text
     below: Sequence[Text] = ()
@@ -43,7 +43,7 @@ _SHORT, _LINE, _PROSE_LINE = 50, 160, 300
 
 
 def describe_ask(step: Ask) -> StepText:
-    """The conclusion of a language model call: its judgements, its answer, what it asks next; its reasons below."""
+    """Describe a language model call: its judgements, answer and next question; its reasoning below."""
     if step.output is None:
         return StepText(Text(f"could not be read: {clean(step.problem or '')}", style="red"))
     output = {name: value for name, value in step.output.items() if value is not None}
@@ -51,7 +51,7 @@ def describe_ask(step: Ask) -> StepText:
         del output["answered"]
     if output.get("relevant") is False and output.get("supported") is False:
         del output["supported"]
-    heads = [_told(name, value, output) for name, value in output.items() if name not in (*_PROSE, "argument")]
+    heads = [_value(name, value, output) for name, value in output.items() if name not in (*_PROSE, "argument")]
     prose = [Text(clean(str(output[name]), _PROSE_LINE), style="dim") for name in _PROSE if output.get(name)]
     below = [line for name, value in output.items() if _is_list(value) for line in _listed(value)]
     if not heads and len(prose) == 1 and len(prose[0]) <= _SHORT:
@@ -59,8 +59,8 @@ def describe_ask(step: Ask) -> StepText:
     return StepText(_joined(heads) if heads or prose else Text("nothing", style="dim"), (*below, *prose))
 
 
-def _told(name: str, value: Any, output: Mapping[str, Any]) -> Text:
-    """One value of a reply, as it stands on the step's line."""
+def _value(name: str, value: Any, output: Mapping[str, Any]) -> Text:
+    """Return one value of a reply, for the step's line."""
     if name in FLAGS and isinstance(value, bool):
         return Text(FLAGS[name][not value], style="" if value else "dim")
     if name in _ANSWERS:
@@ -75,8 +75,8 @@ def _told(name: str, value: Any, output: Mapping[str, Any]) -> Text:
 
 
 def _is_list(value: Any) -> bool:
-    """Whether a value is told in lines: a list of texts or of triplets, nodes and steps."""
-    return isinstance(value, (list, tuple)) and not all(isinstance(each, (int, float)) for each in value)
+    """Tell if a value takes several lines: a list of texts, triplets, nodes or steps."""
+    return isinstance(value, (list, tuple)) and not all(isinstance(item, (int, float)) for item in value)
 
 
 def _listed(values: Sequence[Any]) -> list[Text]:
@@ -84,7 +84,7 @@ def _listed(values: Sequence[Any]) -> list[Text]:
 
 
 def _first(lines: Iterable[str]) -> list[Text]:
-    """The first lines, and how many there are besides."""
+    """Return the first lines, and the number of the others."""
     shown = [Text(line, style="dim") for line in lines]
     more = len(shown) - _MAX_LINES
     return [*shown[:_MAX_LINES], Text(f"and {more} more", style="dim")] if more > 0 else shown
@@ -98,13 +98,13 @@ def _item(value: Any) -> str:
         case {"query": query, "answer": answer}:
             return f"{query} = {answer}" if answer else f"{query} = ?"
         case {"sub_question": query, **rest}:
-            return " = ".join([str(query), *(str(told) for told in rest.values() if told)])
+            return " = ".join([str(query), *(str(value) for value in rest.values() if value)])
         case _:
             return in_plain_words(value)
 
 
 def describe_note(note: Note, known: Known) -> StepText:
-    """A remark of a method: those of the shipped ones by what they mean, others value by value."""
+    """Describe a method's note: notes of shipped methods by their meaning, others value by value."""
     match note.name, note.data:
         case "graph", {"triplets": [*triplets]}:
             return StepText(Text(counted(len(triplets), "triplets")))
@@ -124,15 +124,15 @@ def describe_note(note: Note, known: Known) -> StepText:
 
 
 def _paths(ranked: Sequence[Mapping[str, Any]], known: Known) -> list[Text]:
-    """The best paths, by their passages' titles."""
+    """List the best paths by their passages' titles."""
     return _first(
-        f"{each['score']:8.3f}  {' → '.join(_title(name, known) for name in each['passages'])}" for each in ranked
+        f"{path['score']:8.3f}  {' → '.join(_title(name, known) for name in path['passages'])}" for path in ranked
     )
 
 
 def _nodes(nodes: Sequence[Mapping[str, Any]], references: Sequence[Mapping[str, Any]]) -> list[Text]:
-    """The nodes of a reasoning path: where each one's answer came from, and whether its passage supports it."""
-    judged = {each["marker"]: each["supported"] for each in references}
+    """List the nodes of a reasoning path: the source of each answer, and if its passage supports it."""
+    judged = {reference["marker"]: reference["supported"] for reference in references}
     return [
         Text.assemble(
             (f"[{number}]", "bold"),
@@ -149,12 +149,12 @@ _SOURCES = {"lm": "the model's", "corrected": "corrected by search", "completed"
 
 
 def describe_search(step: Searched, marks: Mapping[str, str]) -> StepText:
-    """A query, and the passages it found below it."""
+    """Describe a search: the query, and the passages found below it."""
     return StepText(Text(clean(step.query, _LINE)), [Text.assemble(("→ ", "dim"), titles(step.passages, marks))])
 
 
 def describe_reading(step: Readout, known: Known, plain: bool) -> StepText:
-    """What was read: the best span, and below it the passage around it."""
+    """Describe a reading: the best span, and the passage around it below."""
     asked = Text(clean(step.question, _LINE))
     best = next((span for span in step.spans if span.answerable and span.text.strip()), None)
     if best is None:
@@ -167,18 +167,18 @@ def describe_reading(step: Readout, known: Known, plain: bool) -> StepText:
 
 
 def best_spans(steps: Sequence[Readout]) -> Text:
-    """The surest answers of many readings, each once."""
-    spans = sorted((span for step in steps for span in step.spans if span.answerable), key=_sureness)
+    """Return the most confident answers of many readings, without duplicates."""
+    spans = sorted((span for step in steps for span in step.spans if span.answerable), key=_by_confidence)
     texts = list(dict.fromkeys(clean(span.text, 60) for span in spans if span.text.strip()))[:3]
     return Text("= " + " · ".join(texts), style="green") if texts else Text("nothing read", style="yellow")
 
 
-def _sureness(span: Span) -> float:
+def _by_confidence(span: Span) -> float:
     return -span.confidence
 
 
 def in_plain_words(value: Any) -> str:
-    """A value in words: no brackets, no quotes.
+    """Write a value in words, without brackets or quotes.
 
     >>> in_plain_words({"stated": ["a", "b"], "sure": 0.25, "left": True})
     'stated: a · b; sure: 0.25; left: yes'

@@ -60,8 +60,8 @@ def finish(swept: SweepResult, out: Path, as_json: bool) -> None:
     say(f"runs kept in {out}; polyhop report {out}/*/ tells more of them")
     put(page({str(out / name): report for name, report in swept.reports.items()}), out / PAGE)
     if failed := {name: len(report.failed) for name, report in swept.reports.items() if report.failed}:
-        told = ", ".join(f"{count} of {name}" for name, count in failed.items())
-        say(f"questions failed: {told}; the same command tries them again")
+        counts = ", ".join(f"{count} of {name}" for name, count in failed.items())
+        say(f"questions failed: {counts}; the same command tries them again")
         say_causes(swept.reports.values())
         raise typer.Exit(1)
 
@@ -77,11 +77,11 @@ def _print_sweep(swept: SweepResult) -> None:
         )
     )
     head, *rows = tables.by_method(reports)
-    kept = [place for place, name in enumerate(head) if name not in _LEFT_OUT]
-    lines = [["point", *(head[place] for place in kept[1:]), "asked", "shared"]]
+    kept = [i for i, name in enumerate(head) if name not in _LEFT_OUT]
+    lines = [["point", *(head[i] for i in kept[1:]), "asked", "shared"]]
     for row, report in zip(rows, reports.values(), strict=True):
         counts, n = count_calls([report]), max(1, len(report.rows))
-        lines.append([*(row[place] for place in kept), f"{counts['asked'] / n:.1f}", f"{counts['shared'] / n:.1f}"])
+        lines.append([*(row[i] for i in kept), f"{counts['asked'] / n:.1f}", f"{counts['shared'] / n:.1f}"])
     _print_points(lines, to)
     counts = count_calls(reports.values())
     to.print(

@@ -76,13 +76,13 @@ def side_by_side(
 def by_method(reports: Mapping[str, Report]) -> Rows:
     """Methods over the same questions as rows, the surest metrics (else those there are) and the cost as columns: fits
     a terminal."""
-    found = dict.fromkeys(one for report in reports.values() for one in report.metrics)
-    brief = _BRIEF if found.keys() & _BRIEF.keys() else {one: label(one) for one in filter(is_shown, found)}
+    found = dict.fromkeys(name for report in reports.values() for name in report.metrics)
+    brief = _BRIEF if found.keys() & _BRIEF.keys() else {metric: label(metric) for metric in filter(is_shown, found)}
     rows = [["method", *brief.values(), "calls", "in a row", "searches", "seconds"]]
     for name, report in reports.items():
         n, usage = max(1, len(report.rows)), report.usage
-        told = scored(report)
-        scores = [f"{100 * told[one].value:.1f}" if one in told else NOTHING for one in brief]
+        means = scored(report)
+        scores = [f"{100 * means[metric].value:.1f}" if metric in means else NOTHING for metric in brief]
         costs = [f"{count / n:.1f}" for count in (usage.calls, usage.layers, usage.searches)]
         rows.append([name, *scores, *costs, f"{usage.seconds / n:.2f}"])
     return rows
@@ -104,9 +104,9 @@ def frontier(points: Mapping[str, FrontierPoint], cost: str, metric: str) -> Row
     """Runs as rows, the cheapest first, and whether another is better and cheaper."""
     rows = [["run", label(metric), f"{cost} per question", "frontier"]]
     for name, point in points.items():
-        told = money(point.cost) if cost == "money" else f"{point.cost:,.2f}"
+        price = money(point.cost) if cost == "money" else f"{point.cost:,.2f}"
         rows.append(
-            [name, _spread(point.score, 100, 1), told, "yes" if point.behind is None else f"no: {point.behind}"]
+            [name, _spread(point.score, 100, 1), price, "yes" if point.behind is None else f"no: {point.behind}"]
         )
     return rows
 
@@ -137,7 +137,7 @@ def print_comparison(names: tuple[str, str], comparison: Comparison, shown: Iter
 def print_ensemble(
     found: EnsembleScores, labels: Mapping[str, str], reports: Mapping[str, Report], shown: Sequence[str], to: Console
 ) -> None:
-    """How far runs agree, and what a vote or a perfect choice among them would score."""
+    """Print how far runs agree, and the scores of a majority vote and of a perfect choice among them."""
     to.print(Text(f"On the {counted(found.n, 'questions')} that all runs answered:", style="bold"))
     rows = [["metric", *reports, "majority", "oracle"]]
     for name in (each for each in shown if each in found.oracle):

@@ -31,7 +31,7 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(("reject", "dropped", "nothing found", "no thought", "no plan"), BAD),
     **dict.fromkeys(("stop", "limit", "end"), END),
 }
-"""How a branch ended: its sign, and the style of sign and word."""
+"""The sign of a verdict, and the style of sign and word."""
 
 FOLDED = frozenset({Score.kind, Readout.kind})
 """Steps of which a method may take a hundred in a row."""
@@ -41,7 +41,7 @@ _UNNAMED = "passage"
 
 @dataclass(frozen=True, slots=True)
 class TraceStyle:
-    """How steps are shown. ``marks``: by passage id, the numbers it is cited by, as "[1]"; ``known``: passages by id;
+    """Settings for showing steps. ``marks``: citation numbers by passage id, such as "[1]"; ``known``: passages by id;
     ``plain``: there is no colour to mark with; ``unended``: what a branch without a verdict is said to be."""
 
     marks: Mapping[str, str] = field(default_factory=dict)
@@ -73,7 +73,7 @@ def _grow(tree: Tree, trace: Trace, parent: int | None, display: TraceStyle, cri
 
 
 def critical_line(trace: Trace, whole: float) -> Text:
-    """How long the steps took that had to wait for each other, of ``whole`` seconds."""
+    """Return the duration of the critical path, of ``whole`` seconds."""
     marked = " (•)" if _marked_path(trace) else ""
     return Text(f"critical path{marked}: {seconds(trace.critical_seconds)} of {seconds(whole)}", style="dim")
 
@@ -86,7 +86,7 @@ def _marked_path(trace: Trace) -> frozenset[int]:
 
 
 def describe(step: Step, display: TraceStyle) -> StepText:
-    """A step's line, its name or sign first, and the lines under it."""
+    """Describe a step: its line, name or sign first, and the lines below it."""
     match step:
         case Branch():
             return StepText(_branch(step, display))
@@ -104,8 +104,8 @@ def describe(step: Step, display: TraceStyle) -> StepText:
             return StepText(Text(step.kind))
 
 
-def _named(name: str, style: str, told: StepText) -> StepText:
-    return told._replace(head=Text.assemble((f"{clean(name)}  ", style), told.head))
+def _named(name: str, style: str, text: StepText) -> StepText:
+    return text._replace(head=Text.assemble((f"{clean(name)}  ", style), text.head))
 
 
 def _branch(step: Branch, display: TraceStyle) -> Text:
@@ -118,12 +118,12 @@ def _branch(step: Branch, display: TraceStyle) -> Text:
 
 
 def describe_group(alike: Sequence[Step]) -> Text:
-    """Many scores or readings as one line."""
+    """Describe many scores or readings on one line."""
     kind = alike[0].kind
-    told = best_spans([step for step in alike if isinstance(step, Readout)])
+    summary = best_spans([step for step in alike if isinstance(step, Readout)])
     if scores := [step for step in alike if isinstance(step, Score)]:
-        told = Text(", ".join(dict.fromkeys(step.task for step in scores)), style="dim")
-    return Text.assemble((f"{kind} × {len(alike)}  ", "magenta" if scores else "blue"), told)
+        summary = Text(", ".join(dict.fromkeys(step.task for step in scores)), style="dim")
+    return Text.assemble((f"{kind} × {len(alike)}  ", "magenta" if scores else "blue"), summary)
 
 
 def _cost(steps: Sequence[Step], critical: frozenset[int]) -> Text:
@@ -131,9 +131,9 @@ def _cost(steps: Sequence[Step], critical: frozenset[int]) -> Text:
     if not any(isinstance(step, (*CALLS, Searched, Readout)) for step in steps):
         return Text()
     tokens = sum(tokens_of(step) for step in steps)
-    told = f"{tokens:,} tok" if tokens else ""
+    size = f"{tokens:,} tok" if tokens else ""
     time = "cached" if all(isinstance(step, Ask) and step.cached for step in steps) else seconds(_time(steps))
-    return Text(f"{told} {time:>7}{' •' if any(step.id in critical for step in steps) else ''}".strip(), style="dim")
+    return Text(f"{size} {time:>7}{' •' if any(step.id in critical for step in steps) else ''}".strip(), style="dim")
 
 
 def tokens_of(step: Step) -> int:

@@ -95,8 +95,8 @@ def end(
 def _print_fit(fit: ReaderFit) -> None:
     to = draw.console()
     questions, passages = counted(fit.questions, "questions"), counted(fit.cases, "passages")
-    told = f"{fit.reader} · {questions} ({fit.left_out} left out) · {passages}, {fit.right} answer"
-    to.print(Text(told, style="bold"))
+    title = f"{fit.reader} · {questions} ({fit.left_out} left out) · {passages}, {fit.right} answer"
+    to.print(Text(title, style="bold"))
     rows = [["", "θ", "F1", "precision", "recall"]]
     for name, found in (("fitted", fit.fitted), ("default", fit.default)):
         scores = (f"{100 * value:.1f}" for value in (found.f1, found.precision, found.recall))
@@ -123,12 +123,12 @@ def _print_tuned(tuned: GridSearchResult) -> None:
 
 def gain_text(objective: str, gain: Difference) -> str:
     """A gain with its interval, and what it is not."""
-    told = f"{100 * (gain.second - gain.first):+.1f} ({100 * gain.low:+.1f} … {100 * gain.high:+.1f})"
-    return f"{objective} over the defaults: {told}, on the questions it was chosen by; confirm it on others"
+    change = f"{100 * (gain.second - gain.first):+.1f} ({100 * gain.low:+.1f} … {100 * gain.high:+.1f})"
+    return f"{objective} over the defaults: {change}, on the questions it was chosen by; confirm it on others"
 
 
 def _row(point: GridPoint, *, best: bool) -> list[str]:
-    told = point.to_dict()
-    scores = [f"{100 * value:.1f}" for value in told["scores"].values()]
-    costs = [f"{told['calls']:.1f}", f"{told['searches']:.1f}", str(told["failed"])]
+    row = point.to_dict()
+    scores = [f"{100 * value:.1f}" for value in row["scores"].values()]
+    costs = [f"{row['calls']:.1f}", f"{row['searches']:.1f}", str(row["failed"])]
     return [*map(str, point.settings.values()), *scores, *costs, "best" if best else ""]

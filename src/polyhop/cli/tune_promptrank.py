@@ -22,14 +22,14 @@ from polyhop.methods.paths import NO_INSTRUCTION
 from polyhop.retrieval.index import index_for
 
 SHOWN = 5
-"""So many of the best instructions are shown."""
+"""Number of the best instructions to show."""
 
 MAX_WIDTH = 45
 """Characters of an instruction in a table."""
 
 _NAMES = {"recall_all@2": "R@2", "recall_all@10": "R@10", "ar@2": "AR@2", "f1": "F1", "em": "EM"}
-_TOLD = {"demonstrations": "demo_seed"}
-"""The setting that a stage is told by, where its name is another."""
+_SETTING_OF = {"demonstrations": "demo_seed"}
+"""The setting that a stage chooses, if the names differ."""
 
 
 def run_tune_promptrank(
@@ -51,7 +51,7 @@ def run_tune_promptrank(
     """
     if both := sorted(settings.keys() & SEARCHED):
         raise UsageError(f"{both[0]} is what is tuned: it cannot be given a value of its own")
-    tried = {name: told.split(",") for name, told in values.items() if told is not None}
+    tried = {name: text.split(",") for name, text in values.items() if text is not None}
     with resumable(search["work"]):
         candidates = _candidates(instructions, generate, generator, search["work"])
         index = index_for(corpus)
@@ -86,35 +86,37 @@ def _print(tuned: StagedSearchResult) -> None:
     title = f"{tuned.method} · {tuned.lm} · {tuned.dataset} · {counted(len(tuned.usual.questions), 'questions')}"
     to.print(Text(title, style="bold"))
     for stage in tuned.stages:
-        told = _TOLD.get(stage.name, stage.name)
+        setting = _SETTING_OF.get(stage.name, stage.name)
         trials = _shown(stage) if stage.name == "instruction" else stage.trials
         names = [name for name in _NAMES if any(trial.mean(name) is not None for trial in trials)]
-        rows = [[told, *(_NAMES[name] for name in names), ""]]
-        rows += [_row(trial, told, names, best=trial is stage.best) for trial in trials]
+        rows = [[setting, *(_NAMES[name] for name in names), ""]]
+        rows += [_row(trial, setting, names, best=trial is stage.best) for trial in trials]
         draw.print_rows(rows, to, names=1)
         if stage.name == "instruction" and (spread := stage.spread()):
             shares = ", ".join(f"{name} {100 * value:.1f}" for name, value in spread.items())
             to.print(f"{_NAMES[stage.objective]} of {counted(len(stage.trials) - stage.marks, 'candidates')}: {shares}")
-    told = ", ".join(f"{name}={value}" for name, value in tuned.settings.items() if value is not None)
-    to.print(Text(f"found: {draw.clean(told) or 'the defaults'}"))
+    found = ", ".join(f"{name}={value}" for name, value in tuned.settings.items() if value is not None)
+    to.print(Text(f"found: {draw.clean(found) or 'the defaults'}"))
     to.print(gain_text("R@2", tuned.gain))
 
 
 def _shown(stage: Stage) -> list[Trial]:
-    """What the candidates are compared with, the best of them, and the worst."""
+    """Return the baselines, the best candidates and the worst one."""
     marks, candidates = stage.trials[: stage.marks], stage.trials[stage.marks :]
     ordered = sorted(candidates, key=lambda trial: -stage.worth(trial))
     return [*marks, *ordered[:SHOWN], *ordered[SHOWN:][-1:]]
 
 
-def _row(trial: Trial, told: str, names: Sequence[str], *, best: bool) -> list[str]:
+def _row(trial: Trial, setting: str, names: Sequence[str], *, best: bool) -> list[str]:
     means = [trial.mean(name) for name in names]
     scores = ["–" if mean is None else f"{100 * mean:.1f}" for mean in means]
-    return [_value(told, trial.settings.get(told)), *scores, "best" if best else ""]
+    return [_value(setting, trial.settings.get(setting)), *scores, "best" if best else ""]
 
 
-def _value(told: str, value: Any) -> str:
+def _value(setting: str, value: Any) -> str:
     """A value as it is shown: the defaults by name."""
-    if told == "instruction":
+    if setting == "instruction":
         return {None: "(the prompt file's)", NO_INSTRUCTION: "(none)"}.get(value, draw.clean(str(value), MAX_WIDTH))
-    return {"temperature": "(the defaults)", "demo_seed": "(the first)"}.get(told, "") if value is None else str(value)
+    return (
+        {"temperature": "(the defaults)", "demo_seed": "(the first)"}.get(setting, "") if value is None else str(value)
+    )

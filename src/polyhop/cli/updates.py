@@ -48,6 +48,6 @@ def _say(done: Updated, as_json: bool) -> None:
     if as_json:
         draw.print_json({**counts, "passages": passages, "fingerprint": done.index.fingerprint})
         return
-    told = {"added": "added", "replaced": "replaced", "standing": "there already", "removed": "removed"}
-    parts = [f"{count} {told[name]}" for name, count in counts.items() if count]
+    words = {"added": "added", "replaced": "replaced", "standing": "there already", "removed": "removed"}
+    parts = [f"{count} {words[name]}" for name, count in counts.items() if count]
     draw.console().print(Text(f"{', '.join(parts) or 'nothing to do'}; {counted(passages, 'passages')}"))

@@ -50,7 +50,7 @@ class EnsembleScores:
         """JSON-ready values."""
         return {
             "questions": self.n,
-            "agreement": [{"runs": list(pair), **each.to_dict()} for pair, each in self.pairs.items()],
+            "agreement": [{"runs": list(pair), **agreement.to_dict()} for pair, agreement in self.pairs.items()],
             "oracle": {name: mean.to_dict() for name, mean in self.oracle.items()},
             "majority": {name: mean.to_dict() for name, mean in self.majority.items()},
         }
@@ -73,13 +73,13 @@ def ensemble(reports: Mapping[str, Report]) -> EnsembleScores:
     """Compare runs over their common questions. ``UsageError`` if they have none."""
     by_id = {name: {row["id"]: row for row in report.rows} for name, report in on_common_questions(reports).items()}
     ids = list(next(iter(by_id.values())))
-    rows = {name: [found[each] for each in ids] for name, found in by_id.items()}
+    rows = {name: [found[id] for id in ids] for name, found in by_id.items()}
     questions = list(zip(*rows.values(), strict=True))
     return EnsembleScores(
         len(ids),
-        {(one, other): _agreement(rows[one], rows[other]) for one, other in combinations(rows, 2)},
-        means(_best(each) for each in questions),
-        means(_majority(each) for each in questions),
+        {(first, second): _agreement(rows[first], rows[second]) for first, second in combinations(rows, 2)},
+        means(map(_best, questions)),
+        means(map(_majority, questions)),
     )
 
 

@@ -1,8 +1,8 @@
-"""Runs whose calls go out in files, layer by layer, and whose replies come back in files.
+"""Runs whose model calls are written to files, layer by layer, and whose replies are read from files.
 
-A run with such models goes as far as the replies reach that are there; calls without one are written down, and their
-questions wait. With the results in the folder the same run goes further, until it is whole. What it then holds is what
-the same run holds whose calls were sent.
+A run with such models goes as far as the available replies allow; calls without a reply are written down, and their
+questions wait. With the results in the folder the same run continues, until it is complete. It then holds the same as a
+run whose calls were sent directly.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def batched(
     if cache is False:
         raise UsageError("a batch's replies are kept in the cache, and the run goes on from there: leave it on")
     opened, kept = open_models(lm, cache, lm_options or {})
-    served = {name: one.model for name, one in opened.items() if isinstance(one, CachedLM)}
+    served = {name: model.model for name, model in opened.items() if isinstance(model, CachedLM)}
     able = {name: model for name, model in served.items() if isinstance(model, OpenAICompatible)}
     if not able or kept is None:
         names = ", ".join(model.name for model in opened.values())

@@ -23,7 +23,9 @@ from polyhop.types import Passage
 def cited_passages(answer: Answer) -> list[Passage]:
     """Return the passages that an answer cites, in order, each once."""
     known = _known(answer)
-    return list(dict.fromkeys(known[each.passage_id] for each in answer.citations if each.passage_id in known))
+    return list(
+        dict.fromkeys(known[citation.passage_id] for citation in answer.citations if citation.passage_id in known)
+    )
 
 
 def cited_facts(question: str, answer: Answer) -> list[Fact] | None:
@@ -63,7 +65,7 @@ def bound_triples(answer: Answer) -> list[Triple] | None:
     bindings = {int(str(data["variable"]).removeprefix("#")): str(data["answer"]) for data in notes}
     graph = replace(QuestionGraph.of(output["triplets"]), bindings=bindings)
     shown = [graph.shown(triplet) for triplet in graph.triplets if not graph.unbound(triplet)]
-    return [(each["head"], each["relation"], each["tail"]) for each in shown]
+    return [(triplet["head"], triplet["relation"], triplet["tail"]) for triplet in shown]
 
 
 def _known(answer: Answer) -> dict[str, Passage]:

@@ -94,9 +94,9 @@ def compare_all(
     found = [_compared(baseline, other, seed) for other in others]
     counted = None if family is None else set(family)
     p = {
-        (at, name): each.p
-        for at, comparison in enumerate(found)
-        for name, each in comparison.metrics.items()
+        (i, name): difference.p
+        for i, comparison in enumerate(found)
+        for name, difference in comparison.metrics.items()
         if counted is None or name in counted
     }
     corrected = holm(p)
@@ -104,10 +104,11 @@ def compare_all(
         replace(
             comparison,
             metrics={
-                name: replace(each, corrected=corrected.get((at, name))) for name, each in comparison.metrics.items()
+                name: replace(difference, corrected=corrected.get((i, name)))
+                for name, difference in comparison.metrics.items()
             },
         )
-        for at, comparison in enumerate(found)
+        for i, comparison in enumerate(found)
     ]
 
 
@@ -155,18 +156,18 @@ def differences(columns: Mapping[str, Sequence[tuple[float, float]]], seed: int 
         drawn = resampled(table, COMPARISON_RESAMPLES, seed)
         low, high = interval(drawn)
         p, p_bootstrap = sign_flip(table, COMPARISON_RESAMPLES, seed), shifted_bootstrap(drawn, table.mean(axis=0))
-        for at, name in enumerate(names):
+        for i, name in enumerate(names):
             first, second = values[name].mean(axis=0)
             found[name] = Difference(
                 first=float(first),
                 second=float(second),
-                low=float(low[at]),
-                high=float(high[at]),
-                better=int((table[:, at] > 0).sum()),
-                worse=int((table[:, at] < 0).sum()),
+                low=float(low[i]),
+                high=float(high[i]),
+                better=int((table[:, i] > 0).sum()),
+                worse=int((table[:, i] < 0).sum()),
                 n=len(table),
-                p=float(p[at]),
-                p_bootstrap=float(p_bootstrap[at]),
+                p=float(p[i]),
+                p_bootstrap=float(p_bootstrap[i]),
             )
     return {name: found[name] for name in columns}
 

@@ -119,12 +119,12 @@ def _defaulted(trace: Trace, call: Ask | None) -> str | None:
     path = _before(trace, call)
     calls = [step for step in trace.steps if isinstance(step, Ask) and step.id in path]
     asked_again = {before for again in calls if again.attempt > 1 for before in again.after}
-    return "earlier" if any(one.output is None and one.id not in asked_again for one in calls) else None
+    return "earlier" if any(call.output is None and call.id not in asked_again for call in calls) else None
 
 
 def _before(trace: Trace, step: Step) -> set[int]:
     """Return the ids of the steps that a step had to wait for, and its own."""
-    found, after = {step.id}, {each.id: each.after for each in trace.steps}
+    found, after = {step.id}, {other.id: other.after for other in trace.steps}
     waiting = [step.id]
     while waiting:
         new = [before for before in after[waiting.pop()] if before not in found]

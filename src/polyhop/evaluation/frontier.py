@@ -68,8 +68,8 @@ def frontier(
     costs = {name: COSTS[cost](report, prices) / len(report.rows) for name, report in runs.items()}
     scores = {name: report.metrics[metric].value for name, report in runs.items()}
 
-    def beats(one: str, other: str) -> bool:
-        gained, saved = scores[one] - scores[other], costs[other] - costs[one]
+    def beats(run: str, other: str) -> bool:
+        gained, saved = scores[run] - scores[other], costs[other] - costs[run]
         return gained >= 0 and saved >= 0 and (gained > 0 or saved > 0)
 
     order = sorted(runs, key=lambda name: (costs[name], -scores[name]))
@@ -83,5 +83,5 @@ def frontier(
 
 def _money(report: Report, prices: Prices | None) -> float:
     if prices is None:
-        raise UsageError("money needs prices: --price PROMPT:COMPLETION a million tokens, or a table by model")
+        raise UsageError("money needs prices: --price PROMPT:COMPLETION per million tokens, or a table by model")
     return prices.total(report.usage)

@@ -158,7 +158,9 @@ class _Verdicts:
                 if row["judge"] == self.judge:
                     self.held[_key(row)] = row
             except (ValueError, TypeError, KeyError):
-                raise DataError("not a verdict; remove the line to have it given anew", self._path, number) from None
+                raise DataError(
+                    "not a verdict; remove the line to have the answer judged again", self._path, number
+                ) from None
         return self
 
     def __exit__(self, *error: object) -> None:

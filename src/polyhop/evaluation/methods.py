@@ -69,7 +69,7 @@ def evaluate_methods(
 
     Raises:
         UnknownName: no method has a setting of that name.
-        UsageError: not one of the methods could run.
+        UsageError: none of the methods could run.
     """
     inputs = RunInputs.read(dataset, limit=limit, skip_bad=skip_bad, title=title, metrics=metrics)
     index = open_index(corpus, skip_bad)
@@ -78,7 +78,7 @@ def evaluate_methods(
         own = {name: {**setup_settings(setup, name, given, inputs.questions), **given} for name, given in own.items()}
     ready, left_out = _ready(names, index, lm, own, common)
     if not ready:
-        raise UsageError(f"not one of these methods can run; {next(iter(left_out))}: {next(iter(left_out.values()))}")
+        raise UsageError(f"none of these methods can run; {next(iter(left_out))}: {next(iter(left_out.values()))}")
     shared = {"corpus": index, "lm": lm, "title": inputs.title, "metrics": inputs.profiles, **common}
     specs = [
         RunSpec(name, {**shared, "method": name, "out": None if out is None else Path(out) / name, **own[name]})

@@ -19,7 +19,7 @@ WIDTH = 440
 SERIES = 8
 _LABELS, _VALUES = 132, 62  # columns left and right of the bars
 _ROW, _HEAD = 20, 24
-_LONGEST = 21  # characters that the column of labels holds
+_MAX_LABEL = 21  # characters that the column of labels holds
 _NOTE = 72  # characters that a line below a plot holds
 
 
@@ -118,7 +118,7 @@ def scatter(title: str, dots: Sequence[Dot], *, x_label: str, y_label: str, note
     beside = _apart([y_of(dot.y) for dot in dots])
     for dot, label_y in zip(dots, beside, strict=True):
         x, y = x_of(dot.x), y_of(dot.y)
-        is_crowded = any(0 < x_of(one.x) - x < 80 and abs(y_of(one.y) - y) < 20 for one in dots)
+        is_crowded = any(0 < x_of(other.x) - x < 80 and abs(y_of(other.y) - y) < 20 for other in dots)
         is_right = x > WIDTH * 0.6 or (is_crowded and x > left + 80)
         parts.append(_whisker(x, y_of(dot.low), x, y_of(dot.high)))
         parts.append(
@@ -198,7 +198,7 @@ def _value_text(bar: Bar) -> str:
 
 
 def _cut(label: str) -> str:
-    return label if len(label) <= _LONGEST else "…" + label[1 - _LONGEST :]
+    return label if len(label) <= _MAX_LABEL else "…" + label[1 - _MAX_LABEL :]
 
 
 def _svg(title: str, description: str, height: float, parts: Iterable[str]) -> str:

@@ -103,7 +103,7 @@ def scored(rows: Sequence[Row], profiles: Iterable[str]) -> tuple[Iterator[dict[
     Raises ``UsageError`` if a line lacks what is needed.
     """
     scores, missing = score([_read(row) for row in rows], profiles)
-    return ({**row, "metrics": each} for row, each in zip(rows, scores, strict=True)), missing
+    return ({**row, "metrics": metrics} for row, metrics in zip(rows, scores, strict=True)), missing
 
 
 def with_gold(row: Row, question: Question, passages: Sequence[Passage] | None) -> dict[str, Any]:
@@ -150,4 +150,4 @@ def _read(row: Row) -> Prediction:
 
 
 def _tuples(value: Sequence[Sequence[Any]] | None) -> list[Any] | None:
-    return None if value is None else [tuple(each) for each in value]
+    return None if value is None else [tuple(item) for item in value]

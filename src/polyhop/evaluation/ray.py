@@ -89,8 +89,8 @@ class Ray:
             collect=gc.get_threshold(),
         )
         with connected(self.address) as ray:
-            most = min(worker_count(ray, self.workers), left)
-            workers = Workers(ray, setup, divide_run(most, concurrency, call_caps(lm, options)))
+            max_workers = min(worker_count(ray, self.workers), left)
+            workers = Workers(ray, setup, divide_run(max_workers, concurrency, call_caps(lm, options)))
             try:
                 workers.start()
                 yield workers.aask
@@ -188,7 +188,7 @@ class Worker:
         here = {"polyhop": __version__, **run_settings(pipeline, "")}
         if differ := sorted(name for name in here.keys() | wanted.keys() if here.get(name) != wanted.get(name)):
             name = differ[0]
-            raise UsageError(f"{name} is {here.get(name)!r}, where the run was begun {wanted.get(name)!r}")
+            raise UsageError(f"{name} is {here.get(name)!r} here, but {wanted.get(name)!r} where the run was started")
 
 
 class Workers:
@@ -201,16 +201,16 @@ class Workers:
     def __init__(self, ray: Any, setup: WorkerSetup, parts: Sequence[WorkerShare]) -> None:
         self._ray, self._setup, self._parts = ray, ray.put(setup), parts
         self._kind = ray.remote(Worker)
-        self._begun: dict[Any, WorkerShare] = {}
-        self._there: set[Any] = set()
-        self._coming: set[asyncio.Task[None]] = set()
-        self._hopes = 0  # workers that are live or starting
+        self._started: dict[Any, WorkerShare] = {}
+        self._live: set[Any] = set()
+        self._replacements: set[asyncio.Task[None]] = set()
+        self._expected = 0  # workers that are live or starting
         self._free_slots: asyncio.Queue[Any] = asyncio.Queue()
         self._last_tries = asyncio.Lock()
 
     def start(self) -> None:
         """Wait for the workers that the cluster has room for. Raises the error that keeps one from working."""
-        asked = {worker.opened.remote(): worker for worker in map(self._begin, self._parts)}
+        asked = {worker.opened.remote(): worker for worker in map(self._start_worker, self._parts)}
         waiting, until = list(asked), time.monotonic() + STARTS_WITHIN
         while waiting and time.monotonic() < until:
             came, waiting = self._ray.wait(waiting, timeout=max(0.0, until - time.monotonic()))
@@ -219,18 +219,18 @@ class Workers:
                     self._check(self._ray.get(ref))
                 except self._ray.exceptions.RayError as error:
                     raise ServiceError(f"a worker could not be started: {_first_line(error)}") from None
-                self._there.add(asked[ref])
+                self._live.add(asked[ref])
         for ref in waiting:
-            self._end(asked[ref])
-        if not self._there:
+            self._stop(asked[ref])
+        if not self._live:
             raise ServiceError(f"the cluster had no room for a worker ({CPUS} CPUs) in {STARTS_WITHIN:.0f} s")
         if waiting:
             logger.warning("%d of %d workers found no room; the others go on", len(waiting), len(asked))
-        self._hopes = len(self._there)
-        ready = [self._begun[worker].concurrency for worker in self._there]
+        self._expected = len(self._live)
+        ready = [self._started[worker].concurrency for worker in self._live]
         for turn in range(max(ready)):  # in turns, so that a few questions are spread, too
-            for worker in self._there:
-                if turn < self._begun[worker].concurrency:
+            for worker in self._live:
+                if turn < self._started[worker].concurrency:
                     self._free_slots.put_nowait(worker)
 
     async def aask(self, question: Question) -> Answer:
@@ -248,7 +248,7 @@ class Workers:
                     self._free_slots.put_nowait(worker)
                     raise PolyhopError(f"the answer could not be sent: {_first_line(error)}") from None
                 except self._ray.exceptions.RayError as error:
-                    self._lose(worker, error)
+                    self._replace_lost(worker, error)
                     continue
                 self._free_slots.put_nowait(worker)
                 if isinstance(found, RemoteError):
@@ -260,57 +260,57 @@ class Workers:
     def close(self) -> None:
         """Stop all workers, and give them ``ENDS_WITHIN`` seconds to save their data."""
         try:
-            closing = [worker.close.remote() for worker in self._there]
+            closing = [worker.close.remote() for worker in self._live]
             if closing:
                 self._ray.wait(closing, num_returns=len(closing), timeout=ENDS_WITHIN)
         finally:
-            for worker in list(self._begun):
-                self._end(worker)
+            for worker in list(self._started):
+                self._stop(worker)
 
     async def _free(self) -> Any:
         """Wait for a free slot of a live worker."""
         while (worker := await self._free_slots.get()) is not None:
-            if worker in self._there:
+            if worker in self._live:
                 return worker
         self._free_slots.put_nowait(None)  # for whoever asks next
         raise ServiceError("all workers of the cluster were lost, and no others could be started")
 
-    def _begin(self, part: WorkerShare) -> Any:
+    def _start_worker(self, part: WorkerShare) -> Any:
         kind = self._kind.options(num_cpus=CPUS, max_concurrency=part.concurrency + 1)
         worker = kind.remote(self._setup, part.caps)
-        self._begun[worker] = part
+        self._started[worker] = part
         return worker
 
-    def _end(self, worker: Any) -> None:
-        del self._begun[worker]
-        self._there.discard(worker)
+    def _stop(self, worker: Any) -> None:
+        del self._started[worker]
+        self._live.discard(worker)
         self._ray.kill(worker)
 
-    def _lose(self, worker: Any, error: Exception) -> None:
+    def _replace_lost(self, worker: Any, error: Exception) -> None:
         """Replace a lost worker, once, however many of its questions report the loss."""
-        if worker in self._there:
+        if worker in self._live:
             logger.warning("a worker was lost, its questions go to others: %s", _first_line(error))
-            part = self._begun[worker]
-            self._end(worker)
-            coming = asyncio.get_running_loop().create_task(self._replace(part))
-            self._coming.add(coming)
-            coming.add_done_callback(self._coming.discard)
+            part = self._started[worker]
+            self._stop(worker)
+            replacement = asyncio.get_running_loop().create_task(self._replace(part))
+            self._replacements.add(replacement)
+            replacement.add_done_callback(self._replacements.discard)
 
     async def _replace(self, part: WorkerShare) -> None:
         if any(name in part.caps for name in RATES):
             await asyncio.sleep(MINUTE)  # the lost worker's calls still count
-        worker = self._begin(part)
+        worker = self._start_worker(part)
         try:
             async with asyncio.timeout(STARTS_WITHIN):
                 self._check(await worker.opened.remote())
         except (self._ray.exceptions.RayError, PolyhopError, TimeoutError) as error:
             logger.warning("no other worker could be started for it: %s", _first_line(error) or "no room")
-            self._end(worker)
-            self._hopes -= 1
-            if not self._hopes:
+            self._stop(worker)
+            self._expected -= 1
+            if not self._expected:
                 self._free_slots.put_nowait(None)
         else:
-            self._there.add(worker)
+            self._live.add(worker)
             for _ in range(part.concurrency):
                 self._free_slots.put_nowait(worker)
 
@@ -345,10 +345,10 @@ def divide_run(workers: int, concurrency: int, caps: Mapping[str, int]) -> list[
     ([2, 2, 1, 1], 3)
     """
     many = max(1, min(workers, concurrency, *caps.values()))
-    each = {name: split_evenly(cap, many) for name, cap in caps.items()}
+    cap_shares = {name: split_evenly(cap, many) for name, cap in caps.items()}
     return [
-        WorkerShare(share, {name: each[name][number] for name in each})
-        for number, share in enumerate(split_evenly(max(1, concurrency), many))
+        WorkerShare(share, {name: cap_shares[name][i] for name in cap_shares})
+        for i, share in enumerate(split_evenly(max(1, concurrency), many))
     ]
 
 
@@ -357,7 +357,7 @@ def check_serialisable(options: Mapping[str, Any]) -> None:
     for name, value in options.items():
         if not _plain(value):
             raise UsageError(
-                f"{name}={value!r} is an object of this program, which a worker elsewhere does not have: give its "
+                f"{name}={value!r} is an object of this program, which cannot be sent to a worker: give its "
                 "name, as openai:MODEL@URL, bm25 or http://URL, which every worker opens by itself"
             )
 

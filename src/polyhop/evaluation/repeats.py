@@ -137,10 +137,10 @@ def is_repeated(folder: str | Path) -> bool:
 def read_repeated(folder: str | Path, **scoring: Any) -> Repeated:
     """Read the runs in a folder; ``scoring`` as in ``read_report``. ``DataError`` if there is none."""
     if not (folders := _folders(Path(folder))):
-        raise DataError(f"no repeated run: it holds no {_FOLDER}0 or the like", folder)
-    return Repeated({seed: read_report(each, **scoring) for seed, each in sorted(folders.items())})
+        raise DataError(f"no repeated run: it has no folder {_FOLDER}0 or similar", folder)
+    return Repeated({seed: read_report(path, **scoring) for seed, path in sorted(folders.items())})
 
 
 def _folders(folder: Path) -> dict[int, Path]:
-    names = {each.name.removeprefix(_FOLDER): each for each in folder.glob(f"{_FOLDER}*") if each.is_dir()}
-    return {int(name): each for name, each in names.items() if name.removeprefix("-").isdecimal()}
+    names = {path.name.removeprefix(_FOLDER): path for path in folder.glob(f"{_FOLDER}*") if path.is_dir()}
+    return {int(name): path for name, path in names.items() if name.removeprefix("-").isdecimal()}

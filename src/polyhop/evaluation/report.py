@@ -103,7 +103,7 @@ class Report:
         if not found:
             raise UnknownName("key to group by", key, sorted({*QUESTION_KEYS, *self.statistics} - {key}))
         order = sorted(found) if key == "type" else sorted(found, key=float)
-        return {one: self.only(lambda row, one=one: value(row) == one) for one in order}  # type: ignore[misc]
+        return {level: self.only(lambda row, level=level: value(row) == level) for level in order}  # type: ignore[misc]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``metrics.json``."""

@@ -63,12 +63,14 @@ def evaluate(
 ) -> Report:
     """Answer a dataset's questions and report metrics, statistics and cost.
 
-    ``out``: the run's folder; predictions are appended there as questions finish, and a run that was stopped goes on
-    where it was. ``title``: the dataset's name, else its file's. ``metrics``: names of metric profiles; by default
-    ``default`` and that of the benchmark the questions come from. ``telemetry``: OpenTelemetry is told of every
-    question. ``engine``: where questions are answered, if not in this process. ``options``: those of ``Pipeline`` and
-    the method's settings. A question that fails is named in ``Report.failed`` and tried again by the next run on the
-    folder, as is one that waits for a batch (``evaluation.batches``), without which a run's folder has no metrics yet.
+    ``out``: the run's folder; predictions are appended there as questions finish, and a stopped run resumes there.
+    ``title``: the dataset's name; by default its file's. ``metrics``: names of metric profiles; by default ``default``
+    and that of the benchmark the questions come from. ``telemetry``: report every question to OpenTelemetry.
+    ``engine``: answers the questions outside this process. ``options``: those of ``Pipeline`` and the method's
+    settings.
+
+    A question that fails is named in ``Report.failed`` and tried again by the next run on the folder. So is a question
+    that waits for a batch (``evaluation.batches``); a run's folder has no metrics while any question waits.
     """
     if limit is not None and limit < 0:
         raise SettingError(f"limit={limit}: must be a number of questions, 0 or more")

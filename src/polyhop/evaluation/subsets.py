@@ -52,7 +52,7 @@ def where(reports: Mapping[str, Report], conditions: Sequence[str]) -> dict[str,
         first = first.only(_condition(condition, first.rows))
     ids = {row["id"] for row in first.rows}
     if not ids:
-        raise UsageError(f"no question is left where {' and '.join(conditions)}")
+        raise UsageError(f"no question is left that satisfies {' and '.join(conditions)}")
     return {name: report.only(lambda row: row["id"] in ids) for name, report in reports.items()}
 
 
@@ -60,7 +60,9 @@ def _condition(text: str, rows: Sequence[Row]) -> Callable[[Row], bool]:
     parts = _CONDITION.fullmatch(text.strip())
     key = parts["key"].strip() if parts else text.strip()
     if not key or (not parts and re.search("[<>=!]", key)):
-        raise UsageError(f"{text!r} is no condition: it must be KEY OP VALUE, OP one of {' '.join(_OPERATORS)}, or KEY")
+        raise UsageError(
+            f"{text!r} is not a condition: it must be KEY OP VALUE, OP one of {' '.join(_OPERATORS)}, or KEY"
+        )
     if rows and all(_value(row, key) is None for row in rows):
         raise UnknownName("key", key, sorted({name for row in rows for name in _keys(row)}))
     if not parts:
@@ -75,7 +77,7 @@ def _condition(text: str, rows: Sequence[Row]) -> Callable[[Row], bool]:
             return False
         if isinstance(value, str):
             if compares not in (operator.eq, operator.ne):
-                raise UsageError(f"{text!r}: {key} is a word, {value!r} for one, which = or != compare")
+                raise UsageError(f"{text!r}: {key} is a word, for example {value!r}: compare it with = or !=")
             return compares(value, wanted)
         if number is None:
             raise UsageError(f"{text!r}: {key} is a number, {wanted!r} is not")

@@ -36,7 +36,7 @@ _HOMES = {
     "open_lm": "polyhop.lm.names",
     "register_lm": "polyhop.lm.names",
 }
-"""Where each lazy name lives; imported at its first use, for the clients bring heavy packages along."""
+"""The module of each lazy name, imported at its first use because the clients need heavy packages."""
 
 __all__ = [
     "CachedLM",

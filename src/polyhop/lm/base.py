@@ -1,4 +1,4 @@
-"""What a language model is to polyhop: a small structural protocol and the values that cross it."""
+"""The protocol of a language model, and the values that cross it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Message(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a model can do. A method that needs an absent one fails before its first call."""
+    """The abilities of a model. A method that needs a missing one fails before its first call."""
 
     chat: bool = True
     json_schema: bool = False
@@ -79,7 +79,7 @@ def _digest(content: str) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenUsage:
-    """Tokens of one call, as the server counted them, or estimated where ``estimated`` is set."""
+    """Tokens of one call, as the server counted them, or estimated if ``estimated`` is set."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -90,7 +90,7 @@ class TokenUsage:
 class Completion:
     """A model's reply. With ``value``, a mapping in the task's output shape, the text is not parsed.
 
-    ``tokens`` and ``logprobs`` (natural logarithm, one a token) are of the text; with ``value``, of its ``answer``.
+    ``tokens`` and ``logprobs`` (natural logarithm, one per token) are of the text; with ``value``, of its ``answer``.
     ``reasoning`` is a stripped reasoning block. ``retries`` and ``cached`` say how the reply came; they are not part
     of what is cached.
     """
@@ -107,7 +107,7 @@ class Completion:
 
     @property
     def ran_out(self) -> bool:
-        """Whether the token cap was spent before any text came."""
+        """True if the token limit was spent before any text came."""
         return self.finish_reason == "length" and self.value is None and not self.text.strip()
 
     def probability(self, answer: str, *, least: bool = False, question: str = "") -> float | None:
@@ -176,7 +176,7 @@ class LanguageModel(Protocol):
     ``aclose`` is awaited at the end where there is one.
 
     ``count_tokens(text) -> int`` and ``truncate(text, tokens) -> str`` use the model's own tokenizer; without them
-    polyhop counts 4 characters a token and marks the run.
+    polyhop counts 4 characters per token and marks the run.
     """
 
     @property

@@ -50,7 +50,7 @@ def request_key(identity: str, request: Request | ScoreRequest) -> bytes | None:
 
 
 def _plain(value: Any) -> Any:
-    """What a field's value is in JSON, for those that orjson does not know."""
+    """Return the JSON form of a field's value of a type that orjson does not know."""
     if isinstance(value, Passage):
         return {"passage": [value.id, value.title, value.text, value.links]}
     if is_dataclass(value) and not isinstance(value, type):
@@ -109,7 +109,7 @@ class CompletionCache:
 
     @property
     def on(self) -> bool:
-        """Whether the cache works; false once it could not be read or written."""
+        """True while the cache works; False once it could not be read or written."""
         return self._store.on
 
     def completion(self, key: bytes) -> Completion | None:

@@ -59,7 +59,7 @@ class Store:
             self._reader()
 
     def get(self, key: bytes) -> bytes | None:
-        """What was put under the key, here or by another process."""
+        """Return the value put under the key, here or by another process; None if there is none."""
         if row := self._pending.get(key):
             return row[-1]
         try:
@@ -168,7 +168,7 @@ class Store:
 
 
 def _seal(key: bytes, reply: bytes) -> bytes:
-    """What is written after a reply: a line by which one is known that was changed, or that is another key's."""
+    """Return the checksum written after a reply: it reveals one that was changed, or that is another key's."""
     return b"\n" + blake2b(reply, key=key, digest_size=8).hexdigest().encode()
 
 

@@ -24,7 +24,7 @@ from polyhop.net.limits import MAX_CONCURRENCY, Rates
 from polyhop.redaction import register_secret
 
 DEFAULT_URL = "https://api.openai.com/v1"
-_MOST_STOPS = 4  # OpenAI takes no more; replies are cut at the others here
+_MAX_STOPS = 4  # OpenAI takes no more; replies are cut at the others here
 Scoring = Way | Literal["auto"] | None
 T = TypeVar("T")
 
@@ -41,11 +41,11 @@ class OpenAICompatible:
     With ``chat=False`` the messages' contents are joined by blank lines (``lm.wire.flatten``).
 
     Given text is scored behind ``/completions``, chat or not, always at temperature 1. ``scoring`` says how the server
-    is asked: ``"echo"``, ``"prompt_logprobs"`` (``lm.echo`` tells who speaks which), ``"auto"`` to find it out before
-    the first score, which for OpenAI's own API, where no model does, means None: not at all.
+    is asked: ``"echo"``, ``"prompt_logprobs"`` (``lm.prompt_logprobs`` says which server speaks which), ``"auto"`` to
+    find it out before the first score, which for OpenAI's own API, where no model does, means None: not at all.
 
     One object serves any number of event loops, one after the other or at once; ``max_concurrency`` holds for each,
-    the limits a minute for all together. ``aclose`` belongs at the end. (llama.cpp's server stands still for seconds
+    the limits per minute for all together. ``aclose`` belongs at the end. (llama.cpp's server stands still for seconds
     when more connections come at once than it has HTTP threads: keep ``max_concurrency`` to its ``--threads-http``.)
 
     Raises ``SettingError`` for what cannot work; ``complete`` and ``score`` raise ``LMError`` when an answer cannot be
@@ -96,7 +96,7 @@ class OpenAICompatible:
             address, key, max_concurrency=max_concurrency, rates=self._rates, timeout=timeout, retries=retries
         )
         self.path = "/v1/chat/completions" if chat else "/v1/completions"
-        """What is asked, as a batch names it."""
+        """The API's path, as a batch names it."""
         self._ask_at = address.path("/chat/completions" if chat else "/completions")
         self._models_at = address.path("/models")
         self._scores = way and ServerScores(
@@ -111,7 +111,7 @@ class OpenAICompatible:
         self._formats: dict[str, tuple[Mapping[str, Any], orjson.Fragment]] = {}
         settings = {"chat": chat, "json_schema": json_schema, "logprobs": logprobs, "extra_body": self.extra_body}
         self.identity = self.name + orjson.dumps(settings, option=orjson.OPT_SORT_KEYS).decode()
-        """What tells this model's answers from another's, for a cache: its name and what settings change them."""
+        """Identifies this model's answers in a cache: its name and the settings that change them."""
 
     def __repr__(self) -> str:
         return f"OpenAICompatible({self.name!r})"
@@ -123,15 +123,15 @@ class OpenAICompatible:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections, in every loop; the model can be used again after."""
+        """Close the connections of every loop; the model can be used again afterwards."""
         await self._server.aclose()
 
     async def close_loop(self) -> None:
-        """Close the connections of this event loop, which is about to end."""
+        """Close the connections of the running event loop, which is about to end."""
         await self._server.close_loop()
 
     async def complete(self, request: Request) -> Completion:
-        """The model's reply; ``LMError`` where none can be had."""
+        """Return the model's reply; ``LMError`` if none can be had."""
         read = self._read
         payload = self._payload(request)
         tokens = 0 if self._rates is None else _estimate(payload)
@@ -144,7 +144,7 @@ class OpenAICompatible:
         return replace(reply, retries=failures) if failures else reply
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:
-        """The log-probability of each target's tokens after its prompt (``lm.echo.read_scores`` says which tokens).
+        """The log-probability of each target's tokens after its prompt (``prompt_logprobs.read_scores`` says which).
 
         ``CapabilityError`` before any request for a temperature other than 1, and where scoring is off or the server
         turns out not to score; ``LMError`` when a score cannot be had.
@@ -162,21 +162,21 @@ class OpenAICompatible:
             raise CapabilityError(f"{self.name} {error}") from None
 
     def written(self, request: Request) -> bytes:
-        """The JSON that asks for a request's reply: the body of the call."""
+        """Return the JSON body of a request's call."""
         return to_json(self._payload(request))
 
     def reply(self, data: Any, request: Request) -> Completion:
-        """What the server's JSON says in answer to a request; ``BadReply`` where it is no reply."""
+        """Read the server's JSON in answer to a request; ``BadReply`` if it is not a usable reply."""
         return self._read(data, request, request.stop)
 
     def learn(self, payload: Mapping[str, Any], failure: Failure) -> bool:
-        """Whether the server turned a payload down for a parameter it can be sent without, which is then left out."""
+        """Return True if the payload was refused for a parameter that it can be sent without, which is then dropped."""
         learnt = self.parameters.learn(payload, failure)
         self.leave_out(())
         return learnt
 
     def leave_out(self, parameters: Iterable[str]) -> None:
-        """Send these parameters no more: another process has learnt that the server does not take them."""
+        """Stop sending these parameters: another process has found that the server does not take them."""
         refused = self.parameters.refused
         refused.update(parameters)
         self.capabilities = replace(
@@ -207,7 +207,7 @@ class OpenAICompatible:
         else:
             payload["prompt"] = flatten(request.messages)
         if request.stop:
-            payload["stop"] = request.stop[:_MOST_STOPS]
+            payload["stop"] = request.stop[:_MAX_STOPS]
         if request.seed is not None:
             payload["seed"] = request.seed
         if request.logprobs and self.capabilities.token_logprobs:
@@ -220,7 +220,7 @@ class OpenAICompatible:
         return self.parameters.fit(payload) if self.parameters.refused else payload
 
     def _format(self, task: str, schema: Mapping[str, Any]) -> orjson.Fragment:
-        """The task's response format as bytes, made once for as long as the task keeps its schema."""
+        """Return the task's response format as bytes, built once while the task keeps its schema."""
         known = self._formats.get(task)
         if known is None or known[0] is not schema:
             known = self._formats[task] = (schema, orjson.Fragment(orjson.dumps(response_format(task, schema))))
@@ -235,7 +235,7 @@ class OpenAICompatible:
 
 
 def _estimate(payload: Mapping[str, Any]) -> int:
-    """About how many tokens a call takes, as rate limits count them: the prompt and all it may generate."""
+    """Estimate the tokens of a call as rate limits count them: the prompt and all that it may generate."""
     prompt = payload.get("prompt") or "".join(message["content"] for message in payload["messages"])
     return len(prompt) // 4 + int(payload.get("max_tokens") or payload.get("max_completion_tokens") or 0)
 

@@ -1,4 +1,4 @@
-"""Request parameters that a server turned out not to take: dropped or renamed from then on, not failed on."""
+"""Request parameters that a server refused: dropped or renamed from then on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from polyhop.net.failures import Failure
 logger = logging.getLogger("polyhop.lm")
 
 _AIDS = ("response_format", "logprobs", "seed")
-"""Parameters a request can do without: any complaint that names one drops it."""
+"""Optional parameters: any complaint that names one drops it."""
 _UNSUPPORTED = re.compile(
     r"unsupported|not support|n't support|unrecogni[sz]ed|unknown|unexpected|extra.?(?:inputs|forbidden)|not permitted"
     r"|not allowed|not available|deprecated",
@@ -28,18 +28,18 @@ _LOSS = {
     "temperature": "replies are sampled at the server's own temperature",
 }
 POSSIBLE: Mapping[str, Any] = dict.fromkeys(_LOSS)
-"""A payload with every parameter that can be left out, for a refusal of one that is not at hand any more."""
+"""A payload with every parameter that can be dropped, for the refusal of a payload that is no longer at hand."""
 
 
 class Parameters:
-    """What one server refused so far: ``refused`` counts the requests it turned down for each parameter."""
+    """The parameters that one server refused: ``refused`` counts the refused requests per parameter."""
 
     def __init__(self, name: str) -> None:
         self.refused: Counter[str] = Counter()
         self._name = name
 
     def fit(self, payload: dict[str, Any]) -> dict[str, Any]:
-        """The payload without what the server does not take."""
+        """Remove from the payload what the server does not take."""
         for parameter in self.refused:
             if parameter in payload:
                 value = payload.pop(parameter)
@@ -50,9 +50,9 @@ class Parameters:
         return payload
 
     def learn(self, payload: Mapping[str, Any], failure: Failure) -> bool:
-        """Whether the server turned this payload down for one parameter it can be sent without; if so, remember it.
+        """Return True, and remember the parameter, if the payload was refused for one that it can be sent without.
 
-        Each call shrinks what the payload can still be refused for, so trying again comes to an end.
+        Each call leaves fewer parameters that the payload can be refused for, so retries come to an end.
         """
         if failure.kind != "fatal":
             return False
@@ -66,7 +66,7 @@ class Parameters:
 
 
 def _blames(failure: Failure, name: str) -> bool:
-    """Whether the server complains of this parameter, and not only of its value where the value could be mended."""
+    """Return True if the server complains about this parameter, and not only about a value that could be mended."""
     if failure.parameter is not None:
         root = failure.parameter.partition(".")[0]  # response_format.json_schema.schema
         if name != ("logprobs" if root == "top_logprobs" else root):

@@ -22,7 +22,7 @@ WAYS: Mapping[Way, Mapping[str, Any]] = {
     "echo": {"echo": True, "logprobs": 1},
     "prompt_logprobs": {"prompt_logprobs": 1},
 }
-"""How a server is asked to score a prompt, most widely understood first."""
+"""The parameters that ask a server to score a prompt, the most widely understood first."""
 
 Token = tuple[str, "float | None"]
 """As a server shows it, with its log-probability: None for the first of all, which has nothing before it."""
@@ -103,7 +103,7 @@ def _target(tokens: Sequence[Token], request: ScoreRequest) -> TokenScores | Non
 
 
 def _first_of_target(tokens: Sequence[str], text: str, begin: int) -> int | None:
-    """Where in ``tokens``, which spell ``text``, those begin that reach beyond ``begin``; None where they do not.
+    """Find the first of ``tokens``, which spell ``text``, that reaches beyond ``begin``; None if they do not spell it.
 
     A token may have lost the space before it. Pieces of a character show as a mark, a byte's name or nothing: what lies
     between the tokens around them is theirs.
@@ -131,14 +131,14 @@ def _first_of_target(tokens: Sequence[str], text: str, begin: int) -> int | None
 
 
 def _unseen(text: str, end: int, pieces: int) -> bool:
-    """Whether what stands before ``end`` can be what no token shows: a space, or a word's worth of pieces (the first
-    token of ``prompt_logprobs`` has no spelling)."""
+    """Return True if the text before ``end`` may be one that no token shows: a space, or a word's worth of pieces
+    (the first token of ``prompt_logprobs`` has no spelling)."""
     return len(text[:end].split()) <= bool(pieces)
 
 
 def _before(text: str, token: str, end: int, pieces: int) -> int:
-    """Where ``token`` begins that ends at ``end`` of ``text``, or before a lost space or the characters of ``pieces``
-    (at most so many); -1 where it does not."""
+    """Find the start of ``token``, which ends at ``end`` of ``text``, or before a lost space or the characters of
+    ``pieces`` (that many at most); -1 if it does not."""
     if text.endswith(token, 0, end):
         return end - len(token)
     start = text.rfind(token, max(0, end - len(token) - max(1, pieces)), end)

@@ -26,7 +26,7 @@ def strip_reasoning(text: str) -> tuple[str, str | None]:
 
 
 def answer_spans(text: str) -> tuple[list[Span], str | None]:
-    """Where the answer stands in a reply, in order, and the reasoning cut out of it.
+    """Find the spans of the answer in a reply, in order, and the reasoning cut out of it.
 
     Reasoning is every ``<think>…</think>`` with the space after it; all before a ``</think>`` that was never opened
     (some chat templates open the block themselves); and all of a reply that opens with a block and never ends it (it

@@ -17,14 +17,14 @@ from polyhop.net.client import Server
 from polyhop.net.failures import CallError
 
 BATCH = 16
-"""Most texts in one request."""
+"""Maximum number of texts per request."""
 GATHER = 0.002
 """Seconds that a text waits for others to share its request."""
 _PROBE = (
     ScoreRequest(task="probe", prompt="Oslo is the capital of", target="Norway."),
     ScoreRequest(task="probe", prompt="Rome lies in", target="Italy, on the Tiber."),
 )
-_REFUSALS = ("fatal", "not_found")  # the server does not take such a request; all else is trouble on the way
+_REFUSALS = ("fatal", "not_found")  # the server does not take such a request; any other failure is on the way
 _WOULD_WORK = (
     "vLLM, SGLang and llama-cpp-python's server (with --logits_all true) do; llama.cpp's own server, TGI and OpenAI do "
     "not. Or use pocket or an hf: model"
@@ -32,8 +32,8 @@ _WOULD_WORK = (
 
 
 @dataclass(slots=True)
-class _Line:
-    """What one event loop needs of its own: the probe, texts that wait to be sent, requests under way."""
+class _LoopState:
+    """The state of one event loop: the probe, texts that wait to be sent, requests in flight."""
 
     probe: asyncio.Task[None] | None = None
     waiting: list[tuple[ScoreRequest, asyncio.Future[TokenScores]]] = field(default_factory=list)
@@ -43,8 +43,8 @@ class _Line:
 class ServerScores:
     """Scores from the text completions of ``model`` at ``url``.
 
-    ``way`` is how the server is asked (``echo.WAYS``). Where it is None, one small request a way finds it out before
-    the first score, and one more finds out whether the server takes ``lists`` of texts; both are remembered, as is
+    ``way`` is how the server is asked (``prompt_logprobs.WAYS``). If it is None, one small request per way finds it out
+    before the first score. One more finds out whether the server takes ``lists`` of texts. Both are remembered, as is
     that the server does not score: ``refusal`` then says so. ``explain`` words a failure.
 
     Requests of concurrent callers go out together, at most ``BATCH`` at once; a request that nobody waits for any more
@@ -63,12 +63,12 @@ class ServerScores:
         self.way, self.lists, self.refusal = way, False, ""
         self._model, self._server, self._url, self._extra, self._explain = model, server, url, extra, explain
         self._known = False
-        self._lines: WeakKeyDictionary[asyncio.AbstractEventLoop, _Line] = WeakKeyDictionary()
+        self._lines: WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopState] = WeakKeyDictionary()
 
     async def __call__(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:
         """Scores in the order of the requests. ``CapabilityError`` where the server gives none, ``LMError`` where it
         could not be asked."""
-        line = self._lines.setdefault(asyncio.get_running_loop(), _Line())
+        line = self._lines.setdefault(asyncio.get_running_loop(), _LoopState())
         if not self._known:
             await self._probed(line)
         if self.refusal or self.way is None:
@@ -82,7 +82,7 @@ class ServerScores:
 
     # --- finding out ---------------------------------------------------------------------------------------------
 
-    async def _probed(self, line: _Line) -> None:
+    async def _probed(self, line: _LoopState) -> None:
         """Wait for the one probe of this loop, which goes on for others when this caller is cancelled."""
         if line.probe is None or line.probe.done():
             line.probe = asyncio.ensure_future(self._probe())
@@ -111,7 +111,7 @@ class ServerScores:
 
     # --- asking --------------------------------------------------------------------------------------------------
 
-    def _queued(self, line: _Line, request: ScoreRequest) -> asyncio.Future[TokenScores]:
+    def _queued(self, line: _LoopState, request: ScoreRequest) -> asyncio.Future[TokenScores]:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[TokenScores] = loop.create_future()
         if not request.target.strip():
@@ -124,9 +124,9 @@ class ServerScores:
             loop.call_later(GATHER, self._start, line)
         return future
 
-    def _start(self, line: _Line) -> None:
+    def _start(self, line: _LoopState) -> None:
         """Send what waits, if anyone still waits for it."""
-        batch, line.waiting = [one for one in line.waiting if not one[1].done()], []
+        batch, line.waiting = [waiter for waiter in line.waiting if not waiter[1].done()], []
         if not batch:
             return
         task = asyncio.ensure_future(self._send(batch))
@@ -147,11 +147,11 @@ class ServerScores:
             error = None if scores else LMError(f"{self._model}: a reply's tokens do not spell the text that was sent")
         except CallError as failed:
             scores, error = None, await self._explain(failed)
-        except Exception as closed:  # noqa: BLE001 - a session closed under way; whoever waits must be told
+        except Exception as closed:  # noqa: BLE001 - a session closed under way; the waiting callers must learn it
             scores, error = None, LMError(f"{self._model}: the request was given up: {closed}")
-        for place, (_, future) in enumerate(batch):
+        for i, (_, future) in enumerate(batch):
             if not future.done():
-                future.set_result(scores[place]) if scores else future.set_exception(LMError(str(error)))
+                future.set_result(scores[i]) if scores else future.set_exception(LMError(str(error)))
 
     async def _post(
         self, requests: Sequence[ScoreRequest], way: Way, *, retries: int | None = None

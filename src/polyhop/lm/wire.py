@@ -18,7 +18,7 @@ Scored = tuple[str, "Sequence[int] | None", "float | None"]
 
 _NAMED = ("properties", "$defs", "definitions")
 FILTERED = Completion(text="", finish_reason="content_filter")
-"""What a withheld answer is: no text, and why."""
+"""A withheld answer: no text, and the reason."""
 
 
 _REASONS = {
@@ -168,9 +168,9 @@ def _cut(raw: str, spans: Sequence[Span], stop: Sequence[str]) -> list[Span]:
 def _usage(data: dict[str, Any], request: Request, text: str) -> TokenUsage:
     usage = data.get("usage")
     if isinstance(usage, dict):
-        asked, told = usage.get("prompt_tokens"), usage.get("completion_tokens") or 0
-        if _is_count(asked) and _is_count(told):  # else a budget could be led astray, or fall over them
-            return TokenUsage(prompt_tokens=asked, completion_tokens=told)
+        prompt_tokens, completion_tokens = usage.get("prompt_tokens"), usage.get("completion_tokens") or 0
+        if _is_count(prompt_tokens) and _is_count(completion_tokens):  # else a budget could go wrong or fail
+            return TokenUsage(prompt_tokens=prompt_tokens, completion_tokens=completion_tokens)
     asked = sum(estimate_tokens(message["content"]) for message in request.messages)
     return TokenUsage(prompt_tokens=asked, completion_tokens=estimate_tokens(text), estimated=True)
 

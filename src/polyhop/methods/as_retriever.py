@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from polyhop.methods.beam import follows_links, ranked
 from polyhop.methods.hops import RANKING, ranked_by_paths, scoring_needs
-from polyhop.methods.paths import PathScores
+from polyhop.methods.paths import LikelihoodScorer
 from polyhop.methods.promptrank import likelihood, promptrank
 from polyhop.methods.registry import method_named
 from polyhop.methods.settings import read_retriever, read_settings
@@ -76,10 +76,10 @@ class LikelihoodReranker:
 
     async def rerank_by(self, run: Run, query: str, passages: Sequence[Passage], k: int) -> Sequence[Passage]:
         """The ``k`` likeliest; what a spent budget left unscored comes last, as it came."""
-        scores = PathScores(likelihood(self._settings), query, run)
+        scorer = LikelihoodScorer(likelihood(self._settings), query, run)
         with run.gathering():
-            await scores.score([(passage,) for passage in passages])
-        best = [passage for (passage,) in ranked(scores.known, scores.known)]
+            await scorer.score([(passage,) for passage in passages])
+        best = [passage for (passage,) in ranked(scorer.scores, scorer.scores)]
         return list(dict.fromkeys((*best, *passages)))[:k]
 
 
@@ -115,10 +115,10 @@ def _name(method: str, path: str) -> str:
 def _chosen(name: str, settings: Mapping[str, Any], start: object = None) -> dict[str, Any]:
     """What is not as the method has it by default: its settings and, by its name, the retriever it starts from."""
     method = method_named(name)
-    usual, given = method.resolve({}), method.resolve(settings)
-    told = {setting: value for setting, value in given.items() if value != usual[setting]}
-    begins = getattr(start, "name", method.retriever)
-    return told if begins == method.retriever else {**told, "start": begins}
+    defaults, given = method.resolve({}), method.resolve(settings)
+    chosen = {setting: value for setting, value in given.items() if value != defaults[setting]}
+    base = getattr(start, "name", method.retriever)
+    return chosen if base == method.retriever else {**chosen, "start": base}
 
 
 def _settings(method: str, path: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Paths of passages: begun by a search, extended by what follows their last passage, ranked."""
+"""Beam search over paths of passages: paths begin at retrieved passages and grow by one passage a hop."""
 
 from __future__ import annotations
 
@@ -11,51 +11,53 @@ if TYPE_CHECKING:
     from polyhop.engine.run import Run
 
 Path: TypeAlias = tuple[Passage, ...]
-Following: TypeAlias = Callable[[Path], Awaitable[Iterable[Passage]]]
-"""The passages by which a path may be extended; those on it already do no harm."""
+Expand: TypeAlias = Callable[[Path], Awaitable[Iterable[Passage]]]
+"""Returns the passages by which a path may be extended; passages already on the path are ignored."""
 
 
-class Scores(Protocol):
-    """The scores of one question's paths. ``known`` holds them, the better the higher."""
+class Scorer(Protocol):
+    """A scorer of one question's paths. ``scores`` holds the scores so far; higher is better."""
 
-    known: dict[Path, float]
+    scores: dict[Path, float]
 
     async def score(self, paths: Sequence[Path]) -> None:
-        """Make the scores of these paths known."""
+        """Add the scores of these paths to ``scores``."""
         ...
 
 
-async def follow(found: Sequence[Passage], scores: Scores, following: Following, *, keep: int, hops: int) -> None:
-    """Score the paths of one passage, extend the ``keep`` best, score those, and so on to ``hops`` passages."""
-    paths: list[Path] = [(passage,) for passage in found]
-    await scores.score(paths)
-    for _ in range(1, hops):
-        best = ranked(paths, scores.known)[:keep]
+async def beam_search(
+    start: Sequence[Passage], scorer: Scorer, expand: Expand, *, beam_width: int, max_hops: int
+) -> None:
+    """Score paths of one passage, extend the ``beam_width`` best, score those, and so on to ``max_hops`` passages."""
+    paths: list[Path] = [(passage,) for passage in start]
+    await scorer.score(paths)
+    for _ in range(1, max_hops):
+        beam = ranked(paths, scorer.scores)[:beam_width]
         paths = [
-            (*path, passage) for path in best for passage in dict.fromkeys(await following(path)) if passage not in path
+            (*path, passage) for path in beam for passage in dict.fromkeys(await expand(path)) if passage not in path
         ]
-        await scores.score(paths)
+        await scorer.score(paths)
 
 
 def follows_links(settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """The need for links, if paths are extended by any under the settings ``hops`` and ``links``."""
+    """Return the need for links if the settings ``hops`` and ``links`` extend paths by links."""
     return ("links",) if settings["hops"] > 1 and settings["links"] else ()
 
 
 def linked(path: Path, run: Run) -> list[Passage]:
-    """What the path's last passage links to, without what is on the path already."""
+    """Return the passages that the path's last passage links to and that are not on the path."""
     return [passage for passage in dict.fromkeys(run.links(path[-1])) if passage not in path]
 
 
 def ranked(paths: Iterable[Path], scores: Mapping[Path, float]) -> list[Path]:
-    """The paths, best first; equal ones in the order given."""
+    """Sort paths, best first; equal scores keep their order."""
     return sorted(paths, key=lambda path: -scores[path])
 
 
 def paths_of(paths: Iterable[Path]) -> dict[Passage, list[Path]]:
-    """Each passage's paths, in the order given."""
-    held: dict[Passage, list[Path]] = {}
+    """Group paths by the passages on them, in the order given."""
+    by_passage: dict[Passage, list[Path]] = {}
     for path in paths:
         for passage in path:
-            held.setdefault(passage, []).append(path)
-    return held
+            by_passage.setdefault(passage, []).append(path)
+    return by_passage

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from polyhop.methods.lengths import cut_to_fit
+from polyhop.methods.context import cut_to_fit
 from polyhop.prompts.tasks import Response
 from polyhop.types import Evidence, Passage
 

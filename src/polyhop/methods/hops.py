@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from polyhop.answer import Answer
 from polyhop.common.text import content_words
 from polyhop.methods.baselines.one_shot import answered_from
-from polyhop.methods.beam import Path, Scores, follow, follows_links, linked, paths_of, ranked
+from polyhop.methods.beam import Path, Scorer, beam_search, follows_links, linked, paths_of, ranked
 from polyhop.methods.context import Style
-from polyhop.methods.paths import PathScores
+from polyhop.methods.paths import LikelihoodScorer
 from polyhop.methods.promptrank import likelihood
 from polyhop.methods.registry import method, method_named
 from polyhop.types import NonNegative, Passage, Positive
@@ -35,16 +35,16 @@ from polyhop.types import NonNegative, Passage, Positive
 if TYPE_CHECKING:
     from polyhop.engine.run import Run
 
-Scorer: TypeAlias = Literal["pocket", "reasons", "likelihood", "promptrank"]
+ScorerName: TypeAlias = Literal["pocket", "reasons", "likelihood", "promptrank"]
 
-PLACES = 4
+SCORE_DECIMALS = 4
 """Decimal places of a path's score."""
 
 RANKING = ("first", "keep", "links", "hops", "requery", "leads", "requeried", "scorer")
 """The settings by which passages are ranked."""
 
 
-def scoring_needs(scorer: Scorer) -> tuple[str, ...]:
+def scoring_needs(scorer: ScorerName) -> tuple[str, ...]:
     """What a scorer needs of the language model."""
     return likelihood(method_named("promptrank").resolve({})).needs if scorer == "promptrank" else ()
 
@@ -68,7 +68,7 @@ async def hops(
     requery: NonNegative = 3,  # hits of every second query that a path is extended by too
     leads: NonNegative = 2,  # second queries of a path: names that the reader inside reads off it
     requeried: NonNegative = 3,  # paths, the best of their length, that second queries are made from
-    scorer: Scorer = "pocket",  # what scores a path
+    scorer: ScorerName = "pocket",  # what scores a path
     k: Positive = 5,  # passages read
     style: Style = "direct",
     shots: NonNegative = 3,
@@ -85,51 +85,51 @@ async def hops(
 
 async def ranked_by_paths(
     question: str, run: Run, *, first: int, keep: int, links: int, hops: int,
-    requery: int, leads: int, requeried: int, scorer: Scorer,
+    requery: int, leads: int, requeried: int, scorer: ScorerName,
 ) -> tuple[list[Passage], dict[str, Any]]:  # fmt: skip
     """Every passage met, by the best path that holds it; and how many paths were scored."""
     found: list[Passage] = []
-    scores = scores_by(scorer, question, run, found)
+    path_scorer = scorer_named(scorer, question, run, found)
 
-    async def following(path: Path) -> list[Passage]:
+    async def expand(path: Path) -> list[Passage]:
         targets = linked(path, run)
         if len(targets) > links:
-            scored = run.path_scorer.linear_scores(question, [(*path, target) for target in targets], found)
-            by_target = dict(zip(targets, _rounded(scored), strict=True))
+            scores = run.path_scorer.linear_scores(question, [(*path, target) for target in targets], found)
+            by_target = dict(zip(targets, _rounded(scores), strict=True))
             targets = sorted(targets, key=lambda target: -by_target[target])[:links]
         if scorer != "pocket" or not requery:
             return targets
-        alike = [known for known in scores.known if len(known) == len(path)]
-        if path in ranked(alike, scores.known)[:requeried]:
+        same_length = [scored for scored in path_scorer.scores if len(scored) == len(path)]
+        if path in ranked(same_length, path_scorer.scores)[:requeried]:
             for name in await run.path_scorer.leads(question, path, leads):
                 targets += await run.search(second_query(question, path, name), requery)
         return targets
 
     with run.gathering():
         found += await run.search(question, first)
-        await follow(found, scores, following, keep=keep, hops=hops)
-    paths = sorted(scores.known, key=lambda path: (-scores.known[path], [passage.id for passage in path]))
-    run.note("paths", ranked=[{"passages": [p.id for p in path], "score": scores.known[path]} for path in paths])
-    worth = {passage: scores.known[best] for passage, (best, *_) in paths_of(paths).items()}
+        await beam_search(found, path_scorer, expand, beam_width=keep, max_hops=hops)
+    paths = sorted(path_scorer.scores, key=lambda path: (-path_scorer.scores[path], [passage.id for passage in path]))
+    run.note("paths", ranked=[{"passages": [p.id for p in path], "score": path_scorer.scores[path]} for path in paths])
+    worth = {passage: path_scorer.scores[best] for passage, (best, *_) in paths_of(paths).items()}
     ranking = sorted(worth, key=lambda passage: (-worth[passage], passage.id))
     return list(dict.fromkeys((*ranking, *found))), {"paths scored": len(paths)}
 
 
-def scores_by(scorer: Scorer, question: str, run: Run, found: Sequence[Passage]) -> Scores:
+def scorer_named(scorer: ScorerName, question: str, run: Run, found: Sequence[Passage]) -> Scorer:
     """What scores the question's paths, those from the passages that are put into ``found``."""
     if scorer == "promptrank":
-        return PathScores(likelihood(method_named("promptrank").resolve({})), question, run)
-    return Relevance(question, run, found, scorer)
+        return LikelihoodScorer(likelihood(method_named("promptrank").resolve({})), question, run)
+    return PocketScorer(question, run, found, scorer)
 
 
-class Relevance:
+class PocketScorer:
     """The scores of a question's paths without a language model."""
 
     def __init__(
         self, question: str, run: Run, found: Sequence[Passage], by: Literal["pocket", "reasons", "likelihood"]
     ) -> None:
         self.question, self.run, self.found, self.by = question, run, found, by
-        self.known: dict[Path, float] = {}
+        self.scores: dict[Path, float] = {}
 
     async def score(self, paths: Sequence[Path]) -> None:
         """Score the paths."""
@@ -140,11 +140,11 @@ class Relevance:
             scores = scorer.linear_scores(self.question, paths, self.found)
         else:
             scores = scorer.likelihood_scores(self.question, paths)
-        self.known.update(zip(paths, _rounded(scores), strict=True))
+        self.scores.update(zip(paths, _rounded(scores), strict=True))
 
 
 def _rounded(scores: Sequence[float]) -> list[float]:
-    return [round(score, PLACES) for score in scores]
+    return [round(score, SCORE_DECIMALS) for score in scores]
 
 
 def second_query(question: str, path: Path, name: str) -> str:

@@ -1,10 +1,10 @@
-"""How likely a question is after a path of passages: the score by which PromptRank ranks paths (§2.1 to §2.3).
+"""The likelihood of a question after a path of passages: the score by which PromptRank ranks paths (§2.1 to §2.3).
 
 A path's prompt is its passages, an instruction and a slot for the question; the score is the log-probability of the
-question's tokens there, averaged. Instructions and demonstrations can be several, one prompt for each and the scores
-put together.
+question's tokens there, averaged. With several instructions or demonstrations there is one prompt for each, and
+the scores are combined.
 
-What is cut, when a prompt is too long, is its passages: first each to ``passage_tokens``, then the longest of them.
+If a prompt is too long, its passages are cut: first each to ``passage_tokens``, then the longest of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from polyhop.errors import SettingError
 from polyhop.methods.beam import Path
@@ -29,24 +29,16 @@ Ensemble: TypeAlias = Literal["max", "mean", "token-mean", "token-max", "token-m
 TASK, REVERSE = "promptrank.path", "promptrank.question"
 NO_INSTRUCTION = "none"
 DEMONSTRATION_TOKENS = 100
-"""Of each passage of a demonstration."""
-LEAST = -100.0
-"""What a token counts that a model holds impossible: paths can still be told apart by the others."""
+"""Tokens of each passage of a demonstration."""
+MIN_LOGPROB = -100.0
+"""The log-probability of a token that the model holds impossible: the other tokens still separate the paths."""
 
 _POOLS: Mapping[str, Callable[[Iterable[float]], float]] = {"max": max, "mean": fmean, "median": median}
 
 
-class Frame(NamedTuple):
-    """What stands around a path: the instruction (None: the prompt file's own), where, and the demonstrations."""
-
-    instruction: str | None
-    position: Position | None
-    demonstrations: tuple[Mapping[str, Any], ...]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Likelihood:
-    """How paths are scored: PromptRank's settings of the same names."""
+    """Settings of the score of a path: PromptRank's settings of the same names."""
 
     passage_tokens: int
     prompt_tokens: int | None
@@ -65,136 +57,144 @@ class Likelihood:
     direction: Literal["question", "path"]
 
     @property
-    def told_instructions(self) -> list[tuple[str | None, Position | None]]:
-        """The instructions and where they stand; one that opens with "before:" or "after:" says it itself."""
-        return [self._placed(told) for told in self.instructions or (self.instruction,)]
+    def placed_instructions(self) -> list[tuple[str | None, Position | None]]:
+        """The instructions with their positions; one that begins with "before:" or "after:" names its own."""
+        return [self._placed(instruction) for instruction in self.instructions or (self.instruction,)]
 
     @property
-    def heat(self) -> float:
-        """The temperature: §3's 1.4, and 1 without an instruction (Table 1, "no instruction")."""
-        bare = all(position is None for _, position in self.told_instructions)
-        return self.temperature if self.temperature is not None else 1.0 if bare else 1.4
+    def scoring_temperature(self) -> float:
+        """The temperature: 1.4 (§3), or 1 without an instruction (Table 1, "no instruction")."""
+        if self.temperature is not None:
+            return self.temperature
+        return 1.0 if all(position is None for _, position in self.placed_instructions) else 1.4
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What the model must be able to do."""
+        """The abilities that the model must have."""
         task = TASK if self.direction == "question" else REVERSE
-        return (f"score:{task}", *([f"score_temperature:{task}"] if self.heat != 1.0 else []))
+        return (f"score:{task}", *([f"score_temperature:{task}"] if self.scoring_temperature != 1.0 else []))
 
-    def _placed(self, told: str | None) -> tuple[str | None, Position | None]:
-        if told is None:
+    def _placed(self, instruction: str | None) -> tuple[str | None, Position | None]:
+        if instruction is None:
             return None, self.instruction_position
         for position in ("before", "after"):
-            if told.startswith(f"{position}:"):
-                return told.removeprefix(f"{position}:").strip() or None, position
-        return (None, None) if told.strip() in ("", NO_INSTRUCTION) else (told, self.instruction_position)
+            if instruction.startswith(f"{position}:"):
+                return instruction.removeprefix(f"{position}:").strip() or None, position
+        return (None, None) if instruction.strip() in ("", NO_INSTRUCTION) else (instruction, self.instruction_position)
 
 
-class PathScores:
-    """The scores of one question's paths, each scored once. ``known`` holds them, the better the higher."""
+class LikelihoodScorer:
+    """A scorer of one question's paths, each scored once. ``scores`` holds the scores so far; higher is better."""
 
-    def __init__(self, how: Likelihood, question: str, run: Run) -> None:
-        self.how, self.run = how, run
+    def __init__(self, settings: Likelihood, question: str, run: Run) -> None:
+        self.settings, self.run = settings, run
         self.question = question if question.rstrip().endswith("?") else f"{question.rstrip()}?"
-        self.known: dict[Path, float] = {}
+        self.scores: dict[Path, float] = {}
         self._cuts: dict[tuple[str, int], str] = {}
-        self.limit = how.prompt_tokens or (1024 if how.demos else 600)
-        self.frames = [Frame(*told, shown) for shown in self._demonstrations() for told in self._instructions()]
+        self.limit = settings.prompt_tokens or (1024 if settings.demos else 600)
+        self.prompts = self._prompts()
 
     async def score(self, paths: Sequence[Path]) -> None:
-        """Score the paths, all at once; those that a budget cuts short stay unknown."""
+        """Score the paths concurrently; paths that the budget cuts short get no score."""
         alone = ((passage,) for path in paths for passage in path)
-        wanted = [path for path in dict.fromkeys(paths if self.how.joint else alone) if path not in self.known]
-        told: dict[Path, dict[int, Sequence[float]]] = {path: {} for path in wanted}
+        new = [path for path in dict.fromkeys(paths if self.settings.joint else alone) if path not in self.scores]
+        logprobs: dict[Path, dict[int, Sequence[float]]] = {path: {} for path in new}
 
-        async def one(path: Path, at: int) -> None:
-            told[path][at] = await self._logprobs(path, self.frames[at])
+        async def score_prompt(path: Path, i: int) -> None:
+            logprobs[path][i] = await self._token_logprobs(path, self.prompts[i])
 
-        places = range(len(self.frames))
+        indices = range(len(self.prompts))
         try:
-            await self.run.gather(*(one(path, at) for path in wanted for at in places), finish_all=True)
+            await self.run.gather(*(score_prompt(path, i) for path in new for i in indices), finish_all=True)
         finally:
-            for path, rows in told.items():
-                if len(rows) == len(places):
-                    self.known[path] = self._together([rows[at] for at in places])
-            for path in paths:  # §4.1, single-hop: a passage's score is its own, and a path's their mean
-                if path not in self.known and all((passage,) in self.known for passage in path):
-                    self.known[path] = fmean(self.known[passage,] for passage in path)
+            for path, rows in logprobs.items():
+                if len(rows) == len(indices):
+                    self.scores[path] = self._ensemble([rows[i] for i in indices])
+            for path in paths:  # §4.1, single-hop: each passage has its own score, and a path their mean
+                if path not in self.scores and all((passage,) in self.scores for passage in path):
+                    self.scores[path] = fmean(self.scores[passage,] for passage in path)
 
-    def _together(self, rows: Sequence[Sequence[float]]) -> float:
-        """A path's score from its tokens' log-probabilities, a row for each frame (§2.2, §2.3)."""
-        width = len(self._instructions())
-        by_demonstrations = (rows[at : at + width] for at in range(0, len(rows), width))
-        return _POOLS[self.how.demo_ensemble](map(self._over_instructions, by_demonstrations))
-
-    def _over_instructions(self, scored: Sequence[Sequence[float]]) -> float:
-        unit, _, pool = self.how.ensemble.rpartition("-")
-        if unit == "token":
-            return self._value([_POOLS[pool](each) for each in zip(*scored, strict=False)])
-        return _POOLS[pool](map(self._value, scored))
-
-    def _value(self, logprobs: Sequence[float]) -> float:
-        total = sum(max(LEAST, logprob) for logprob in logprobs)
-        return total / max(1, len(logprobs)) if self.how.normalise == "mean" else total
-
-    async def _logprobs(self, path: Path, frame: Frame) -> Sequence[float]:
-        ordered = path[::-1] if self.how.order == "inverted" else path
-        told: dict[str, Any]
-        if self.how.direction == "path":  # §2.1, note 6: the path after the question
-            passages = [self._cut(passage, self.how.passage_tokens) for passage in ordered]
-            told, task, target = {"question": self.question}, REVERSE, " ".join(passage.text for passage in passages)
+    async def _token_logprobs(self, path: Path, prompt: Mapping[str, Any]) -> Sequence[float]:
+        """The log-probabilities of the question's tokens after the path (§2.1); the reverse for ``direction=path``."""
+        ordered = path[::-1] if self.settings.order == "inverted" else path
+        if self.settings.direction == "path":  # §2.1, note 6: the path after the question
+            passages = [self._cut(passage, self.settings.passage_tokens) for passage in ordered]
+            task, target = REVERSE, " ".join(passage.text for passage in passages)
         else:
-            told, task, target = self._around(frame), TASK, self.question
-            passages = self._fitting(ordered, told)
-        heat = self.how.heat
-        (scores,) = await self.run.score(task, [f" {target}"], temperature=heat, passages=passages, **told)
+            passages = self._cut_to_limit(ordered, prompt)
+            task, target = TASK, self.question
+        temperature = self.settings.scoring_temperature
+        (scores,) = await self.run.score(task, [f" {target}"], temperature=temperature, passages=passages, **prompt)
         return scores.logprobs
 
-    def _around(self, frame: Frame) -> dict[str, Any]:
-        """All fields of the prompt but the passages."""
-        return {"question": self.question, "titles": self.how.titles, **frame._asdict()}
+    def _log_likelihood(self, logprobs: Sequence[float]) -> float:
+        """Eq. 1: the mean log-probability of the question's tokens; their sum for ``normalise=sum``."""
+        total = sum(max(MIN_LOGPROB, logprob) for logprob in logprobs)
+        return total / max(1, len(logprobs)) if self.settings.normalise == "mean" else total
 
-    def _fitting(self, path: Path, told: Mapping[str, Any]) -> list[Passage]:
-        """The passages, the longest cut until the prompt fits: to the same length, the most that will do."""
+    def _ensemble(self, rows: Sequence[Sequence[float]]) -> float:
+        """A path's score from its tokens' log-probabilities, a row per prompt (§2.2, §2.3)."""
+        width = len(self._instructions())
+        by_demonstrations = (rows[start : start + width] for start in range(0, len(rows), width))
+        return _POOLS[self.settings.demo_ensemble](map(self._over_instructions, by_demonstrations))
 
-        def at(most: int) -> list[Passage]:
-            return [self._cut(passage, most) for passage in path]
+    def _over_instructions(self, rows: Sequence[Sequence[float]]) -> float:
+        unit, _, pool = self.settings.ensemble.rpartition("-")
+        if unit == "token":
+            return self._log_likelihood([_POOLS[pool](logprobs) for logprobs in zip(*rows, strict=False)])
+        return _POOLS[pool](map(self._log_likelihood, rows))
 
-        def overlong(cut: int) -> bool:
-            tokens = self.run.prompt_tokens(TASK, passages=at(self.how.passage_tokens - cut), **told)
-            return tokens > self.limit
+    def _cut_to_limit(self, path: Path, prompt: Mapping[str, Any]) -> list[Passage]:
+        """Cut the longest passages until the prompt fits: all to the same length, the greatest that fits."""
 
-        most = self.how.passage_tokens
-        cut = bisect_left(range(most), True, key=lambda cut: not overlong(cut)) if overlong(0) else 0
-        return at(most - cut)
+        def cut(tokens: int) -> list[Passage]:
+            return [self._cut(passage, tokens) for passage in path]
+
+        def overlong(removed: int) -> bool:
+            return self.run.prompt_tokens(TASK, passages=cut(max_tokens - removed), **prompt) > self.limit
+
+        max_tokens = self.settings.passage_tokens
+        removed = bisect_left(range(max_tokens), True, key=lambda tokens: not overlong(tokens)) if overlong(0) else 0
+        return cut(max_tokens - removed)
 
     def _cut(self, passage: Passage, tokens: int) -> Passage:
-        """The passage's first tokens, ended with a full stop where that is missing."""
-        key = (passage.text, tokens)  # not by its id: two demonstrations may show one page in other words
+        """Cut a passage to its first tokens and end it with a full stop."""
+        key = (passage.text, tokens)  # not by id: two demonstrations may show one page in different words
         if key not in self._cuts:
             text = self.run.truncate(passage.text, tokens).rstrip()
             self._cuts[key] = text if text[-1:] in ("", ".", "!", "?") else f"{text}."
         return replace(passage, text=self._cuts[key])
 
+    def _prompts(self) -> list[dict[str, Any]]:
+        """The fields of each prompt except its passages: one prompt per set of demonstrations and instruction."""
+        if self.settings.direction == "path":
+            return [{"question": self.question}]
+        fields = {"question": self.question, "titles": self.settings.titles}
+        return [
+            {**fields, "instruction": instruction, "position": position, "demonstrations": demonstrations}
+            for demonstrations in self._demonstrations()
+            for instruction, position in self._instructions()
+        ]
+
     def _instructions(self) -> list[tuple[str | None, Position | None]]:
-        return self.how.told_instructions if self.how.direction == "question" else [(None, None)]
+        return self.settings.placed_instructions if self.settings.direction == "question" else [(None, None)]
 
     def _demonstrations(self) -> list[tuple[Mapping[str, Any], ...]]:
-        """The demonstrations of each prompt: a question that goes from passage to passage, and one that compares."""
-        wanted = self.how.demos // 2
-        if not wanted or self.how.direction == "path":
+        """The demonstrations of each prompt: one bridge question and one comparison."""
+        pairs = self.settings.demos // 2
+        if not pairs:
             return [()]
-        held = self.run.demonstrations(TASK)
-        kinds = [[demo for demo in held if demo["kind"] == kind] for kind in ("bridge", "comparison")]
-        if (there := min(map(len, kinds))) < wanted:
+        in_file = self.run.demonstrations(TASK)
+        kinds = [[demo for demo in in_file if demo["kind"] == kind] for kind in ("bridge", "comparison")]
+        if (available := min(map(len, kinds))) < pairs:
             raise SettingError(
-                f"demos={self.how.demos}: the prompt file has {2 * there}, in pairs of bridge and comparison"
+                f"demos={self.settings.demos}: the prompt file has {2 * available}, in pairs of bridge and comparison"
             )
-        if self.how.demo_seed is not None:
-            draw = random.Random(self.how.demo_seed)
-            kinds = [draw.sample(demos, wanted) for demos in kinds]
-        return [tuple(map(self._short, pair)) for pair in zip(*(demos[:wanted] for demos in kinds), strict=True)]
+        if self.settings.demo_seed is not None:
+            generator = random.Random(self.settings.demo_seed)
+            kinds = [generator.sample(demos, pairs) for demos in kinds]
+        return [tuple(map(self._shortened, pair)) for pair in zip(*(demos[:pairs] for demos in kinds), strict=True)]
 
-    def _short(self, demonstration: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _shortened(self, demonstration: Mapping[str, Any]) -> Mapping[str, Any]:
         passages = [self._cut(passage, DEMONSTRATION_TOKENS) for passage in demonstration["passages"]]
         return {"question": demonstration["question"], "passages": passages}

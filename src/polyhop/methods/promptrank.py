@@ -29,9 +29,9 @@ from annotated_types import Ge, Gt, Le, MultipleOf
 
 from polyhop.answer import Answer
 from polyhop.common.text import normalise as normal
-from polyhop.methods.beam import Path, follow, follows_links, linked, paths_of, ranked
-from polyhop.methods.lengths import cut_to_fit
-from polyhop.methods.paths import Ensemble, Likelihood, PathScores, Position
+from polyhop.methods.beam import Path, beam_search, follows_links, linked, paths_of, ranked
+from polyhop.methods.context import cut_to_fit
+from polyhop.methods.paths import Ensemble, Likelihood, LikelihoodScorer, Position
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Response
 from polyhop.types import Evidence, NonNegative, Passage, Positive
@@ -110,45 +110,45 @@ async def promptrank(
     shots: NonNegative = 3,
 ) -> Answer:
     """Rank paths by the likelihood of the question after them, extending the best by links; then read (§2)."""
-    scores = PathScores(likelihood(locals()), question, run)
+    scorer = LikelihoodScorer(likelihood(locals()), question, run)
 
-    async def following(path: Path) -> list[Passage]:
+    async def expand(path: Path) -> list[Passage]:
         return nearest(question, linked(path, run), run, links)
 
     found: list[Passage] = []
     with run.gathering():
         found = await run.search(question, first)
-        await follow(found, scores, following, keep=keep, hops=hops)
-    paths = ranked(scores.known, scores.known)
-    passages = tuple(dict.fromkeys((*ranked_passages(paths, scores.known, document_score), *found)))
-    run.note("paths", ranked=[{"passages": [p.id for p in path], "score": scores.known[path]} for path in paths])
+        await beam_search(found, scorer, expand, beam_width=keep, max_hops=hops)
+    paths = ranked(scorer.scores, scorer.scores)
+    passages = tuple(dict.fromkeys((*ranked_passages(paths, scorer.scores, document_score), *found)))
+    run.note("paths", ranked=[{"passages": [p.id for p in path], "score": scorer.scores[path]} for path in paths])
     ranking = Answer("", passages, statistics={"paths scored": len(paths)})
     match answer_by:
         case "reader":
-            return await ask_reader(question, run, ranking, paths[:read_paths], scores.known, path_weight)
+            return await ask_reader(question, run, ranking, paths[:read_paths], scorer.scores, path_weight)
         case "lm":
             return await ask_model(question, run, ranking, passages[:k], shots)
         case _:
             return ranking
 
 
-def nearest(question: str, passages: Sequence[Passage], run: Run, most: int) -> list[Passage]:
-    """The passages most like the question."""
-    alike = run.similarity(question, [f"{passage.title}\n{passage.text}" for passage in passages])
-    return [passages[place] for place in sorted(range(len(passages)), key=lambda place: -alike[place])[:most]]
+def nearest(question: str, passages: Sequence[Passage], run: Run, count: int) -> list[Passage]:
+    """Return the ``count`` passages most like the question."""
+    similarity = run.similarity(question, [f"{passage.title}\n{passage.text}" for passage in passages])
+    return [passages[i] for i in sorted(range(len(passages)), key=lambda i: -similarity[i])[:count]]
 
 
 def ranked_passages(paths: Sequence[Path], scores: Mapping[Path, float], how: DocumentScore) -> list[Passage]:
     """The passages of ranked paths, best first: by the best, mean or worst score of the paths that hold them, or by the
     longest of these (Appendix B)."""
-    held = paths_of(paths)
+    by_passage = paths_of(paths)
 
     def value(passage: Passage) -> float:
         if how == "longest":
-            return scores[max(held[passage], key=len)]  # of equally long ones the first, which is the best
-        return _POOLS[how](scores[path] for path in held[passage])
+            return scores[max(by_passage[passage], key=len)]  # of equally long ones the first, which is the best
+        return _POOLS[how](scores[path] for path in by_passage[passage])
 
-    return sorted(held, key=lambda passage: -value(passage))
+    return sorted(by_passage, key=lambda passage: -value(passage))
 
 
 async def ask_reader(
@@ -192,17 +192,17 @@ async def read_path(question: str, run: Run, path: Path, read: dict[Path, Readin
 
     spans = await run.read(run.truncate(question, QUESTION_TOKENS), cut_to_fit(path, fits, run))
     for span in spans:
-        there = span.answerable and span.end > span.start and normal(span.text)
-        if there and run.count_tokens(span.text) <= ANSWER_TOKENS:
+        is_answer = span.answerable and span.end > span.start and normal(span.text)
+        if is_answer and run.count_tokens(span.text) <= ANSWER_TOKENS:
             read[path] = Reading(path, span.text.strip(), span.confidence)
             return
 
 
 def worth(readings: Sequence[Reading], scores: Mapping[Path, float], weight: float) -> Callable[[Reading], float]:
     """What a reading is worth: λ · path score + (1 − λ) · reader's confidence, each from 0 to 1 over the readings."""
-    place = _scale([scores[reading.path] for reading in readings])
-    sure = _scale([reading.confidence for reading in readings])
-    return lambda reading: weight * place(scores[reading.path]) + (1 - weight) * sure(reading.confidence)
+    path_score = _scale([scores[reading.path] for reading in readings])
+    confidence = _scale([reading.confidence for reading in readings])
+    return lambda reading: weight * path_score(scores[reading.path]) + (1 - weight) * confidence(reading.confidence)
 
 
 def _scale(values: Sequence[float]) -> Callable[[float], float]:

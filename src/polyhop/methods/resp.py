@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from polyhop.answer import Answer
 from polyhop.common.text import normalise
-from polyhop.methods.lengths import cut_to_fit
+from polyhop.methods.context import cut_to_fit
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Plan, Response, SubAnswer, Sufficiency, Summary
 from polyhop.types import Evidence, NonNegative, Passage, Positive

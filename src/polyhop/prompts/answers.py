@@ -15,7 +15,7 @@ MAX_BARE_ANSWER_WORDS = 15
 MAX_LEADING_ANSWER_WORDS = 8
 """Words: a first sentence up to this length is taken as the answer where the answer alone was asked for."""
 MAX_LINE_CHARS = 1_000
-"""Characters of a line that are looked at for an answer."""
+"""Characters of a line that are searched for an answer."""
 
 _WRAPPED = re.compile(
     r"(?P<opened><answer>)((?:(?!<answer>).){0,1000}?)(?:(?P<closed></answer>)|\Z)|\\boxed\{(?:\\text\{)?([^{}]{0,1000})\}",
@@ -81,12 +81,12 @@ def find_answer(text: str) -> NamedAnswer | None:
 
 
 def _position(found: re.Match[str]) -> int:
-    """Where an answer that is named stands among others; a tag that is never closed holds none of them."""
+    """Return the sort position of a named answer; a tag that is never closed holds none of them."""
     return found.start() if found.re is _WRAPPED and found["opened"] and not found["closed"] else found.end()
 
 
 def _opening(text: str, found: re.Match[str]) -> tuple[int, bool]:
-    """Where the words that lead to an answer start, and whether they open a sentence or a line."""
+    """Find the start of the words that lead to an answer; True if they open a sentence or a line."""
     start = max(0, found.start() - 40)
     window = text[start : found.start()].rstrip(" \t*_")
     if conjunction := _CONJUNCTION.search(window):
@@ -178,7 +178,7 @@ def _unwrapped(text: str) -> str:
 
 
 def says_nothing(text: str) -> bool:
-    """Whether a text is empty or a word for nothing, as models fill in what they should leave out.
+    """Return True if a text is empty or a word for nothing, as models fill in what they should leave out.
 
     >>> says_nothing("None."), says_nothing("Nonesuch")
     (True, False)

@@ -258,7 +258,7 @@ class PromptBook:
         return (self.scored(name) if name in SCORED else self[name]).settings.role
 
     def callers(self) -> set[str]:
-        """What a model can be named for: every task and every role."""
+        """Return the names that a model can be given for: every task and every role."""
         tasks = {*TASKS, *SCORED}
         return tasks | {self.role(task) for task in tasks}
 

@@ -1,4 +1,4 @@
-"""How sure a model says it is: a share of 1, on a line of its own where the text form asks for one."""
+"""A model's stated confidence, from 0 to 1, on its own line if the text form asks for one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NUMBER = re.compile(r"(\d{1,3}(?:\.\d{1,9})?|\.\d{1,9})[ \t]*(%|/[ \t]*(?:100|1
 
 
 def read_confidence(value: Any) -> float | None:
-    """A share of 1 as models write it; None where it is none.
+    """Read a confidence from 0 to 1 as models write it; None if it is not one.
 
     >>> read_confidence("85%"), read_confidence(0.5), read_confidence("8/10"), read_confidence("high")
     (0.85, 0.5, 0.8, None)
@@ -33,7 +33,7 @@ def read_confidence(value: Any) -> float | None:
 
 
 def split_confidence(text: str) -> tuple[str, float | None]:
-    """A reply up to its last line "Confidence: …", and the share told there; a line that an answer follows is quoted.
+    """Split off the last line "Confidence: …" and read it; a line that an answer follows is quoted.
 
     >>> split_confidence("Answer: Rome\\nConfidence: 0.9"), split_confidence("Confidence: 0.9\\nAnswer: Rome")
     (('Answer: Rome\\n', 0.9), ('Confidence: 0.9\\nAnswer: Rome', None))
@@ -46,7 +46,7 @@ def split_confidence(text: str) -> tuple[str, float | None]:
 
 
 def require_confidence(confidence: float | None, *, verbal: bool) -> float | None:
-    """The share told, where it was asked for; ``Malformed`` where it was and there is none."""
+    """Return the confidence if it was asked for; ``Malformed`` if it was and none is stated."""
     if verbal and confidence is None:
         raise Malformed('the last line must say how sure you are, "Confidence:" and a number from 0 to 1')
     return confidence if verbal else None

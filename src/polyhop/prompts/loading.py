@@ -23,7 +23,7 @@ _HEAD = re.compile(r"\A\+\+\+\n(.*?)^\+\+\+\n", re.DOTALL | re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class PromptSettings:
-    """What a prompt file's head sets; ``Run.ask(options=…)`` overrides any of it."""
+    """The settings in a prompt file's head; ``Run.ask(options=…)`` overrides any of it."""
 
     role: str = "reasoner"
     temperature: Annotated[float, Ge(0)] = 0.0
@@ -45,7 +45,7 @@ class Demonstration:
     when: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def applies_to(self, switches: Mapping[str, Any]) -> bool:
-        """Whether it is shown to a call with these switches."""
+        """Return True if it is shown to a call with these switches."""
         return all(str(switches[name]) in values for name, values in self.when.items())
 
 

@@ -14,7 +14,7 @@ import re
 from polyhop.common.text import find_folded, normalise, sentences
 from polyhop.prompts.answers import says_nothing
 
-LONGEST_NON_ANSWER = 1_000
+MAX_NON_ANSWER_CHARS = 1_000
 """Characters: a longer text says something."""
 
 _NOT = r"(?:not|never)"
@@ -88,7 +88,7 @@ _QUOTES = " \t\"'`*_“”‘’«»()[]"
 
 
 def is_non_answer(text: str, question: str = "") -> bool:
-    """Whether ``text`` says no more than that there is no answer to ``question``.
+    """Return True if ``text`` only says that there is no answer to ``question``.
 
     "None" answers a question that asks how many; what the question itself names is an answer too; "not enough info" is
     a label of claims.
@@ -98,7 +98,7 @@ def is_non_answer(text: str, question: str = "") -> bool:
     >>> is_non_answer("Unknown Pleasures"), is_non_answer("none", "How many sisters had she?")
     (False, False)
     """
-    if not text.strip() or len(text) > LONGEST_NON_ANSWER:
+    if not text.strip() or len(text) > MAX_NON_ANSWER_CHARS:
         return not text.strip()
     said = " ".join(text.split()).strip(_QUOTES)
     if says_nothing(said or text):

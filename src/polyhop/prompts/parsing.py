@@ -57,7 +57,7 @@ _STEP = re.compile(
 )
 _THOUGHT = re.compile(r"^[^\w\n]*+thoughts?[ \t]*+\d{0,2}[ \t*]*+:[ \t*]*+(.*)$", re.IGNORECASE | re.M)
 SUB_QUESTION = r"(?:(?:next |sub[ -]?)question|follow[ -]?up(?: question)?)"
-"""What a sub-question is called: by our prompts, by self-ask's."""
+"""The names of a sub-question: in our prompts and in self-ask's."""
 _LABELS = re.compile(r"[^\w\n]*+(?!thought)(?:\w[\w \t-]{0,23}:[^\w\n]*+){0,2}", re.IGNORECASE)
 """All that may stand before a mark that opens its line: "Step 1: Judgment:"; no thought."""
 _SUB_QUESTION_LINE = re.compile(
@@ -229,7 +229,7 @@ def without_thoughts(text: str) -> str:
 
 
 def after_label(text: str, *names: str) -> str | None:
-    """What follows the last line label of those names, for models that drop the brackets; None if there is none.
+    """Return the text after the last line label of those names, for models that drop the brackets; None without one.
 
     >>> after_label("Step 3" + chr(10) + "**Output:** Lars Sonck", "answer", "output")
     'Lars Sonck'
@@ -265,7 +265,7 @@ def bare_question(text: str) -> str | None:
 
 
 def has_marker(text: str) -> bool:
-    """Whether a text carries any task's marker."""
+    """Return True if a text carries any task's marker."""
     return any(name.upper() in MARKERS for name in _MARKER.findall(text))
 
 

@@ -1,4 +1,4 @@
-"""How fields look inside a prompt. What was retrieved or written by a model is fenced, and cannot close its fence."""
+"""Render the fields of a prompt. Text that was retrieved or written by a model cannot close its fence."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CODES = "inst system_prompt available_tools tool_calls tool_results tool_conten
 def _any_of(names: Iterable[str]) -> str:
     """A pattern of names, in full-width letters too, whatever unseen stands between two letters.
 
-    Names of one beginning share it: most brackets are told by their first letter.
+    Names of one beginning share it: most brackets differ in their first letter.
     """
     rests: dict[str, list[str]] = {}
     for name in names:
@@ -95,7 +95,7 @@ def show_passages(passages: Sequence[Passage]) -> str:
 
 @lru_cache(maxsize=1024)
 def _within(title: str, text: str) -> str:
-    """What stands in a passage's fence; evidence comes again with every call."""
+    """Render the content of a passage's fence; cached because evidence comes again with every call."""
     return f"Title: {one_line(title)}\n{harmless(text)}"
 
 

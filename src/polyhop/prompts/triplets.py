@@ -104,7 +104,7 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _wrapped(text: str) -> Iterator[str]:
-    """What stands in outermost parentheses, line by line; a line that is one pair of them is taken whole."""
+    """Yield the content of outermost parentheses, line by line; a line that is one pair of them is taken whole."""
     for line in _lines(text):
         if line.startswith("(") and line.endswith(")") and line.count(";") == 2:
             yield line[1:-1]

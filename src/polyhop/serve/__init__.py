@@ -1,1 +1,1 @@
-"""Where people and programs meet polyhop: a service that answers, and the HTTP API, page and tools over it."""
+"""The service that answers questions, and the HTTP API, page and agent tools over it."""

@@ -1,4 +1,4 @@
-"""Why a service does not answer: no failure of a method or model, but its own limits."""
+"""Errors of the service itself, not of a method or model."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class TooManyRequests(PolyhopError):
 
 
 class Busy(TooManyRequests):
-    """The service has as much to do as it takes on."""
+    """The service has reached its maximum number of questions."""
 
 
 class Stopping(PolyhopError):
-    """The service is being stopped: it takes on nothing, and hands back what it could not finish."""
+    """The service is stopping: it accepts no question and returns unfinished ones."""
 
 
 class OutOfTime(PolyhopError):
-    """A question took longer than the service lets any."""
+    """A question took longer than the service allows."""
 
 
 class ClientGone(PolyhopError):
-    """Who asked is gone; the work was ended."""
+    """The client disconnected; the work was cancelled."""

@@ -1,4 +1,4 @@
-"""Who may ask, how often, and how much at once."""
+"""API keys, and limits per client: request rate and concurrency."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ class Keys:
         return len(self._hashes)
 
     @classmethod
-    def of(cls, entries: Iterable[str], place: str) -> Keys:
-        """Keys from entries, ``NAME:KEY`` or ``KEY``; empty ones and those after a ``#`` are left out. ``place``, for
-        errors: where they are from; no error tells a key."""
+    def of(cls, entries: Iterable[str], source: str) -> Keys:
+        """Keys from entries, ``NAME:KEY`` or ``KEY``; empty ones and those after a ``#`` are left out. ``source`` names
+        them in errors; no error shows a key."""
         found: dict[str, str] = {}
         for number, entry in enumerate(entries, 1):
             if not entry.strip() or entry.lstrip().startswith("#"):
                 continue
-            told = _ENTRY.fullmatch(entry.strip())
-            name = told and (told["name"] or f"key {number}")
-            if told is None or name is None or name in found:
-                raise DataError("no key, or a name's second one: write NAME:KEY or KEY", place, number)
-            found[name] = told["key"]
+            match = _ENTRY.fullmatch(entry.strip())
+            name = match and (match["name"] or f"key {number}")
+            if match is None or name is None or name in found:
+                raise DataError("no key, or a name's second one: write NAME:KEY or KEY", source, number)
+            found[name] = match["key"]
         if not found:
-            raise DataError("no key in it: write NAME:KEY or KEY, one a line", place)
+            raise DataError("no key in it: write NAME:KEY or KEY, one per line", source)
         return cls(found)
 
     @classmethod
@@ -92,7 +92,7 @@ class _Usage:
 
 
 class ClientLimits:
-    """What each client asks: at most ``per_minute`` requests a minute (all of them at once, after a minute's rest) and
+    """Limit each client to at most ``per_minute`` requests a minute (all of them at once, after a minute's rest) and
     ``at_once`` at the same time; None for no limit."""
 
     def __init__(

@@ -47,7 +47,7 @@ def log_to_stderr() -> None:
 
 
 def log_answers(*, with_text: bool = False) -> Callable[[AskResponse], None]:
-    """What logs each answer of a service: method, seconds, cost; ``with_text``: question and answer too."""
+    """Return a listener that logs each answer: method, seconds, cost; ``with_text``: also question and answer."""
 
     def log(response: AskResponse) -> None:
         request, answer = response.request, response.answer

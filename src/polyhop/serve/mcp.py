@@ -125,7 +125,7 @@ def _answering(service: Service) -> Any:
     ) -> FoundAnswer:
         """Answer a question over the user's documents, by as many searches as it takes, with the passages that the
         answer rests on. Takes seconds to minutes. `supported` is false where no passage backs the answer."""
-        with _told():
+        with _polyhop_errors():
             async with aclosing(service.stream(AskRequest(question, method=method, corpus=corpus))) as events:
                 done = 0
                 async for event in events:
@@ -148,7 +148,7 @@ def _searching(service: Service) -> Any:
         ] = None,
     ) -> FoundPassages:
         """Search the user's documents: one search, the passages found as they are, best first."""
-        with _told():
+        with _polyhop_errors():
             return FoundPassages.of(await service.search(query, k, corpus))
 
     return search_passages
@@ -161,7 +161,7 @@ def _looking_back(service: Service) -> Any:
         trace_id: Annotated[str, Field(description="As answer_question gave it; the latest answers are kept.")],
     ) -> Annotated[CallToolResult, FoundTrace]:
         """Show how an answer was found: every search, model call and passage, as an outline and step by step."""
-        with _told():
+        with _polyhop_errors():
             found = FoundTrace.of(service.trace(trace_id))
         content = [TextContent(type="text", text=found.outline)]
         return CallToolResult(content=content, structured_content=found.model_dump(mode="json"))
@@ -170,8 +170,8 @@ def _looking_back(service: Service) -> Any:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """What polyhop raises on purpose is told to the client in its own words; anything else is not."""
+def _polyhop_errors() -> Iterator[None]:
+    """Pass polyhop's own errors to the client with their message, and no others."""
     from mcp.server.mcpserver.exceptions import ToolError
 
     try:

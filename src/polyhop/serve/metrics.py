@@ -1,4 +1,4 @@
-"""What a service counts, as Prometheus reads it: text, version 0.0.4 of its format."""
+"""Counters of a service in Prometheus' text format, version 0.0.4."""
 
 from __future__ import annotations
 

@@ -63,8 +63,8 @@ class AskResponse:
 
 @dataclass(frozen=True, kw_only=True)
 class RequestPolicy:
-    """What a service answers: over which corpora, by which method and ``settings`` where none is named, within which
-    ``limits``; ``max_question_chars``: most characters of a question."""
+    """The requests that a service accepts: its corpora, its default method and ``settings``, and its ``limits``;
+    ``max_question_chars``: most characters of a question."""
 
     corpora: tuple[str, ...]
     method: str
@@ -114,7 +114,7 @@ def naming(field: str) -> Iterator[None]:
 
 
 def pipeline_key(request: AskRequest) -> bytes:
-    """What tells the pipeline that answers a resolved request from every other."""
+    """Return the cache key of the pipeline that answers a resolved request."""
     parts = [request.method, request.corpus, plain(request.settings), *(getattr(request, name) for name in LIMITS)]
     return orjson.dumps([*parts, request.abstain_below], option=orjson.OPT_SORT_KEYS)
 

@@ -1,4 +1,4 @@
-"""What a service opens once and all its pipelines share: models, prompts, reader, indexes and retrievers."""
+"""Parts that a service opens once for all its pipelines: models, prompts, reader, indexes and retrievers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Resources:
         }
 
     def pipeline(self, corpus: str, method: str, settings: Mapping[str, Any], limits: Mapping[str, Any]) -> Pipeline:
-        """A pipeline over a corpus. Its first time it opens the index, and builds one where there is none: slow."""
+        """Return a pipeline over a corpus. The first call opens or builds the index, which is slow."""
         with self._lock:
             index, retriever = self._index(corpus), self._retriever(corpus, method)
         lm = dict(self.models.by_name)
@@ -79,7 +79,7 @@ class Resources:
         return self._indexes[corpus]
 
     def _retriever(self, corpus: str, method: str) -> Searcher | None:
-        """The service's retriever or, where there is none or the method is one itself, the method's own start."""
+        """Return the service's retriever, or the method's own if there is none or the method is a retriever itself."""
         own = method_named(method).retriever
         name = own if self.retriever is None or method == own else self.retriever
         if not isinstance(name, str):
@@ -93,5 +93,5 @@ class Resources:
 
 
 def opened(open: Any, given: Any) -> Any:
-    """What a name or path opens; anything else is there already."""
+    """Open a name or path; return anything else unchanged."""
     return open(given) if isinstance(given, str | Path) else given

@@ -1,4 +1,4 @@
-"""What the tools of the MCP server give back, as typed values."""
+"""Typed results of the MCP server's tools."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FoundPassage(BaseModel):
 
 
 class FoundPassages(BaseModel):
-    """What a search found, best first."""
+    """The passages that a search found, best first."""
 
     passages: list[FoundPassage]
 
@@ -73,13 +73,13 @@ class FoundAnswer(BaseModel):
             "notice": notice_of(answer),
             "citations": [
                 {
-                    "markers": each.markers,
-                    "id": each.passage.id,
-                    "title": title_and_location(each.passage),
-                    "text": each.passage.text,
-                    "quotes": [each.passage.text[start:end] for start, end in each.spans],
+                    "markers": reference.markers,
+                    "id": reference.passage.id,
+                    "title": title_and_location(reference.passage),
+                    "text": reference.passage.text,
+                    "quotes": [reference.passage.text[start:end] for start, end in reference.spans],
                 }
-                for each in references(answer)
+                for reference in references(answer)
             ],
             "method": response.request.method,
             "corpus": response.request.corpus,
@@ -89,7 +89,7 @@ class FoundAnswer(BaseModel):
 
 
 class FoundTrace(BaseModel):
-    """How an answer was found."""
+    """The trace of an answer."""
 
     trace_id: str
     question: str

@@ -130,7 +130,7 @@ class Runs:
             compared = compare(_as_shown(one.report), _as_shown(other.report))
         known = {row["id"]: row for row in one.questions}
         flipped = [
-            {**{each: known[name][each] for each in ("id", "question", "type", "answers")}, "first": a, "second": b}
+            {**{key: known[name][key] for key in ("id", "question", "type", "answers")}, "first": a, "second": b}
             | {"right": "first" if known[name]["metrics"]["em"] else "second"}
             for name, a, b in compared.flipped
         ]
@@ -169,8 +169,8 @@ class Runs:
     def _read(self, name: str) -> Read:
         folder = self._find(name)
         with self._lock, _whole(name):
-            told = (folder / PREDICTIONS).stat()
-            stamp = told.st_mtime_ns, told.st_size
+            file = (folder / PREDICTIONS).stat()
+            stamp = file.st_mtime_ns, file.st_size
             read = self._kept.pop(name, None)
             if read is None or read.stamp != stamp:
                 read = _read(folder, stamp)
@@ -186,10 +186,10 @@ class Runs:
             with _whole(name):
                 searches = figures["usage"]["searches"]
                 shown = {name: mean for name, mean in figures["metrics"].items() if _counts(name, searches)}
-                told = {each: figures[each] for each in ("method", "lm", "dataset", "questions", "usage")}
+                facts = {key: figures[key] for key in ("method", "lm", "dataset", "questions", "usage")}
         except UsageError as error:
             return {**row, "error": str(error)}
-        return {**row, "finished": finished, **told, "metrics": shown}
+        return {**row, "finished": finished, **facts, "metrics": shown}
 
     def _figures(self, name: str, folder: Path) -> tuple[Json, bool]:
         """What ``metrics.json`` tells where it is of these predictions, else what they come to so far; and whether it
@@ -226,7 +226,7 @@ def _read(folder: Path, stamp: tuple[int, int]) -> Read:
 
 @contextmanager
 def _whole(name: str) -> Iterator[None]:
-    """What cannot be made of a run's files inside is an error that names the run, not a place on this machine."""
+    """Translate errors in a run's files to one that names the run, not a path on this machine."""
     try:
         yield
     except UsageError as error:

@@ -1,4 +1,4 @@
-"""What is told of a question, its answer and its trace, as JSON-ready values: the same in every way in."""
+"""JSON-ready values of a question, its answer and its trace, shared by all interfaces."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ POCKET = (
 
 
 def notice_of(answer: Answer) -> str | None:
-    """What a person should know before trusting the answer, if anything."""
-    told = [] if answer.supported else [UNSUPPORTED]
+    """Return a warning to read before trusting the answer, if any."""
+    notices = [] if answer.supported else [UNSUPPORTED]
     if answer.abstained:
-        told = [DECLINED if declined(answer) else ABSTAINED]
+        notices = [DECLINED if declined(answer) else ABSTAINED]
     if any(isinstance(step, CALLS) and step.model == "pocket" for step in answer.trace.steps):
-        told.append(POCKET)
-    return " ".join(told) or None
+        notices.append(POCKET)
+    return " ".join(notices) or None
 
 
 def answer_row(response: AskResponse) -> dict[str, Any]:

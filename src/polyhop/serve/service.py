@@ -208,7 +208,7 @@ class Service:
 
     @property
     def ready(self) -> bool:
-        """Whether questions are taken on."""
+        """True while questions are accepted."""
         return self._closing is None
 
     async def open(self) -> None:
@@ -252,7 +252,7 @@ class Service:
     async def _under_way(
         self, started: AskStarted, pipeline: Pipeline, listen: Listen | None = None
     ) -> AsyncIterator[asyncio.Task[AskResponse]]:
-        """The work on a question, ended with the block."""
+        """Run the work on a question; cancel it when the block ends."""
         self._check_open()
         work = asyncio.get_running_loop().create_task(self._work(started, pipeline, listen))
         self._running.add(work)
@@ -281,7 +281,7 @@ class Service:
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        """Waits for a free place and takes it, no longer than a question may take."""
+        """Hold a free slot, waiting at most as long as a question may take."""
         try:
             async with asyncio.timeout(self._timeout) as limit:
                 with self.metrics.now("waiting"):
@@ -318,7 +318,7 @@ class Service:
         self._pipelines.move_to_end(key)
         while len(self._pipelines) > self._pipelines_kept:
             self._pipelines.popitem(last=False)
-        return await asyncio.shield(opening)  # who leaves takes nothing from the others
+        return await asyncio.shield(opening)  # one caller's cancellation must not cancel the shared task
 
     def _check_open(self) -> None:
         if self._closing is not None:

@@ -157,7 +157,7 @@ def test_a_settings_file_stands_below_what_is_set(tmp_path: Path) -> None:
     ("text", "error", "message"),
     [
         ("[run", DataError, "not a sweep"),
-        ('[run]\ndataset = "demo"', DataError, "a sweep has points"),
+        ('[run]\ndataset = "demo"', DataError, "a sweep needs points"),
         ("[[point]]", DataError, "names no dataset"),
         ("[runs]", UnknownName, r"unknown table in .*sweep.toml: 'runs'; did you mean 'run'"),
         ('[run]\ndataset = "demo"\nwidhts = [5]\n[[point]]', UnknownName, r"sweep.toml, \[run\]: 'widhts'.*'widths'"),

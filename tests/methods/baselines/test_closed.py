@@ -12,7 +12,7 @@ from polyhop.errors import DataError
 from polyhop.lm.base import Capabilities, Request
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.baselines.auto_cot import TRIED
-from polyhop.methods.baselines.question_clusters import clustered
+from polyhop.methods.baselines.question_clusters import cluster_questions
 from polyhop.pipeline import Pipeline
 from tests.kit.play import play, sure
 
@@ -122,7 +122,7 @@ async def test_a_demonstration_of_each_cluster_by_zero_shot_reasoning(pool: str)
     answer, model = await play("auto-cot", script, pool=pool, shots=2)
     assert [call.task for call in model.calls] == ["zero_shot.cot", "zero_shot.cot", "auto_cot.answer"]
     assert [shots(call) for call in model.calls] == [0, 0, 0]
-    nearest = [cluster[0] for cluster in clustered(pool, 2)]
+    nearest = [cluster[0] for cluster in cluster_questions(pool, 2)]
     assert [call.fields["question"] for call in model.calls] == [*nearest, "Q"]
     assert demonstrated(model) == nearest
     demo = f"Question: {nearest[0]}\nLet's think step by step. So. The answer is x.\n\n"
@@ -142,7 +142,7 @@ async def test_a_demonstration_of_each_cluster_by_zero_shot_reasoning(pool: str)
     ids=["no rationale", "no answer", "too many steps", "unreadable"],
 )
 async def test_the_next_nearest_takes_the_place_of_one_that_does_not_fit(pool: str, bad: Any) -> None:
-    first, second, *_ = clustered(pool, 2)[0]
+    first, second, *_ = cluster_questions(pool, 2)[0]
 
     def said(task: str, fields: Mapping[str, Any]) -> Any:
         return bad if fields["question"] == first else script(task, fields)
@@ -161,7 +161,7 @@ async def test_a_cluster_without_a_fitting_rationale_gives_none(pool: str) -> No
 
 
 async def test_long_questions_and_the_question_itself_demonstrate_nothing(pool: str) -> None:
-    first = clustered(pool, 2)[0][0]
+    first = cluster_questions(pool, 2)[0][0]
     _, model = await play("auto-cot", script, pool=pool, shots=2, question=f"{first}!")
     assert first not in demonstrated(model)
     assert len(demonstrated(model)) == 2

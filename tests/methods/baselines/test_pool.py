@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from polyhop.errors import DataError
-from polyhop.methods.baselines.question_clusters import MOST_QUESTIONS, clustered, k_means, tf_idf
+from polyhop.methods.baselines.question_clusters import MAX_QUESTIONS, cluster_questions, k_means, tf_idf
 
 FILMS = [f"Who directed the film {name}?" for name in ("Alien", "Jaws", "Heat")]
 WARS = ["When did the war begin?", "When did the war end?"]
@@ -29,38 +29,38 @@ def written(path: Path, lines: list[str]) -> str:
 
 def test_like_questions_stand_together(tmp_path: Path) -> None:
     pool = written(tmp_path / "pool.txt", [FILMS[0], WARS[0], FILMS[1], WARS[1], FILMS[2]])
-    films, wars = clustered(pool, 2)
+    films, wars = cluster_questions(pool, 2)
     assert (set(films), set(wars)) == (set(FILMS), set(WARS))
-    assert films == clustered(pool, 2)[0]
+    assert films == cluster_questions(pool, 2)[0]
 
 
 def test_a_pool_is_lines_or_json_lines_and_nothing_but_the_question_is_looked_at(tmp_path: Path) -> None:
     rows = [json.dumps({"id": n, "question": text, "answers": ["x"]}) for n, text in enumerate(FILMS)]
-    told = clustered(written(tmp_path / "dev.jsonl", [*rows, "", *WARS, FILMS[0]]), 2)
+    told = cluster_questions(written(tmp_path / "dev.jsonl", [*rows, "", *WARS, FILMS[0]]), 2)
     assert sorted(text for cluster in told for text in cluster) == sorted([*FILMS, *WARS])
 
 
 def test_a_pool_that_was_written_anew_is_read_anew(tmp_path: Path) -> None:
     pool = written(tmp_path / "pool.txt", FILMS)
-    assert clustered(pool, 1)
+    assert cluster_questions(pool, 1)
     written(tmp_path / "pool.txt", WARS)
     os.utime(pool, ns=(1, 1))
-    assert set(clustered(pool, 1)[0]) == set(WARS)
+    assert set(cluster_questions(pool, 1)[0]) == set(WARS)
 
 
 def test_the_pool_of_ours_has_questions_of_several_kinds() -> None:
-    questions = [text for cluster in clustered("", 4) for text in cluster]
+    questions = [text for cluster in cluster_questions("", 4) for text in cluster]
     assert len(set(questions)) == len(questions) >= 24
     assert all(text.endswith("?") for text in questions)
-    assert len(clustered("", 4)) == 4
-    assert clustered("", 0) == ()
+    assert len(cluster_questions("", 4)) == 4
+    assert cluster_questions("", 0) == ()
 
 
 def test_a_long_file_is_read_from_its_head(tmp_path: Path) -> None:
-    pool = written(tmp_path / "pool.txt", [f"Who wrote book {n}?" for n in range(MOST_QUESTIONS + 5)])
-    (cluster,) = clustered(pool, 1)
-    assert len(cluster) == MOST_QUESTIONS
-    assert f"Who wrote book {MOST_QUESTIONS}?" not in cluster
+    pool = written(tmp_path / "pool.txt", [f"Who wrote book {n}?" for n in range(MAX_QUESTIONS + 5)])
+    (cluster,) = cluster_questions(pool, 1)
+    assert len(cluster) == MAX_QUESTIONS
+    assert f"Who wrote book {MAX_QUESTIONS}?" not in cluster
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_long_file_is_read_from_its_head(tmp_path: Path) -> None:
 )
 def test_a_faulty_pool_is_named(tmp_path: Path, lines: list[str], told: str) -> None:
     with pytest.raises(DataError, match=told):
-        clustered(written(tmp_path / "pool.txt", lines), 2)
+        cluster_questions(written(tmp_path / "pool.txt", lines), 2)
 
 
 # --- k-means -----------------------------------------------------------------------------------------------------

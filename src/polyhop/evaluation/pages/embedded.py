@@ -94,15 +94,19 @@ def _trace(folder: Path, cell: Mapping[str, Any]) -> dict[str, Any] | None:
     try:
         saved = read_trace(folder, cell)
         trace = saved["trace"]
-        passages = {each["id"]: each for each in saved["passages"]} | trace["passages"]
+        passages = {passage["id"]: passage for passage in saved["passages"]} | trace["passages"]
         return {
-            "ranked": [each["id"] for each in saved["passages"]],
+            "ranked": [passage["id"] for passage in saved["passages"]],
             "evidence": saved["evidence"],
             "citations": saved["citations"],
             "content": saved.get("content", ""),
             "passages": {
-                name: {"title": each["title"], "text": each["text"], "place": location_of(each.get("metadata", {}))}
-                for name, each in passages.items()
+                name: {
+                    "title": passage["title"],
+                    "text": passage["text"],
+                    "place": location_of(passage.get("metadata", {})),
+                }
+                for name, passage in passages.items()
             },
             "steps": [
                 {name: value for name, value in step.items() if name not in _LEFT_OUT} for step in trace["steps"]

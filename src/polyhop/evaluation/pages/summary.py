@@ -47,10 +47,10 @@ def tables(reports: Reports, prices: Prices | None = None) -> str:
     if any(errors):
         parts.append(_group("wrong answers (EM 0) by error", runs))
         for name, meaning in MEANINGS.items():
-            if any(name in each for each in errors):
-                parts.append(_row(name, [str(each.get(name, 0)) for each in errors], meaning))
+            if any(name in counts for counts in errors):
+                parts.append(_row(name, [str(counts.get(name, 0)) for counts in errors], meaning))
     parts.append(_group("cost per question", runs))
-    parts += [_row(cost_label(name, runs), [escape(each[name]) for each in paid]) for name in paid[0]]
+    parts += [_row(cost_label(name, runs), [escape(cost[name]) for cost in paid]) for name in paid[0]]
     parts.append(_row("replies parsed at first try", [_percent(report.parsed_at_first_try) for report in runs]))
     return _table(reports, parts) + _own(reports)
 

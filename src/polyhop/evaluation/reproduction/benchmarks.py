@@ -82,7 +82,7 @@ class Benchmarks:
             return []
         if source not in self._questions:
             read = read_questions(source, skip_bad=self.skip_bad)
-            self._questions[source] = [each for each in read if each.metadata.get("answerable", True)]
+            self._questions[source] = [question for question in read if question.metadata.get("answerable", True)]
         return self._questions[source]
 
     def index(self, name: str) -> Index | None:
@@ -98,13 +98,13 @@ def find_benchmarks(folder: str | Path) -> dict[str, Benchmark]:
     folder = Path(folder)
     found = {}
     for name in BENCHMARKS:
-        for home in (folder / each for each in _FOLDERS.get(name, (name,))):
+        for home in (folder / home for home in _FOLDERS.get(name, (name,))):
             splits = {split: path for split in SPLITS if (path := _first(home, [split + end for end in _QUESTIONS]))}
             if splits and name not in found:
                 found[name] = Benchmark(splits, _first(home, _CORPORA))
     if not found:
         homes = ", ".join(home for name in BENCHMARKS for home in _FOLDERS.get(name, (name,)))
-        raise DataError(f"no benchmark in it: a folder of {homes}, with a dev.jsonl and a corpus.jsonl", folder)
+        raise DataError(f"no benchmark found: it needs a folder {homes}, with a dev.jsonl and a corpus.jsonl", folder)
     return found
 
 

@@ -142,8 +142,8 @@ def _variants(row: RecipeRow, sample: Sample, given: UserInputs) -> Iterator[tup
     """Yield the settings and the seed of each of a row's runs."""
     times = max(row.repeat, sample.repeat)
     if row.instructions == "each":
-        for one in (given.instructions or read_instructions())[: given.repeat]:
-            yield {"instructions": (one,)}, None
+        for instruction in (given.instructions or read_instructions())[: given.repeat]:
+            yield {"instructions": (instruction,)}, None
         return
     settings: dict[str, Any] = {}
     if row.instructions == "first 5":

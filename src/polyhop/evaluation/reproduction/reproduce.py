@@ -86,7 +86,7 @@ def reproduce(
     found = Reproduction(
         table,
         lm_label(given.model([("default", "")]))
-        + "".join(f"; {name}: {lm_label(each)}" for name, each in given.lms.items()),
+        + "".join(f"; {name}: {lm_label(model)}" for name, model in given.lms.items()),
         redacted(str(getattr(retriever, "name", retriever) or "each method's own, mostly bm25")),
         columns,
         cells,
@@ -200,7 +200,7 @@ def _cell(table: Recipe, row: RecipeRow, column: Column, runs: _Runs) -> CellRes
         ]
     except CannotRun as lack:
         return CellResult(why=str(lack))
-    values = [value for each in seen if (value := measure.of(each)) is not None]
+    values = [value for inputs in seen if (value := measure.of(inputs)) is not None]
     n, lm = len(seen[0].report.rows), lm_label(runs.given.model(found[0][0].lms))
     if not values:
         why = f"{measure.label} needs {measure.needs}" if n else "no question is left to measure on"
@@ -212,8 +212,8 @@ def _seen(row: RecipeRow, run: Sequence[Job], others: Sequence[Job], runs: _Runs
     """Collect the inputs of a cell from one of a row's runs and from its reference runs, one per dataset."""
     parts, besides = [runs.report(job) for job in run], [runs.report(job) for job in others]
     if row.subset:  # the questions that search changed, SearChain's S_IR
-        changed = {each["id"] for part in besides for each in part.rows if each["statistics"].get("changed by search")}
-        parts = [part.only(lambda each: each["id"] in changed) for part in parts]
+        changed = {line["id"] for part in besides for line in part.rows if line["statistics"].get("changed by search")}
+        parts = [part.only(lambda line: line["id"] in changed) for part in parts]
     folders = [folder for job in run if (folder := runs.folder(job))]
     return CellInputs(row, _together(parts), parts, _together(besides) if besides else None, folders)
 

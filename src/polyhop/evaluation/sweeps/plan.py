@@ -207,7 +207,7 @@ def _changes(content: Mapping[str, Any], file: str) -> Iterator[tuple[str, Mappi
                 raise error if str(error).startswith(location) else SettingError(f"{location} {error}") from None
             yield from ((location, change) for change in found)
     if not content.get("grid") and not content.get("point"):
-        raise DataError("a sweep has points: a [grid] of values to combine, or a [[point]]", file)
+        raise DataError("a sweep needs points: a [grid] of values to combine, or a [[point]]", file)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ def read_instructions(path: str | Path = OURS) -> list[str]:
     """Read the distinct instructions of a file, one per line; by default ours. ``#`` starts a comment.
 
     Raises:
-        DataError: the file cannot be read, holds none, or a line says where but not what.
+        DataError: the file cannot be read, holds none, or a line has a position but no text.
     """
     try:
         lines = Path(path).read_text("utf-8").splitlines()
@@ -48,7 +48,7 @@ def read_instructions(path: str | Path = OURS) -> list[str]:
         if not (line := line.strip()) or line.startswith("#"):
             continue
         if line.removesuffix(":") in TEMPLATES:
-            raise DataError(f"{line!r} is not an instruction: it says where, and not what", path, number)
+            raise DataError(f"{line!r} is not an instruction: it has a position but no text", path, number)
         instructions[line] = None
     if not instructions:
         raise DataError("no instruction: one a line is needed", path)
@@ -69,8 +69,8 @@ def generate_instructions(fill: Fill, count: int, *, seed: int = 0) -> list[str]
             wanted = (count + 1 - i) // 2 - len(drawn[position])
             if wanted > 0:
                 spans = fill(template.format(*GAPS), wanted, seed + turn)
-                new = (f"{position}: {one}" for one in _filled(template, spans))
-                drawn[position] += [one for one in dict.fromkeys(new) if one not in drawn[position]]
+                new = (f"{position}: {sentence}" for sentence in _filled(template, spans))
+                drawn[position] += [line for line in dict.fromkeys(new) if line not in drawn[position]]
     if not any(drawn.values()):
         raise UsageError("the generator filled no gap as a sentence can be: is it a span-filling T5, as t5-base is?")
     return [drawn[position][n] for n in range(count) for position in TEMPLATES if n < len(drawn[position])][:count]

@@ -203,7 +203,7 @@ class _Bench:
 
 def _instructions(tried: Sequence[str]) -> Step:
     candidates = dict.fromkeys((None, NO_INSTRUCTION, *tried))
-    values = [{"instruction": one, "temperature": 1.0} for one in candidates]
+    values = [{"instruction": instruction, "temperature": 1.0} for instruction in candidates]
     return Step("instruction", RECALL, values, marks=2)
 
 

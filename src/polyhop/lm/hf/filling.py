@@ -58,7 +58,7 @@ class SpanFiller:
         return found
 
     def _spans(self, ids: Sequence[int], gaps: Sequence[int]) -> list[str]:
-        """What stands after the first gap's mark, after the second's, and so on, each up to the next mark of any."""
+        """Return the text after each gap's mark in order, up to the next mark of any."""
         spans: list[list[int]] = []
         for number in ids:
             if number in gaps[len(spans) : len(spans) + 1]:

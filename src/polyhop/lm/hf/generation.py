@@ -17,7 +17,7 @@ COLUMNS = 512
 
 
 class Writing(NamedTuple):
-    """What to continue, and how. ``seed``: None for a draw that is not to be repeated."""
+    """A prompt to continue, and its settings. ``seed``: None for a draw that is not repeatable."""
 
     prompt: Ids
     max_tokens: int
@@ -179,14 +179,14 @@ def _columns(inputs: dict[str, Any], past: Any, start: int, stop: int) -> dict[s
 
 
 def _shared(prompts: Sequence[Ids]) -> int:
-    """How many tokens all prompts begin with, but for their last ones, whose logits are wanted; 0 where few."""
+    """Count the tokens that all prompts begin with, except their last, whose logits are needed; 0 if few."""
     first, last = min(prompts)[:-1], max(prompts)  # what these two share, all share
     count = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
     return count if count >= MIN_SHARED else 0
 
 
 def stopped(text: str, stop: Sequence[str]) -> int | None:
-    """Where the first stop stands in a reply, its reasoning aside; None where none does.
+    """Find the first stop in a reply outside its reasoning; None without one.
 
     >>> stopped("<think>One.\\nTwo.</think>Paris\\nRome", ["\\n"])
     29

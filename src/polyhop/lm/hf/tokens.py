@@ -38,7 +38,7 @@ class Tokens:
         self.chats = bool(getattr(tokenizer, "chat_template", None))
 
     def prompt(self, text: str) -> Ids:
-        """The tokens of a prompt to be scored or continued; a causal model's get no end mark."""
+        """Tokenise a prompt to be scored or continued; a causal model's gets no end mark."""
         ids = self._ids(text.rstrip())
         if self._is_encoder_decoder:
             return (*self._head, *ids, *self._tail)
@@ -79,11 +79,11 @@ class Tokens:
         return (*head, *prompt[len(prompt) - max_tokens + len(head) :])
 
     def text(self, ids: Sequence[int]) -> str:
-        """What tokens say, control tokens left out."""
+        """Decode tokens; control tokens are left out."""
         return str(self._plain.decode(list(ids), skip_special_tokens=True))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """What each token adds to the text of those before it; a character in several tokens comes with its last."""
+        """Return the text that each token adds; a character in several tokens comes with its last."""
         found, known = [], ""
         for stop in range(1, len(ids) + 1):
             text = self.text(ids[:stop])
@@ -95,11 +95,11 @@ class Tokens:
         return found
 
     def names(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """The tokens as the vocabulary spells them."""
+        """Return the tokens as the vocabulary spells them."""
         return tuple(str(self._plain.id_to_token(number)) for number in ids)
 
     def count(self, text: str) -> int:
-        """How many tokens a text has, marks at its ends not counted."""
+        """Count the tokens of a text, without the marks at its ends."""
         return len(self._ids(text))
 
     def truncate(self, text: str, max_tokens: int) -> str:
@@ -125,7 +125,7 @@ class Tokens:
         return (), ()
 
     def _start(self) -> Ids:
-        """What an empty prompt is: the start mark, else the end mark of the text before."""
+        """Return the tokens of an empty prompt: the start mark, else the end mark of a text before."""
         for mark in (self._tokenizer.bos_token_id, self._tokenizer.eos_token_id):
             if mark is not None:
                 return (mark,)

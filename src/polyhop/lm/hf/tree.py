@@ -76,7 +76,7 @@ class Row:
         self._blocks: dict[Block, NDArray[np.int64]] = {}
 
     def shares(self, sequence: NDArray[np.int64], job: Job) -> int:
-        """How many leading tokens of ``sequence`` have a slot that will do: logits need one that is worked out."""
+        """Count the leading tokens of ``sequence`` that have a usable slot: logits need one that is computed."""
         both = min(len(sequence), len(self._sequence))
         differ = np.flatnonzero(sequence[:both] != self._sequence[:both])
         shared = int(differ[0]) if len(differ) else both

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from polyhop.answer import Answer
 from polyhop.common.text import normalise, sentences
-from polyhop.methods.baselines.question_clusters import clustered
+from polyhop.methods.baselines.question_clusters import cluster_questions
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Response
 from polyhop.types import FileName, NonNegative, Positive
@@ -57,14 +57,14 @@ async def automatic_chain_of_thought(
         """Algorithm 2, on one cluster: the first question, nearest first, that gets a fitting rationale."""
         short = [other for other in cluster if run.count_tokens(other) <= question_tokens]
         for other in [other for other in short if normalise(other) != normalise(question)][:TRIED]:
-            told: Response = await run.ask("zero_shot.cot", options={"shots": 0}, question=other)
-            answered = not told.declines(told.answer)
-            if answered and told.rationale and len(sentences(told.rationale)) <= rationale_steps:
-                built[cluster[0]] = {"question": other, "rationale": told.rationale, "answer": told.answer}
+            response: Response = await run.ask("zero_shot.cot", options={"shots": 0}, question=other)
+            answered = not response.declines(response.answer)
+            if answered and response.rationale and len(sentences(response.rationale)) <= rationale_steps:
+                built[cluster[0]] = {"question": other, "rationale": response.rationale, "answer": response.answer}
                 return
 
     built: dict[str, Mapping[str, Any]] = {}
-    clusters = clustered(pool, shots)  # Algorithm 1
+    clusters = cluster_questions(pool, shots)  # Algorithm 1
     with run.gathering():
         await run.gather(*map(demonstrate, clusters))
 

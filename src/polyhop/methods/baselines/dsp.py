@@ -26,7 +26,7 @@ from annotated_types import Ge
 
 from polyhop.answer import Answer
 from polyhop.common.text import normalise
-from polyhop.methods.context import first_retrieved, fitting, reading, resting_on
+from polyhop.methods.context import answer_from_passages, first_retrieved, fit_to_context, reading
 from polyhop.methods.registry import method
 from polyhop.methods.voting import majority, sampled
 from polyhop.prompts.tasks import Hop, Response
@@ -65,11 +65,11 @@ async def demonstrate_search_predict(
 
     async def write_query() -> str | None:
         """Sum up the last hop's passages and write the next query; None where nothing is missing."""
-        told = {"question": question, "summaries": list(summaries)}
+        fields = {"question": question, "summaries": list(summaries)}
         last = found[-1] if found else []
         hop: Hop = await run.ask(
             "dsp.hop", options=options,
-            **fitting("dsp.hop", last, run, options=options, context_tokens=context_tokens, **told),
+            **fit_to_context("dsp.hop", last, run, options=options, context_tokens=context_tokens, **fields),
         )  # fmt: skip
         if hop.summary and last:
             summaries.append(hop.summary)
@@ -90,7 +90,7 @@ async def demonstrate_search_predict(
         run, task, [fields] * samples, options={**options, "temperature": temperature}
     )
     vote = majority(replies)
-    return resting_on(
+    return answer_from_passages(
         passages,
         vote.answer,
         confidence=vote.share,

@@ -30,7 +30,7 @@ from annotated_types import Ge, Le
 
 from polyhop.answer import Answer
 from polyhop.common.text import find_folded, normalise
-from polyhop.methods.context import first_retrieved, next_sentence, reading, resting_on
+from polyhop.methods.context import answer_from_passages, first_retrieved, next_sentence, reading
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Response, Sentence, SubQuestion
 from polyhop.types import NonNegative, Passage, Positive
@@ -126,7 +126,7 @@ async def active_retrieval(
         task, fields = reading(question, passages, run, style="cot", options=options, context_tokens=context_tokens)
         response: Response = await run.ask(task, options=options, final=True, **fields)
         answer = response.answer
-    return resting_on(
+    return answer_from_passages(
         passages,
         answer,
         confidence=confidence,

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from polyhop.answer import Answer
 from polyhop.common.text import normalise
-from polyhop.methods.context import Style, first_retrieved, next_sentence, reading, resting_on
+from polyhop.methods.context import Style, answer_from_passages, first_retrieved, next_sentence, reading
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Response
 from polyhop.types import NonNegative, Passage, Positive
@@ -90,7 +90,7 @@ async def interleaving_retrieval(
     shown = shortened(passages, shown_words)
     task, fields = reading(question, shown, run, style=style, options=options, context_tokens=context_tokens)
     response: Response = await run.ask(task, options=options, final=True, **fields)
-    return resting_on(
+    return answer_from_passages(
         passages,
         response.answer,
         statistics={"sentences": len(reasoning), "searches": len(asked)},

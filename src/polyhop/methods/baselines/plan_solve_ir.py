@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from polyhop.answer import Answer
 from polyhop.common.text import distinct
-from polyhop.methods.context import first_retrieved, fitting, resting_on
+from polyhop.methods.context import answer_from_passages, first_retrieved, fit_to_context
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Decomposition, Response
 from polyhop.types import NonNegative, Passage, Positive
@@ -57,7 +57,7 @@ async def plan_search_solve(
         plan = distinct(planned.sub_questions) or plan
         hits = await run.gather(*(run.search(step, k) for step in plan[:max_searches]))
 
-    fields = fitting(
+    fields = fit_to_context(
         "plan_solve_ir.solve",
         first_retrieved(hits, k * max_searches),
         run,
@@ -68,7 +68,7 @@ async def plan_search_solve(
     )
     response: Response = await run.ask("plan_solve_ir.solve", options=options, final=True, **fields)
     passages = first_retrieved(hits, rank_limit)
-    return resting_on(
+    return answer_from_passages(
         passages,
         response.answer,
         statistics={"plan": len(plan), "searches": len(hits)},

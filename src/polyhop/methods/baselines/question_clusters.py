@@ -1,4 +1,4 @@
-"""A pool of questions, clustered by their words: which of them are alike, and which stands for the others."""
+"""Clusters of similar questions: k-means over TF-IDF vectors of a question file."""
 
 from __future__ import annotations
 
@@ -17,43 +17,43 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-MOST_QUESTIONS = 1_000
-"""Questions of a file that are looked at, from its head."""
-_ROUNDS = 50
+MAX_QUESTIONS = 1_000
+"""Questions read from the head of a file."""
+_MAX_ITERATIONS = 50
 
 
-def clustered(pool: str, count: int) -> tuple[tuple[str, ...], ...]:
-    """The questions of the file ``pool`` ("" for ours) in at most ``count`` clusters, each nearest to its centre first.
+def cluster_questions(file: str, count: int) -> tuple[tuple[str, ...], ...]:
+    """Group the questions of ``file`` ("": ours) into at most ``count`` clusters, nearest to the centre first.
 
-    The file has a question a line, or JSON lines with a ``question``: no other field is looked at. Clusters come in the
-    order of the file; the same file gives the same ones.
+    The file has one question per line, or JSON lines with a ``question``; other fields are ignored. Clusters come in
+    the order of the file; the same file always gives the same clusters.
 
     Raises:
-        DataError: the file is missing or has no questions; a line is malformed (named with its number).
+        DataError: the file is missing or has no questions, or a line is malformed (its number is named).
     """
     if count == 0:
         return ()
-    if not pool:
+    if not file:
         return _clustered(None, 0, count)
-    path = Path(pool)
+    path = Path(file)
     if not path.is_file():
         raise DataError("no such file of questions", path)
     return _clustered(path, path.stat().st_mtime_ns, count)
 
 
 @lru_cache(maxsize=8)
-def _clustered(path: Path | None, changed: int, count: int) -> tuple[tuple[str, ...], ...]:
-    """``changed``: when the file was last written, so that a new one is read anew."""
+def _clustered(path: Path | None, modified: int, count: int) -> tuple[tuple[str, ...], ...]:
+    """Cluster a file once; ``modified``, its time of modification, makes a changed file be read again."""
     texts = _questions(path)
-    return tuple(tuple(texts[at] for at in cluster) for cluster in k_means(tf_idf(texts), count))
+    return tuple(tuple(texts[i] for i in cluster) for cluster in k_means(tf_idf(texts), count))
 
 
 def _questions(path: Path | None) -> list[str]:
-    place = path or resources.files("polyhop.methods.baselines") / "auto_cot.questions.txt"
+    source = path or resources.files("polyhop.methods.baselines") / "auto_cot.questions.txt"
     texts: dict[str, None] = {}
-    with place.open(encoding="utf-8-sig", errors="replace") as lines:
+    with source.open(encoding="utf-8-sig", errors="replace") as lines:
         for number, line in enumerate(lines, 1):
-            if len(texts) == MOST_QUESTIONS:
+            if len(texts) == MAX_QUESTIONS:
                 break
             if text := _question(line.strip(), path, number):
                 texts[text] = None
@@ -75,25 +75,25 @@ def _question(line: str, path: Path | None, number: int) -> str:
 
 
 def tf_idf(texts: list[str]) -> NDArray[np.float64]:
-    """One row a text: the weights of all its words, those it asks with too, scaled to length 1 (zeros for no words)."""
+    """Weight the words of each text, question words too: one row per text, of length 1 (zeros if it has no words)."""
     import numpy as np
 
     counts = [Counter(words(text)) for text in texts]
-    having = Counter(word for count in counts for word in count)
-    place = {word: at for at, word in enumerate(sorted(having))}
-    rows = np.zeros((len(texts), len(place)))
+    document_count = Counter(word for count in counts for word in count)
+    column = {word: i for i, word in enumerate(sorted(document_count))}
+    rows = np.zeros((len(texts), len(column)))
     for row, count in zip(rows, counts, strict=True):
         for word, times in count.items():
-            row[place[word]] = (1 + log(times)) * (log((1 + len(texts)) / (1 + having[word])) + 1)
+            row[column[word]] = (1 + log(times)) * (log((1 + len(texts)) / (1 + document_count[word])) + 1)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     rows /= np.where(lengths > 0, lengths, 1)
     return rows
 
 
 def k_means(rows: NDArray[np.float64], count: int) -> list[list[int]]:
-    """The rows in at most ``count`` clusters by k-means, each as row numbers, nearest to its centre first.
+    """Cluster the rows by k-means into at most ``count`` lists of row numbers, nearest to the centre first.
 
-    Nothing is drawn: the first centre is the row nearest the mean of all, each next the row farthest from those before.
+    Nothing is random: the first centre is the row nearest the mean; each next one is the row farthest from the others.
 
     >>> import numpy as np
     >>> k_means(np.array([[0.0, 0.1], [0.0, 0.0], [5.0, 5.0], [0.2, 0.0]]), 2)
@@ -109,7 +109,7 @@ def k_means(rows: NDArray[np.float64], count: int) -> list[list[int]]:
     while len(centres) < min(count, len(rows)):
         centres = np.vstack([centres, rows[distances(centres).min(1).argmax()]])
     owner = distances(centres).argmin(1)
-    for _ in range(_ROUNDS):
+    for _ in range(_MAX_ITERATIONS):
         kept = sorted(set(owner.tolist()))
         centres = np.vstack([rows[owner == cluster].mean(0) for cluster in kept])
         before, owner = owner, distances(centres).argmin(1)

@@ -30,8 +30,7 @@ from annotated_types import Ge
 
 from polyhop.answer import Answer
 from polyhop.common.text import normalise, sentences
-from polyhop.methods.context import first_retrieved, resting_on
-from polyhop.methods.lengths import cut_oldest
+from polyhop.methods.context import answer_from_passages, cut_oldest, first_retrieved
 from polyhop.methods.registry import method
 from polyhop.methods.voting import majority, sampled
 from polyhop.prompts.tasks import Move, Response
@@ -160,7 +159,7 @@ class Episode:
         """The answer, resting on all that was found."""
         passages = first_retrieved(self.found, rank_limit)
         turns, searches = len(self.steps), len(self.found)
-        return resting_on(
+        return answer_from_passages(
             passages,
             answer,
             statistics={"turns": turns, "searches": searches, "lookups": turns - searches, **statistics},

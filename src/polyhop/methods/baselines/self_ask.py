@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from polyhop.answer import Answer
 from polyhop.common.text import normalise
-from polyhop.methods.context import first_retrieved, fitting
+from polyhop.methods.context import first_retrieved, fit_to_context
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import FollowUp, FollowUps
 from polyhop.types import Evidence, NonNegative, Passage, Positive
@@ -62,7 +62,7 @@ async def self_ask(
 
     async def turn(*, conclude: bool) -> FollowUp:
         """Answer the last follow-up from the passages; then the next follow-up, or the final answer."""
-        fields = fitting(
+        fields = fit_to_context(
             "self_ask.turn",
             first_retrieved(reversed(found), k * max_turns),
             run,

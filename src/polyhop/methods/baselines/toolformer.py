@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from polyhop.answer import Answer
 from polyhop.common.text import normalise
-from polyhop.methods.context import first_retrieved, resting_on
-from polyhop.methods.lengths import cut_oldest
+from polyhop.methods.context import answer_from_passages, cut_oldest, first_retrieved
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Continuation, Response
 from polyhop.types import NonNegative, Positive
@@ -81,7 +80,7 @@ async def toolformer(
         response: Response = await write("toolformer.finish", final=True)
         answer = response.answer
     passages = first_retrieved((piece["passages"] for piece in written), rank_limit)
-    return resting_on(
+    return answer_from_passages(
         passages,
         answer,
         statistics={"searches": len(written)},

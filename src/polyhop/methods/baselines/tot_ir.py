@@ -28,7 +28,7 @@ from annotated_types import Ge
 
 from polyhop.answer import Answer
 from polyhop.common.text import distinct
-from polyhop.methods.context import fitting
+from polyhop.methods.context import fit_to_context
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Decomposition, Response, Valuation
 from polyhop.types import Evidence, NonNegative, Passage, Positive
@@ -83,7 +83,7 @@ async def tree_of_thoughts(
     def fitted(task: str, passages: Sequence[Passage], **fields: Any) -> dict[str, Any]:
         """The fields of a call, as many of ``passages`` among them as ``context_tokens`` hold."""
         fields["question"] = question
-        return fitting(task, passages, run, options=options, context_tokens=context_tokens, **fields)
+        return fit_to_context(task, passages, run, options=options, context_tokens=context_tokens, **fields)
 
     async def propose(state: State) -> list[State]:
         """G: the state with each of its next thoughts, searched."""

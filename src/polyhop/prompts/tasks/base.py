@@ -1,4 +1,4 @@
-"""What a prompt task is, and what every typed output shares."""
+"""A prompt task, and the base class of every typed output."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class Output(BaseModel):
         }
 
     def missing(self) -> str | None:
-        """What a reply of the right shape still lacks, in words for the model; None if nothing."""
+        """Say what a reply of the right shape still lacks, in words for the model; None if nothing."""
         return None
 
     def declines(self, answer: str) -> bool:
-        """Whether ``answer`` only says that there is none to the question that was asked."""
+        """Return True if ``answer`` only says that the question has none."""
         return is_non_answer(answer, self._question)
 
     @property
@@ -121,9 +121,9 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class ScoredTask:
-    """One task that generates nothing: a model tells how likely a given text is after the prompt.
+    """One task that generates nothing: a model scores a given text after the prompt.
 
-    ``fields``: what the prompt shows, or is steered by. ``target``: the field that the scored text tells, which the
+    ``fields``: what the prompt shows, or is steered by. ``target``: the field that the scored text states, which the
     prompt must not show; a call is given it too. ``passages`` stand in the prompt as the file's ``# Passage`` part
     says. ``optional``: the fields that a prompt file need not use.
     """

@@ -127,7 +127,7 @@ def read_subanswer(text: str, fields: Fields) -> dict[str, Any]:
 
 
 def _sentence(text: str) -> str:
-    """What stands before the answer, without the sub-question said again."""
+    """Return the text before the answer, without a repeated sub-question."""
     lines = [_NUMBERED.sub("", line).strip() for line in text.splitlines()]
     return " ".join(line for line in lines if line and not line.endswith("?"))
 
@@ -139,7 +139,7 @@ def write_subanswer(output: Any, fields: Fields) -> str:
 
 
 def write_final(output: Any, fields: Fields) -> str:
-    """What ``read_reasoned`` reads, in the paper's words (§3.6)."""
+    """Write the form that ``read_reasoned`` reads, in the paper's words (§3.6)."""
     lead = f"{output.rationale} " if output.rationale else ""
     return f"{lead}So the answer is {output.answer}."
 

@@ -80,7 +80,7 @@ def _patterns(names: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]
 
 
 def _inside(text: str, opening: str) -> str:
-    """What stands in an action's brackets, which may hold brackets; to the end of its line where they are not closed.
+    """Return the content of an action's brackets, which may be nested; up to the end of the line if not closed.
 
     >>> _inside("Opus 3 [sic]] and so on", "["), _inside("Ann Lee", "[")
     ('Opus 3 [sic]', 'Ann Lee')

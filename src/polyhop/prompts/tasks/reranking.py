@@ -18,7 +18,7 @@ HIGHEST = 4
 """The grade of a passage that answers by itself."""
 _MAX_ITEMS = 1000
 _MAX_GRADE_CHARS = 80
-"""Characters of a line that can tell a grade."""
+"""Characters of a line that can state a grade."""
 
 _DECORATION = re.compile(r"[\[\]#*`]|\bpassages?\b", re.IGNORECASE)
 _CHAIN = re.compile(r"(?<![\d.])\d{1,4}(?:\s*+>\s*+\d{1,4})+")
@@ -86,7 +86,7 @@ def write_order(output: Any, fields: Fields) -> str:
 
 
 def read_grade(text: str, fields: Fields) -> dict[str, Any]:
-    """The number after "Grade:", or the first that is told.
+    """The number after "Grade:", or the first number.
 
     >>> read_grade("Grade: 3 (it names the director)", {}), read_grade("2/4", {})
     ({'grade': '3'}, {'grade': '2'})

@@ -132,7 +132,7 @@ def _unanswered(nodes: Sequence[Mapping[str, Any]], numbers: Sequence[str | None
 
 
 def _final(content: str, fields: Fields) -> str | None:
-    """The final answer a content tells: after "the final answer is", the whole of it where a long one is asked for."""
+    """Read the final answer of a content: after "the final answer is", all of it if a long one is asked for."""
     if fields.get("kind") == "long":
         return clean_value(without_citation_marks(content))
     found = find_answer(without_citation_marks(content))
@@ -218,7 +218,7 @@ def show_chains(chains: Sequence[Sequence[Mapping[str, Any]]] | None, fields: Fi
 
 
 def show_feedback(feedback: Sequence[Mapping[str, Any]] | None, fields: Fields) -> str:
-    """What was answered to the last chain."""
+    """Show the feedback to the last chain."""
     return _show_feedback(feedback[-1]) if feedback else ""
 
 

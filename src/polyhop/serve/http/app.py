@@ -89,15 +89,15 @@ def create_app(service: Service, options: Options | None = None) -> "FastAPI":
     app.add_middleware(RequestLog, metrics=service.metrics, client_timeout=given.client_timeout)
 
     async def health() -> Response:
-        """The process is alive."""
+        """Report that the process is alive."""
         return reply({"status": "ok"})
 
     async def ready() -> Response:
-        """Whether questions are taken on: 200, or 503 where they are not."""
+        """Report readiness: 200 if questions are accepted, else 503."""
         return reply({"status": "ready" if service.ready else "stopping"}, 200 if service.ready else 503)
 
     async def metrics() -> Response:
-        """What was counted, for Prometheus."""
+        """Return the counters, for Prometheus."""
         return Response(service.metrics.text(), media_type=CONTENT_TYPE)
 
     async def page() -> Response:

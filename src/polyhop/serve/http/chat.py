@@ -58,7 +58,17 @@ _HARMLESS: Mapping[str, tuple[Any, ...]] = {
 _FIELDS = {"question": "messages", "method": "model", "corpus": "model"}
 """Fields of a chat request by those of ``AskRequest``; the others stand under ``polyhop``."""
 
-_TOLD = ("trace_id", "method", "corpus", "answer", "confidence", "supported", "abstained", "notice", "statistics")
+_ANSWER_FIELDS = (
+    "trace_id",
+    "method",
+    "corpus",
+    "answer",
+    "confidence",
+    "supported",
+    "abstained",
+    "notice",
+    "statistics",
+)
 _CHUNK = "chat.completion.chunk"
 
 
@@ -72,7 +82,7 @@ class Message(BaseModel):
 
 
 class StreamOptions(BaseModel):
-    """What a stream has besides."""
+    """Options of a stream."""
 
     include_usage: bool | None = False
 
@@ -200,10 +210,10 @@ def content(turn: Turn, response: AskResponse) -> str:
 def extension(turn: Turn, response: AskResponse) -> dict[str, Any]:
     """The field ``polyhop``: what OpenAI's shape has no place for."""
     row = answer_row(response)
-    titles = {each.passage.id: each.passage.title for each in references(response.answer)}
+    titles = {reference.passage.id: reference.passage.title for reference in references(response.answer)}
     return {
-        **{name: row[name] for name in _TOLD if name in row},
-        "citations": [{**each, "title": titles.get(each["passage_id"])} for each in row["citations"]],
+        **{name: row[name] for name in _ANSWER_FIELDS if name in row},
+        "citations": [{**cited, "title": titles.get(cited["passage_id"])} for cited in row["citations"]],
         "unread": turn.unread,
         "ignored": list(turn.ignored),
     }

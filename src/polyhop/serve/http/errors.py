@@ -47,7 +47,7 @@ _UNREADABLE: dict[type[BaseException] | None, str] = {
     UnicodeDecodeError: "is not UTF-8",
     ValueError: "has a number of too many digits",
 }
-"""What is wrong with a body by what reading it raises."""
+"""The fault of a body by the exception that reading it raises."""
 
 
 class RequestError(PolyhopError):
@@ -60,7 +60,7 @@ class RequestError(PolyhopError):
 
 
 class ErrorDetail(BaseModel):
-    """What was wrong: its sort, for programs, a message for people, and the part of the request it is about."""
+    """An error: its type for programs, a message for people, and the part of the request that is wrong."""
 
     type: str
     message: str
@@ -75,8 +75,8 @@ class ErrorBody(BaseModel):
 
 
 WRONG_USE: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorBody, "description": told}
-    for status, told in {
+    status: {"model": ErrorBody, "description": description}
+    for status, description in {
         400: "What was asked for cannot be.",
         401: "A key is missing or wrong.",
         404: "There is no such thing.",

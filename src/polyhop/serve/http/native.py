@@ -29,7 +29,7 @@ class Body(BaseModel):
 
 
 class How(Body):
-    """How a question is answered; the limits may be stricter than the server's, never laxer."""
+    """Options of a question. Limits may be stricter than the server's, never looser."""
 
     kind: Kind = "qa"
     settings: dict[str, Any] = Field(default_factory=dict, description="The method's own; /v1/methods tells them.")

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-AHEAD = 256
-"""Most events that are made before the client has taken those before."""
+MAX_PENDING = 256
+"""Maximum number of events made before the client reads them."""
 
 EVERY = 15.0
 """Seconds between two comments that keep an idle stream open."""
@@ -59,13 +59,13 @@ async def events_reply(chunks: AsyncGenerator[bytes, None]) -> Response:
 
     first = await anext(chunks)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_alive(first, chunks), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(_with_keep_alive(first, chunks), media_type="text/event-stream", headers=headers)
 
 
 async def cancel_on_disconnect(request: Request, work: Coroutine[Any, Any, T]) -> T:
     """Wait for ``work``; when the client leaves, end it and raise ``ClientGone``."""
     task = asyncio.ensure_future(work)
-    left = asyncio.ensure_future(_left(request))
+    left = asyncio.ensure_future(_disconnect(request))
     try:
         await asyncio.wait({task, left}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
@@ -77,12 +77,12 @@ async def cancel_on_disconnect(request: Request, work: Coroutine[Any, Any, T]) -
         await asyncio.gather(left, task, return_exceptions=True)
 
 
-async def _left(request: Request) -> None:
+async def _disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-async def _alive(first: bytes, chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+async def _with_keep_alive(first: bytes, chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
     """The chunks, those that came together as one, and comments while none comes."""
     parts = [first]
     more, room = asyncio.Event(), asyncio.Event()
@@ -93,7 +93,7 @@ async def _alive(first: bytes, chunks: AsyncGenerator[bytes, None]) -> AsyncGene
                 async for chunk in chunks:
                     parts.append(chunk)
                     more.set()
-                    if len(parts) >= AHEAD:
+                    if len(parts) >= MAX_PENDING:
                         room.clear()
                         await room.wait()
         finally:
@@ -109,7 +109,7 @@ async def _alive(first: bytes, chunks: AsyncGenerator[bytes, None]) -> AsyncGene
                 yield ready
                 continue
             more.clear()
-            if not await _happens(more, EVERY):
+            if not await _wait_for(more, EVERY):
                 yield b": at work\n\n"
         reading.result()
     finally:
@@ -117,8 +117,8 @@ async def _alive(first: bytes, chunks: AsyncGenerator[bytes, None]) -> AsyncGene
         await asyncio.gather(reading, return_exceptions=True)
 
 
-async def _happens(event: asyncio.Event, seconds: float) -> bool:
-    """Whether it happens within so many seconds."""
+async def _wait_for(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for the event; return False after ``seconds``."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
