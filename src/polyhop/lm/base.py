@@ -162,7 +162,7 @@ class ScoreRequest:
 class TokenScores:
     """The tokens of a target and the natural log-probability of each.
 
-    ``retries`` says how the scores came; those of a request for several targets are told with one of them.
+    ``retries`` says how the scores came; those of a request for several targets are reported with one of them.
     """
 
     tokens: tuple[str, ...]

@@ -92,7 +92,7 @@ def _field(name: str, value: Any) -> Any:
 class CompletionCache:
     """Replies by request in the SQLite file at ``path``, by default ``lm.sqlite`` in polyhop's cache folder.
 
-    Any number of processes may use the file at once; ``lm.store.Store`` says when and how it is written. A place that
+    Any number of processes may use the file at once; ``lm.cache_store.Store`` says when it is written. A place that
     cannot be written turns the cache off with one warning (``on`` is then false); a broken file is a ``DataError``.
     """
 
@@ -227,7 +227,7 @@ class CachedLM:
         if not self.capabilities.score:
             raise CapabilityError(f"{self.name} cannot score given text")
         keys = [request_key(self._identity, request) if self.cache.on else None for request in requests]
-        wanted = {key or place: one for place, (key, one) in enumerate(zip(keys, requests, strict=True))}
+        wanted = {key or i: request for i, (key, request) in enumerate(zip(keys, requests, strict=True))}
         found: dict[bytes | int, TokenScores] = {
             key: scores for key in wanted if isinstance(key, bytes) and (scores := self.cache.scores(key))
         }
@@ -240,7 +240,7 @@ class CachedLM:
             if others:
                 await asyncio.wait(others.values())
             found |= {key: replace(one.result(), retries=0) for key, one in others.items() if not one.cancelled()}
-        return [found[key or place] for place, key in enumerate(keys)]
+        return [found[key or i] for i, key in enumerate(keys)]
 
     async def _ask_scores(
         self, asked: Mapping[bytes | int, ScoreRequest], loop: asyncio.AbstractEventLoop

@@ -40,7 +40,7 @@ Row = tuple[bytes, str, str, float, bytes]
 class Store:
     """The file at ``path``, made with its folders if it is not there. It may be used again after ``close``.
 
-    A place that cannot be written, or a disk that fills up, is one warning; from then on ``on`` is false, look-ups find
+    A path that cannot be written, or a disk that fills up, is one warning; from then on ``on`` is false, look-ups find
     nothing and writing does nothing. A file that is broken or another program's is a ``DataError``. The file must not
     lie on a network drive that several machines write to: SQLite's write-ahead log cannot work there.
     """

@@ -115,8 +115,8 @@ def model_and_url(prefix: str, rest: str) -> tuple[str, str | None]:
 def _hf(rest: str, **options: Any) -> LanguageModel:
     from polyhop.lm.hf import TransformersLM
 
-    path, told = path_and_options("hf", rest)
-    return TransformersLM(path, **_checked_options("hf", TransformersLM, {**told, **options}))
+    path, given = path_and_options("hf", rest)
+    return TransformersLM(path, **_checked_options("hf", TransformersLM, {**given, **options}))
 
 
 @register_lm("scripted")

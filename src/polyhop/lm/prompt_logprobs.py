@@ -4,7 +4,7 @@ Servers speak one of two ways. ``echo`` with ``logprobs`` repeats the prompt wit
 llama-cpp-python (made with ``logits_all``; for a model without a start token it gives each token the log-probability
 of coming once more after itself, which no reply shows). ``prompt_logprobs`` is vLLM's own parameter, for gateways that
 pass it on but not ``echo``. llama.cpp's server and TGI take either without a word and score only what they generate:
-such a reply is told from a score by its tokens, which do not spell the text.
+such a reply is known from a score by its tokens, which do not spell the text.
 
 One token is generated, and left out: 0 would do, but some servers refuse it and to llama-cpp-python it means no limit.
 """
@@ -48,7 +48,7 @@ def joined(request: ScoreRequest) -> tuple[str, int]:
 def read_scores(data: Any, requests: Sequence[ScoreRequest], way: Way) -> list[TokenScores] | None:
     """The target's tokens in each choice of a reply, one a request; None where the server did not score the texts.
 
-    Which tokens these are is told by their own spelling, from the end of the text backwards: the ``text_offset`` of
+    Which tokens these are is decided by their own spelling, from the end of the text backwards: the ``text_offset`` of
     servers cannot be relied on (SGLang sends -1; vLLM counts the start token, and tokens whose space got lost). A token
     that begins in the prompt and ends in the target counts as the target's. The first token of the whole text has no
     log-probability and is left out; a start token before it gives it one. ``BadReply`` for what is no reply.
@@ -83,10 +83,10 @@ def _echoed(choice: Mapping[str, Any], request: ScoreRequest) -> TokenScores | N
 
 
 def _of_prompt(choice: Mapping[str, Any], request: ScoreRequest) -> TokenScores | None:
-    places = choice.get("prompt_logprobs")
-    if not isinstance(places, list):
+    rows = choice.get("prompt_logprobs")
+    if not isinstance(rows, list):
         return None
-    chosen = [next(iter(place.values())) if place else None for place in places]  # the text's own token comes first
+    chosen = [next(iter(row.values())) if row else None for row in rows]  # the text's own token comes first
     return _target([(one["decoded_token"] or "", one["logprob"]) if one else ("", None) for one in chosen], request)
 
 
@@ -112,18 +112,18 @@ def _first_of_target(tokens: Sequence[str], text: str, begin: int) -> int | None
     (2, None)
     """
     end, pieces = len(text), 0
-    for place in range(len(tokens) - 1, -1, -1):
+    for i in range(len(tokens) - 1, -1, -1):
         if end <= begin and not pieces:
-            return place + 1
-        token = tokens[place]
+            return i + 1
+        token = tokens[i]
         start = -1 if _is_piece(token) else _before(text, token, end, pieces)
         if start >= 0:
             if start + len(token) <= begin:
-                return place + 1
+                return i + 1
             end, pieces = start, 0
         elif _is_piece(token):
             pieces += max(1, len(token))
-        elif place == 0 and _unseen(text, end, pieces):  # a start token
+        elif i == 0 and _unseen(text, end, pieces):  # a start token
             return 1
         else:
             return None

@@ -91,6 +91,6 @@ def _prompt_hash(step: Mapping[str, Any]) -> str:
     return str(step["prompt_hash"] if "prompt_hash" in step else step["prompt"])
 
 
-def _logprobs(told: Sequence[float | None]) -> tuple[float, ...]:
+def _logprobs(values: Sequence[float | None]) -> tuple[float, ...]:
     """As they were: JSON has no word for that of the impossible but null."""
-    return tuple(-inf if logprob is None else logprob for logprob in told)
+    return tuple(-inf if logprob is None else logprob for logprob in values)

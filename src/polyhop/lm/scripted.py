@@ -147,10 +147,10 @@ class _FileScript:
         self._given: Counter[int] = Counter()
 
     def __call__(self, task: str, fields: Fields) -> Reply:
-        for place, (name, when, replies) in enumerate(self._lines):
+        for i, (name, when, replies) in enumerate(self._lines):
             if name == task and all(_fits(wanted, fields.get(field)) for field, wanted in when.items()):
-                self._given[place] += 1
-                return replies[(self._given[place] - 1) % len(replies)]
+                self._given[i] += 1
+                return replies[(self._given[i] - 1) % len(replies)]
         tasks = sorted({name for name, _, _ in self._lines})
         if task in tasks:
             shown = {field: _text(value)[:80] for field, value in fields.items()}

@@ -143,7 +143,7 @@ def _scored(logprobs: Any) -> list[Scored]:
 def _kept(
     scored: Sequence[Scored], raw: str, spans: Sequence[Span], whole: bool
 ) -> tuple[tuple[str, ...], tuple[float, ...]] | None:
-    """The tokens of the answer among those of the whole reply; None when they cannot be told."""
+    """The tokens of the answer among those of the whole reply; None if they cannot be found."""
     tokens = tuple(token for token, _, _ in scored)
     values = [value for _, _, value in scored if value is not None]
     if len(values) < len(tokens) or not all(isinstance(value, (int, float)) for value in values):
@@ -159,8 +159,8 @@ def _kept(
 def _cut(raw: str, spans: Sequence[Span], stop: Sequence[str]) -> list[Span]:
     kept: list[Span] = []
     for start, end in spans:
-        if places := [at for word in stop if (at := raw.find(word, start, end)) >= 0]:
-            return [*kept, (start, min(places))] if min(places) > start else kept
+        if starts := [i for word in stop if (i := raw.find(word, start, end)) >= 0]:
+            return [*kept, (start, min(starts))] if min(starts) > start else kept
         kept.append((start, end))
     return kept
 

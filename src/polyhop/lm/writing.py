@@ -1,4 +1,4 @@
-"""Find where a reply commits itself to an answer: the first place that writes it, not a later copy."""
+"""Find where a reply commits itself to an answer: the first position that writes it, not a later copy."""
 
 from __future__ import annotations
 

@@ -142,9 +142,9 @@ def leading_answer(text: str) -> str | None:
     return _standing_alone(answer, MAX_LEADING_ANSWER_WORDS) if answer else None
 
 
-def _standing_alone(line: str, longest: int) -> str | None:
+def _standing_alone(line: str, max_words: int) -> str | None:
     """The answer that a line is; None for one of many words, and for a form that was opened and not filled."""
-    if len(line.split()) > longest or any(form.search(line) for form in (_OTHER_FORM, _ANSWER, _WRAPPED)):
+    if len(line.split()) > max_words or any(form.search(line) for form in (_OTHER_FORM, _ANSWER, _WRAPPED)):
         return None
     return short_answer(line)
 

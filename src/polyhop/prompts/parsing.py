@@ -81,7 +81,7 @@ _FORMED = re.compile(r"\banswers? (?:is|are)\b|^[^\w\n]*+answer[^\w\n]*:|[\[}]",
 def reply_parts(text: str, fields: Fields) -> Iterator[str]:
     """Yield a reply up to where the model goes on to a question of its own, as base models do; then the whole of it.
 
-    A line "Question:" is no such place if the call's fields hold one, which the reply may quote. Control tokens are
+    A line "Question:" is no such position if the call's fields hold one, which the reply may quote. Control tokens are
     defused in everything that is shown.
     """
     if len(text) > MAX_REPLY_CHARS:

@@ -21,7 +21,7 @@ class _Part:
     """A run of literals and field names, kept when its test holds."""
 
     pieces: tuple[str, ...]
-    """Literals at even places, field names at odd ones."""
+    """Literals at even indices, field names at odd ones."""
     test: str | None = None
     value: str | None = None
     negated: bool = False
@@ -43,7 +43,7 @@ class Template:
     tested: frozenset[str]
 
     def render(self, fields: Mapping[str, Any], shown: Mapping[str, str]) -> str:
-        """The text: tests look at ``fields``, places are filled from ``shown`` and never looked at again."""
+        """The text: tests look at ``fields``, fields are filled from ``shown`` and never looked at again."""
         return "".join(
             shown[piece] if i % 2 else piece
             for part in self.parts

@@ -38,7 +38,7 @@ class Writer:
     """Greedy at temperature 0, else sampled. What is drawn for a seed depends on nothing else that is being written,
     up to the last digits of the logits; ``max_tokens`` bounds a batch.
 
-    With ``shares``, for a causal model whose states can be set at any place, the tokens that all prompts of a batch
+    With ``shares``, for a causal model whose states can be set at any position, the tokens that all prompts of a batch
     begin with are read once, and the rest a stretch at a time.
     """
 
@@ -192,5 +192,5 @@ def stopped(text: str, stop: Sequence[str]) -> int | None:
     29
     """
     spans, _ = answer_spans(text)
-    places = (text.find(word, start, end) for start, end in spans for word in stop)
-    return min((i for i in places if i >= 0), default=None)
+    starts = (text.find(word, start, end) for start, end in spans for word in stop)
+    return min((i for i in starts if i >= 0), default=None)

@@ -11,7 +11,7 @@ from polyhop.lm.base import Message
 from polyhop.lm.hf.scoring import Ids
 from polyhop.lm.wire import flatten
 
-_BEFORE = ":"  # what the target's tokens are told apart from; a prompt to be scored ends in much the same
+_BEFORE = ":"  # what the target's tokens are separated from; a prompt to be scored ends in much the same
 
 
 class Tokens:
@@ -61,7 +61,7 @@ class Tokens:
         turns = [{"role": str(turn["role"]), "content": self._harmless(turn["content"])} for turn in messages]
         try:
             text = self._templated(turns)
-        except Exception:  # noqa: BLE001 - a template raises what it likes where it has no place for a system turn
+        except Exception:  # noqa: BLE001 - a template raises what it likes if it allows no system turn
             text = self._templated(_without_system(turns))
         return tuple(self._marked.encode(_valid(text), add_special_tokens=False).ids)
 

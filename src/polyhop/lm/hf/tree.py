@@ -1,7 +1,7 @@
 """Token sequences that begin alike, folded into one row so that what they share is worked out once.
 
 A row is a tree of tokens laid flat: each token sees those on its own way from the root, by the mask, and stands at its
-own place in its sequence, by its position. A causal model then gives each sequence the very states it would have alone.
+own position in its sequence, by its position. A causal model then gives each sequence the states that it has alone.
 
 >>> jobs = [Job((1, 2, 3, 4), (8, 9)), Job((1, 2, 3, 5), (8, 9))]
 >>> (row,) = rows(jobs, known=lambda blocks: [], min_shared=2)

@@ -42,7 +42,7 @@ class Move(Output):
 
 
 class Action(NamedTuple):
-    """An action that a reply names, and where: ``start`` is the place of its line's label or of its name."""
+    """An action that a reply names, and where: ``start`` is the position of its line's label or of its name."""
 
     name: str
     argument: str
