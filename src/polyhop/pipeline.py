@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+import polyhop.methods.as_retriever  # noqa: F401 - registers the retrievers and rerankers that rank paths
 from polyhop.answer import Answer, withheld
 from polyhop.common.aio import LoopThread as LoopThread
 from polyhop.common.files import cache_folder
