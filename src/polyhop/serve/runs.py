@@ -192,7 +192,7 @@ class Runs:
         return {**row, "finished": finished, **facts, "metrics": shown}
 
     def _figures(self, name: str, folder: Path) -> tuple[Json, bool]:
-        """What ``metrics.json`` tells where it is of these predictions, else what they come to so far; and whether it
+        """Return ``metrics.json`` if it is of these predictions, else the figures so far; and whether it
         is."""
         path = folder / "metrics.json"
         with _whole(name):
