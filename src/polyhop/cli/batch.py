@@ -29,10 +29,10 @@ _OPENAI = """\
   curl $api/batches -H "$auth" -H "Content-Type: application/json" \\
     -d '{{"input_file_id": "FILE_ID", "endpoint": "{url}", "completion_window": "24h"}}'
   curl $api/batches/BATCH_ID -H "$auth"    # until its status is completed
-  curl $api/files/OUTPUT_FILE_ID/content -H "$auth" -o {results}
+  curl $api/files/OUTPUT_FILE_ID/content -H "$auth" -o {output}
   curl $api/files/ERROR_FILE_ID/content -H "$auth" -o {errors}    # where there is one"""
 _VLLM = """\
-  vllm run-batch -i {requests} -o {results}.part --model {model} --enable-prefix-caching && mv {results}.part {results}"""
+  vllm run-batch -i {requests} -o {output}.part --model {model} --enable-prefix-caching && mv {output}.part {output}"""
 
 
 @contextmanager
@@ -110,7 +110,7 @@ def commands(folder: Path, part: RequestFile) -> str:
     results = part.file.replace("requests", "results")
     names = {
         "requests": quote(str(folder / part.file)),
-        "results": quote(str(folder / results)),
+        "output": quote(str(folder / results)),
         "errors": quote(str(folder / results.replace("results", "errors"))),
         "model": quote(model),
         "url": part.url,
