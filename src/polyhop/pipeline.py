@@ -78,7 +78,7 @@ class Pipeline:
     exceeded. Without it a call keeps its prompt file's cap, and one that spends it before any text came is made once
     more with 4,096 tokens more; then it is a ``CutReply``.
     ``max_calls``, ``max_tokens``, ``max_seconds``, ``max_cost``: limits on a question; ``prices`` (``prices.Prices``),
-    a million tokens, are what ``max_cost`` is told in.
+    a million tokens, give the currency of ``max_cost``.
     ``cache``: True or a path switches the call cache on, False off; by default on for named models, off for objects.
     ``abstain_below``: an answer less confident than this, or of unknown confidence, is withheld (``abstained``).
     ``settings``: the method's own. Raises a ``UsageError`` before any call when something does not fit.

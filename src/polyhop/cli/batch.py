@@ -25,14 +25,14 @@ SHOWN = 10
 
 _OPENAI = """\
   auth="Authorization: Bearer $OPENAI_API_KEY"; api=https://api.openai.com/v1
-  curl $api/files -H "$auth" -F purpose=batch -F file=@{asked}
+  curl $api/files -H "$auth" -F purpose=batch -F file=@{requests}
   curl $api/batches -H "$auth" -H "Content-Type: application/json" \\
     -d '{{"input_file_id": "FILE_ID", "endpoint": "{url}", "completion_window": "24h"}}'
   curl $api/batches/BATCH_ID -H "$auth"    # until its status is completed
-  curl $api/files/OUTPUT_FILE_ID/content -H "$auth" -o {told}
+  curl $api/files/OUTPUT_FILE_ID/content -H "$auth" -o {output}
   curl $api/files/ERROR_FILE_ID/content -H "$auth" -o {errors}    # where there is one"""
 _VLLM = """\
-  vllm run-batch -i {asked} -o {told}.part --model {model} --enable-prefix-caching && mv {told}.part {told}"""
+  vllm run-batch -i {requests} -o {output}.part --model {model} --enable-prefix-caching && mv {output}.part {output}"""
 
 
 @contextmanager
@@ -109,8 +109,8 @@ def commands(folder: Path, part: RequestFile) -> str:
     model, server = model_and_url("openai", part.model.partition(":")[2])
     results = part.file.replace("requests", "results")
     names = {
-        "asked": quote(str(folder / part.file)),
-        "told": quote(str(folder / results)),
+        "requests": quote(str(folder / part.file)),
+        "output": quote(str(folder / results)),
         "errors": quote(str(folder / results.replace("results", "errors"))),
         "model": quote(model),
         "url": part.url,

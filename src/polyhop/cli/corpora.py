@@ -51,7 +51,7 @@ def run_build(
     check_kind(dense_index)
     if engine and not (mode or dense):
         raise UsageError("--engine ray: without links there is nothing to spread; name an encoder (--dense)")
-    encoder = open_encoder(dense) if dense else None  # first, so that what cannot be opened is told before the work
+    encoder = open_encoder(dense) if dense else None  # first, so that an error comes before the work
     index = _resumable_index(corpus, out, stem, stop_words, mode) if dense and not overwrite else None
     with cluster_map(engine.address, engine.workers) if engine else nullcontext(map) as map_shards:
         if index is None:

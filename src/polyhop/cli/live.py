@@ -57,7 +57,7 @@ def _draw(tree: Steps) -> Iterator[None]:
 
 
 class Steps:
-    """The steps told so far, as the last lines of their tree, a branch that has ended as one line; and their cost."""
+    """The steps so far: the last lines of their tree, a finished branch as one line; and their cost."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()
@@ -92,7 +92,7 @@ class Steps:
         with self._lock:
             steps = list(self._steps.values())
             rows = list(self._rows(None, 0))
-            for parent in self._under.keys() - {None, *self._steps}:  # a search that is told of when it has ended
+            for parent in self._under.keys() - {None, *self._steps}:  # a search is reported when it ends
                 rows += self._rows(parent, 1)
         yield from _last(rows, max(1, min(_MAX_LINES, console.height - _ROWS_LEFT)))
         self._spinner.update(text=self._status(steps, passed))

@@ -16,7 +16,7 @@ from polyhop.retrieval.index import index_for
 def run_load(corpus: Corpus, engine: str, dense: str | None, overwrite: bool, as_json: bool) -> None:
     """Load a corpus into an engine, with progress; one that is no index is indexed in the cache first."""
     address = parse_address(engine)
-    store = open_store(address)  # first, so that what cannot be reached is told before the work
+    store = open_store(address)  # first, so that an error comes before the work
     try:
         encoder = open_encoder(wanted) if (wanted := dense or address.dense) else None
         with ProgressBar("passages indexed") as progress:

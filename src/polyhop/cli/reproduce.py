@@ -99,7 +99,7 @@ def print_reproduction(found: Reproduction, to: Console) -> None:
     sizes = "; ".join(f"{BENCHMARKS[name]}: {sample}" for name, sample in table.datasets.items())
     to.print(_line("the paper", f"{', '.join(table.lms)}; {setup.retriever}; {sizes}"))
     if found.used:
-        used = "; ".join(f"{BENCHMARKS[name]}: {told}" for name, told in found.used.items())
+        used = "; ".join(f"{BENCHMARKS[name]}: {sample}" for name, sample in found.used.items())
         to.print(_line("ours", f"{found.lm}; retriever: {found.retriever}; {used}"))
     if found.stands_in and found.used:
         warning = "No dataset given (--data, --dataset): the demonstration set stands in for each, so ours is no match."

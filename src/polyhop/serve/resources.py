@@ -23,7 +23,7 @@ from polyhop.telemetry import traced
 @dataclass(eq=False)
 class Resources:
     """Opens pipelines over shared parts. ``corpora``: sources by name, None for a retriever that brings its passages.
-    ``options`` are ``Pipeline``'s that hold for every pipeline. ``telemetry``: OpenTelemetry is told of every question.
+    ``options`` are ``Pipeline``'s that hold for every pipeline. ``telemetry``: report every question to OpenTelemetry.
     Safe across threads; a pipeline needs no closing of its own, since it holds nothing alone."""
 
     corpora: Mapping[str, Source | None]

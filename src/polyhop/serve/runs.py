@@ -192,8 +192,7 @@ class Runs:
         return {**row, "finished": finished, **facts, "metrics": shown}
 
     def _figures(self, name: str, folder: Path) -> tuple[Json, bool]:
-        """What ``metrics.json`` tells where it is of these predictions, else what they come to so far; and whether it
-        is."""
+        """Return ``metrics.json`` if it belongs to these predictions, else the figures so far; True for the former."""
         path = folder / "metrics.json"
         with _whole(name):
             if path.is_file() and path.stat().st_mtime_ns >= (folder / PREDICTIONS).stat().st_mtime_ns:

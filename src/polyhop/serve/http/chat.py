@@ -182,7 +182,7 @@ async def chunks(service: Service, turn: Turn, with_usage: bool) -> AsyncGenerat
                     if with_usage:
                         yield _data({**head, "choices": [], "usage": usage(happening)})
         yield b"data: [DONE]\n\n"
-    except Exception as error:  # once the stream has begun it is told in the stream
+    except Exception as error:  # once the stream has begun, the error goes into it
         if not head:
             raise
         yield _data(error_response(error)[1])

@@ -167,7 +167,7 @@ class RequestLog:
         token = REQUEST.set(request)
         try:
             await self.app(scope, receive, watched)
-        except Exception as error:  # noqa: BLE001 - the last place where it can be told
+        except Exception as error:  # noqa: BLE001 - the last chance to report it
             code, content = error_response(error)
             if not status:
                 await _answer(watched, code, content)

@@ -160,14 +160,14 @@ async def events(service: Service, request: AskRequest) -> AsyncGenerator[bytes,
                         shown |= new.keys()
                         yield event("passages", new)
                     yield event("step", happening.to_dict())
-    except Exception as error:  # once the stream has begun it is told in the stream
+    except Exception as error:  # once the stream has begun, the error goes into it
         if not began:
             raise
         yield event("error", error_response(error)[1]["error"])
 
 
 def method_row(name: str) -> dict[str, Any]:
-    """A method as clients are told of it; settings with their defaults."""
+    """Return a method as clients see it, settings with their defaults."""
     method = methods()[name]
     return {
         "name": name,

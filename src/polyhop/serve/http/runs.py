@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fastapi import APIRouter
 
 PAGE = 100
-"""Questions of one answer, unless told otherwise."""
+"""Default number of questions per page."""
 
 
 def router(service: Service) -> "APIRouter":

@@ -107,7 +107,7 @@ def url_of(host: str, port: int) -> str:
 
 
 async def _close_with(server: Any, service: Service) -> None:
-    """Close the service as soon as the server is told to end."""
+    """Close the service as soon as the server starts to shut down."""
     while not server.should_exit:  # noqa: ASYNC110 - uvicorn sets it in a signal handler of its own
         await asyncio.sleep(0.05)
     LOG.info("stopping")
