@@ -23,14 +23,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from annotated_types import Ge, Le
 
 from polyhop.answer import Answer
 from polyhop.common.text import normalise
-from polyhop.methods.graph import QuestionGraph, Triplet, key, told
+from polyhop.methods.graph import QuestionGraph, Triplet, key, triplet_text
 from polyhop.methods.registry import method
 from polyhop.methods.voting import majority
 from polyhop.prompts.tasks.answers import Response
@@ -49,7 +49,7 @@ Confidence: TypeAlias = Literal["mean", "min", "agreement", "verbal"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One draw: its sub-question, its answer, how sure that is, and the passages that were retrieved for it."""
+    """A draw: its sub-question, its answer with its confidence, and the passages that were retrieved for it."""
 
     sub_question: str
     sentence: str
@@ -63,10 +63,54 @@ class Step:
         return {"sub_question": self.sub_question, "sentence": self.sentence, "answer": self.answer}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The settings that the steps of Algorithm 1 read, under the names of the method's."""
+
+    k: int
+    retrieve_below: float
+    keep_above: float
+    temperature: float
+    shots: int
+    typed_variables: bool
+    query: Literal["subquestion", "question"]
+    refine: bool
+    triplet_filter: bool
+    filter: bool
+    open_book: bool
+    sample: bool
+    confidence: Confidence
+    samples: int
+    parallel: bool
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Settings:
+        """Take the settings from all arguments of the method."""
+        return cls(**{name: values[name] for name in cls.__dataclass_fields__})
+
+    @property
+    def options(self) -> Any:
+        """The options of every call."""
+        return {"shots": self.shots}
+
+
+@dataclass(slots=True)
+class State:
+    """The state of one question: its graph, the triplets still to answer, and the history."""
+
+    question: str
+    graph: QuestionGraph = field(default_factory=QuestionGraph)
+    queue: list[Triplet] = field(default_factory=list)  # the triplets of the graph; a dropped one goes to the back
+    history: list[Step] = field(default_factory=list)
+    retrieved: dict[Passage, None] = field(default_factory=dict)
+    failures: Counter[Any] = field(default_factory=Counter)  # dropped draws, by triplet or sub-question
+    counts: Counter[str] = field(default_factory=Counter)
+
+
 def _layers(settings: Mapping[str, Any]) -> int:
-    """A graph, then for each draw a sub-question, its answer, and with retrieval triplets, filter and answer again."""
-    told_apart: bool = settings["confidence"] in ("mean", "min") and settings["samples"] > 1
-    tries = 1 + told_apart  # one more where a reply comes without log-probabilities
+    """Count the layers: a graph; per draw a sub-question and its answer, with retrieval triplets, filter and answer."""
+    resampled: bool = settings["confidence"] in ("mean", "min") and settings["samples"] > 1
+    tries = 1 + resampled  # one more if a reply comes without log-probabilities
     knowledge = settings["refine"] + (settings["refine"] and settings["triplet_filter"]) + tries
     step: int = 1 + tries + knowledge * (settings["open_book"] and settings["retrieve_below"] > 0)
     return int(settings["guidance"]) + step * int(settings["max_steps"]) + 1
@@ -103,177 +147,211 @@ async def ge_reasoning(
     parallel: bool = False,  # beyond the paper: a round draws a candidate for every variable at once
 ) -> Answer:
     """Elicit the question's graph, answer its triplets one by one, binding their variables, then the question (§3)."""
-    shown: Any = {"shots": shots}
-    history: list[Step] = []
-    retrieved: dict[Passage, None] = {}
-    count: Counter[str] = Counter()
-    graph = QuestionGraph()
-    queue: list[Triplet] = []  # the graph's triplets; a dropped one goes to the back
-    tries: Counter[Any] = Counter()  # draws in vain, by triplet or sub-question
-
-    async def construct_graph() -> QuestionGraph:
-        found: Triplets = await run.ask("ge.graph", options=shown, question=question, typed=typed_variables)
-        graph = QuestionGraph.of([triplet.model_dump() for triplet in found.triplets], typed=typed_variables)
-        if graph.triplets:
-            run.note("graph", triplets=[told(triplet) for triplet in graph.triplets])
-        else:
-            run.note("empty graph", fallback="no guidance")
-        return graph
-
-    def drawn() -> list[Triplet]:
-        candidates = [triplet for triplet in queue if len(graph.unbound(triplet)) == 1]  # C, lines 6 and 22
-        if sample:
-            run.random.shuffle(candidates)
-        if not parallel:
-            return candidates[:1]
-        by_variable = {graph.unbound(triplet): triplet for triplet in reversed(candidates)}
-        return [triplet for triplet in candidates if by_variable[graph.unbound(triplet)] is triplet]
-
-    async def draw(triplet: Triplet) -> Step:
-        now = graph.shown(triplet)
-        with run.branch("triplet", told(now)) as place:
-            asked: SubQuestion = await run.ask(  # line 9
-                "ge.subquestion", options=shown, triplet=now, question=None, history=None
-            )
-            step = await answered(asked.sub_question or told(now))
-            place.verdict = "bound" if kept(step) else "dropped"
-        return step
-
-    async def answered(sub_question: str) -> Step:
-        count["draws"] += 1
-        step = await sub_answer(sub_question, {"triplets": None, "passages": None})  # line 10
-        if not open_book:
-            return step
-        if step.confidence >= retrieve_below:
-            count["retrievals_saved"] += 1
-            return step
-        count["retrievals"] += 1
-        hits = await run.search(sub_question if query == "subquestion" else question, k)  # line 12
-        if not hits:
-            return step
-        return await sub_answer(sub_question, await knowledge(hits, sub_question), tuple(hits))  # line 14
-
-    async def sub_answer(sub_question: str, known: Mapping[str, Any], hits: tuple[Passage, ...] = ()) -> Step:
-        options: Any = {**shown, "temperature": temperature, "logprobs": confidence in ("mean", "min")}
-        fields: dict[str, Any] = {
-            "question": question,
-            "history": [step.pair for step in history],
-            "sub_question": sub_question,
-        }
-        verbal = confidence == "verbal"
-
-        async def ask() -> StepAnswer:
-            reply: StepAnswer = await run.ask("ge.subanswer", options=options, **fields, **known, verbal=verbal)
-            return reply
-
-        agreed = confidence == "agreement"
-        replies = await run.gather(*(ask() for _ in range(samples))) if agreed else [await ask()]
-        sure = None if agreed else _sureness(replies[0], confidence)
-        if sure is None:  # agreement, or a model that gives no log-probabilities
-            replies += await run.gather(*(ask() for _ in range(samples - len(replies))))
-        vote = majority(replies)
-        best = (vote.winners or replies)[0]
-        if best.declines(best.answer):  # "unknown" is no answer, and sure of nothing
-            return Step(sub_question, "", "", 0.0, hits)
-        return Step(sub_question, best.sentence, best.answer, vote.share if sure is None else sure, hits)
-
-    async def knowledge(hits: Sequence[Passage], sub_question: str) -> dict[str, Any]:
-        raw = {"triplets": None, "passages": list(hits)}
-        if not refine:
-            return raw
-
-        async def extract(passage: Passage) -> list[dict[str, str]]:
-            found: Triplets = await run.ask("ge.triplets", options=shown, passage=passage)
-            return [triplet.model_dump() for triplet in found.triplets]
-
-        found = await run.gather(*map(extract, hits))
-        extracted = list({key(triplet): triplet for triplets in found for triplet in triplets}.values())
-        if not extracted:
-            return raw
-        if triplet_filter:  # line 13
-            chosen: Triplets = await run.ask("ge.filter", options=shown, triplets=extracted, sub_question=sub_question)
-            relevant = {key(triplet.model_dump()) for triplet in chosen.triplets}
-            extracted = [triplet for triplet in extracted if key(triplet) in relevant] or extracted
-        return {"triplets": extracted, "passages": None}
-
-    def kept(step: Step) -> bool:
-        return bool(step.answer) and not (filter and step.confidence < keep_above)  # line 16
-
-    def conclude(triplet: Triplet | None, step: Step) -> None:
-        nonlocal graph
-        retrieved.update(dict.fromkeys(step.passages))  # here, in the order of the draws, also where they went together
-        if not kept(step):
-            count["dropped"] += 1
-            if triplet is not None:
-                postpone(triplet)
-            return
-        history.append(step)
-        if triplet is not None:
-            number = min(graph.unbound(triplet))
-            graph = graph.bind(triplet, step.answer)  # line 19
-            count["bindings"] += 1
-            bound = [told(graph.shown(each)) for each in graph.triplets]
-            run.note("binding", variable=f"#{number}", answer=step.answer, graph=bound)
-
-    def postpone(triplet: Triplet) -> None:
-        """Put a dropped triplet behind all others; after its last try, leave it out."""
-        queue.remove(triplet)
-        tries[key(triplet)] += 1
-        if tries[key(triplet)] < TRIES:
-            queue.append(triplet)
-        else:
-            run.note("given up", triplet=told(graph.shown(triplet)))
-
-    async def follow_the_graph() -> None:
-        queue.extend({key(triplet): triplet for triplet in graph.triplets}.values())
-        while count["draws"] < max_steps and (round_ := drawn()[: max_steps - count["draws"]]):  # lines 8 and 23
-            if len(round_) == 1:
-                conclude(round_[0], await draw(round_[0]))
-                continue
-            for triplet, step in zip(round_, await run.gather(*map(draw, round_)), strict=True):
-                conclude(triplet, step)
-
-    async def ask_freely() -> None:
-        pairs: list[dict[str, str]] = []  # the history, and what was dropped from it without its answer
-        while count["draws"] < max_steps:
-            with run.branch("step", f"({len(history) + 1})") as place:
-                asked: SubQuestion = await run.ask(
-                    "ge.subquestion", options=shown, triplet=None, question=question, history=list(pairs)
-                )
-                wanted = normalise(asked.sub_question or "")
-                before = {normalise(step.sub_question) for step in history}
-                if asked.sub_question is None or wanted in before or tries[wanted] == TRIES:
-                    place.verdict = "end"
-                    return
-                step = await answered(asked.sub_question)
-                place.verdict = "kept" if kept(step) else "dropped"
-            pairs = [pair for pair in pairs if normalise(pair["sub_question"]) != wanted]
-            pairs.append(step.pair if kept(step) else {"sub_question": step.sub_question, "sentence": "", "answer": ""})
-            tries[wanted] += not kept(step)
-            conclude(None, step)
-
+    settings = Settings.of(locals())
+    state = State(question)
     with run.gathering():
         if guidance:
-            graph = await construct_graph()  # lines 3 to 6
-        await (follow_the_graph() if graph.triplets else ask_freely())
+            state.graph = await construct_graph(question, run, settings)  # lines 3 to 6
+        if not state.graph.triplets:
+            await answer_freely(state, run, settings, max_steps)
+        state.queue = list({key(triplet): triplet for triplet in state.graph.triplets}.values())
+        while (draws := max_steps - state.counts["draws"]) and (drawn := draw(state, run, settings)[:draws]):  # line 23
+            if len(drawn) == 1:
+                steps = [await answer_triplet(drawn[0], state, run, settings)]
+            else:
+                steps = await run.gather(*(answer_triplet(triplet, state, run, settings) for triplet in drawn))
+            for triplet, step in zip(drawn, steps, strict=True):
+                state.retrieved.update(dict.fromkeys(step.passages))
+                if is_kept(step, settings):
+                    state.history.append(step)
+                    bind(triplet, step.answer, state, run)
+                else:
+                    state.counts["dropped"] += 1
+                    postpone(triplet, state, run)
 
+    pairs = [step.pair for step in state.history]
     response: Response = await run.ask(  # line 27
-        "ge.answer", options=shown, final=True, question=question, history=[step.pair for step in history]
+        "ge.answer", options=settings.options, final=True, question=question, history=pairs
     )
-    evidence = tuple(Evidence(step.passages, step.answer) for step in history if step.passages)
+    evidence = tuple(Evidence(step.passages, step.answer) for step in state.history if step.passages)
     names = ("draws", "bindings", "dropped", "retrievals", "retrievals_saved")
     return Answer(
         response.answer,
-        passages=tuple(retrieved),
+        passages=tuple(state.retrieved),
         evidence=evidence,
         supported=bool(evidence),
-        confidence=_sure_of_all(response, history),
-        statistics={"triplets": len(graph.triplets), **{name: count[name] for name in names}},
+        confidence=_overall_confidence(response, state.history),
+        statistics={"triplets": len(state.graph.triplets), **{name: state.counts[name] for name in names}},
     )
 
 
-def _sureness(reply: StepAnswer, confidence: Confidence) -> float | None:
-    """How sure a model is of its answer, 0 where it gave none; None where its reply does not tell."""
+async def construct_graph(question: str, run: Run, settings: Settings) -> QuestionGraph:
+    """Elicit the graph of the question (§3.1; lines 3 to 6)."""
+    found: Triplets = await run.ask(
+        "ge.graph", options=settings.options, question=question, typed=settings.typed_variables
+    )
+    triplets = [triplet.model_dump() for triplet in found.triplets]
+    graph = QuestionGraph.of(triplets, typed=settings.typed_variables)
+    if graph.triplets:
+        run.note("graph", triplets=[triplet_text(triplet) for triplet in graph.triplets])
+    else:
+        run.note("empty graph", fallback="no guidance")
+    return graph
+
+
+def draw(state: State, run: Run, settings: Settings) -> list[Triplet]:
+    """Draw a triplet with one unbound variable; with ``parallel`` one for every variable (lines 6, 8 and 22)."""
+    candidates = [triplet for triplet in state.queue if len(state.graph.unbound(triplet)) == 1]  # C, lines 6 and 22
+    if settings.sample:
+        run.random.shuffle(candidates)
+    if not settings.parallel:
+        return candidates[:1]  # line 8
+    by_variable = {state.graph.unbound(triplet): triplet for triplet in reversed(candidates)}
+    return [triplet for triplet in candidates if by_variable[state.graph.unbound(triplet)] is triplet]
+
+
+async def answer_triplet(triplet: Triplet, state: State, run: Run, settings: Settings) -> Step:
+    """Ask for the triplet's sub-question and answer it (lines 9 to 14)."""
+    now = state.graph.shown(triplet)
+    with run.branch("triplet", triplet_text(now)) as branch:
+        asked: SubQuestion = await run.ask(  # line 9
+            "ge.subquestion", options=settings.options, triplet=now, question=None, history=None
+        )
+        step = await answer_sub_question(asked.sub_question or triplet_text(now), state, run, settings)
+        branch.verdict = "bound" if is_kept(step, settings) else "dropped"
+    return step
+
+
+async def answer_sub_question(sub_question: str, state: State, run: Run, settings: Settings) -> Step:
+    """Answer from the model's own knowledge; if it is not sure, from retrieved knowledge (§3.3, §3.4)."""
+    state.counts["draws"] += 1
+    own_knowledge = {"triplets": None, "passages": None}
+    step = await sub_answer(sub_question, own_knowledge, (), state, run, settings)  # line 10
+    if not settings.open_book:
+        return step
+    if step.confidence >= settings.retrieve_below:
+        state.counts["retrievals_saved"] += 1
+        return step
+    state.counts["retrievals"] += 1
+    query = sub_question if settings.query == "subquestion" else state.question
+    hits = await run.search(query, settings.k)  # line 12
+    if not hits:
+        return step
+    knowledge = await refine(hits, sub_question, run, settings)  # line 13
+    return await sub_answer(sub_question, knowledge, tuple(hits), state, run, settings)  # line 14
+
+
+async def sub_answer(
+    sub_question: str,
+    knowledge: Mapping[str, Any],
+    hits: tuple[Passage, ...],
+    state: State,
+    run: Run,
+    settings: Settings,
+) -> Step:
+    """Answer a sub-question from the given knowledge, and measure the model's confidence (§3.3)."""
+    logprobs = settings.confidence in ("mean", "min")
+    options: Any = {**settings.options, "temperature": settings.temperature, "logprobs": logprobs}
+    fields: dict[str, Any] = {
+        "question": state.question,
+        "history": [step.pair for step in state.history],
+        "sub_question": sub_question,
+        **knowledge,
+        "verbal": settings.confidence == "verbal",
+    }
+
+    async def ask() -> StepAnswer:
+        reply: StepAnswer = await run.ask("ge.subanswer", options=options, **fields)
+        return reply
+
+    agreement = settings.confidence == "agreement"
+    replies = await run.gather(*(ask() for _ in range(settings.samples))) if agreement else [await ask()]
+    confidence = None if agreement else _confidence(replies[0], settings.confidence)
+    if confidence is None:  # agreement, or a model that gives no log-probabilities
+        replies += await run.gather(*(ask() for _ in range(settings.samples - len(replies))))
+    vote = majority(replies)
+    best = (vote.winners or replies)[0]
+    if best.declines(best.answer):  # "unknown" is no answer, and has no confidence
+        return Step(sub_question, "", "", 0.0, hits)
+    return Step(sub_question, best.sentence, best.answer, vote.share if confidence is None else confidence, hits)
+
+
+async def refine(hits: Sequence[Passage], sub_question: str, run: Run, settings: Settings) -> dict[str, Any]:
+    """Extract the triplets of the passages and filter them by the sub-question (§3.4, line 13)."""
+    passages_only = {"triplets": None, "passages": list(hits)}
+    if not settings.refine:
+        return passages_only
+
+    async def extract(passage: Passage) -> list[dict[str, str]]:
+        found: Triplets = await run.ask("ge.triplets", options=settings.options, passage=passage)
+        return [triplet.model_dump() for triplet in found.triplets]
+
+    by_passage = await run.gather(*map(extract, hits))
+    triplets = list({key(triplet): triplet for found in by_passage for triplet in found}.values())
+    if not triplets:
+        return passages_only
+    if settings.triplet_filter:
+        chosen: Triplets = await run.ask(
+            "ge.filter", options=settings.options, triplets=triplets, sub_question=sub_question
+        )
+        relevant = {key(triplet.model_dump()) for triplet in chosen.triplets}
+        triplets = [triplet for triplet in triplets if key(triplet) in relevant] or triplets
+    return {"triplets": triplets, "passages": None}
+
+
+def is_kept(step: Step, settings: Settings) -> bool:
+    """Keep an answer unless the model is less sure of it than k2 (§3.5, line 16)."""
+    return bool(step.answer) and not (settings.filter and step.confidence < settings.keep_above)
+
+
+def bind(triplet: Triplet, answer: str, state: State, run: Run) -> None:
+    """Bind the triplet's variable to the answer in the whole graph (§3.5, line 19)."""
+    (number,) = state.graph.unbound(triplet)
+    state.graph = state.graph.bind(triplet, answer)
+    state.counts["bindings"] += 1
+    triplets = [triplet_text(state.graph.shown(triplet)) for triplet in state.graph.triplets]
+    run.note("binding", variable=f"#{number}", answer=answer, graph=triplets)
+
+
+def postpone(triplet: Triplet, state: State, run: Run) -> None:
+    """Put a dropped triplet behind all others; after its last try, remove it."""
+    state.queue.remove(triplet)
+    state.failures[key(triplet)] += 1
+    if state.failures[key(triplet)] < TRIES:
+        state.queue.append(triplet)
+    else:
+        run.note("given up", triplet=triplet_text(state.graph.shown(triplet)))
+
+
+async def answer_freely(state: State, run: Run, settings: Settings, max_steps: int) -> None:
+    """Let the model name each next sub-question until it names none or repeats one (Table 2, no guidance)."""
+    pairs: list[dict[str, str]] = []  # the history, and the dropped sub-questions without their answers
+    while state.counts["draws"] < max_steps:
+        with run.branch("step", f"({len(state.history) + 1})") as branch:
+            asked: SubQuestion = await run.ask(
+                "ge.subquestion", options=settings.options, triplet=None, question=state.question, history=list(pairs)
+            )
+            name = normalise(asked.sub_question or "")
+            answered = {normalise(step.sub_question) for step in state.history}
+            if asked.sub_question is None or name in answered or state.failures[name] == TRIES:
+                branch.verdict = "end"
+                return
+            step = await answer_sub_question(asked.sub_question, state, run, settings)
+            kept = is_kept(step, settings)
+            branch.verdict = "kept" if kept else "dropped"
+        state.retrieved.update(dict.fromkeys(step.passages))
+        pairs = [pair for pair in pairs if normalise(pair["sub_question"]) != name]
+        if kept:
+            state.history.append(step)
+            pairs.append(step.pair)
+        else:
+            state.failures[name] += 1
+            state.counts["dropped"] += 1
+            pairs.append({"sub_question": step.sub_question, "sentence": "", "answer": ""})
+
+
+def _confidence(reply: StepAnswer, confidence: Confidence) -> float | None:
+    """The model's confidence in its answer, 0 if it gave none; None if its reply does not tell."""
     if reply.answer and reply.declines(reply.answer):
         return 0.0
     if confidence == "verbal":
@@ -283,9 +361,9 @@ def _sureness(reply: StepAnswer, confidence: Confidence) -> float | None:
     return reply.probability(reply.answer, least=confidence == "min")
 
 
-def _sure_of_all(response: Response, history: Sequence[Step]) -> float | None:
-    """How sure the answer is: by the model's own probability of it, else by the least sure of the steps."""
+def _overall_confidence(response: Response, history: Sequence[Step]) -> float | None:
+    """The model's own probability of the answer; if it is unknown, the least confidence of the steps."""
     if not response.answer:
         return 0.0
-    told = response.probability(response.answer)
-    return min((step.confidence for step in history), default=None) if told is None else told
+    probability = response.probability(response.answer)
+    return min((step.confidence for step in history), default=None) if probability is None else probability

@@ -1,6 +1,6 @@
-"""A question's graph: triplets some of whose ends are variables, and what the variables are bound to.
+"""A question's graph: triplets with variables as heads or tails, and the bindings of the variables.
 
-Triplets are kept as they came and bound when they are looked at, so that an answer that reads like a variable
+Triplets are stored unchanged and bound when they are read, so that an answer that reads like a variable
 ("Symphony #2") is never taken for one.
 """
 
@@ -30,11 +30,11 @@ class QuestionGraph:
 
     @classmethod
     def of(cls, triplets: Iterable[Triplet], *, typed: bool = True) -> QuestionGraph:
-        """The graph of what a model wrote: triplets without a variable are dropped; a graph in which none has exactly
-        one is empty. ``typed=False`` drops the variables' types (Table 5).
+        """Build the graph of the triplets that a model wrote. Triplets without a variable are dropped; a graph in which
+        no triplet has exactly one is empty. ``typed=False`` drops the variables' types (Table 5).
 
-        >>> told = {"head": "Alien", "relation": "director", "tail": "name: #1"}
-        >>> len(QuestionGraph.of([told, {**told, "tail": "Ridley Scott"}]).triplets)
+        >>> triplet = {"head": "Alien", "relation": "director", "tail": "name: #1"}
+        >>> len(QuestionGraph.of([triplet, {**triplet, "tail": "Ridley Scott"}]).triplets)
         1
         """
         given = list(triplets)
@@ -55,15 +55,15 @@ class QuestionGraph:
         return [triplet for triplet in self.triplets if len(self.unbound(triplet)) == 1]
 
     def bind(self, triplet: Triplet, answer: str) -> QuestionGraph:
-        """The graph with the one unbound variable of ``triplet`` bound to ``answer``, everywhere (§3.5, line 19)."""
+        """Bind the one unbound variable of ``triplet`` to ``answer`` everywhere (§3.5, line 19)."""
         (number,) = self.unbound(triplet)
         return replace(self, bindings=MappingProxyType({**self.bindings, number: answer}))
 
     def shown(self, triplet: Triplet) -> dict[str, str]:
-        """A triplet with its bound variables replaced by their answers.
+        """Replace the bound variables of a triplet by their answers.
 
-        >>> told = {"head": "name: #1", "relation": "spouse", "tail": "name: #10"}
-        >>> QuestionGraph((told,), {1: "Ann Lee"}, frozenset({1, 10})).shown(told)
+        >>> triplet = {"head": "name: #1", "relation": "spouse", "tail": "name: #10"}
+        >>> QuestionGraph((triplet,), {1: "Ann Lee"}, frozenset({1, 10})).shown(triplet)
         {'head': 'Ann Lee', 'relation': 'spouse', 'tail': 'name: #10'}
         """
         return {name: self._bound(part) if name in ENDS else part for name, part in triplet.items()}
@@ -75,7 +75,7 @@ class QuestionGraph:
 
 
 def key(triplet: Triplet) -> tuple[str, ...]:
-    """What makes two triplets the same: their three parts, in any case and spacing.
+    """Return the key by which triplets are compared: their three parts, without case and spacing.
 
     >>> key({"head": "Alien", "relation": "director", "tail": "Ridley  Scott"})
     ('alien', 'director', 'ridley scott')
@@ -83,10 +83,10 @@ def key(triplet: Triplet) -> tuple[str, ...]:
     return tuple(" ".join(triplet[name].lower().split()) for name in ("head", "relation", "tail"))
 
 
-def told(triplet: Triplet) -> str:
-    """A triplet on one line.
+def triplet_text(triplet: Triplet) -> str:
+    """Write a triplet on one line.
 
-    >>> told({"head": "Alien", "relation": "director", "tail": "name: #1"})
+    >>> triplet_text({"head": "Alien", "relation": "director", "tail": "name: #1"})
     '(Alien; director; name: #1)'
     """
     return f"({triplet['head']}; {triplet['relation']}; {triplet['tail']})"

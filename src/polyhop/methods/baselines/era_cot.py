@@ -24,7 +24,7 @@ from annotated_types import Ge, Le
 
 from polyhop.answer import Answer
 from polyhop.methods.baselines.one_shot import chain_of_thought
-from polyhop.methods.graph import key, told
+from polyhop.methods.graph import key, triplet_text
 from polyhop.methods.registry import method
 from polyhop.prompts.tasks import Response
 from polyhop.prompts.tasks.era_cot import Entities, Scores
@@ -83,11 +83,15 @@ async def entity_relationship_analysis(
             kept = [] if discriminate else inferred
         if inferred and discriminate:
             scored: Scores = await ask("score", triplets=inferred)  # §3.4
-            kept = [each for each, score in zip(inferred, scored.scores, strict=False) if score >= keep_from]
+            kept = [triplet for triplet, score in zip(inferred, scored.scores, strict=False) if score >= keep_from]
 
     if not hits:
         return await chain_of_thought(question, run, shots=shots)
-    run.note("relations", stated=[told(each) for each in stated], kept=[told(each) for each in kept])
+    run.note(
+        "relations",
+        stated=[triplet_text(triplet) for triplet in stated],
+        kept=[triplet_text(triplet) for triplet in kept],
+    )
     response: Response = await ask("answer", final=True, entities=entities, triplets=[*stated, *kept])  # §3.5
     return Answer(
         response.answer,
@@ -99,7 +103,7 @@ async def entity_relationship_analysis(
 
 
 def distinct(found: Triplets, *, but: Sequence[Relation] = ()) -> list[Relation]:
-    """The relations of a reply, each once, without those known before."""
+    """Return the distinct relations of a reply, without those in ``but``."""
     known = set(map(key, but))
-    by_key = {key(each): each for each in (triplet.model_dump() for triplet in found.triplets)}
-    return [each for name, each in by_key.items() if name not in known]
+    by_key = {key(relation): relation for relation in (triplet.model_dump() for triplet in found.triplets)}
+    return [relation for name, relation in by_key.items() if name not in known]
