@@ -148,7 +148,7 @@ def test_a_task_without_demonstrations_says_so(cli: Cli, tmp_path: Path) -> None
 def test_wrong_use_is_named_and_exits_2(
     cli: Cli, corpus: Path, arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("polyhop.net.client.pause", lambda *_: 0.0, raising=False)
+    monkeypatch.setattr("polyhop.net.client.backoff", lambda *_: 0.0, raising=False)
     told = cli("ask", "Where was he born?", "--corpus", corpus, *arguments)
     assert told.code == 2, told
     assert message in told.err
