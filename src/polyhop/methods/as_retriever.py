@@ -33,8 +33,8 @@ NAME, HOPS = "promptrank", "hops"
 
 
 class PathRetriever(RunRetriever):
-    """The passages of the paths that make a query likeliest. ``start``: what finds the first ones; ``settings``: the
-    method's, of which those of reading do nothing here."""
+    """A retriever of the passages on the paths that make a query likeliest. ``start``: the retriever of the first
+    passages; ``settings``: the method's, those of reading without effect."""
 
     def __init__(self, start: AnyRetriever, name: str = NAME, **settings: Any) -> None:
         self.base_retriever, self.name = as_retriever(start), name
@@ -49,8 +49,8 @@ class PathRetriever(RunRetriever):
 
 
 class HopsRetriever(RunRetriever):
-    """The passages of the best paths, by a path scorer that asks no language model unless it is told to. ``start``:
-    what finds the first ones; ``settings``: the method's, of which those of reading do nothing here."""
+    """A retriever of the passages on the best paths; by default its scorer asks no language model. ``start``: the
+    retriever of the first passages; ``settings``: the method's, those of reading without effect."""
 
     def __init__(self, start: AnyRetriever, name: str = HOPS, **settings: Any) -> None:
         self.base_retriever, self.name = as_retriever(start), name
@@ -66,7 +66,10 @@ class HopsRetriever(RunRetriever):
 
 
 class LikelihoodReranker:
-    """Passages by how likely each makes the query, alone (§4.1's single-hop reranking). ``settings``: the method's."""
+    """A reranker by the likelihood of the query after each passage alone (§4.1's single-hop reranking).
+
+    ``settings``: the method's.
+    """
 
     def __init__(self, name: str = NAME, **settings: Any) -> None:
         self.name, self.chosen = name, _chosen(NAME, settings)
@@ -113,7 +116,7 @@ def _name(method: str, path: str) -> str:
 
 
 def _chosen(name: str, settings: Mapping[str, Any], start: object = None) -> dict[str, Any]:
-    """What is not as the method has it by default: its settings and, by its name, the retriever it starts from."""
+    """Return the settings that differ from the defaults and, if it does too, the name of the first retriever."""
     method = method_named(name)
     defaults, given = method.resolve({}), method.resolve(settings)
     chosen = {setting: value for setting, value in given.items() if value != defaults[setting]}

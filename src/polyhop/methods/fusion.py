@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from polyhop.engine.run import Run
 
 Fusion: TypeAlias = Literal["evidence", "analysis", "paragraph"]
-"""What the reader is shown: passages and analyses, analyses alone, or passages alone (ToR Tables 10 to 12)."""
+"""The evidence in the prompt: passages and analyses, analyses alone, or passages alone (ToR Tables 10 to 12)."""
 
 
 async def fuse(
@@ -33,19 +33,19 @@ async def fuse(
 def shown_within(
     task: str, fields: Mapping[str, Any], pool: Sequence[Evidence], run: Run, *, context_tokens: int, shots: int
 ) -> list[Mapping[str, Any]]:
-    """The ``evidence`` field of a task: pieces of the pool in its order up to the first that the whole prompt cannot
-    hold; if that is the very first, its passages are cut from the end."""
+    """Return the ``evidence`` field of a task: pieces of the pool, in order, up to the first that the whole prompt
+    cannot hold. If none fits, the passages of the first are cut from the end."""
 
     def fits(pieces: Sequence[Evidence]) -> bool:
         tokens = run.prompt_tokens(task, options={"shots": shots}, **fields, evidence=_shown(pieces))
         return tokens <= context_tokens
 
-    held: list[Evidence] = []
+    fitted: list[Evidence] = []
     for piece in pool:
-        if not fits([*held, piece]):
+        if not fits([*fitted, piece]):
             break
-        held.append(piece)
-    return _shown(held or [_cut(pool[0], lambda piece: fits([piece]), run)])
+        fitted.append(piece)
+    return _shown(fitted or [_cut(pool[0], lambda piece: fits([piece]), run)])
 
 
 def _shown(pieces: Sequence[Evidence]) -> list[Mapping[str, Any]]:
@@ -53,9 +53,9 @@ def _shown(pieces: Sequence[Evidence]) -> list[Mapping[str, Any]]:
 
 
 def _cut(piece: Evidence, fits: Callable[[Evidence], bool], run: Run) -> Evidence:
-    """The piece with its passages cut from the end until it fits; without any if even that is too long."""
+    """Cut the passages of a piece from the end until it fits; if none fits, drop them all."""
 
-    def of(passages: Sequence[Passage]) -> Evidence:
+    def with_passages(passages: Sequence[Passage]) -> Evidence:
         return replace(piece, passages=tuple(passages))
 
-    return of(cut_to_fit(piece.passages, lambda few: fits(of(few)), run))
+    return with_passages(cut_to_fit(piece.passages, lambda cut: fits(with_passages(cut)), run))

@@ -41,11 +41,11 @@ SCORE_DECIMALS = 4
 """Decimal places of a path's score."""
 
 RANKING = ("first", "keep", "links", "hops", "requery", "leads", "requeried", "scorer")
-"""The settings by which passages are ranked."""
+"""The settings that the ranking of passages reads."""
 
 
 def scoring_needs(scorer: ScorerName) -> tuple[str, ...]:
-    """What a scorer needs of the language model."""
+    """Return the needs of a scorer: abilities of the language model."""
     return likelihood(method_named("promptrank").resolve({})).needs if scorer == "promptrank" else ()
 
 
@@ -87,7 +87,7 @@ async def ranked_by_paths(
     question: str, run: Run, *, first: int, keep: int, links: int, hops: int,
     requery: int, leads: int, requeried: int, scorer: ScorerName,
 ) -> tuple[list[Passage], dict[str, Any]]:  # fmt: skip
-    """Every passage met, by the best path that holds it; and how many paths were scored."""
+    """Rank all passages found by the best path of each; also return the number of paths scored."""
     found: list[Passage] = []
     path_scorer = scorer_named(scorer, question, run, found)
 
@@ -116,14 +116,14 @@ async def ranked_by_paths(
 
 
 def scorer_named(scorer: ScorerName, question: str, run: Run, found: Sequence[Passage]) -> Scorer:
-    """What scores the question's paths, those from the passages that are put into ``found``."""
+    """Open the scorer of the question's paths; they begin at the passages of ``found``, which may be added later."""
     if scorer == "promptrank":
         return LikelihoodScorer(likelihood(method_named("promptrank").resolve({})), question, run)
     return PocketScorer(question, run, found, scorer)
 
 
 class PocketScorer:
-    """The scores of a question's paths without a language model."""
+    """A scorer of one question's paths that needs no language model."""
 
     def __init__(
         self, question: str, run: Run, found: Sequence[Passage], by: Literal["pocket", "reasons", "likelihood"]
@@ -148,7 +148,7 @@ def _rounded(scores: Sequence[float]) -> list[float]:
 
 
 def second_query(question: str, path: Path, name: str) -> str:
-    """The name, and the question's telling words that no passage on the path has.
+    """Join the name and the question's content words that no passage on the path contains.
 
     >>> film = Passage("film", "Dark Mill", "Dark Mill is a film directed by Ann Lee.")
     >>> second_query("In which town was the director of Dark Mill born?", (film,), "Ann Lee")

@@ -43,16 +43,16 @@ if TYPE_CHECKING:
 DocumentScore: TypeAlias = Literal["max", "mean", "min", "longest"]
 
 QUESTION_TOKENS, PATH_TOKENS, ANSWER_TOKENS = 64, 512, 30
-"""Appendix C.1: what the reader is given at most, and the longest answer it may give."""
+"""Appendix C.1: the maximum number of tokens of the question, of the path and of an answer."""
 
 _POOLS: Mapping[str, Callable[[Iterable[float]], float]] = {"max": max, "mean": fmean, "min": min}
 
 LIKELIHOOD = tuple(Likelihood.__dataclass_fields__)
-"""The settings that say how a path is scored."""
+"""The settings of a path's score."""
 
 
 class Reading(NamedTuple):
-    """The answer that the reader takes from a path, and how sure it is, on its own scale."""
+    """The answer that the reader takes from a path, with its confidence on its own scale."""
 
     path: Path
     answer: str
@@ -60,7 +60,7 @@ class Reading(NamedTuple):
 
 
 def likelihood(settings: Mapping[str, Any]) -> Likelihood:
-    """How paths are scored under these settings of the method."""
+    """Take the settings of the paths' score from the settings of the method."""
     return Likelihood(**{name: settings[name] for name in LIKELIHOOD})
 
 
@@ -139,8 +139,8 @@ def nearest(question: str, passages: Sequence[Passage], run: Run, count: int) ->
 
 
 def ranked_passages(paths: Sequence[Path], scores: Mapping[Path, float], how: DocumentScore) -> list[Passage]:
-    """The passages of ranked paths, best first: by the best, mean or worst score of the paths that hold them, or by the
-    longest of these (Appendix B)."""
+    """Rank the passages of ranked paths: by the best, mean or worst score of their paths, or by the score of the
+    longest of them (Appendix B)."""
     by_passage = paths_of(paths)
 
     def value(passage: Passage) -> float:
@@ -199,20 +199,20 @@ async def read_path(question: str, run: Run, path: Path, read: dict[Path, Readin
 
 
 def worth(readings: Sequence[Reading], scores: Mapping[Path, float], weight: float) -> Callable[[Reading], float]:
-    """What a reading is worth: λ · path score + (1 − λ) · reader's confidence, each from 0 to 1 over the readings."""
+    """Weigh a reading: λ · path score + (1 − λ) · reader's confidence, each scaled to 0 to 1 over the readings."""
     path_score = _scale([scores[reading.path] for reading in readings])
     confidence = _scale([reading.confidence for reading in readings])
     return lambda reading: weight * path_score(scores[reading.path]) + (1 - weight) * confidence(reading.confidence)
 
 
 def _scale(values: Sequence[float]) -> Callable[[float], float]:
-    """Brings the least of the values to 0 and the greatest to 1; all to 0 where they are equal."""
+    """Scale the values to 0 to 1; to 0 if all are equal."""
     least, spread = min(values), max(values) - min(values)
     return lambda value: (value - least) / spread if spread else 0.0
 
 
 def probability(confidence: float, threshold: float) -> float:
-    """A reader's confidence as one from 0 to 1: as it is where its threshold is within that, else a logit's share.
+    """Convert a reader's confidence to 0 to 1: unchanged if its threshold lies in that range, else as a logit.
 
     >>> probability(0.7, threshold=0.5), probability(1.5, threshold=1.5)
     (0.7, 0.5)

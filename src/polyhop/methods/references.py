@@ -1,4 +1,4 @@
-"""References of a final content (SearChain §3.3, tracing): which node's passage each mark stands for."""
+"""References of a final content (SearChain §3.3, tracing): the passage of a node for each citation mark."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from polyhop.types import Citation, Passage
 
 Source: TypeAlias = Literal["lm", "corrected", "completed"]
 Verify: TypeAlias = Literal["containment", "reader", "none"]
-"""What judges whether a reference supports its fragment."""
+"""The judge of a reference: it decides if the passage supports the fragment."""
 
 
 class Found(NamedTuple):
-    """What search and reader say of a query: d, g and f of Algorithm 1; f is None where nothing was read."""
+    """The results of search and reader for a query: d, g and f of Algorithm 1; f is None if nothing was read."""
 
     passage: Passage | None = None
     answer: str | None = None
@@ -33,7 +33,7 @@ class Recorded:
 
     @property
     def passage(self) -> Passage | None:
-        """The reference; None where nothing was found or searched for."""
+        """The reference; None if nothing was found or searched for."""
         return self.found.passage
 
 
@@ -47,16 +47,16 @@ class Reference:
     passage: Passage
     fragment: str
 
-    def told(self, how: Verify, supported: bool) -> dict[str, Any]:
-        """As the trace tells it; ``supported`` is null where nothing was judged."""
+    def as_json(self, how: Verify, supported: bool) -> dict[str, Any]:
+        """Return the reference as the trace records it; ``supported`` is null if it was not judged."""
         verdict = None if how == "none" else supported
-        named = {"marker": self.marker, "passage": self.passage.id, "fragment": self.fragment}
-        return {**named, "supported": verdict, "how": how}
+        reference = {"marker": self.marker, "passage": self.passage.id, "fragment": self.fragment}
+        return {**reference, "supported": verdict, "how": how}
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A final content with only the marks that have a passage, their references in order, and how many were dropped."""
+    """A final content: only the marks that have a passage, their references in order, and the number dropped."""
 
     text: str
     references: Sequence[Reference]
@@ -64,11 +64,11 @@ class Content:
 
     @property
     def cited(self) -> list[int]:
-        """The numbers of the nodes that are cited, each once, in the order of their first marks."""
+        """The numbers of the distinct nodes cited, in the order of their first marks."""
         return list(dict.fromkeys(reference.marker for reference in self.references))
 
     def citations(self) -> tuple[Citation, ...]:
-        """One for each node that is cited, with the place of the node's answer in its passage."""
+        """Return a citation per cited node, with the position of the node's answer in its passage."""
         first = {reference.marker: reference for reference in self.references}
         return tuple(_citation(first[marker]) for marker in self.cited)
 
@@ -89,7 +89,7 @@ def resolve(content: str, path: Sequence[Recorded]) -> Content:
 
     >>> mill = Recorded("Who made Mill?", "Ann Lee", Found(Passage("p", "Mill", "Mill is by Ann Lee.")), "lm")
     >>> found = resolve("So. It is by Ann Lee [1], they say [2].", [mill])
-    >>> found.text, [(each.marker, each.fragment) for each in found.references], found.dropped
+    >>> found.text, [(reference.marker, reference.fragment) for reference in found.references], found.dropped
     ('So. It is by Ann Lee [1], they say.', [(1, 'It is by Ann Lee')], 1)
     """
     pieces: list[str] = []
@@ -115,7 +115,7 @@ def _answer_and_passage(number: int, path: Sequence[Recorded]) -> tuple[str, Pas
 
 
 def holds(node: Recorded) -> bool:
-    """Whether a node's passage holds its answer as whole words (ours: the paper had people judge the marks)."""
+    """Check that a node's passage contains its answer as whole words (ours: in the paper, people judged the marks)."""
     passage = node.passage
     return passage is not None and find_folded(node.answer, f"{passage.title}\n{passage.text}") is not None
 

@@ -1,4 +1,4 @@
-"""How a method is registered, and what is known of it: its paper, settings, needs and layers."""
+"""The registry of methods: the paper, settings, needs and layers of each."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ BUILT_IN = (
 Layers: TypeAlias = Callable[[Mapping[str, Any]], int]
 
 Needs: TypeAlias = Callable[[Mapping[str, Any]], Iterable[str]]
-"""What a method needs under its resolved settings, of ``NEEDS``."""
+"""The needs of a method under its resolved settings, a subset of ``NEEDS``."""
 
 NEEDS = frozenset({"retriever", "links", "reader", "span_choice", "token_logprobs", "score", "score_temperature"})
-"""What a method may need beyond a language model that completes. The last three may name a prompt task after a colon,
+"""The possible needs of a method beyond completion. The last three may name a prompt task after a colon,
 ``score:TASK``: then only the model that does this task must be able to."""
 
 USUAL_RETRIEVER = "bm25"
 
 Family: TypeAlias = Literal["system", "iterative", "one retrieval", "closed book", "retrieval only", "other"]
-"""What a method is: one of the five systems polyhop is for, or a baseline by how it comes to its passages."""
+"""The family of a method: one of the five systems polyhop is for, or a baseline by how it obtains its passages."""
 
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
@@ -75,7 +75,7 @@ class Setting:
 
     @property
     def names_file(self) -> bool:
-        """Whether its value is a file's name (``types.FileName``)."""
+        """True if its value is the name of a file (``types.FileName``)."""
         return bool(self.type == FileName)
 
     def parse(self, value: Any, method: str) -> Any:
@@ -179,7 +179,7 @@ def methods() -> dict[str, Method]:
 
 
 def _place(known: Method) -> int:
-    """Where a method stands among those that ship, by its module; after them, if it is another's."""
+    """Return the position of a method among those that ship, by its module; others come after them."""
     module = known.function.__module__
     return BUILT_IN.index(module) if module in BUILT_IN else len(BUILT_IN)
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from polyhop.engine.run import Run
 
 PLANS = 2
-"""How often one sub-question is planned: once, and once more where it repeats another."""
+"""Plans of one sub-question: one, and a second if the first repeats another sub-question."""
 
 
 def _layers(settings: Mapping[str, Any]) -> int:
@@ -89,9 +89,9 @@ async def retrieve_summarize_plan(
 
     async def summarize(query: str, hits: list[Passage]) -> None:
         kept = cut_to_fit(hits, lambda few: fits("resp.summarize", question=question, passages=few), run)
-        told: Summary = await run.ask("resp.summarize", options=options, question=question, passages=kept)
-        if normalise(told.summary) not in {"", *map(normalise, global_evidence)}:
-            global_evidence.append(told.summary)
+        reply: Summary = await run.ask("resp.summarize", options=options, question=question, passages=kept)
+        if normalise(reply.summary) not in {"", *map(normalise, global_evidence)}:
+            global_evidence.append(reply.summary)
             sources[query] = Evidence(tuple(hits))
 
     async def respond(query: str, hits: list[Passage]) -> None:
@@ -100,8 +100,8 @@ async def retrieve_summarize_plan(
             fields = shown("resp.respond", **fields)
         else:
             fields["passages"] = cut_to_fit(hits, lambda few: fits("resp.respond", **{**fields, "passages": few}), run)
-        told: SubAnswer = await run.ask("resp.respond", options=options, **fields)
-        response = (told.response or None) if told.answered else None
+        reply: SubAnswer = await run.ask("resp.respond", options=options, **fields)
+        response = (reply.response or None) if reply.answered else None
         local_pathway.append({"sub_question": query, "response": response})
         if response and local_source == "passages":
             sources[query] = Evidence(tuple(hits))

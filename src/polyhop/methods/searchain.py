@@ -103,19 +103,19 @@ async def search_in_the_chain(
         return nodes
 
     async def traverse(nodes: Sequence[QueryNode], tree: ExitStack) -> Feedback | None:
-        for at, node in enumerate(nodes):
+        for i, node in enumerate(nodes):
             if not is_due(node):
                 continue
-            for later in islice(filter(is_due, nodes[at + 1 :]), speculate):
+            for later in islice(filter(is_due, nodes[i + 1 :]), speculate):
                 ahead.explore((later.query, reads(later)), scout, sure=False)
             with ExitStack() as leaf:
-                place = leaf.enter_context(run.branch("node", node.query))
-                told = await interact(node)
+                branch = leaf.enter_context(run.branch("node", node.query))
+                returned = await interact(node)
                 processed.add(_key(node.query))
-                place.verdict = told["reason"] if told else "pass"
-                if told:
+                branch.verdict = returned["reason"] if returned else "pass"
+                if returned:
                     tree.enter_context(leaf.pop_all())  # §3.3: the new chain is a branch from this very node
-                    return told
+                    return returned
         return None
 
     def is_due(node: QueryNode) -> bool:
@@ -125,7 +125,7 @@ async def search_in_the_chain(
         return verification or not node.answer
 
     async def interact(node: QueryNode) -> Feedback | None:
-        """Algorithm 1's IR: the feedback on a node, or None for "Pass"."""
+        """Return the feedback of Algorithm 1's IR on a node, or None for "Pass"."""
         hits, read = await look_up(node.query, reads(node), run)
         retrieved.extend(hits)
         if not node.answer:
@@ -144,9 +144,9 @@ async def search_in_the_chain(
             return hits, Found(hits[0] if hits else None)
         return hits, _found(hits, await run.read(query, hits, span=span))
 
-    async def scout(place: tuple[str, bool]) -> None:
-        """Look up a node that the walk will probably come to; the walk takes what it needs."""
-        await look_up(*place, ahead.run)
+    async def scout(lookup: tuple[str, bool]) -> None:
+        """Look up a node that the walk will probably reach; the walk uses the results it needs."""
+        await look_up(*lookup, ahead.run)
 
     def is_sure(read: Found) -> bool:
         return read.answer is not None and read.confidence is not None and read.confidence > theta
@@ -178,14 +178,14 @@ async def search_in_the_chain(
             while len(chains) < (max_rounds if open_book else 1):
                 nodes = await generate()
                 if not open_book:
-                    path.extend(_told(nodes))
+                    path.extend(_unsearched(nodes))
                     break
                 if feedback and not feedback[-1]["answer"]:
                     take_over(nodes, feedback[-1])
-                told = await traverse(nodes, tree)
-                if told is None:  # "Finish"
+                returned = await traverse(nodes, tree)
+                if returned is None:  # "Finish"
                     break
-                feedback.append(told)
+                feedback.append(returned)
 
     if not open_book and final:
         traced = TracedContent(content="", answer=final)
@@ -203,9 +203,9 @@ async def search_in_the_chain(
     with run.gathering():
         for number in supported:
             supported[number] = await is_supported(path[number - 1])
-    references = [reference.told(verify, supported[reference.marker]) for reference in content.references]
-    nodes_told = [{"query": node.query, "answer": node.answer, "source": node.source} for node in path]
-    run.note("final content", text=content.text, nodes=nodes_told, references=references)
+    references = [reference.as_json(verify, supported[reference.marker]) for reference in content.references]
+    recorded = [{"query": node.query, "answer": node.answer, "source": node.source} for node in path]
+    run.note("final content", text=content.text, nodes=recorded, references=references)
     passages = tuple(dict.fromkeys(node.passage for node in path if node.passage))
     return Answer(
         traced.answer or final or "",
@@ -231,7 +231,7 @@ def _paper_shots(kind: Kind, open_book: bool) -> int:
 
 
 def _found(hits: Sequence[Passage], spans: Sequence[Span]) -> Found:
-    """The reader's first span and its passage; an empty, end-before-start or unanswerable span is no answer."""
+    """Take the reader's first span and its passage; an empty, end-before-start or unanswerable span is no answer."""
     top = hits[0] if hits else None
     if not spans:
         return Found(top, None, 0.0)
@@ -247,21 +247,21 @@ def _feedback(node: QueryNode, read: Found, reason: Literal["verify", "complete"
 
 
 def _key(query: str) -> str:
-    """Two queries are duplicates when these are equal; one of marks alone is known by the marks."""
+    """Return the key by which duplicate queries are found; a query of punctuation alone is its own key."""
     return normalise(query) or query
 
 
-def _told(nodes: Sequence[QueryNode]) -> list[Recorded]:
-    """The answered nodes of a chain that nothing was searched for, one a query."""
-    told: dict[str, Recorded] = {}
+def _unsearched(nodes: Sequence[QueryNode]) -> list[Recorded]:
+    """Return the answered nodes of a chain without searches, one per query."""
+    recorded: dict[str, Recorded] = {}
     for node in nodes:
         if node.answer:
-            told.setdefault(_key(node.query), Recorded(node.query, node.answer, Found(), "lm"))
-    return list(told.values())
+            recorded.setdefault(_key(node.query), Recorded(node.query, node.answer, Found(), "lm"))
+    return list(recorded.values())
 
 
 def _source_counts(path: Sequence[Recorded]) -> dict[str, float]:
-    """Table 2's sources of knowledge, and whether the question is one of Table 3's S_IR."""
+    """Count Table 2's sources of knowledge; also mark the questions of Table 3's S_IR."""
     sources = [node.source for node in path]
     counts = {f"from {source}": sources.count(source) for source in ("lm", "corrected", "completed")}
     shares = {f"share {name}": count / len(path) for name, count in counts.items()} if path else {}

@@ -39,8 +39,8 @@ def read_settings(path: str | Path, method: str) -> dict[str, Any]:
 
 def read_retriever(path: str | Path) -> str | None:
     """The name of the retriever that a settings file's settings were fitted with, where it tells."""
-    told = _held(path).get("retriever")
-    return told if isinstance(told, str) else None
+    retriever = _held(path).get("retriever")
+    return retriever if isinstance(retriever, str) else None
 
 
 def _held(path: str | Path) -> dict[str, Any]:

@@ -113,12 +113,12 @@ async def tree_of_reviews(
             return True
         if semantic_pruning is None:
             return False
-        return max(run.similarity(_text(passage), [_text(other) for other in accepted]), default=0) >= semantic_pruning
+        return max(run.similarity(_text(passage), [_text(known) for known in accepted]), default=0) >= semantic_pruning
 
     async def is_enough() -> bool:
         if early_stop != "judge":
-            told = Counter(normalise(piece.answer) for piece in pool if piece.answer)
-            return early_stop is not None and max(told.values(), default=0) >= early_stop
+            votes = Counter(normalise(piece.answer) for piece in pool if piece.answer)
+            return early_stop is not None and max(votes.values(), default=0) >= early_stop
         evidence = shown_within(
             "tor.enough", {"question": question}, pool, run, context_tokens=context_tokens, shots=shots
         )
@@ -185,7 +185,7 @@ async def tree_of_reviews(
 
 
 def _unaccepted(relevant: list[Path], run: Run) -> list[Evidence]:
-    """What an empty pool is replaced by: the passages of the relevant paths, as one piece, if there are any."""
+    """Replace an empty pool: by one piece of evidence with the passages of the relevant paths, if any exist."""
     passages = tuple(dict.fromkeys(passage for path in relevant for passage in path))
     run.note("empty pool", fallback="relevant passages" if passages else "closed book")
     return [Evidence(passages)] if passages else []
@@ -195,9 +195,9 @@ def _ranked(pool: list[Evidence], response: Response, run: Run, limit: int) -> t
     """§4.2, footnote 1: pool order; past ``limit`` passages, evidence by similarity to the whole response."""
     passages = _passages(pool)
     if len(passages) > limit:
-        told = " ".join(filter(None, (response.rationale, response.answer)))
+        reply = " ".join(filter(None, (response.rationale, response.answer)))
         shown = [" ".join([*map(_text, piece.passages), piece.answer or ""]) for piece in pool]
-        alike = run.similarity(told, shown)
+        alike = run.similarity(reply, shown)
         passages = _passages([pool[i] for i in sorted(range(len(pool)), key=lambda i: -alike[i])])
     return passages[:limit]
 

@@ -55,7 +55,7 @@ class Vote(Generic[A]):
 
 
 def majority(replies: Sequence[A]) -> Vote[A]:
-    """The vote over ``replies``."""
+    """Take the vote over ``replies``."""
     by_answer: dict[str, list[A]] = {}
     answering = [reply for reply in replies if reply.answer]
     for reply in [reply for reply in answering if not reply.declines(reply.answer)] or answering:

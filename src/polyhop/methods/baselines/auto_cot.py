@@ -55,12 +55,12 @@ async def automatic_chain_of_thought(
 
     async def demonstrate(cluster: Sequence[str]) -> None:
         """Algorithm 2, on one cluster: the first question, nearest first, that gets a fitting rationale."""
-        short = [other for other in cluster if run.count_tokens(other) <= question_tokens]
-        for other in [other for other in short if normalise(other) != normalise(question)][:TRIED]:
-            response: Response = await run.ask("zero_shot.cot", options={"shots": 0}, question=other)
+        short = [member for member in cluster if run.count_tokens(member) <= question_tokens]
+        for member in [member for member in short if normalise(member) != normalise(question)][:TRIED]:
+            response: Response = await run.ask("zero_shot.cot", options={"shots": 0}, question=member)
             answered = not response.declines(response.answer)
             if answered and response.rationale and len(sentences(response.rationale)) <= rationale_steps:
-                built[cluster[0]] = {"question": other, "rationale": response.rationale, "answer": response.answer}
+                built[cluster[0]] = {"question": member, "rationale": response.rationale, "answer": response.answer}
                 return
 
     built: dict[str, Mapping[str, Any]] = {}

@@ -103,7 +103,7 @@ async def active_retrieval(
 
     async def search(wanted: Sequence[str]) -> None:
         with run.branch("turn", " | ".join(wanted)):
-            found.append(interleaved([await run.search(each, k) for each in wanted])[:k])
+            found.append(interleaved([await run.search(query, k) for query in wanted])[:k])
 
     with run.gathering():
         await search([question])  # Figure 1
@@ -135,7 +135,7 @@ async def active_retrieval(
 
 
 def sure(tried: Sentence, threshold: float) -> bool:
-    """Whether every token of a sentence is at least as likely as the threshold."""
+    """Check that every token of a sentence is at least as likely as the threshold."""
     least = tried.probability(tried.sentence, least=True)
     return threshold == 0 or (least is not None and least >= threshold)
 
@@ -148,7 +148,7 @@ def telling(answer: str, steps: Sequence[Sentence], question: str) -> Sentence:
 
 
 def unsure_spans(sentence: str, completion: Any, below: float) -> list[tuple[int, int]]:
-    """Where in a sentence its tokens less likely than ``below`` stand, neighbours as one; none where it is not told."""
+    """Find the spans of tokens less likely than ``below``, neighbours merged; none if the probabilities are unknown."""
     tokens, logprobs = completion.tokens or (), completion.logprobs or ()
     text = "".join(tokens)
     if sentence not in text and text not in sentence:

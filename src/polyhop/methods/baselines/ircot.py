@@ -97,11 +97,12 @@ async def interleaving_retrieval(
     )
 
 
-def shortened(passages: Sequence[Passage], most: int) -> list[Passage]:
-    """The passages, cut to their first ``most`` words."""
+def shortened(passages: Sequence[Passage], max_words: int) -> list[Passage]:
+    """Cut the passages to their first ``max_words`` words."""
     counted = [(passage, passage.text.split()) for passage in passages]
     return [
-        replace(passage, text=" ".join(words[:most])) if len(words) > most else passage for passage, words in counted
+        replace(passage, text=" ".join(words[:max_words])) if len(words) > max_words else passage
+        for passage, words in counted
     ]
 
 

@@ -67,7 +67,7 @@ async def react(
     if answer is None:
         response: Response = await episode.ask("react.finish", final=True)
         answer = response.answer
-    return episode.told(answer, rank_limit)
+    return episode.answer(answer, rank_limit)
 
 
 @method(
@@ -97,13 +97,13 @@ async def react_or_vote(
     with run.gathering():
         answer = await episode.play(max_turns, last_word=True)
     if answer is not None:
-        return episode.told(answer, rank_limit, votes=0)
+        return episode.answer(answer, rank_limit, votes=0)
     replies: list[Response] = await sampled(
         run, "answer.cot", [{"question": question}] * samples, options={"shots": shots, "temperature": temperature}
     )
     vote = majority(replies)
-    told = episode.told("", rank_limit, votes=vote.cast, agreement=vote.share)
-    return replace(told, text=vote.answer, confidence=vote.share)
+    result = episode.answer("", rank_limit, votes=vote.cast, agreement=vote.share)
+    return replace(result, text=vote.answer, confidence=vote.share)
 
 
 @dataclass(slots=True)
@@ -155,7 +155,7 @@ class Episode:
         steps = cut_oldest(self.steps, fits, self.run)
         return await self.run.ask(task, options={"shots": self.shots}, final=final, question=self.question, steps=steps)
 
-    def told(self, answer: str, rank_limit: int, **statistics: float) -> Answer:
+    def answer(self, answer: str, rank_limit: int, **statistics: float) -> Answer:
         """The answer, resting on all that was found."""
         passages = first_retrieved(self.found, rank_limit)
         turns, searches = len(self.steps), len(self.found)
@@ -194,5 +194,5 @@ def looked_up(keyword: str, found: Sequence[Sequence[Passage]], steps: Sequence[
 
 def _opening(passage: Passage, count: int) -> Passage:
     """A passage cut to its first sentences; unchanged where it has no more."""
-    told = sentences(passage.text)
-    return replace(passage, text=" ".join(told[:count])) if len(told) > count else passage
+    all_sentences = sentences(passage.text)
+    return replace(passage, text=" ".join(all_sentences[:count])) if len(all_sentences) > count else passage

@@ -63,8 +63,8 @@ async def compressed_retrieval(
         if compress == "extractive":
             summary, sources = extract(question, hits[:k], kept, run)
         elif hits:
-            told: Summary = await run.ask("recomp.compress", options=options, question=question, passages=hits[:k])
-            summary, sources = told.summary, hits[:k]
+            reply: Summary = await run.ask("recomp.compress", options=options, question=question, passages=hits[:k])
+            summary, sources = reply.summary, hits[:k]
 
     passages = tuple(hits[:rank_limit])
     statistics = {"summary words": len(summary.split())}
@@ -76,9 +76,9 @@ async def compressed_retrieval(
 
 
 def extract(question: str, passages: Sequence[Passage], kept: int, run: Run) -> tuple[str, list[Passage]]:
-    """The sentences most similar to the question, as one text, and the passages they come from."""
-    told = [(passage, f"[{passage.title}] {each}") for passage in passages for each in sentences(passage.text)]
-    alike = run.similarity(question, [sentence for _, sentence in told])
-    nearest = sorted(range(len(told)), key=lambda place: -alike[place])[:kept]
-    chosen = [told[place] for place in sorted(nearest) if alike[place] > 0]
+    """Join the sentences most similar to the question; also return the passages they come from."""
+    titled = [(passage, f"[{passage.title}] {text}") for passage in passages for text in sentences(passage.text)]
+    similarity = run.similarity(question, [sentence for _, sentence in titled])
+    nearest = sorted(range(len(titled)), key=lambda i: -similarity[i])[:kept]
+    chosen = [titled[i] for i in sorted(nearest) if similarity[i] > 0]
     return " ".join(sentence for _, sentence in chosen), list(dict.fromkeys(passage for passage, _ in chosen))

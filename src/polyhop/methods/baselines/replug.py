@@ -80,13 +80,13 @@ async def passage_ensemble(
     async def score(passage: Passage) -> dict[str, float]:
         targets = [f"Answer: {wording}" for wording in wordings.values()]
         scores = await run.score(TASK, targets, options={"shots": shots}, question=question, passages=[passage])
-        return {answer: math.exp(sum(each.logprobs)) for answer, each in zip(wordings, scores, strict=True)}
+        return {answer: math.exp(sum(score.logprobs)) for answer, score in zip(wordings, scores, strict=True)}
 
     with run.gathering():
         others = [answer_from(passage, last=False) for passage in draws[1:]]
         await run.gather(*others, answer_from(draws[0], last=True))  # the best passage has the place that is kept
 
-    read = [passage for passage, told in replies.items() if told]
+    read = [passage for passage, given in replies.items() if given]
     wordings: dict[str, str] = {}  # the candidates, each as it was first worded
     answering = [reply for passage in read for reply in replies[passage] if reply.answer]
     for reply in [reply for reply in answering if not reply.declines(reply.answer)] or answering:
@@ -121,8 +121,8 @@ def own_answers(replies: Sequence[Response], *, sampled: bool) -> dict[str, floa
     found: dict[str, float] = defaultdict(float)
     for reply in replies:
         if reply.answer:
-            told = None if sampled else reply.probability(reply.answer)
-            found[normalise(reply.answer)] += (1.0 if told is None else told) / len(replies)
+            probability = None if sampled else reply.probability(reply.answer)
+            found[normalise(reply.answer)] += (1.0 if probability is None else probability) / len(replies)
     return found
 
 

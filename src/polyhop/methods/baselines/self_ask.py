@@ -85,9 +85,9 @@ async def self_ask(
             if answer or not query or normalise(query) in [normalise(pair["sub_question"] or "") for pair in history]:
                 break
             history.append({"sub_question": query, "answer": None})
-            with run.branch("follow up", query) as place:
+            with run.branch("follow up", query) as branch:
                 found.append(await run.search(query, k))
-                place.verdict = "searched" if found[-1] else "nothing found"
+                branch.verdict = "searched" if found[-1] else "nothing found"
 
     if not answer:
         answer = (await turn(conclude=True)).answer or ""

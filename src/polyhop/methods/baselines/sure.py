@@ -62,33 +62,33 @@ async def summarized_retrieval(
     scores: list[float] = []
 
     async def generate() -> list[str]:
-        told: Candidates = await run.ask(
+        reply: Candidates = await run.ask(
             "sure.candidates", options=options, question=question, passages=read, count=candidates
         )
         distinct: dict[str, str] = {}
-        for candidate in filter(None, told.candidates):
+        for candidate in filter(None, reply.candidates):
             distinct.setdefault(normalise(candidate), candidate)
         return list(distinct.values())[:candidates]
 
     async def summarize(candidate: str) -> str:
-        told: Summary = await run.ask(
+        reply: Summary = await run.ask(
             "sure.summarize", options=options, question=question, passages=read, candidate=candidate
         )
-        return told.summary
+        return reply.summary
 
-    async def valid(place: int) -> float:
-        if not summaries[place]:
+    async def valid(i: int) -> float:
+        if not summaries[i]:
             return 0.0
-        told: Validity = await run.ask(
-            "sure.validate", options=options, question=question, candidate=found[place], summary=summaries[place]
+        reply: Validity = await run.ask(
+            "sure.validate", options=options, question=question, candidate=found[i], summary=summaries[i]
         )
-        return float(told.valid)
+        return float(reply.valid)
 
     async def preferred(first: int, second: int) -> float:
-        """How much the first summary is preferred: 1, 0, or 0.5 for neither."""
+        """Ask which summary is better: 1 for the first, 0 for the second, 0.5 for neither."""
         shown = [summaries[first], summaries[second]]
-        told: Preference = await run.ask("sure.rank", options=options, question=question, summaries=shown)
-        return {1: 1.0, 2: 0.0, None: 0.5}[told.better]
+        reply: Preference = await run.ask("sure.rank", options=options, question=question, summaries=shown)
+        return {1: 1.0, 2: 0.0, None: 0.5}[reply.better]
 
     with run.gathering():
         hits = await run.search(question, max(k, rank_limit))
@@ -96,11 +96,11 @@ async def summarized_retrieval(
         found = await generate() if read else []  # §3.2
         if len(found) > 1:
             summaries = await run.gather(*map(summarize, found))
-            places = range(len(found)) if validity else ()
+            indices = range(len(found)) if validity else ()
             pairs = list(permutations(range(len(found)), 2)) if ranking else []
-            judged = await run.gather(*map(valid, places), *(preferred(*pair) for pair in pairs))  # §3.3
-            scores = [judged[place] if validity else 0.0 for place in range(len(found))]
-            for (first, second), share in zip(pairs, judged[len(places) :], strict=True):
+            judged = await run.gather(*map(valid, indices), *(preferred(*pair) for pair in pairs))  # §3.3
+            scores = [judged[i] if validity else 0.0 for i in range(len(found))]
+            for (first, second), share in zip(pairs, judged[len(indices) :], strict=True):
                 scores[first] += share / 2  # each pair is compared twice, in both orders
                 scores[second] += (1 - share) / 2
 

@@ -104,9 +104,9 @@ async def tree_of_thoughts(
         drawn: list[Valuation] = await run.gather(
             *(run.ask("tot_ir.value", options=drawing, **fields) for _ in range(values))
         )
-        answer = next((each.answer for each in drawn if each.answer), None)
+        answer = next((vote.answer for vote in drawn if vote.answer), None)
         grown = (*before, Thought(last.sub_question, last.passages, answer))
-        return sum(WORTH[each.value] for each in drawn), grown
+        return sum(WORTH[vote.value] for vote in drawn), grown
 
     with run.gathering():
         for step in range(1, steps + 1):

@@ -63,23 +63,23 @@ async def verify_and_edit(
     found: dict[int, Evidence] = {}
     retrieved: dict[int, list[Passage]] = {}
 
-    async def verify(place: int) -> None:
+    async def verify(i: int) -> None:
         """Edit one sentence of the chain by what is found for it; where the budget ends, it stands."""
-        with run.gathering(), run.branch("sentence", chain[place]) as branch:
+        with run.gathering(), run.branch("sentence", chain[i]) as branch:
             branch.verdict = "stands"
             asked: SubQuestion = await run.ask(  # §3.2
-                "verify_edit.question", options=options, question=question, sentence=chain[place]
+                "verify_edit.question", options=options, question=question, sentence=chain[i]
             )
-            query = asked.sub_question or chain[place]
-            retrieved[place] = await run.search(query, k)  # §3.3
-            if not retrieved[place]:
+            query = asked.sub_question or chain[i]
+            retrieved[i] = await run.search(query, k)  # §3.3
+            if not retrieved[i]:
                 return
             edited: EditedSentence = await run.ask(  # §3.4
-                "verify_edit.edit", options=options, sub_question=query, passages=retrieved[place]
+                "verify_edit.edit", options=options, sub_question=query, passages=retrieved[i]
             )
             if edited.sentence:
-                chain[place] = edited.sentence
-                found[place] = Evidence(tuple(retrieved[place]), edited.sentence)
+                chain[i] = edited.sentence
+                found[i] = Evidence(tuple(retrieved[i]), edited.sentence)
                 branch.verdict = "edited"
 
     replies: list[Response] = await sampled(  # §3.1
@@ -102,11 +102,11 @@ async def verify_and_edit(
     response: Response = await run.ask(  # §3.5
         "verify_edit.answer", options=options, final=True, question=question, rationale=" ".join(chain)
     )
-    hits = (passage for place in sorted(retrieved) for passage in retrieved[place])
+    hits = (passage for i in sorted(retrieved) for passage in retrieved[i])
     return Answer(
         response.answer,
         passages=tuple(dict.fromkeys(hits))[:rank_limit],
-        evidence=tuple(found[place] for place in sorted(found)),
+        evidence=tuple(found[i] for i in sorted(found)),
         supported=bool(found),
         statistics={**statistics, "edited": len(found)},
     )
