@@ -128,11 +128,12 @@ async def test_an_answer_comes_with_confidence_and_quoted_passages(mode: str) ->
     assert json.loads(text_of(result)) == found  # for clients that know no structured content
 
 
-async def test_an_unsupported_answer_says_so() -> None:
+async def test_an_abstention_says_so() -> None:
     async with opened() as (asking, _):
         result = await asking.call_tool("answer_question", {"question": QUESTION, "corpus": "empty"})
     assert result.structured_content["supported"] is False
-    assert "No retrieved passage" in result.structured_content["notice"]
+    assert result.structured_content["abstained"] is True
+    assert "No answer was found" in result.structured_content["notice"]
 
 
 async def test_the_method_can_be_chosen() -> None:
