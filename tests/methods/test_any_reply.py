@@ -78,7 +78,7 @@ REPLIES = st.one_of(
 )
 
 
-def told(text: str) -> Completion:
+def completion(text: str) -> Completion:
     """A reply in tokens of three letters, every other one of them unlikely; short ones come without probabilities."""
     tokens = tuple(text[at : at + 3] for at in range(0, len(text), 3))
     logprobs = tuple(-3.0 * (at % 2) for at in range(len(tokens)))
@@ -94,7 +94,7 @@ async def test_whatever_is_written_it_ends_within_its_calls(
 ) -> None:
     given_, most = CASES[method]
     able = Capabilities(json_schema=True, token_logprobs=True, seed=True)
-    lm = ScriptedLM(lambda task, fields: told(replies[(len(lm.calls) - 1) % len(replies)]), capabilities=able)
+    lm = ScriptedLM(lambda task, fields: completion(replies[(len(lm.calls) - 1) % len(replies)]), capabilities=able)
     if method == "searchain":
         given_ = given_ | {"reader": lambda question, passages: [Span(passages[0].id, "Text", 0, 4, 1.0)]}
     pipeline = Pipeline(

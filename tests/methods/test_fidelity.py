@@ -14,7 +14,7 @@ from polyhop.types import Kind
 from tests.kit.world import World, seen, still
 from tests.restated.cor import chain_of_reviews
 from tests.restated.searchain import search_in_the_chain
-from tests.restated.tor import Told, tree_of_reviews
+from tests.restated.tor import ObservedRun, tree_of_reviews
 
 WORLDS = 1000
 
@@ -41,9 +41,9 @@ def context(world: World, seed: int) -> int:
     return draw.choice([10_000, bare + draw.randint(1, 200)])
 
 
-def told(answer: Answer, model: ScriptedLM, world: World) -> Told:
+def observe(answer: Answer, model: ScriptedLM, world: World) -> ObservedRun:
     """A run of the method, seen from outside, as the second statement tells its own."""
-    return Told(
+    return ObservedRun(
         text=answer.text,
         supported=answer.supported,
         evidence=[([passage.id for passage in piece.passages], piece.answer) for piece in answer.evidence],
@@ -61,7 +61,7 @@ async def test_tor_equals_its_second_statement() -> None:
         settings["context_tokens"] = context(world, seed)
         answer, model = await world.run("tor", **settings)
         expected = tree_of_reviews(world.question, world, **settings)
-        assert told(answer, model, world) == expected, f"world {seed}, {settings}"
+        assert observe(answer, model, world) == expected, f"world {seed}, {settings}"
         assert [call.task for call in answer.trace.calls] == [task for task, _ in expected.calls]
         met.update(_turns(expected, settings))
     assert min(met[turn] for turn in TURNS) >= 20, met
@@ -70,8 +70,8 @@ async def test_tor_equals_its_second_statement() -> None:
 TURNS = ("accepted", "cut", "empty pool", "closed book", "ranked", "expanded", "no hit", "unreadable")
 
 
-def _turns(run: Told, settings: dict[str, Any]) -> set[str]:
-    """Which turns of the algorithm a world took, so that none is left untried by the draw."""
+def _turns(run: ObservedRun, settings: dict[str, Any]) -> set[str]:
+    """Collect the branches of the algorithm that a world took; the random worlds must cover all of them."""
     last, shown = run.calls[-1]
     pieces = shown.get("evidence", [])
     whole = [[passage for passage, _ in piece["passages"]] for piece in pieces]
@@ -97,7 +97,7 @@ async def test_cor_equals_its_second_statement() -> None:
         expected = chain_of_reviews(
             world.question, world, k=k, max_searches=turns, rank_limit=limit, context_tokens=room
         )
-        assert told(answer, model, world) == expected, f"world {seed}"
+        assert observe(answer, model, world) == expected, f"world {seed}"
 
 
 KINDS: tuple[Kind, ...] = ("qa", "boolean", "slot", "fact", "long")
@@ -128,7 +128,7 @@ async def test_searchain_equals_its_second_statement() -> None:
         answer, model = await world.run("searchain", kind=kind, **settings)
         theta, above = settings.pop("confidence"), settings.pop("rouge")
         expected = search_in_the_chain(world.question, world, kind=kind, theta=theta, rouge_above=above, **settings)
-        assert told(answer, model, world) == expected, f"world {seed}, {kind}, {settings}"
+        assert observe(answer, model, world) == expected, f"world {seed}, {kind}, {settings}"
         turns = {name for name, value in expected.statistics.items() if value}
         turns |= {"five"} if expected.statistics["rounds"] == 5 else set()
         turns |= {"long corrected"} if expected.statistics["from corrected"] and settings["form"] == "long" else set()

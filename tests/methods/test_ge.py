@@ -30,7 +30,7 @@ GRAPH = "(The Golden Calf; director; name: #1)\n(name: #1; spouse; name: #2)"
 DIRECTOR, SPOUSE = "director of The Golden Calf?", "spouse of Millard Webb?"
 
 Says: TypeAlias = Mapping[str, Any]
-"""What is answered to a sub-question: a text, or several in turn."""
+"""The reply to a sub-question: one text, or several in turn."""
 
 
 class Talk:

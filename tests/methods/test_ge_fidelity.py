@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 from tests.kit.world import World, seen
-from tests.methods.test_fidelity import told
+from tests.methods.test_fidelity import observe
 from tests.restated.ge import ge_reasoning
 
 WORLDS = 400
@@ -41,7 +41,7 @@ async def test_ge_equals_its_second_statement() -> None:
         world, settings = World.random(seed), settings_of(seed)
         answer, model = await world.run("ge", **settings)
         expected = ge_reasoning(world.question, world, **settings)
-        found = told(answer, model, world)
+        found = observe(answer, model, world)
         found.calls = [(call.task, seen(call.fields)) for call in answer.trace.calls]  # in the algorithm's order
         if settings["confidence"] == "agreement":  # a retry comes after its own call, not after all that went together
             found.calls, expected.calls = sorted(found.calls, key=repr), sorted(expected.calls, key=repr)
@@ -51,7 +51,7 @@ async def test_ge_equals_its_second_statement() -> None:
 
 
 def _turns(run: Any, settings: dict[str, Any], calls: Any) -> set[str]:
-    """Which turns of the algorithm a world took, so that none is left untried by the draw."""
+    """Collect the branches of the algorithm that a world took; the random worlds must cover all of them."""
     count = run.statistics
     shown = [call.fields for call in calls if call.task == "ge.subanswer"]
     graphs = [call.output or {} for call in calls if call.task == "ge.graph"]

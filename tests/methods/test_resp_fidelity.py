@@ -9,7 +9,7 @@ from typing import Any
 from polyhop.answer import Answer
 from tests.kit.world import World, seen
 from tests.restated.resp import retrieve_summarize_plan
-from tests.restated.tor import Told
+from tests.restated.tor import ObservedRun
 
 WORLDS = 800
 
@@ -28,9 +28,9 @@ def drawn(world: World, seed: int) -> dict[str, Any]:
     }
 
 
-def told(answer: Answer, world: World) -> Told:
+def observe(answer: Answer, world: World) -> ObservedRun:
     """A run of the method, seen from outside; calls in the algorithm's order, whichever of two at once came first."""
-    return Told(
+    return ObservedRun(
         text=answer.text,
         supported=answer.supported,
         evidence=[([passage.id for passage in piece.passages], piece.answer) for piece in answer.evidence],
@@ -48,7 +48,7 @@ async def test_resp_equals_its_second_statement() -> None:
         settings = drawn(world, seed)
         answer, _ = await world.run("resp", **settings)
         expected = retrieve_summarize_plan(world.question, world, **settings)
-        assert told(answer, world) == expected, f"world {seed}, {settings}"
+        assert observe(answer, world) == expected, f"world {seed}, {settings}"
         met.update(_turns(expected, settings))
     assert min(met[turn] for turn in TURNS) >= 20, met
 
@@ -59,8 +59,8 @@ TURNS = (
 )  # fmt: skip
 
 
-def _turns(run: Told, settings: dict[str, Any]) -> set[str]:
-    """Which turns of the algorithm a world took, so that none is left untried by the draw."""
+def _turns(run: ObservedRun, settings: dict[str, Any]) -> set[str]:
+    """Collect the branches of the algorithm that a world took; the random worlds must cover all of them."""
     rounds, summaries, responses = (run.statistics[name] for name in ("iterations", "summaries", "responses"))
     shown = run.calls[-1][1]["memory"]
     passages = [fields["passages"] for task, fields in run.calls if task == "resp.summarize"]

@@ -38,7 +38,7 @@ async def told(question: str, found: Mapping[str, list[Passage]], lm: ScriptedLM
 
 
 def known(request: Any) -> str:
-    """What the last turn of a call says beneath its question."""
+    """Return the text beneath the question in the last turn of a call."""
     return str(request.messages[-1]["content"].partition("\n")[2])
 
 

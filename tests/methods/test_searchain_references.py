@@ -97,14 +97,14 @@ async def test_verify_none_takes_references_at_their_word() -> None:
 
 
 async def test_verify_changes_nothing_else() -> None:
-    def told(answer: Answer) -> Any:
+    def references_of(answer: Answer) -> Any:
         return answer.text, answer.citations, answer.passages, path(answer), answer.usage.calls_by_task
 
     case = Case(
         chains=[chain(f"{WHO} = Ann Lee", WHERE), chain(f"{WHERE} = Bremen")], spans={WHERE: [span(MAN, "1899")]}
     )
     first, *others = [await case.play(verify=how) for how in ("containment", "reader", "none")]
-    assert all(told(other) == told(first) for other in others)
+    assert all(references_of(other) == references_of(first) for other in others)
 
 
 async def test_a_spent_budget_leaves_references_unverified() -> None:

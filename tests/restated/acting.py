@@ -8,10 +8,12 @@ from typing import Any
 
 from polyhop.common.text import normalise, sentences
 from polyhop.types import Passage
-from tests.restated.tor import Teller, Told, World, distinct
+from tests.restated.tor import ObservedRun, Teller, World, distinct
 
 
-def react(question: str, world: World, *, k: int, max_turns: int, rank_limit: int, samples: int | None = None) -> Told:
+def react(
+    question: str, world: World, *, k: int, max_turns: int, rank_limit: int, samples: int | None = None
+) -> ObservedRun:
     """``samples``: of the vote that answers where ReAct does not finish; without it, it is told to finish."""
     teller = Teller(world)
     steps: list[dict[str, Any]] = []
@@ -57,7 +59,7 @@ def react(question: str, world: World, *, k: int, max_turns: int, rank_limit: in
     return told
 
 
-def toolformer(question: str, world: World, *, k: int, max_turns: int, rank_limit: int) -> Told:
+def toolformer(question: str, world: World, *, k: int, max_turns: int, rank_limit: int) -> ObservedRun:
     """A text, interrupted at each call; after the last one, or one made before, it is ended."""
     teller = Teller(world)
     pieces: list[dict[str, Any]] = []
@@ -76,7 +78,7 @@ def toolformer(question: str, world: World, *, k: int, max_turns: int, rank_limi
                     searches=len(pieces))  # fmt: skip
 
 
-def plan_solve_ir(question: str, world: World, *, k: int, max_searches: int, rank_limit: int) -> Told:
+def plan_solve_ir(question: str, world: World, *, k: int, max_searches: int, rank_limit: int) -> ObservedRun:
     """One plan, its first steps searched, one solution."""
     teller = Teller(world)
     reply = teller.ask("plan_solve_ir.plan", question=question)
@@ -87,7 +89,7 @@ def plan_solve_ir(question: str, world: World, *, k: int, max_searches: int, ran
                     plan=len(plan), searches=min(len(plan), max_searches))  # fmt: skip
 
 
-def tot_ir(question: str, world: World, *, k: int, steps: int, breadth: int, keep: int, rank_limit: int) -> Told:
+def tot_ir(question: str, world: World, *, k: int, steps: int, breadth: int, keep: int, rank_limit: int) -> ObservedRun:
     """States as lists of (thought, passages, answer); one value a state."""
     teller = Teller(world)
     states: list[list[tuple[str, list[Passage], str | None]]] = [[]]
@@ -133,7 +135,7 @@ def tot_ir(question: str, world: World, *, k: int, steps: int, breadth: int, kee
     return told
 
 
-def _resting(told: Told, answer: str, hits: list[Passage], rank_limit: int, **statistics: float) -> Told:
+def _resting(told: ObservedRun, answer: str, hits: list[Passage], rank_limit: int, **statistics: float) -> ObservedRun:
     passages = distinct(hits)
     told.text = answer
     told.passages = [p.id for p in passages][:rank_limit]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from polyhop.common.text import normalise
 from polyhop.types import Passage
-from tests.restated.tor import Teller, Told, World, distinct
+from tests.restated.tor import ObservedRun, Teller, World, distinct
 
 
-def self_ask(question: str, world: World, *, k: int = 5, max_turns: int = 3, rank_limit: int = 15) -> Told:
+def self_ask(question: str, world: World, *, k: int = 5, max_turns: int = 3, rank_limit: int = 15) -> ObservedRun:
     """Follow-ups one by one, each searched; the newest passages stand first. After the last search, the answer."""
     teller = Teller(world)
     asked: list[str] = []
@@ -46,7 +46,7 @@ def self_ask(question: str, world: World, *, k: int = 5, max_turns: int = 3, ran
     return told_of
 
 
-def least_to_most(question: str, world: World, *, max_questions: int = 4) -> Told:
+def least_to_most(question: str, world: World, *, max_questions: int = 4) -> ObservedRun:
     """The parts of the question in order, then the question, each with all answers before it in sight."""
     teller = Teller(world)
     reply = teller.ask("least_to_most.decompose", question=question)

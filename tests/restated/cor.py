@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from polyhop.types import Passage
-from tests.restated.tor import Teller, Told, World, distinct, read_evidence, whole_response
+from tests.restated.tor import ObservedRun, Teller, World, distinct, read_evidence, whole_response
 
 
 def chain_of_reviews(
     question: str, world: World, *, k: int = 5, max_searches: int = 3, context_tokens: int = 4096, rank_limit: int = 15
-) -> Told:
+) -> ObservedRun:
     """One path: every review sees all that was found so far."""
     teller = Teller(world)
     found: list[Passage] = []

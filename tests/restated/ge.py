@@ -13,7 +13,7 @@ from typing import Any
 
 from polyhop.common.text import normalise
 from polyhop.types import Passage
-from tests.restated.tor import Teller, Told, World, distinct
+from tests.restated.tor import ObservedRun, Teller, World, distinct
 
 LONE = re.compile(r"(?:[^#]+:)?\s*#(\d+)")
 
@@ -35,7 +35,7 @@ def ge_reasoning(
     open_book: bool = True,
     confidence: str = "verbal",
     samples: int = 5,
-) -> Told:
+) -> ObservedRun:
     """Run the whole method."""
     teller = Teller(world)
     told = teller.told

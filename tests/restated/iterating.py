@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from polyhop.common.text import normalise
 from polyhop.types import Passage
-from tests.restated.tor import Teller, Told, World, distinct
+from tests.restated.tor import ObservedRun, Teller, World, distinct
 
 WH = {"who", "whom", "whose", "what", "when", "where", "why", "which", "how"}
 
 
-def told_of(teller: Teller, text: str, read: list[Passage], ranked: list[Passage], **statistics: float) -> Told:
+def told_of(teller: Teller, text: str, read: list[Passage], ranked: list[Passage], **statistics: float) -> ObservedRun:
     """What is seen from outside: one piece of evidence, the passages read, where there are some and an answer."""
     teller.told.text = text
     teller.told.passages = [passage.id for passage in ranked]
@@ -28,7 +28,7 @@ def answered(teller: Teller, question: str, passages: list[Passage]) -> dict[str
     return {name: text for name, text in (reply or {"answer": ""}).items() if text}
 
 
-def iter_retgen(question: str, world: World, *, k: int = 5, max_turns: int = 3, rank_limit: int = 15) -> Told:
+def iter_retgen(question: str, world: World, *, k: int = 5, max_turns: int = 3, rank_limit: int = 15) -> ObservedRun:
     """T rounds; round t searches the question and what round t-1 wrote, and reads what it finds."""
     teller = Teller(world)
     rounds: list[tuple[list[Passage], dict[str, str]]] = []
@@ -44,7 +44,7 @@ def iter_retgen(question: str, world: World, *, k: int = 5, max_turns: int = 3, 
 
 def ircot(
     question: str, world: World, *, k: int = 5, max_turns: int = 3, max_sentences: int = 10, rank_limit: int = 15
-) -> Told:
+) -> ObservedRun:
     """Sentences until one names the answer, none is new, or they are enough; a new query of each is searched."""
     teller = Teller(world)
     sentences: list[str] = []
@@ -67,7 +67,9 @@ def ircot(
     return told_of(teller, text, passages, passages, sentences=len(sentences), searches=len(queries))
 
 
-def dsp(question: str, world: World, *, k: int = 5, max_turns: int = 2, samples: int = 5, rank_limit: int = 15) -> Told:
+def dsp(
+    question: str, world: World, *, k: int = 5, max_turns: int = 2, samples: int = 5, rank_limit: int = 15
+) -> ObservedRun:
     """Hops, then as many readings; in a world that always says the same the vote is theirs or nobody's."""
     teller = Teller(world)
     summaries: list[str] = []

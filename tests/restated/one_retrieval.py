@@ -7,10 +7,10 @@ from typing import Any
 
 from polyhop.common.text import normalise, sentences
 from polyhop.types import Passage
-from tests.restated.tor import Teller, Told, World, distinct
+from tests.restated.tor import ObservedRun, Teller, World, distinct
 
 
-def _answered(teller: Teller, answer: str, hits: list[Passage], read: list[Passage]) -> Told:
+def _answered(teller: Teller, answer: str, hits: list[Passage], read: list[Passage]) -> ObservedRun:
     told = teller.told
     told.text, told.supported = answer, bool(read and answer)
     told.passages = [passage.id for passage in hits]
@@ -18,7 +18,7 @@ def _answered(teller: Teller, answer: str, hits: list[Passage], read: list[Passa
     return told
 
 
-def _closed_book(teller: Teller, question: str) -> Told:
+def _closed_book(teller: Teller, question: str) -> ObservedRun:
     reply = teller.ask("answer.cot", question=question)
     told = _answered(teller, _said(reply, "answer", ""), [], [])
     told.statistics = {"sentences": len(sentences((reply or {}).get("rationale") or ""))}
@@ -31,7 +31,7 @@ def _said(reply: Any, name: str, default: Any) -> Any:
 
 def sure(
     question: str, world: World, *, k: int, candidates: int, validity: bool, ranking: bool, rank_limit: int = 15
-) -> Told:
+) -> ObservedRun:
     """The candidate with the most points: one for a valid summary, a half for each comparison won, a quarter for each
     that nobody wins."""
     teller = Teller(world)
@@ -72,7 +72,7 @@ def sure(
 
 def verify_and_edit(
     question: str, world: World, *, k: int, max_turns: int, samples: int, edit_below: float, rank_limit: int = 15
-) -> Told:
+) -> ObservedRun:
     """In such a world all samples are alike: the chain is edited, or not."""
     teller = Teller(world)
     replies = [teller.ask("answer.cot", question=question) for _ in range(samples)]
@@ -104,7 +104,7 @@ def verify_and_edit(
 
 def era_cot(
     question: str, world: World, *, k: int, implicit: bool, discriminate: bool, keep_from: float, rank_limit: int = 15
-) -> Told:
+) -> ObservedRun:
     """Entities, stated relations, implied ones that are not stated, those of them that score enough, the answer."""
     teller = Teller(world)
     hits = distinct(teller.search(question, max(k, rank_limit)))[: max(k, rank_limit)]

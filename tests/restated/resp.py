@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from polyhop.common.text import normalise
 from polyhop.types import Passage
-from tests.restated.tor import Teller, Told, World, distinct
+from tests.restated.tor import ObservedRun, Teller, World, distinct
 
 
 @dataclass
@@ -91,7 +91,7 @@ def retrieve_summarize_plan(
     max_iterations: int = 3,
     input_tokens: int = 12_000,
     local_source: Literal["passages", "memory"] = "passages",
-) -> Told:
+) -> ObservedRun:
     """Run the whole method; ``shots`` and ``output_tokens`` reach the prompts alone."""
     teller = Teller(world)
     reasoning = Reasoning(question, world, input_tokens, teller)

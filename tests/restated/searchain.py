@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from polyhop.common.text import normalise
 from polyhop.types import Passage, Span
-from tests.restated.tor import Teller, Told
+from tests.restated.tor import ObservedRun, Teller
 from tests.restated.tor import World as _World
 
 
@@ -64,7 +64,7 @@ def search_in_the_chain(
     completion: bool = True,
     open_book: bool = True,
     verify: str = "containment",
-) -> Told:
+) -> ObservedRun:
     """Rows of R are [query, answer, passage, source, whether a reader bears it out]; a row without an answer waits for
     the next chain's, one whose passage was not read has None at its end."""
     teller = Teller(world)
@@ -165,14 +165,14 @@ def search_in_the_chain(
 
 
 def _finish(
-    told: Told,
+    told: ObservedRun,
     rows: list[list[Any]],
     retrieved: list[Passage],
     content: str,
     answer: str,
     rounds: int,
     bears_out: Callable[[list[Any]], bool],
-) -> Told:
+) -> ObservedRun:
     numbers = [int(number) for mark in re.findall(r"\[([\d, ]+)\]", content) for number in mark.split(",")]
     good = [n for n in numbers if 0 < n <= len(rows) and rows[n - 1][2] is not None]
     backed = [bears_out(rows[n - 1]) for n in good]

@@ -35,7 +35,7 @@ class World(Protocol):
 
 
 @dataclass
-class Told:
+class ObservedRun:
     """All that can be seen of a run from outside."""
 
     text: str = ""
@@ -67,7 +67,7 @@ class Teller:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.told = Told()
+        self.told = ObservedRun()
 
     def ask(self, task: str, **fields: Any) -> Mapping[str, Any] | None:
         """One call; where its reply cannot be read it is asked once more, and given up (None)."""
@@ -92,7 +92,7 @@ def tree_of_reviews(
     prune_when: Literal["retrieval", "review"] = "retrieval",
     context_tokens: int = 4096,
     rank_limit: int = 15,
-) -> Told:
+) -> ObservedRun:
     """Run the whole method; ``shots`` reaches the prompts alone, through the world."""
     teller = Teller(world)
     nodes: list[Node] = []

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from tests.kit.world import World, still
-from tests.methods.test_fidelity import told
+from tests.methods.test_fidelity import observe
 from tests.restated import acting
-from tests.restated.tor import Told
+from tests.restated.tor import ObservedRun
 
 WORLDS = 300
 Draw = Callable[[random.Random], dict[str, Any]]
 COMMON: dict[str, list[Any]] = {"k": [5, 2], "rank_limit": [15, 3]}
-METHODS: dict[str, tuple[Callable[..., Told], dict[str, list[Any]]]] = {
+METHODS: dict[str, tuple[Callable[..., ObservedRun], dict[str, list[Any]]]] = {
     "react": (acting.react, {"max_turns": [3, 1, 5]}),
     "react-cot-sc": (acting.react, {"max_turns": [3, 1], "samples": [1, 3]}),
     "toolformer": (acting.toolformer, {"max_turns": [3, 1, 5]}),
@@ -35,7 +35,7 @@ async def test_a_method_equals_its_second_statement(method: str) -> None:
         settings = {name: draw.choice(values) for name, values in (COMMON | choices).items()}
         answer, model = await world.run(method, context_tokens=100_000, **settings)
         expected = again(world.question, world, **settings)
-        assert ordered(told(answer, model, world)) == ordered(expected), f"world {seed}, {settings}"
+        assert ordered(observe(answer, model, world)) == ordered(expected), f"world {seed}, {settings}"
         turns = {
             "supported": expected.supported,
             "unsupported": not expected.supported,
@@ -48,8 +48,8 @@ async def test_a_method_equals_its_second_statement(method: str) -> None:
     assert min(met.values()) >= 10, met
 
 
-def ordered(run: Told) -> Told:
-    """Told without the order in which calls and searches made at once came."""
+def ordered(run: ObservedRun) -> ObservedRun:
+    """Sort a run: it no longer depends on the order in which calls and searches made at once came."""
     run.calls.sort(key=repr)
     run.searches.sort()
     return run

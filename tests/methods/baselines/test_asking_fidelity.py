@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.kit.world import World, still
-from tests.methods.test_fidelity import told
+from tests.methods.test_fidelity import observe
 from tests.restated.asking import least_to_most, self_ask
 
 WORLDS = 500
@@ -26,7 +26,7 @@ async def test_self_ask_equals_its_second_statement() -> None:
         }
         answer, model = await world.run("self-ask", context_tokens=20_000, **settings)
         expected = self_ask(world.question, world, **settings)
-        assert told(answer, model, world) == expected, f"world {seed}, {settings}"
+        assert observe(answer, model, world) == expected, f"world {seed}, {settings}"
         assert len(expected.searches) <= settings["max_turns"]
         last = expected.calls[-1][1]
         turns = {
@@ -47,7 +47,7 @@ async def test_least_to_most_equals_its_second_statement() -> None:
         world = World.random(seed)
         answer, model = await world.run("least-to-most", max_questions=2 + seed % 3)
         expected = least_to_most(world.question, world, max_questions=2 + seed % 3)
-        assert told(answer, model, world) == expected, f"world {seed}"
+        assert observe(answer, model, world) == expected, f"world {seed}"
         met[int(expected.statistics["sub_questions"])] += 1
     assert set(met) == {0, 1, 2, 3, 4}, met
 

@@ -30,7 +30,7 @@ def script(**said: Any) -> dict[str, Any]:
     }
 
 
-def told(triplets: Any) -> list[str]:
+def lines_of(triplets: Any) -> list[str]:
     return [f"{each['head']} {each['relation']} {each['tail']}" for each in triplets]
 
 
@@ -52,10 +52,10 @@ async def test_the_five_steps_and_what_each_of_them_sees() -> None:
     entities = ["Raft (boat)", "Heyerdahl (person)", "Larvik (town)"]
     assert fields[0] == {}
     assert fields[1] == {"entities": entities}
-    assert (fields[2]["entities"], fields[2]["count"], told(fields[2]["triplets"])) == (entities, 5, KEPT[:2])
-    assert told(fields[3]["triplets"]) == [KEPT[2], "Heyerdahl died in Larvik", "Raft sailed to Larvik"]
+    assert (fields[2]["entities"], fields[2]["count"], lines_of(fields[2]["triplets"])) == (entities, 5, KEPT[:2])
+    assert lines_of(fields[3]["triplets"]) == [KEPT[2], "Heyerdahl died in Larvik", "Raft sailed to Larvik"]
     assert fields[4]["entities"] == entities
-    assert told(fields[4]["triplets"]) == [*KEPT, "Heyerdahl died in Larvik"]
+    assert lines_of(fields[4]["triplets"]) == [*KEPT, "Heyerdahl died in Larvik"]
     assert (answer.text, answer.supported, answer.usage.layers) == ("Larvik", True, 5)
     assert evidence(answer) == [("a b c d e", "Larvik")]
     assert names(answer.passages) == "a b c d e f g h i j k l m n o"
@@ -81,13 +81,13 @@ async def test_without_discrimination_all_that_is_inferred_is_kept() -> None:
 async def test_without_the_implicit_only_what_is_stated_is_shown() -> None:
     answer, model = await play("era-cot", script(), hits=HITS, implicit=False)
     assert (steps(model), answer.usage.layers) == (["entities", "relations", "answer"], 3)
-    assert told(model.calls[-1].fields["triplets"]) == KEPT[:2]
+    assert lines_of(model.calls[-1].fields["triplets"]) == KEPT[:2]
 
 
 async def test_what_is_stated_is_not_inferred_anew() -> None:
     said = script(infer=f"{STATED}\n(raft; LED BY; heyerdahl)\n(Raft; kind; boat)\n(Raft; kind; boat)", score="1. 10")
     answer, model = await play("era-cot", said, hits=HITS)
-    assert told(model.calls[3].fields["triplets"]) == ["Raft kind boat"]
+    assert lines_of(model.calls[3].fields["triplets"]) == ["Raft kind boat"]
     assert answer.statistics == {"entities": 3, "stated": 2, "inferred": 1, "kept": 1}
 
 
@@ -110,7 +110,7 @@ async def test_what_is_stated_is_not_inferred_anew() -> None:
 async def test_a_step_that_gives_nothing_is_passed_over(said: dict[str, Any], asked: str, shown: list[str]) -> None:
     answer, model = await play("era-cot", script(**said), hits=HITS)
     assert steps(model) == asked.split()
-    assert told(model.calls[-1].fields["triplets"]) == shown
+    assert lines_of(model.calls[-1].fields["triplets"]) == shown
     assert answer.text == "Larvik"
 
 
@@ -135,7 +135,7 @@ async def test_without_hits_the_answer_is_closed_book() -> None:
 async def test_the_budget_leaves_the_answer(most: int, asked: str, shown: list[str]) -> None:
     answer, model = await play("era-cot", script(), hits=HITS, max_calls=most)
     assert steps(model) == asked.split()
-    assert told(model.calls[-1].fields["triplets"]) == shown
+    assert lines_of(model.calls[-1].fields["triplets"]) == shown
     assert answer.text == "Larvik"
 
 

@@ -31,7 +31,7 @@ MADE, OSLO, ROME, LAST = "It is by Ann.", "Ann is from Oslo.", "Ann is from Rome
 HITS = {"Q": "a b c d e f", "Ann is from .": "g a", "Ann is from.": "g a", "Where is Ann from?": "h i j", "Who?": "k l"}
 
 
-def told(text: str, *unlikely: str, probability: float = 0.1) -> Completion:
+def completion(text: str, *unlikely: str, probability: float = 0.1) -> Completion:
     """A reply in words and marks, all likely but for those named."""
     tokens = tuple(re.findall(r"\s*(?:\w+|\W)", text))
     logprobs = tuple(log(probability) if token.strip() in unlikely else log(0.9) for token in tokens)
@@ -60,7 +60,7 @@ def seen(call: Request) -> str:
 
 
 async def test_an_unsure_sentence_is_searched_for_and_written_anew() -> None:
-    answer, model = await flare(told(MADE), told(OSLO, "Oslo"), told(ROME), told(LAST))
+    answer, model = await flare(completion(MADE), completion(OSLO, "Oslo"), completion(ROME), completion(LAST))
     assert searched(answer) == [("Q", 5), ("Ann is from.", 5)]
     assert [seen(call) for call in model.calls] == [
         "a b c d e |",  # the first sentence from the question's passages
@@ -77,55 +77,64 @@ async def test_an_unsure_sentence_is_searched_for_and_written_anew() -> None:
 
 
 async def test_a_sure_sentence_stands_without_a_search() -> None:
-    answer, model = await flare(told(MADE), told(ROME), told(LAST))
+    answer, model = await flare(completion(MADE), completion(ROME), completion(LAST))
     assert searched(answer) == [("Q", 5)]
     assert [seen(call) for call in model.calls] == ["a b c d e |", f"| {MADE}", f"| {MADE} {ROME}"]
     assert answer.text == "Rome"
 
 
 async def test_the_first_sentence_is_tried_from_the_questions_passages() -> None:
-    answer, model = await flare(told(OSLO, "Oslo"), told(ROME), told(LAST))
+    answer, model = await flare(completion(OSLO, "Oslo"), completion(ROME), completion(LAST))
     assert searched(answer) == [("Q", 5), ("Ann is from.", 5)]
     assert [seen(call) for call in model.calls] == ["a b c d e |", "g a |", f"| {ROME}"]
 
 
 async def test_an_unsure_answer_stands_where_no_search_is_left() -> None:
-    answer, model = await flare(told(LAST, "Rome"), max_turns=1)
+    answer, model = await flare(completion(LAST, "Rome"), max_turns=1)
     assert (len(model.calls), searched(answer), answer.text) == (1, [("Q", 5)], "Rome")
     assert answer.confidence == pytest.approx(0.1)
 
 
 async def test_the_confidence_is_that_of_the_sentence_that_first_writes_the_answer() -> None:
-    answer, _ = await flare(told(MADE), told(ROME, "Rome", probability=0.25), told(LAST))
+    answer, _ = await flare(completion(MADE), completion(ROME, "Rome", probability=0.25), completion(LAST))
     assert answer.text == "Rome"
     assert answer.confidence == pytest.approx(0.25)
-    answer, _ = await flare(told(MADE), told("No town is named.", "No", probability=0.25), told("So the answer is no."))
+    answer, _ = await flare(
+        completion(MADE), completion("No town is named.", "No", probability=0.25), completion("So the answer is no.")
+    )
     assert answer.text == "no"
     assert answer.confidence == pytest.approx(0.9)
 
 
 async def test_an_unsure_answer_is_searched_for_too() -> None:
-    answer, model = await flare(told(MADE), told("So the answer is Oslo.", "Oslo"), told(LAST))
+    answer, model = await flare(completion(MADE), completion("So the answer is Oslo.", "Oslo"), completion(LAST))
     assert searched(answer)[1:] == [("So the answer is.", 5)]
     assert (answer.text, len(model.calls)) == ("Rome", 3)
 
 
 @pytest.mark.parametrize(("probability", "searches"), [(0.2001, 1), (0.1999, 2)])
 async def test_the_threshold_is_on_every_token(probability: float, searches: int) -> None:
-    answer, _ = await flare(told(MADE), told(ROME, "is", probability=probability), told(LAST), told(LAST))
+    answer, _ = await flare(
+        completion(MADE), completion(ROME, "is", probability=probability), completion(LAST), completion(LAST)
+    )
     assert len(searched(answer)) == searches
 
 
 async def test_after_the_last_search_sentences_are_written_from_its_passages() -> None:
     answer, model = await flare(
-        told(MADE), told(OSLO, "Oslo"), told(ROME), told("It is so.", "so"), told(LAST), max_turns=2
+        completion(MADE),
+        completion(OSLO, "Oslo"),
+        completion(ROME),
+        completion("It is so.", "so"),
+        completion(LAST),
+        max_turns=2,
     )
     assert len(searched(answer)) == 2
     assert [seen(call) for call in model.calls[3:]] == [f"g a | {MADE} {ROME}", f"g a | {MADE} {ROME} It is so."]
 
 
 async def test_a_chain_without_an_answer_is_closed_by_a_reader_over_all_passages() -> None:
-    answer, model = await flare(told(MADE), told(OSLO, "Oslo"), told(ROME), max_sentences=2)
+    answer, model = await flare(completion(MADE), completion(OSLO, "Oslo"), completion(ROME), max_sentences=2)
     assert seen(model.calls[-1]) == "a b c d e g |"
     assert [call.task for call in model.calls] == ["cot.sentence"] * 3 + ["answer.read_cot"]
     assert (answer.text, answer.trace.calls[-1].final) == ("read", True)
@@ -133,13 +142,13 @@ async def test_a_chain_without_an_answer_is_closed_by_a_reader_over_all_passages
 
 @pytest.mark.parametrize("reply", ["", MADE, {"sentence": MADE}])
 async def test_a_sentence_that_is_not_new_or_not_readable_ends_the_chain(reply: Any) -> None:
-    answer, model = await flare(told(MADE), reply, reply)
+    answer, model = await flare(completion(MADE), reply, reply)
     assert model.calls[-1].task == "answer.read_cot"
     assert (answer.text, answer.statistics) == ("read", {"sentences": 1, "searches": 1})
 
 
 async def test_an_unreadable_rewriting_ends_the_chain_and_the_tried_sentence_is_not_used() -> None:
-    answer, _ = await flare(told(MADE), told("So the answer is Oslo.", "Oslo"), "", "")
+    answer, _ = await flare(completion(MADE), completion("So the answer is Oslo.", "Oslo"), "", "")
     assert answer.text == "read"
 
 
@@ -154,27 +163,27 @@ async def test_where_nothing_is_found_the_reader_is_closed_book() -> None:
 
 async def test_mask_below_is_a_threshold_of_its_own() -> None:
     text = "Ann came from Oslo."
-    reply = told(text, "Oslo")
+    reply = completion(text, "Oslo")
     reply = Completion(text=text, tokens=reply.tokens, logprobs=(log(0.9), log(0.5), log(0.9), log(0.1), log(0.9)))
-    answer, _ = await flare(told(MADE), reply, told(LAST), mask_below=0.6)
+    answer, _ = await flare(completion(MADE), reply, completion(LAST), mask_below=0.6)
     assert searched(answer)[1:] == [("Ann from.", 5)]
-    answer, _ = await flare(told(MADE), reply, told(LAST), mask_below=0.0)
+    answer, _ = await flare(completion(MADE), reply, completion(LAST), mask_below=0.0)
     assert searched(answer)[1:] == [(text, 5)]
 
 
 async def test_a_query_of_which_nothing_is_left_is_the_question() -> None:
-    answer, _ = await flare(told(MADE), told("In Oslo.", "In", "Oslo"), told(LAST))
+    answer, _ = await flare(completion(MADE), completion("In Oslo.", "In", "Oslo"), completion(LAST))
     assert searched(answer) == [("Q", 5), ("Q", 5)]
 
 
 @pytest.mark.parametrize("reply", [Completion(text=OSLO), {"sentence": OSLO}])
 async def test_a_sentence_without_probabilities_is_unsure_and_searched_whole(reply: Any) -> None:
-    answer, _ = await flare(told(MADE), reply, told(LAST))
+    answer, _ = await flare(completion(MADE), reply, completion(LAST))
     assert searched(answer)[1:] == [(OSLO, 5)]
 
 
 async def test_a_phrase_is_asked_about_by_a_question_of_its_own() -> None:
-    answer, model = await flare(told(MADE), told(OSLO, "Oslo"), told(LAST), query="question")
+    answer, model = await flare(completion(MADE), completion(OSLO, "Oslo"), completion(LAST), query="question")
     asked = model.calls[2]
     assert asked.task == "flare.question"
     assert asked.fields == {"question": "Q", "reasoning": [MADE], "sentence": OSLO, "phrase": "Oslo"}
@@ -182,8 +191,8 @@ async def test_a_phrase_is_asked_about_by_a_question_of_its_own() -> None:
 
 
 async def test_the_hits_of_several_questions_are_interleaved() -> None:
-    reply = told(OSLO, "Ann", "Oslo")
-    answer, model = await flare(told(MADE), reply, told(LAST), query="question", k=4)
+    reply = completion(OSLO, "Ann", "Oslo")
+    answer, model = await flare(completion(MADE), reply, completion(LAST), query="question", k=4)
     assert [call.fields["phrase"] for call in model.calls if call.task == "flare.question"] == ["Ann", "Oslo"]
     assert searched(answer)[1:] == [("Who?", 4), ("Where is Ann from?", 4)]
     assert names(model.calls[-1].fields["passages"]) == "k h l i"
@@ -193,18 +202,18 @@ async def test_the_hits_of_several_questions_are_interleaved() -> None:
 
 async def test_neighbouring_tokens_are_one_phrase_and_questions_are_bounded() -> None:
     text = "Ann and Bob and Eve and New York it is."
-    reply = told(text, "Ann", "Bob", "Eve", "New", "York")
-    _, model = await flare(told(MADE), reply, told(LAST), query="question")
+    reply = completion(text, "Ann", "Bob", "Eve", "New", "York")
+    _, model = await flare(completion(MADE), reply, completion(LAST), query="question")
     assert [call.fields["phrase"] for call in model.calls if call.task == "flare.question"] == ["Ann", "Bob", "Eve"]
-    _, model = await flare(told(MADE), reply, told(LAST), query="question", max_questions=9)
+    _, model = await flare(completion(MADE), reply, completion(LAST), query="question", max_questions=9)
     assert [call.fields["phrase"] for call in model.calls if call.task == "flare.question"][-1] == "New York"
 
 
 async def test_without_a_question_the_masked_sentence_is_searched() -> None:
-    script = {"cot.sentence": [told(MADE), told(OSLO, "Oslo"), told(LAST)], "flare.question": ""}
+    script = {"cot.sentence": [completion(MADE), completion(OSLO, "Oslo"), completion(LAST)], "flare.question": ""}
     answer, _ = await play("flare", script, hits=HITS, capabilities=ABLE, query="question")
     assert searched(answer)[1:] == [("Ann is from.", 5)]
-    answer, model = await flare(told(MADE), told(OSLO, "."), told(LAST), query="question")
+    answer, model = await flare(completion(MADE), completion(OSLO, "."), completion(LAST), query="question")
     assert "flare.question" not in [call.task for call in model.calls]  # a mark is no phrase
     assert searched(answer)[1:] == [("Ann is from Oslo", 5)]
 
@@ -225,11 +234,11 @@ def test_masking(spans: list[tuple[int, int]], left: str) -> None:
 
 
 def test_tokens_are_found_around_the_sentence_and_inside_a_json_reply() -> None:
-    around = told(f"Sure:\n{OSLO} And more.", "Oslo", "Sure", "more")
+    around = completion(f"Sure:\n{OSLO} And more.", "Oslo", "Sure", "more")
     assert unsure_spans(OSLO, around, 0.2) == [(11, 16)]
     written = json.dumps({"sentence": OSLO})
-    assert unsure_spans(OSLO, told(written, "Oslo", '"'), 0.2) == [(11, 16)]
-    assert unsure_spans(OSLO, told("Something else", "else"), 0.2) == []
+    assert unsure_spans(OSLO, completion(written, "Oslo", '"'), 0.2) == [(11, 16)]
+    assert unsure_spans(OSLO, completion("Something else", "else"), 0.2) == []
     value = Completion(text="{}", value={"sentence": OSLO}, tokens=("Oslo",), logprobs=(log(0.1),))
     assert unsure_spans(OSLO, value, 0.2) == [(12, 16)]
 
@@ -258,12 +267,14 @@ def test_interleaving_takes_each_passage_once() -> None:
 
 
 async def test_retrieve_below_nothing_never_searches_again() -> None:
-    answer, _ = await flare(told(MADE), told(OSLO, "Oslo"), told(LAST), retrieve_below=0.0)
+    answer, _ = await flare(completion(MADE), completion(OSLO, "Oslo"), completion(LAST), retrieve_below=0.0)
     assert (len(searched(answer)), answer.text) == (1, "Rome")
 
 
 async def test_look_ahead_k_rank_limit_and_shots() -> None:
-    answer, model = await flare(told(MADE), told(OSLO, "Oslo"), told(LAST), look_ahead=16, k=2, rank_limit=2, shots=1)
+    answer, model = await flare(
+        completion(MADE), completion(OSLO, "Oslo"), completion(LAST), look_ahead=16, k=2, rank_limit=2, shots=1
+    )
     assert {call.max_tokens for call in model.calls} == {16}
     assert [names(call.fields["passages"]) for call in model.calls] == ["a b", "", "g a"]
     assert names(answer.passages) == "a b"
@@ -271,16 +282,18 @@ async def test_look_ahead_k_rank_limit_and_shots() -> None:
 
 
 async def test_the_last_passages_give_way_where_the_prompt_is_full() -> None:
-    whole, _ = await flare(told(LAST), shots=0)
+    whole, _ = await flare(completion(LAST), shots=0)
     tokens = whole.trace.calls[0].prompt_tokens - 25
-    answer, model = await flare(told(LAST), shots=0, context_tokens=tokens)
+    answer, model = await flare(completion(LAST), shots=0, context_tokens=tokens)
     assert names(model.calls[0].fields["passages"]) == "a b"
     assert answer.trace.calls[0].prompt_tokens <= tokens
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])
 async def test_the_budget_leaves_the_reader_and_a_tried_answer_is_no_answer(most: int) -> None:
-    answer, model = await flare(told(MADE), told("So the answer is Oslo.", "Oslo"), told(LAST), max_calls=most)
+    answer, model = await flare(
+        completion(MADE), completion("So the answer is Oslo.", "Oslo"), completion(LAST), max_calls=most
+    )
     assert [call.task for call in model.calls] == ["cot.sentence"] * (most - 1) + ["answer.read_cot"]
     assert (answer.text, answer.trace.budget) == ("read", "max_calls")
 
@@ -297,7 +310,7 @@ def test_it_needs_token_probabilities_of_the_model_that_writes() -> None:
 @pytest.mark.parametrize("most", [1, 3, 4])
 def test_questions_are_a_layer_of_their_own(most: int) -> None:
     def never(task: str, fields: Mapping[str, Any]) -> Any:
-        return told(f"It is {len(fields['reasoning'])}.", "It") if task == "cot.sentence" else "Is it so?"
+        return completion(f"It is {len(fields['reasoning'])}.", "It") if task == "cot.sentence" else "Is it so?"
 
     method = methods()["flare"]
     given_: dict[str, Any] = {"query": "question", "max_turns": most, "max_sentences": 5}

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.kit.world import World, still
-from tests.methods.test_fidelity import told
+from tests.methods.test_fidelity import observe
 from tests.restated.iterating import dsp, ircot, iter_retgen
-from tests.restated.tor import Told
+from tests.restated.tor import ObservedRun
 
 WORLDS = 500
 AMPLE = 20_000
@@ -30,8 +30,8 @@ def drawn(method: str, seed: int) -> dict[str, Any]:
     return settings
 
 
-def turns(run: Told) -> set[str]:
-    """What happened in a run, so that nothing is left untried by the draw."""
+def turns(run: ObservedRun) -> set[str]:
+    """Collect the events of a run; the random worlds must cover all of them."""
     there = {
         "supported": run.supported,
         "no answer": not run.text,
@@ -44,14 +44,14 @@ def turns(run: Told) -> set[str]:
 
 
 @pytest.mark.parametrize(("method", "restated"), [("iter-retgen", iter_retgen), ("ircot", ircot), ("dsp", dsp)])
-async def test_it_equals_its_second_statement(method: str, restated: Callable[..., Told]) -> None:
+async def test_it_equals_its_second_statement(method: str, restated: Callable[..., ObservedRun]) -> None:
     met: Counter[str] = Counter()
     for seed in range(WORLDS):
         world, settings = World.random(seed), drawn(method, seed)
         if method == "iter-retgen" and world.speaks == "text":
             world.speaks = "json"  # a text does not tell its reasons to the letter, and they are searched
         answer, model = await world.run(method, context_tokens=AMPLE, **settings)
-        seen = told(answer, model, world)
+        seen = observe(answer, model, world)
         expected = restated(world.question, world, **settings)
         assert seen == expected, f"world {seed}, {settings}"
         met.update(turns(expected))

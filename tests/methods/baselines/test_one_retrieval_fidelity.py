@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from tests.kit.world import World, still
-from tests.methods.test_fidelity import told
+from tests.methods.test_fidelity import observe
 from tests.restated.one_retrieval import era_cot, sure, verify_and_edit
-from tests.restated.tor import Told
+from tests.restated.tor import ObservedRun
 
 WORLDS = 300
-STATED: dict[str, tuple[Callable[..., Told], dict[str, list[Any]]]] = {
+STATED: dict[str, tuple[Callable[..., ObservedRun], dict[str, list[Any]]]] = {
     "sure": (sure, {"candidates": [2, 2, 3], "validity": [True, True, False], "ranking": [True, True, False]}),
     "verify-edit": (verify_and_edit, {"samples": [3], "edit_below": [0.5, 2, 2], "max_turns": [1, 3]}),
     "era-cot": (
@@ -27,7 +27,7 @@ STATED: dict[str, tuple[Callable[..., Told], dict[str, list[Any]]]] = {
 """A method's second statement and the settings that are drawn for it."""
 
 
-def unordered(run: Told) -> Told:
+def unordered(run: ObservedRun) -> ObservedRun:
     """Calls and searches that go together come in any order."""
     return replace(run, calls=sorted(run.calls, key=repr), searches=sorted(run.searches))
 
@@ -41,7 +41,7 @@ async def test_a_method_equals_its_second_statement(method: str) -> None:
         chosen = {"k": draw.choice([5, 2]), **{name: draw.choice(values) for name, values in options.items()}}
         answer, model = await world.run(method, **chosen)
         expected = statement(world.question, world, **chosen)
-        assert unordered(told(answer, model, world)) == unordered(expected), f"world {seed}, {chosen}"
+        assert unordered(observe(answer, model, world)) == unordered(expected), f"world {seed}, {chosen}"
         met[tuple(sorted({task for task, _ in expected.calls}))] += 1
     assert len(met) >= 4, met  # ways that a run can go
 

@@ -64,7 +64,7 @@ def test_a_long_file_is_read_from_its_head(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "message"),
     [
         ([], "no questions"),
         (["", " "], "no questions"),
@@ -73,8 +73,8 @@ def test_a_long_file_is_read_from_its_head(tmp_path: Path) -> None:
         ([FILMS[0], "{"], r"pool\.txt:2: "),
     ],
 )
-def test_a_faulty_pool_is_named(tmp_path: Path, lines: list[str], told: str) -> None:
-    with pytest.raises(DataError, match=told):
+def test_a_faulty_pool_is_named(tmp_path: Path, lines: list[str], message: str) -> None:
+    with pytest.raises(DataError, match=message):
         cluster_questions(written(tmp_path / "pool.txt", lines), 2)
 
 

@@ -31,7 +31,7 @@ def searched(answer: Answer) -> list[tuple[str, int]]:
 
 
 def seen(call: Request) -> str:
-    """What a step saw, on a line: each action with the passages it brought."""
+    """Write the prompt of a step on one line: each action with its passages."""
     steps = (f"{step['action']}[{step['argument']}] {names(step['passages'])}".strip() for step in call.fields["steps"])
     return f"{call.task.removeprefix('react.')}: {', '.join(steps)}"
 
@@ -77,7 +77,7 @@ async def test_each_action_is_observed_until_the_model_finishes() -> None:
 
 
 async def test_observations_stand_after_their_actions() -> None:
-    """What tells ReAct from self-ask (ToR §4.3)."""
+    """ReAct differs from self-ask by this (ToR §4.3)."""
     said = ["Thought 1: Who?\nAction 1: Search[maker]", "Action 2: Search[no such]", "Action 3: Finish[x]"]
     _, model = await play("react", {"react.act": said}, hits={"maker": "a"})
     assert model.calls[-1].messages[-1]["content"] == (

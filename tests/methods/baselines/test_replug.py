@@ -28,7 +28,7 @@ SCORING = Capabilities(score=True)
 
 
 def by_passage(**answers: Any) -> Any:
-    """What is said to each passage alone: an answer, or (answer, its probability)."""
+    """The replies to each passage alone: an answer, or (answer, its probability)."""
 
     def reply(task: str, fields: Mapping[str, Any]) -> Any:
         (passage,) = fields["passages"]

@@ -24,7 +24,7 @@ def searched(answer: Answer) -> list[tuple[str, int]]:
 
 
 def seen(call: Request) -> str:
-    """What a turn saw, on a line: passages, then follow-ups with their answers."""
+    """Write the prompt of a turn on one line: passages, then follow-ups with their answers."""
     pairs = [f"{pair['sub_question']} {pair['answer'] or '-'}" for pair in call.fields["history"]]
     return f"{names(call.fields['passages'])} | {', '.join(pairs)}{' !' if call.fields['conclude'] else ''}"
 

@@ -25,7 +25,7 @@ def searched(answer: Answer) -> list[tuple[str, int]]:
 
 
 def seen(call: Request) -> str:
-    """What a call saw, on a line: each piece of text, its call and its result."""
+    """Write the prompt of a call on one line: each piece of text, its call and its result."""
     pieces = (f"{piece['text']} [{piece['query']} {names(piece['passages'])}]" for piece in call.fields["written"])
     return f"{call.task.removeprefix('toolformer.')}: {' '.join(pieces)}".strip()
 

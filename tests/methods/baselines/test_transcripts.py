@@ -36,7 +36,7 @@ def outputs(style: str) -> list[dict[str, Any]]:
 
 
 def read(task: str, text: str, **fields: Any) -> Any:
-    """What is read from a reply, or None where it is refused."""
+    """Parse a reply; None if it is refused."""
     try:
         return BOOK[task].read(text, FIELDS | fields)
     except Malformed:

@@ -87,15 +87,15 @@ async def test_the_threshold_can_be_moved() -> None:
 
 
 async def test_the_likeliest_chain_of_the_majoritys_is_edited() -> None:
-    def told(chain: str, logprob: float) -> Completion:
+    def completion(chain: str, logprob: float) -> Completion:
         return Completion(text=chain, tokens=(chain,), logprobs=(logprob,))
 
     chains = [
-        told("One. The answer is Rome.", -3.0),
-        told("Two. The answer is Oslo.", -0.1),
-        told("Three. The answer is Rome.", -1.0),
-        told("Four. The answer is Bonn.", -0.1),
-        told("Five. The answer is Bern.", -0.1),
+        completion("One. The answer is Rome.", -3.0),
+        completion("Two. The answer is Oslo.", -0.1),
+        completion("Three. The answer is Rome.", -1.0),
+        completion("Four. The answer is Bonn.", -0.1),
+        completion("Five. The answer is Bern.", -0.1),
     ]
     telling = Capabilities(token_logprobs=True)
     _, model = await play("verify-edit", script(chains), hits=HITS, capabilities=telling)
