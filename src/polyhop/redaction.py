@@ -113,7 +113,7 @@ def _redacted(text: str) -> str:
 
 
 def summary(text: str) -> str:
-    """What another program said, redacted, on one line and cut to ``MAX_SUMMARY`` characters."""
+    """Redact another program's message, put it on one line and cut it to ``MAX_SUMMARY`` characters."""
     line = " ".join(redacted(text).split())  # before the cut, which could leave half a key
     return line if len(line) <= MAX_SUMMARY else line[: MAX_SUMMARY - 1] + "…"
 
