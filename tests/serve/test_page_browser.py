@@ -391,10 +391,10 @@ def test_a_citation_leads_to_its_passage(opened: Open) -> None:
         assert tab.evaluate("document.activeElement.closest('.source[open]') !== null")
 
 
-def test_an_answer_without_evidence_says_so(opened: Open, demo: str) -> None:
+def test_an_abstention_says_so(opened: Open, demo: str) -> None:
     tab = answered(opened(demo), METROPOLIS, "cot")
     assert tab.locator(".unbacked").inner_text() == "Unsupported"
-    assert "No retrieved passage was found" in tab.locator(".notice").inner_text()
+    assert "No answer was found" in tab.locator(".notice").inner_text()
 
 
 def test_the_steps_can_be_gone_through_again(opened: Open, demo: str) -> None:

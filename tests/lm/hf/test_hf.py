@@ -119,7 +119,7 @@ def test_what_else_is_scored_changes_nothing(lm: TransformersLM, data: st.DataOb
         lm.state_cache.clear()
     some = data.draw(st.lists(st.integers(0, len(everything) - 1), min_size=1, max_size=24))
     found = scored(lm, [everything[number] for number in some])
-    assert furthest(found, [alone[number].logprobs for number in some]) < 1e-5
+    assert furthest(found, [alone[number].logprobs for number in some]) < 3e-5
 
 
 _alone: dict[str, list[TokenScores]] = {}

@@ -171,11 +171,10 @@ Question: {question} Document: {passages} Summary:
 
 
 @pytest.mark.extra
-@pytest.mark.parametrize("seed", [0, 4])  # with random weights, one writes nothing, the other the same over and over
-async def test_a_sequence_to_sequence_checkpoint_compresses(tmp_path: Path, seed: int) -> None:
+async def test_a_sequence_to_sequence_checkpoint_compresses(tmp_path: Path) -> None:
     pytest.importorskip("torch").set_num_threads(1)
     pytest.importorskip("transformers")
-    checkpoint, prompts = tiny.make(tmp_path / "t5", "t5", seed=seed), tmp_path / "prompts"
+    checkpoint, prompts = tiny.make(tmp_path / "t5", "t5", seed=4), tmp_path / "prompts"  # one that writes something
     prompts.mkdir()
     (prompts / "recomp.compress.md").write_text(OWN)
     reader = ScriptedLM(script())
@@ -185,8 +184,5 @@ async def test_a_sequence_to_sequence_checkpoint_compresses(tmp_path: Path, seed
         answer = await qa.aask(QUESTION)
     *wrote, read = answer.trace.calls
     assert {(call.task, call.model) for call in wrote} == {("recomp.compress", f"hf:{checkpoint}")}
-    if summary := wrote[0].text.strip():
-        assert (read.task, len(wrote), answer.text) == ("recomp.answer", 1, "Larvik")
-        assert read.fields["summary"] in summary  # without quotes and marks around it
-    else:
-        assert (read.task, len(wrote), answer.text) == ("answer.direct", 2, "known")
+    assert (read.task, len(wrote), answer.text) == ("recomp.answer", 1, "Larvik")
+    assert read.fields["summary"] in wrote[0].text.strip()  # without quotes and marks around it
