@@ -265,6 +265,7 @@ async def test_every_prompt_is_noted_scored_ones_too() -> None:
 # --- local models ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_local_questions_are_all_different_and_all_asked() -> None:
     asked = local.questions(40)
     assert len(set(asked)) == 40

@@ -235,6 +235,7 @@ class Many:
             yield Passage(f"p{number}", f"Title {number}", f"{number} " * 200)
 
 
+@pytest.mark.slow
 def test_neither_a_file_nor_an_iterable_is_held_in_memory(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"
     with path.open("wb") as stream:

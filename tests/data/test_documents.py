@@ -154,6 +154,7 @@ def test_a_missing_extra_stops_no_folder_and_what_is_left_out_is_named(mixed: Pa
         list(open_corpus(mixed / "one.docx"))
 
 
+@pytest.mark.slow
 def test_every_verb_says_what_is_left_out_and_says_it_again(mixed: Path, tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "q.jsonl").write_text('{"question": "Where was Ada born?", "answer": "London"}\n')
     verbs: list[tuple[object, ...]] = [

@@ -256,6 +256,7 @@ def test_other_commands_of_the_pages_are_there() -> None:
         assert set(named.split(",")) <= extras.keys(), named
 
 
+@pytest.mark.slow
 def test_a_fault_in_a_page_ends_the_build(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs", reason="needs polyhop[site]")
     shutil.copytree(ROOT / "docs", tmp_path / "docs")

@@ -63,6 +63,7 @@ def parted(text: str) -> tuple[list[str], list[float]]:
     return FIGURE.sub("0", text).split(), [float(figure) for figure in FIGURE.findall(text)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "example", [pytest.param(e, id=e.stem, marks=[pytest.mark.extra] if needed(e) else []) for e in EXAMPLES]
 )

@@ -19,6 +19,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
     made.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["start", "own-documents", "comparison"])
 def test_a_newcomer_comes_through_by_copying_alone(reader: Reader, name: str) -> None:
     page = DOCS / f"{name}.md"

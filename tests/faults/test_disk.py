@@ -92,6 +92,7 @@ def failing_after(writes: int, number: int, monkeypatch: pytest.MonkeyPatch) -> 
 ERRORS = {errno.ENOSPC: range(16), **dict.fromkeys((errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO), (0, 5, 14))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", ERRORS, ids=lambda number: errno.errorcode[number])
 def test_a_disk_that_fails_at_any_write_costs_no_finished_question(
     number: int, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -96,6 +96,7 @@ def ended(server: Holding, folder: Path) -> dict[str, Any]:
     return files(folder / "out")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 def test_stopped_at_any_moment_it_goes_on_and_leaves_nothing_behind(tmp_path: Path) -> None:
     """What was answered is kept, so that every start has fewer requests left; with none, a new run begins."""

@@ -239,6 +239,7 @@ async def test_any_method_searches_by_it(tmp_path: FilePath) -> None:
         HopsRetriever(BM25(index), hop=3)
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(WEBS)
 async def test_retriever_and_method_rank_alike(seed: int) -> None:

@@ -220,6 +220,7 @@ SPANS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
 @given(st.lists(CHAINS | TEXTS, min_size=1, max_size=6), st.lists(SPANS, min_size=1, max_size=6), TEXTS, st.data())
 async def test_no_model_or_reader_raises_or_loops(

@@ -352,6 +352,7 @@ class Many:
             yield Passage(f"p{number}", f"Title {number}", f"{number} {'kiln' * 500}")
 
 
+@pytest.mark.slow
 def test_a_build_holds_no_passages(tmp_path: Path) -> None:
     done: list[int] = []
     tracemalloc.start()

@@ -193,6 +193,7 @@ def command(
 # --- a server that repeats what it is sent ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_verbs_that_ask_a_model_tell_nothing(
     command: Command, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +207,7 @@ def test_verbs_that_ask_a_model_tell_nothing(
     assert command("doctor", "--json", "--lm", lm) == 2
 
 
+@pytest.mark.slow
 async def test_a_retriever_tells_nothing(url: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     retriever = ServedRetriever(url, timeout=0.05)

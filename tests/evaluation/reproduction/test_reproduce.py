@@ -143,6 +143,7 @@ def test_repeated_rows_have_a_mean_and_deviation(hotpotqa: dict[str, Benchmark],
     assert sorted((one["seed"], one["settings"]["demo_seed"]) for one in of_two) == [(0, 0), (1, 1), (2, 2)]
 
 
+@pytest.mark.slow
 def test_it_goes_on_where_it_was_and_asks_nothing_twice(hotpotqa: dict[str, Benchmark], tmp_path: Path) -> None:
     first = reproduce("tor/table2", hotpotqa, knows("Oslo"), limit=1, out=tmp_path)
     again = knows("Oslo")
@@ -165,6 +166,7 @@ def test_tables_share_runs(hotpotqa: dict[str, Benchmark], tmp_path: Path) -> No
     assert cell(found, "one-r", "hotpotqa", "recall_mean@15").value == 100.0
 
 
+@pytest.mark.slow
 def test_another_model_or_setting_is_another_run(hotpotqa: dict[str, Benchmark], tmp_path: Path) -> None:
     reproduce("resp/figure2", hotpotqa, knows("Oslo"), out=tmp_path)
     folders = [path.name for path in (tmp_path / "hotpotqa-dev-first1000").iterdir()]
@@ -236,6 +238,7 @@ def test_questions_that_search_changed_and_what_search_misled(hotpotqa: dict[str
     assert ours.value == 100.0
 
 
+@pytest.mark.slow
 def test_a_table_over_all_datasets_takes_those_given(folder: Path) -> None:
     found = reproduce("searchain/table5", select_benchmarks(folder), "pocket", limit=1)
     ours = cell(found, "searchain", "all", "mean score")
@@ -302,6 +305,7 @@ def test_a_table_in_the_terminal(folder: Path, tmp_path: Path) -> None:
     assert kept["columns"][-1] == {"dataset": "2wiki", "metric": "parsed", "lm": None}
 
 
+@pytest.mark.slow
 def test_offline_on_the_demonstration_set_and_it_says_so() -> None:
     result = run("tor/table3", "--lm", "pocket", "--limit", "2")
     assert result.exit_code == 0, result.output

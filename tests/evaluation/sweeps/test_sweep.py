@@ -236,6 +236,7 @@ def alone(plan: Plan, index: Index, out: Path, model: ScriptedLM) -> None:
         evaluate(QUESTIONS, index, point.method, model, out=out / point.name, title="questions", **point.settings)
 
 
+@pytest.mark.slow
 def test_each_distinct_request_is_asked_once_over_the_whole_sweep(index: Index, tmp_path: Path) -> None:
     apart, together = lm(), lm(latency=0.001)
     plan = read_plan(tables(index, together))
@@ -513,6 +514,7 @@ expansion = ["mpc", "direct"]
 """
 
 
+@pytest.mark.slow
 def test_the_verb_prints_one_table_and_goes_on(tmp_path: Path) -> None:
     path, out = write(tmp_path, SMALL), tmp_path / "out"
     first = run(app, ["sweep", str(path), "--out", str(out)])

@@ -84,6 +84,7 @@ def test_it_is_the_run_whose_calls_are_sent(tmp_path: Path, method: str) -> None
     assert sorted(json.dumps(row["body"]) for row in kit.requests(tmp_path / "batch")) == sorted(calls)
 
 
+@pytest.mark.slow
 def test_what_else_a_question_does_at_once_gets_as_far_in_the_same_layer(tmp_path: Path) -> None:
     """A search of one branch takes its time in a thread while the other branch's call waits already."""
 
@@ -95,6 +96,7 @@ def test_what_else_a_question_does_at_once_gets_as_far_in_the_same_layer(tmp_pat
     assert layers == most
 
 
+@pytest.mark.slow
 def test_calls_made_ahead_go_with_the_same_batch(tmp_path: Path) -> None:
     def layers(folder: Path, **more: Any) -> int:
         count = 0
@@ -268,6 +270,7 @@ def test_openais_own_api_is_told_by_its_commands(
     assert "sk-secret" not in told.err + (tmp_path / "b" / "requests-0001.jsonl").read_text()
 
 
+@pytest.mark.slow
 def test_several_methods_share_one_batch(cli: Cli, words: list[str | Path], tmp_path: Path) -> None:
     command = [*words[:-1], "one-r,cot,direct,promptrank", "--lm", LM, "--batch", tmp_path / "b"]
     command += ["--out", tmp_path / "run"]
