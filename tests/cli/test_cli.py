@@ -186,6 +186,7 @@ def test_a_missing_corpus_or_index_is_named(cli: Cli, tmp_path: Path) -> None:
         assert str(tmp_path / "no") in told.err
 
 
+@pytest.mark.slow
 async def test_a_refused_key_is_not_tried_again(tmp_path: Path, corpus: Path) -> None:
     """In a process of its own, as a person would; the key itself is never shown."""
     import asyncio

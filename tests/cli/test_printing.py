@@ -89,6 +89,7 @@ def test_no_error_prints_what_a_terminal_obeys(arguments: list[str], command: Ru
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_no_result_prints_what_a_terminal_obeys(command: Run, tmp_path: Path) -> None:
     documents = tmp_path / f"documents {EVIL}"
     documents.mkdir()

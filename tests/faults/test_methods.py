@@ -97,6 +97,7 @@ def calls_of(out: Path) -> Counter[str]:
     return Counter(f"{s['task']} {s['prompt_hash']} {s['sample']}" for s in told if s["kind"] == "ask")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ASKING)
 def test_no_question_is_lost_or_doubled_and_no_answer_paid_for_twice(method: str, tmp_path: Path) -> None:
     """With two attempts a call, questions fail; started again until none does, the run is the one without faults."""

@@ -111,6 +111,7 @@ def replies(order: str) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", list(methods()))
 async def test_whatever_is_obeyed_the_method_keeps_its_tasks_budget_prompts_and_hands(method: str) -> None:
     options = {"scorer": "likelihood"} if method == "hops" else {}
@@ -170,6 +171,7 @@ async def told(method: str, world: World, replies: dict[tuple[str, int], str], q
     return [answer.text, answer.supported, steps, [(step.query, step.k) for step in answer.trace.searches]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [name for name in methods() if name != "iter-retgen"])  # which searches rationales
 async def test_words_that_are_quoted_change_no_step(method: str) -> None:
     """Passages hold every mark and object, and the model quotes them before each reply, on one line or on many."""

@@ -35,6 +35,7 @@ def test_a_careless_pattern_is_caught(careless: str) -> None:
     assert any(explodes(pattern.search, lead, piece) for lead, piece in pumped(pattern))
 
 
+@pytest.mark.slow
 def test_no_pattern_explodes() -> None:
     found = patterns()
     assert len(found) > 100
