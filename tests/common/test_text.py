@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import polyhop
 from polyhop.common.text import CJK, MAX_MARKS, find_folded, fold, normalise_unicode
-from polyhop.data.converting.blocks import tidy
+from polyhop.data.converting import tidy
 from polyhop.data.fever import wikipedia_title
 from polyhop.lm.pocket.encoder.wordpiece import WordPiece
 from polyhop.metrics import answer_rank

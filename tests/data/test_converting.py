@@ -17,8 +17,7 @@ import polyhop
 from polyhop import Question
 from polyhop.common.text import split_passages
 from polyhop.data import documents
-from polyhop.data.converting import child, converter, packed
-from polyhop.data.converting.blocks import Block, tidy
+from polyhop.data.converting import Block, child, converter, packed, tidy
 from polyhop.data.converting.converter import Converter
 from polyhop.data.converting.html import decode_html, html_blocks
 from polyhop.data.converting.plain import markdown_blocks, text_blocks

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from polyhop.data.converting import child, html, packed
-from polyhop.data.converting.blocks import Block
+from polyhop.data.converting import Block, child, html, packed
 from polyhop.data.converting.converter import Converter
 from polyhop.data.converting.html import decode_html, html_blocks
 from polyhop.data.documents import passages_of

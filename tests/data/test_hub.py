@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from polyhop.data.hub import parse_hub_name
 from polyhop.data.questions import open_questions, read_questions
+from polyhop.data.sources import parse_hub_name
 from polyhop.errors import DataError, MissingExtra, UsageError
 from tests.data.test_formats import HOTPOTQA, lines
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyhop.data.questions import open_questions
-from polyhop.data.sampling import sample, shares
+from polyhop.data.statistics import sample, shares
 from polyhop.errors import SettingError, UnknownName, UsageError
 from polyhop.types import Question
 from tests.data.test_formats import lines

@@ -24,8 +24,7 @@ from polyhop.data.formats import ID_FIELDS
 from polyhop.data.lines import first_of, write_objects
 from polyhop.data.plain import flashrag_row, plain_row
 from polyhop.data.questions import Dataset, open_questions, read_questions
-from polyhop.data.sampling import sample
-from polyhop.data.statistics import DatasetStatistics, dataset_statistics
+from polyhop.data.statistics import DatasetStatistics, dataset_statistics, sample
 from polyhop.data.submissions import (
     Row,
     hotpotqa_submission,

@@ -18,22 +18,12 @@ from polyhop.data import path_or_demo
 from polyhop.data.converting.converter import SUFFIXES
 from polyhop.data.documents import document_files, read_documents, survey
 from polyhop.data.index_folder import is_broken_index, is_index, manifest_of, read_index
-from polyhop.data.lines import id_of, json_type, mapping_of, part_of, peek, read_objects, require, strings_of, text_of
+from polyhop.data.lines import json_type, part_of, peek
+from polyhop.data.passages import Items, Location, passages_in, passages_in_database, passages_in_files
 from polyhop.data.sources import read_csv
-from polyhop.data.wikipedia import (
-    SQLITE_MAGIC,
-    dump_files,
-    is_tar,
-    open_database,
-    read_database,
-    read_dump_archive,
-    read_page,
-)
+from polyhop.data.wikipedia import SQLITE_MAGIC, dump_files, is_tar, open_database, read_dump_archive
 from polyhop.errors import DataError
 from polyhop.types import Passage
-
-ID_FIELDS = ("id", "_id", "pid", "passage_id")
-TEXT_FIELDS = ("text", "contents")
 
 FORMATS = (
     "JSON lines (.gz and .bz2 too) of id|_id|pid|passage_id, title and text, or of id and contents with the title on "
@@ -45,14 +35,10 @@ FORMATS = (
 
 _DPR_HEADER, _COLUMNS = b"id\ttext\ttitle", frozenset({"text"})
 
-Location: TypeAlias = tuple[Path | None, int | None]
-"""The file of a passage and its line or row, from 1, as far as they exist."""
-
 Unread: TypeAlias = Counter[tuple[str, str]]
 """The number of files of a folder that are not read, by kind and reason."""
 
-_Items: TypeAlias = Iterator[tuple[Passage | DataError, Location]]
-_Reader: TypeAlias = Callable[[], _Items]
+_Reader: TypeAlias = Callable[[], Items]
 
 _MAX_NAMED = 8  # kinds of files, and bad documents, that a summary names
 _SAMPLES, _SAMPLE_BYTES = 64, 16 * 1024
@@ -235,41 +221,8 @@ def _opened(source: str | Path | Iterable[Passage], skip_bad: bool) -> Corpus:
     if path.is_dir():
         return _from_folder(path, skip_bad)
     if path.suffix.lower() in SUFFIXES and path.is_file():
-        return _from_documents(path, path.parent, skip_bad)
+        return _from_documents(path, skip_bad)
     return _from_lines(path, skip_bad)
-
-
-def read_passage(row: dict[str, Any]) -> Passage:
-    """Read one corpus line as a passage.
-
-    >>> read_passage({"id": 7, "contents": '"Ada Lovelace"\\nShe wrote the first program.'})
-    Passage(id='7', title='Ada Lovelace', text='She wrote the first program.', links=(), metadata={})
-
-    Raises:
-        ValueError: a field is missing, of another type, or empty; the message says which.
-    """
-    id = id_of(row, require(row, ID_FIELDS))
-    field = require(row, TEXT_FIELDS)
-    text = text_of(row, field)
-    title = row.get("title") or ""
-    if not isinstance(title, str):
-        raise ValueError(f"'title' is {json_type(title)}, expected a string")
-    if field == "contents" and not title:
-        first, _, rest = text.strip().partition("\n")
-        if rest.strip():
-            title, text = _unquoted(first), rest.strip()
-    return Passage(id, title, text, links=strings_of(row, "links"), metadata=mapping_of(row, "metadata"))
-
-
-def _unquoted(title: str) -> str:
-    """Return a title without the quotation marks that some corpora put around it.
-
-    >>> _unquoted(' "Anarchism" '), _unquoted('"Heroes" (song)')
-    ('Anarchism', '"Heroes" (song)')
-    """
-    title = title.strip()
-    wrapped = len(title) > 2 and title[0] == title[-1] == '"' and '"' not in title[1:-1]
-    return title[1:-1].strip() if wrapped else title
 
 
 def _from_lines(path: Path, skip_bad: bool) -> Corpus:
@@ -277,94 +230,74 @@ def _from_lines(path: Path, skip_bad: bool) -> Corpus:
     if not start:
         raise DataError("no passages in it: the file is empty", path)
     if start.startswith(b"{"):
-        return _of_file(path, lambda: _in_lines([path]), skip_bad)
+        return _of_files(path, lambda: passages_in_files([path]), skip_bad)
     if is_tar(start):
-        return _of_file(path, lambda: _in_objects(read_dump_archive(path)), skip_bad)
+        return _of_files(path, lambda: passages_in(read_dump_archive(path)), skip_bad)
     if start.startswith(SQLITE_MAGIC):
         with open_database(path):  # report its faults now
-            return _of_file(path, lambda: _in_database(path), skip_bad)
+            return _of_files(path, lambda: passages_in_database(path), skip_bad)
     if start.lower().startswith(_DPR_HEADER):
-        return _of_file(
-            path, lambda: _in_objects((path, n, row) for n, row in read_csv(path, "\t", _COLUMNS)), skip_bad
+        return _of_files(
+            path, lambda: passages_in((path, n, row) for n, row in read_csv(path, "\t", _COLUMNS)), skip_bad
         )
     raise DataError(f"unknown corpus format: begins with {start[:40]!r}. Accepted: {FORMATS}.", path)
 
 
-def _of_file(path: Path, read: _Reader, skip_bad: bool) -> Corpus:
-    return Corpus(_name(path), read, lambda: _of_files([path], path.parent), path=path, skip_bad=skip_bad)
+def _of_files(
+    path: Path,
+    read: _Reader,
+    skip_bad: bool,
+    files: Callable[[], Iterable[Path]] | None = None,
+    unread: Callable[[], Unread] | None = None,
+) -> Corpus:
+    """Return the corpus of a file, or of the ``files`` of a folder."""
 
+    def fingerprint() -> str:
+        return _digest(files() if files else [path], path if path.is_dir() else path.parent)
 
-def _in_lines(paths: Iterable[Path]) -> _Items:
-    return _in_objects((path, number, row) for path in paths for number, row in read_objects(path))
-
-
-def _in_objects(objects: Iterable[tuple[Path, int, dict[str, Any] | DataError]]) -> _Items:
-    for path, number, row in objects:
-        location = (path, number)
-        if isinstance(row, DataError):
-            yield row, location
-            continue
-        try:
-            for passage in read_page(row) if isinstance(row.get("text"), list) else [read_passage(row)]:
-                yield passage, location
-        except ValueError as error:
-            yield DataError(str(error), *location), location
-
-
-def _in_database(path: Path) -> _Items:
-    for number, found in read_database(path):
-        for item in [found] if isinstance(found, DataError) else found:
-            yield item, (path, number)
+    return Corpus(_name(path), read, fingerprint, path=path, skip_bad=skip_bad, unread=unread)
 
 
 def _from_folder(folder: Path, skip_bad: bool) -> Corpus:
     if is_index(folder):
-        fingerprint = str(manifest_of(folder).get("fingerprint", ""))
+        own = str(manifest_of(folder).get("fingerprint", ""))
         return Corpus(
-            _name(folder),
-            lambda: _in_objects(read_index(folder)),
-            lambda: fingerprint,
-            path=folder,
-            skip_bad=skip_bad,
+            _name(folder), lambda: passages_in(read_index(folder)), lambda: own, path=folder, skip_bad=skip_bad
         )
     for name in ("corpus.jsonl", "corpus.jsonl.gz"):
         if (folder / name).is_file():
             return _from_lines(part_of(folder, name), skip_bad)
     if next(dump_files(folder), None):
         pages = partial(dump_files, folder)
-        return Corpus(
-            _name(folder),
-            lambda: _in_lines(pages()),
-            lambda: _of_files(pages(), folder),
-            path=folder,
-            skip_bad=skip_bad,
-        )
+        return _of_files(folder, lambda: passages_in_files(pages()), skip_bad, files=pages)
     if next(document_files(folder), None):
-        return _from_documents(folder, folder, skip_bad)
+        return _from_documents(folder, skip_bad)
     if is_broken_index(folder):
         raise DataError("an index, but a partial or damaged one; build the index again", folder)
     seen = ", ".join(sorted(entry.name for entry in folder.iterdir())[:8]) or "nothing"
     raise DataError(f"no corpus in this folder; it holds {seen}. Accepted: {FORMATS}.", folder)
 
 
-def _from_documents(path: Path, root: Path, skip_bad: bool) -> Corpus:
+def _from_documents(path: Path, skip_bad: bool) -> Corpus:
+    root = path if path.is_dir() else path.parent
+
     def files() -> list[Path]:
         return survey(path)[0] if path.is_dir() else [path]
 
     def unread() -> Unread:
         return survey(path)[1] if path.is_dir() else Unread()
 
-    def read() -> _Items:
+    def read() -> Items:
         for item, file in read_documents(files(), root):
             yield item, (file, None)
 
-    return Corpus(_name(path), read, lambda: _of_files(files(), root), path=path, skip_bad=skip_bad, unread=unread)
+    return _of_files(path, read, skip_bad, files, unread)
 
 
 def _from_passages(source: Iterable[Passage], skip_bad: bool) -> Corpus:
     passages = tuple(source) if isinstance(source, Iterator) else source
 
-    def read() -> _Items:
+    def read() -> Items:
         for number, item in enumerate(passages, start=1):
             if not isinstance(item, Passage):
                 message = f"item {number} of the corpus is {json_type(item)}, expected a Passage"
@@ -395,7 +328,7 @@ def _name(path: Path) -> str:
     return path.parent.name if stem == "corpus" and path.parent.name else stem
 
 
-def _of_files(paths: Iterable[Path], root: Path) -> str:
+def _digest(paths: Iterable[Path], root: Path) -> str:
     """Return a digest of the files: each path under ``root``, size, time of change, and evenly spread samples."""
     digest = hashlib.sha256()
     for path in paths:

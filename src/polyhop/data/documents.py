@@ -16,7 +16,7 @@ from typing import Any
 
 from polyhop.common.files import path_text
 from polyhop.common.text import join_wrapped_lines, passage_spans, printable
-from polyhop.data.converting.blocks import TITLE, Block
+from polyhop.data.converting import TITLE, Block
 from polyhop.data.converting.converter import MAX_SECONDS_LOST, SUFFIXES, Converter, needs_extra
 from polyhop.errors import DataError
 from polyhop.types import Passage

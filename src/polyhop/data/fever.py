@@ -15,7 +15,7 @@ from typing import Any
 
 from polyhop.common.text import normalise_unicode
 from polyhop.data.formats import Format, known, question_id, question_text, titles_of
-from polyhop.data.lines import json_type
+from polyhop.data.lines import array_of, json_type
 from polyhop.data.plain import LABELS
 from polyhop.data.sources import Source
 from polyhop.types import Question
@@ -26,7 +26,7 @@ _ESCAPE = re.compile("|".join(_ESCAPES))
 
 def read_fever(row: Mapping[str, Any], number: int) -> Question:
     """Read one claim."""
-    sets = [facts for facts in map(_facts, _evidence(row)) if facts]
+    sets = [facts for facts in map(_facts, array_of(row, "evidence", "an array of sets")) if facts]
     return Question(
         id=question_id(row, number),
         text=question_text(row, "claim", "question"),
@@ -56,13 +56,6 @@ def _label(value: Any) -> tuple[str, ...]:
     if label not in LABELS:
         raise ValueError(f"'label' is {value!r}, expected one of {', '.join(LABELS)}")
     return (label,)
-
-
-def _evidence(row: Mapping[str, Any]) -> list[Any]:
-    value = row.get("evidence")
-    if value is not None and not isinstance(value, list):
-        raise ValueError(f"'evidence' is {json_type(value)}, expected an array of sets")
-    return value or []
 
 
 def _facts(evidence: Any) -> list[tuple[str, int]]:

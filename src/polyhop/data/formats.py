@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from polyhop.data.lines import first_of, id_of, json_type, require, strings_of, text_of
+from polyhop.data.lines import array_of, first_of, id_of, json_type, require, strings_of, text_of
 from polyhop.data.sources import Source
 from polyhop.types import Question
 
@@ -124,20 +124,16 @@ def triples_of(value: Any) -> list[list[str]]:
 
 
 def objects_of(row: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
-    """Return a field that may hold an array of objects; () if it is absent or null.
+    """Return a field that may hold an array of objects; [] if it is absent or null.
 
     Raises:
         ValueError: it holds anything else.
     """
-    value = row.get(name)
-    if value is None:
-        return ()
-    if not isinstance(value, list):
-        raise ValueError(f"{name!r} is {json_type(value)}, expected an array of objects")
-    for item in value:
+    items = array_of(row, name, "an array of objects")
+    for item in items:
         if not isinstance(item, dict):
             raise ValueError(f"{name!r} holds {json_type(item)}, expected objects")
-    return value
+    return items
 
 
 def known(**metadata: Any) -> dict[str, Any]:

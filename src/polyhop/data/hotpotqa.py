@@ -1,19 +1,50 @@
-"""HotpotQA's official files (Yang et al., 2018), distractor and fullwiki, which differ only in their contexts.
+"""HotpotQA's official files and 2WikiMultiHopQA's, which have the same fields and evidence triples.
+
+HotpotQA (Yang et al., 2018), distractor and fullwiki, which differ only in their contexts:
 
     {"_id": "5a8b…", "question": "…", "answer": "…", "type": "bridge", "level": "hard",
      "supporting_facts": [["Title", 0]], "context": [["Title", ["A sentence.", " Another."]]]}
 
 The Hub's parallel lists (``supporting_facts.title``, ``.sent_id``) are also read. The test files have no gold.
+
+2WikiMultiHopQA (Ho et al., 2020):
+
+    {"_id": "…", "type": "compositional", "question": "…", "answer": "…", "answer_id": "Q36450",
+     "supporting_facts": [["Title", 0]], "evidences": [["Film", "director", "Person"]], "context": [...]}
+
+The release's ``id_aliases.json`` (JSON lines: ``Q_id``, ``aliases``, ``demonyms``) holds aliases of the answers. If it
+is in the same folder, they are gold answers too, as in the official scorer 1.1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
 
-from polyhop.data.formats import Format, answers_of, known, question_id, question_text, supporting_of, titles_of
+from polyhop.data.formats import (
+    Format,
+    Read,
+    answers_of,
+    known,
+    question_id,
+    question_text,
+    supporting_of,
+    titles_of,
+    triples_of,
+    unique,
+)
+from polyhop.data.lines import id_of, read_objects, require, strings_of
 from polyhop.data.sources import Source
+from polyhop.errors import DataError
 from polyhop.types import Question
+
+ALIASES = "id_aliases.json"
+
+Aliases: TypeAlias = Mapping[str, tuple[str, ...]]
+"""Other names of an entity by its id."""
 
 
 def read_hotpotqa(row: Mapping[str, Any], number: int) -> Question:
@@ -29,7 +60,59 @@ def read_hotpotqa(row: Mapping[str, Any], number: int) -> Question:
     )
 
 
-def _recognise(row: Mapping[str, Any], _: Source) -> str | None:
+def read_two_wiki(row: Mapping[str, Any], number: int, *, aliases: Aliases | None = None) -> Question:
+    """Read one record; ``aliases`` maps entity ids to names. ``metadata["entity_aliases"]`` receives those of the
+    evidence's entities, by name."""
+    question = read_hotpotqa(row, number)
+    evidences = triples_of(row.get("evidences"))
+    aliases = aliases or {}
+    more = aliases.get(str(row.get("answer_id")), ())
+    return replace(
+        question,
+        answers=unique((*question.answers, *more)) if question.answers else (),
+        metadata={
+            **question.metadata,
+            **known(
+                evidences=evidences or None,
+                entity_aliases=_entity_aliases(evidences, triples_of(row.get("evidences_id")), aliases) or None,
+            ),
+        },
+    )
+
+
+def _entity_aliases(names: list[list[str]], ids: list[list[str]], aliases: Aliases) -> dict[str, list[str]]:
+    """Return the aliases of the entities in triples, by name; ``ids`` are the same triples' entity ids, or []."""
+    pairs = zip(names, ids, strict=False)
+    entities = {
+        name: id for named, known_as in pairs for name, id in ((named[0], known_as[0]), (named[2], known_as[2]))
+    }
+    return {name: list(aliases[id]) for name, id in entities.items() if aliases.get(id)}
+
+
+def read_aliases(path: Path) -> Aliases:
+    """Read the release's aliases by entity id.
+
+    Raises:
+        DataError: a line is malformed.
+    """
+    found = {}
+    for number, row in read_objects(path):
+        if isinstance(row, DataError):
+            raise row
+        try:
+            name = id_of(row, require(row, ("Q_id",)))
+            found[name] = unique((*strings_of(row, "aliases"), *strings_of(row, "demonyms")))
+        except ValueError as error:
+            raise DataError(str(error), path, number) from None
+    return found
+
+
+def _open_two_wiki(source: Source) -> Read:
+    beside = source.path.with_name(ALIASES)
+    return partial(read_two_wiki, aliases=read_aliases(beside)) if beside.is_file() else read_two_wiki
+
+
+def _is_hotpotqa(row: Mapping[str, Any], _: Source) -> str | None:
     if "question" not in row or row.keys() & {"answers", "golden_answers"}:
         return None
     if isinstance(row.get("context"), list | dict):
@@ -41,4 +124,14 @@ def _recognise(row: Mapping[str, Any], _: Source) -> str | None:
     )
 
 
-HOTPOTQA = Format("hotpotqa", "HotpotQA's JSON, distractor or fullwiki", _recognise, lambda _: read_hotpotqa)
+def _is_two_wiki(row: Mapping[str, Any], source: Source) -> str | None:
+    if row.keys() & {"answers", "golden_answers"} or not row.keys() & {"_id", "id"}:
+        return None
+    if "evidences" not in row or not row.keys() & {"context", "supporting_facts"}:
+        return None
+    beside = f"; answer aliases from {ALIASES} beside it" if source.path.with_name(ALIASES).is_file() else ""
+    return f"its records have HotpotQA's fields and 'evidences'{beside}"
+
+
+HOTPOTQA = Format("hotpotqa", "HotpotQA's JSON, distractor or fullwiki", _is_hotpotqa, lambda _: read_hotpotqa)
+TWO_WIKI = Format("2wiki", f"2WikiMultiHopQA's JSON; aliases from {ALIASES} beside it", _is_two_wiki, _open_two_wiki)

@@ -268,15 +268,37 @@ def strings_of(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
     Raises:
         ValueError: it is not a list, or an element is neither a string nor a number.
     """
-    value = row.get(name)
-    if value is None:
-        return ()
-    if not isinstance(value, list):
-        raise ValueError(f"{name!r} is {json_type(value)}, expected an array of strings")
-    for element in value:
+    elements = array_of(row, name, "an array of strings")
+    for element in elements:
         if isinstance(element, bool) or not isinstance(element, str | int | float):
             raise ValueError(f"{name!r} holds {json_type(element)}, expected strings")
-    return tuple(str(element) for element in value)
+    return tuple(map(str, elements))
+
+
+def array_of(row: Mapping[str, Any], name: str, expected: str) -> list[Any]:
+    """Return a field that may hold an array; [] if it is absent or null.
+
+    Raises:
+        ValueError: it is not an array; the message says that ``expected`` was.
+    """
+    value = row.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise ValueError(f"{name!r} is {json_type(value)}, expected {expected}")
+    return value
+
+
+def boolean_of(row: Mapping[str, Any], name: str) -> bool | None:
+    """Return a field that may hold true or false; None if it is absent or null.
+
+    Raises:
+        ValueError: it has another type.
+    """
+    value = row.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise ValueError(f"{name!r} is {json_type(value)}, expected true or false")
+    return value
 
 
 def mapping_of(row: Mapping[str, Any], name: str) -> dict[str, Any]:

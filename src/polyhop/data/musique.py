@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from polyhop.data.formats import Format, answers_of, known, objects_of, question_id, question_text
-from polyhop.data.lines import id_of, json_type, require, text_of
+from polyhop.data.lines import boolean_of, id_of, json_type, require, text_of
 from polyhop.data.sources import Source
 from polyhop.types import Question
 
@@ -27,7 +27,7 @@ def read_musique(row: Mapping[str, Any], number: int) -> Question:
     """Read one record. Gold titles are in the order of the hops; a step names its paragraph's title."""
     id = question_id(row, number)
     kind = id.partition("__")[0]
-    answerable = _answerable(row)
+    answerable = boolean_of(row, "answerable")
     pair = None if answerable is None else id
     metadata = known(type=kind if "hop" in kind else None, answerable=answerable, pair=pair)
     text = question_text(row, "question")
@@ -77,13 +77,6 @@ def _step(step: Mapping[str, Any], titles: Mapping[int, str]) -> dict[str, Any]:
     if not isinstance(index, int) or index not in titles:
         raise ValueError(f"a step's 'paragraph_support_idx' is {index!r}; the paragraphs have {sorted(titles)}")
     return {**found, "paragraph_support_idx": index, "title": titles[index]}
-
-
-def _answerable(row: Mapping[str, Any]) -> bool | None:
-    value = row.get("answerable")
-    if value is not None and not isinstance(value, bool):
-        raise ValueError(f"'answerable' is {json_type(value)}, expected true or false")
-    return value
 
 
 def _recognise(row: Mapping[str, Any], _: Source) -> str | None:

@@ -8,41 +8,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 from polyhop.common.text import counted
-from polyhop.data import hub, path_or_demo
-from polyhop.data.bamboogle import BAMBOOGLE
+from polyhop.data import path_or_demo
 from polyhop.data.beir import BEIR, is_beir, open_beir
-from polyhop.data.dpr import DPR
-from polyhop.data.eli5 import ELI5
 from polyhop.data.fever import FEVER
 from polyhop.data.formats import Format
-from polyhop.data.hotpotqa import HOTPOTQA
-from polyhop.data.kilt import KILT
+from polyhop.data.headerless import BAMBOOGLE, DPR
+from polyhop.data.hotpotqa import HOTPOTQA, TWO_WIKI
+from polyhop.data.kilt import ELI5, KILT, TREX, ZSRE
 from polyhop.data.musique import MUSIQUE
 from polyhop.data.plain import CSV, FLASHRAG, PLAIN
-from polyhop.data.slot_filling import TREX, ZSRE
-from polyhop.data.sources import Row, Source, open_source
+from polyhop.data.sources import HUB_PREFIX, Row, Source, open_hub, open_source
 from polyhop.data.strategyqa import STRATEGYQA
-from polyhop.data.two_wiki import TWO_WIKI
 from polyhop.errors import DataError, SettingError, UnknownName
 from polyhop.types import Question
 
-_IN_ORDER = (
-    BEIR,
-    ELI5,
-    KILT,
-    ZSRE,
-    TREX,
-    FEVER,
-    MUSIQUE,
-    STRATEGYQA,
-    TWO_WIKI,
-    HOTPOTQA,
-    FLASHRAG,
-    DPR,
-    BAMBOOGLE,
-    CSV,
-    PLAIN,
-)
+_BY_FIELDS = (BEIR, ELI5, KILT, ZSRE, TREX, FEVER, MUSIQUE, STRATEGYQA, TWO_WIKI, HOTPOTQA, FLASHRAG)
+_IN_ORDER = (*_BY_FIELDS, DPR, BAMBOOGLE, CSV, PLAIN)
 FORMATS = {format.name: format for format in _IN_ORDER}
 """Formats by name, in the order in which they are tried: the first that recognises a row wins."""
 
@@ -152,8 +133,8 @@ def read_questions(
 
 
 def _source(path: Path) -> Source:
-    if str(path).startswith(hub.PREFIX) and not path.exists():
-        return hub.open_hub(str(path))
+    if str(path).startswith(HUB_PREFIX) and not path.exists():
+        return open_hub(str(path))
     if is_beir(path):
         return open_beir(path)
     if path.is_dir():

@@ -1,6 +1,7 @@
-"""Sources of a dataset's rows: JSON lines, a JSON array, CSV or a Hub dataset, as streams that locate every fault.
+"""Sources of a dataset's rows: JSON lines, a JSON array, CSV or a dataset of the Hugging Face Hub.
 
-A dataset of any size is read in constant memory: one row is held at a time, or about a megabyte of a JSON array.
+Rows are streams that locate every fault. A dataset of any size is read in constant memory: one row is held at a time,
+or about a megabyte of a JSON array.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TextIO, TypeAlias
 
+from polyhop.common.extras import require
 from polyhop.common.text import counted, printable_lines
-from polyhop.data.lines import DAMAGED, MAX_LINE_BYTES, json_object, open_bytes, peek, read_objects
-from polyhop.errors import DataError
+from polyhop.data.lines import DAMAGED, MAX_LINE_BYTES, json_object, json_type, open_bytes, peek, read_objects
+from polyhop.errors import DataError, UsageError
 
 Row: TypeAlias = dict[str, Any]
 Rows: TypeAlias = Iterator[tuple[int, Row | DataError]]
@@ -28,6 +30,8 @@ Layout: TypeAlias = Literal["JSON lines", "JSON array", "CSV", "Hub dataset"]
 ACCEPTED = "JSON lines, a JSON array of objects, or CSV; .gz and .bz2 too"
 
 _UNITS: dict[Layout, str] = {"JSON lines": "line", "JSON array": "record", "CSV": "row", "Hub dataset": "row"}
+HUB_PREFIX, _HUB_SPLIT = "hf:", "validation"
+_COLON = re.compile(r":(?![^\[]*\])")  # not those of a slice, as in train[:100]
 _CHUNK = 2**20
 _SPACE = re.compile(r"[ \t\r\n]*")
 _QUESTION_COLUMNS = frozenset({"question", "claim", "input"})
@@ -223,6 +227,47 @@ def _text(path: Path) -> Iterator[TextIO]:
             raise DataError("not UTF-8 text: save it as UTF-8", path) from None
         except DAMAGED as error:
             raise DataError(f"damaged or unreadable: {error}", path) from error
+
+
+def parse_hub_name(name: str) -> tuple[str, str | None, str]:
+    """Return the dataset, its configuration and its split.
+
+    >>> parse_hub_name("hf:hotpotqa/hotpot_qa:distractor:validation")
+    ('hotpotqa/hotpot_qa', 'distractor', 'validation')
+    >>> parse_hub_name("hf:owner/name:train[:100]"), parse_hub_name("hf:owner/name")
+    (('owner/name', None, 'train[:100]'), ('owner/name', None, 'validation'))
+
+    Raises:
+        UsageError: it has too many parts, or an empty part.
+    """
+    parts = _COLON.split(name.removeprefix(HUB_PREFIX))
+    if len(parts) > 3 or not all(parts):
+        raise UsageError(f"{name}: must be hf:DATASET, hf:DATASET:SPLIT or hf:DATASET:CONFIG:SPLIT")
+    return parts[0], parts[1] if len(parts) == 3 else None, parts[-1] if len(parts) > 1 else _HUB_SPLIT
+
+
+def open_hub(name: str) -> Source:
+    """Open a dataset of the Hugging Face Hub. Rows are streamed, so that only the rows that are read are downloaded.
+
+    Without the network, it must be in the cache of the ``datasets`` package.
+
+    Raises:
+        MissingExtra: the ``datasets`` package is not installed.
+        DataError: the dataset, configuration or split does not exist or cannot be reached.
+    """
+    dataset, config, split = parse_hub_name(name)
+    datasets = require("datasets", "datasets", "a dataset of the Hub")
+
+    def rows() -> Rows:
+        try:
+            sliced = "[" in split  # a slice cannot be streamed
+            found: Any = datasets.load_dataset(dataset, config, split=split, streaming=not sliced)
+            for number, row in enumerate(found, 1):
+                yield number, row if isinstance(row, dict) else DataError(f"row {number}: is {json_type(row)}", name)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise DataError(f"cannot be loaded: {str(error).strip().partition(chr(10))[0]}", name) from error
+
+    return Source(Path(name), "Hub dataset", rows)
 
 
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # a spreadsheet takes these, also full-width, for a formula

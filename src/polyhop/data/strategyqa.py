@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from polyhop.data.formats import Format, known, question_id, question_text
-from polyhop.data.lines import json_type, strings_of
+from polyhop.data.lines import array_of, boolean_of, json_type, strings_of
 from polyhop.data.sources import Source
 from polyhop.types import Question
 
@@ -23,10 +23,9 @@ _NO_PARAGRAPH = frozenset({"operation", "no_evidence"})
 
 def read_strategyqa(row: Mapping[str, Any], number: int) -> Question:
     """Read one record."""
-    answer = row.get("answer")
-    if answer is not None and not isinstance(answer, bool):
-        raise ValueError(f"'answer' is {json_type(answer)}, expected true or false")
-    sets = [titles for titles in map(_titles, _annotators(row)) if titles]
+    answer = boolean_of(row, "answer")
+    evidence = array_of(row, "evidence", "an array, one entry per annotator")
+    sets = [titles for titles in map(_titles, evidence) if titles]
     facts = row.get("facts")
     return Question(
         id=question_id(row, number),
@@ -41,13 +40,6 @@ def read_strategyqa(row: Mapping[str, Any], number: int) -> Question:
             evidence_sets=sets or None,
         ),
     )
-
-
-def _annotators(row: Mapping[str, Any]) -> list[Any]:
-    value = row.get("evidence")
-    if value is not None and not isinstance(value, list):
-        raise ValueError(f"'evidence' is {json_type(value)}, expected an array, one entry per annotator")
-    return value or []
 
 
 def _titles(evidence: Any) -> list[str]:

@@ -30,6 +30,7 @@ from polyhop.data.documents import files_under
 from polyhop.data.lines import (
     DAMAGED,
     MAX_LINE_BYTES,
+    array_of,
     id_of,
     json_type,
     objects_in,
@@ -115,15 +116,11 @@ def read_page(row: Mapping[str, Any]) -> list[Passage]:
 
 def _joined(row: Mapping[str, Any], name: str) -> str:
     """Return the sentences of a field as one text; "" if it is absent or null."""
-    value = row.get(name)
-    if value is None:
-        return ""
-    if not isinstance(value, list):
-        raise ValueError(f"{name!r} is {json_type(value)}, expected an array of sentences")
-    for part in value:
+    sentences = array_of(row, name, "an array of sentences")
+    for part in sentences:
         if not isinstance(part, str):
             raise ValueError(f"{name!r} holds {json_type(part)}, expected sentences")
-    return "".join(value)
+    return "".join(sentences)
 
 
 def dump_files(folder: Path) -> Iterator[Path]:

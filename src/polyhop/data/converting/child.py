@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from polyhop.data.converting.blocks import MAX_BYTES, MAX_CHARACTERS, MAX_HEADINGS, MAX_MARKUP, TITLE, Block, tidy
+from polyhop.data.converting import MAX_BYTES, MAX_CHARACTERS, MAX_HEADINGS, MAX_MARKUP, TITLE, Block, tidy
 from polyhop.data.converting.html import decode_html, html_blocks
 from polyhop.data.converting.packed import docx_blocks, epub_blocks
 from polyhop.data.converting.pdf import pdf_blocks

@@ -13,7 +13,7 @@ from threading import Timer
 from typing import Any, Self
 
 from polyhop.common.extras import is_installed
-from polyhop.data.converting.blocks import Block
+from polyhop.data.converting import Block
 from polyhop.errors import DataError, MissingExtra
 
 SUFFIXES = (".txt", ".md", ".markdown", ".pdf", ".docx", ".epub", ".html", ".htm", ".xhtml")

@@ -12,7 +12,7 @@ from codecs import lookup
 from collections.abc import Iterator
 from html import unescape
 
-from polyhop.data.converting.blocks import TITLE, Block
+from polyhop.data.converting import TITLE, Block
 
 _DROPPED = frozenset("script style template noscript svg math iframe object canvas select nav".split())
 _BLOCKS = frozenset(

@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
-from polyhop.data.converting.blocks import MAX_MARKUP, MAX_PARTS, MAX_RATIO, MAX_SMALL, MAX_UNPACKED, TITLE, Block
+from polyhop.data.converting import MAX_MARKUP, MAX_PARTS, MAX_RATIO, MAX_SMALL, MAX_UNPACKED, TITLE, Block
 from polyhop.data.converting.html import decode_html, html_blocks
 from polyhop.errors import DataError
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from polyhop.data.converting.blocks import MAX_PARTS, TITLE, Block
+from polyhop.data.converting import MAX_PARTS, TITLE, Block
 from polyhop.errors import DataError
 
 if TYPE_CHECKING:

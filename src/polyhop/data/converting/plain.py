@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from polyhop.data.converting.blocks import TITLE, Block
+from polyhop.data.converting import TITLE, Block
 
 _HEADING = re.compile(r"(#{1,6})[ \t]++(.+)$")
 _UNDERLINE = re.compile(r"(=+|-{3,})[ \t]*$")

@@ -1,7 +1,7 @@
 """Requests to retriever servers and their replies: a small protocol of our own, and two that people run.
 
 - ``polyhop``, ours: ``{"queries": [text, …], "k": 5}`` is answered by ``{"results": [[passage, …], …]}``, a list for
-  each query in order, best first. A passage is a line of a corpus (``data.corpora.read_passage``): ``id``, ``title``,
+  each query in order, best first. A passage is a line of a corpus (``data.passages.read_passage``): ``id``, ``title``,
   ``text`` and, where it has them, ``links`` and ``metadata``; and a ``score``, higher is better, if the server has one.
 - ``flashrag``: the FastAPI server over FlashRAG's retrievers that came with ReSearch and is copied widely. ``/search``
   and ``/batch_search`` take ``query`` (one or a list), ``top_n`` and ``return_score``. The answer is the documents
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, TypeAlias
 
-from polyhop.data.corpora import read_passage
 from polyhop.data.lines import json_type
+from polyhop.data.passages import read_passage
 from polyhop.net.failures import WrongShape
 from polyhop.retrieval.services.base import field, listed, mapped
 from polyhop.types import Passage
