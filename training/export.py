@@ -22,7 +22,7 @@ import onnx
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from polyhop.lm.pocket.encoder.outputs import KINDS
+from polyhop.lm.pocket.encoder.inputs import KINDS
 from polyhop.lm.pocket.encoder.wordpiece import WordPiece
 from training.data import read
 from training.network import Network, Shape

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - as everyone calls it
 
-from polyhop.lm.pocket.encoder.outputs import KINDS
+from polyhop.lm.pocket.encoder.inputs import KINDS
 
 
 @dataclass(frozen=True)

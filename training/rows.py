@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from polyhop.lm.pocket.encoder.inputs import MAX_PIECES, MAX_QUESTION_PIECES, MAX_TITLE_PIECES, MIN_TEXT_PIECES
-from polyhop.lm.pocket.encoder.outputs import KINDS
+from polyhop.lm.pocket.encoder.inputs import KINDS, MAX_PIECES, MAX_QUESTION_PIECES, MAX_TITLE_PIECES, MIN_TEXT_PIECES
 from polyhop.lm.pocket.encoder.wordpiece import WordPiece
 from training.data import Example
 

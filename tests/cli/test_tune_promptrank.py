@@ -91,7 +91,7 @@ def test_generated_instructions_are_kept_and_not_made_again(
         def __call__(self, text: str, count: int, seed: int) -> list[list[str]]:
             return [[f"read {n}", "ask a"] for n in range(count)]
 
-    monkeypatch.setattr("polyhop.lm.hf.filling.SpanFiller", Filler)
+    monkeypatch.setattr("polyhop.lm.hf.generation.SpanFiller", Filler)
     arguments = (*demo[:-2], "--generate", "3", "--generator", "hf:t5-base", "--work", tmp_path / "work", "--json")
     found = [json.loads(cli(*arguments).out) for _ in range(2)]
     assert found[0] == found[1]

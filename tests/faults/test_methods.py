@@ -21,8 +21,7 @@ import pytest
 from polyhop.errors import LMError
 from polyhop.evaluation.runner import run_questions, run_settings
 from polyhop.evaluation.store import RunFolder
-from polyhop.lm.prompt_logprobs import joined
-from polyhop.lm.scoring import _PROBE
+from polyhop.lm.scoring import _PROBE, joined
 from polyhop.methods.registry import methods
 from polyhop.pipeline import Pipeline
 from polyhop.types import Passage, Question

@@ -12,7 +12,7 @@ import pytest
 
 from polyhop.lm.pocket.encoder import cache
 from polyhop.lm.pocket.encoder import network as networks
-from polyhop.lm.pocket.encoder.outputs import KINDS, EncoderOutput, SpanPrediction, TitledText
+from polyhop.lm.pocket.encoder.inputs import KINDS, EncoderOutput, SpanPrediction, TitledText
 from polyhop.lm.pocket.reading.answer import clear_cache
 
 Row = tuple[str, tuple[TitledText, ...]]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from polyhop.errors import CapabilityError, LMError, SettingError
 from polyhop.lm import OpenAICompatible, ScoreRequest, TokenScores, scoring
-from polyhop.lm.prompt_logprobs import WAYS, Way, joined, read_scores, score_payload
+from polyhop.lm.scoring import WAYS, Way, joined, read_scores, score_payload
 from polyhop.net.failures import BadReply
 from tests.kit import server as kit
 from tests.kit.server import FakeServer, Reply, bigrams, shown_in_pieces, spaceless, tokenise

@@ -10,7 +10,7 @@ import re
 import pytest
 
 from polyhop.common.text import normalise
-from polyhop.lm.reasoning import strip_reasoning
+from polyhop.lm.reply import strip_reasoning
 from polyhop.metrics import cover_em, exact_match
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.parsing import Malformed

@@ -16,7 +16,7 @@ from typing import Any, get_args
 import pytest
 
 from polyhop.common.text import normalise
-from polyhop.lm.reasoning import strip_reasoning
+from polyhop.lm.reply import strip_reasoning
 from polyhop.prompts.answers import clean_value, find_answer
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.parsing import Malformed

@@ -236,7 +236,7 @@ def test_no_file_of_a_run_is_a_link_out_or_a_pipe(tmp_path: Path, name: str, rep
 
 
 def test_results_of_a_batch_are_no_pipe(tmp_path: Path) -> None:
-    from polyhop.lm.batches.results import ImportCounts, read_results
+    from polyhop.lm.batches.folder import ImportCounts, read_results
 
     os.mkfifo(tmp_path / "results.jsonl")
     with pytest.raises(OSError, match="not a regular file"):

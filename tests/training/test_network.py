@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from training.data import Example, spans_of, write
 
+from polyhop.lm.pocket.encoder.inputs import KINDS
 from polyhop.lm.pocket.encoder.network import NETWORK, VOCABULARY, Encoder
-from polyhop.lm.pocket.encoder.outputs import KINDS
 from polyhop.lm.pocket.encoder.wordpiece import WordPiece
 from polyhop.types import Passage
 from tests.kit.recipe import BORN, PAGES

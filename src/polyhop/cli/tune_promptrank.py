@@ -72,7 +72,7 @@ def _candidates(path: Path | None, count: int | None, generator: str | None, wor
     kind, _, name = generator.partition(":")
     if kind != "hf" or not name:
         raise UsageError(f"--generator {generator}: a T5 that fills gaps writes instructions, as in hf:t5-base")
-    from polyhop.lm.hf.filling import SpanFiller
+    from polyhop.lm.hf.generation import SpanFiller
 
     with Checkpoint(work) as checkpoint:
         made: list[str] = checkpoint.once(

@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any, Literal, Protocol, TypedDict, runtime_checkable
 
-from polyhop.lm.writing import first_writing
+from polyhop.lm.reply import first_writing
 
 
 class Message(TypedDict):

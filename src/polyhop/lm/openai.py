@@ -1,11 +1,13 @@
 """Any model behind an OpenAI-compatible server: OpenAI, vLLM, SGLang, llama.cpp, Ollama, TGI and most gateways.
 
-A thin client of its own on aiohttp and orjson: see benchmarks/lm_client.py for what that saves.
-"""
+A thin client of its own on aiohttp and orjson: see benchmarks/lm_client.py for what that saves."""
 
 from __future__ import annotations
 
+import logging
 import os
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self, TypeVar
@@ -14,9 +16,7 @@ import orjson
 
 from polyhop.errors import CapabilityError, LMError, SettingError
 from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, TokenScores
-from polyhop.lm.parameters import Parameters
-from polyhop.lm.prompt_logprobs import WAYS, Way
-from polyhop.lm.scoring import ServerScores
+from polyhop.lm.scoring import WAYS, ServerScores, Way
 from polyhop.lm.wire import FILTERED, flatten, read_chat, read_completion, response_format, to_json
 from polyhop.net.client import Address, Server
 from polyhop.net.failures import CallError, Failure, explain
@@ -41,7 +41,7 @@ class OpenAICompatible:
     With ``chat=False`` the messages' contents are joined by blank lines (``lm.wire.flatten``).
 
     Given text is scored behind ``/completions``, chat or not, always at temperature 1. ``scoring`` says how the server
-    is asked: ``"echo"``, ``"prompt_logprobs"`` (``lm.prompt_logprobs`` says which server speaks which), ``"auto"`` to
+    is asked: ``"echo"``, ``"prompt_logprobs"`` (``lm.scoring`` says which server speaks which), ``"auto"`` to
     find it out before the first score, which for OpenAI's own API, where no model does, means None: not at all.
 
     One object serves any number of event loops, one after the other or at once; ``max_concurrency`` holds for each,
@@ -144,7 +144,7 @@ class OpenAICompatible:
         return replace(reply, retries=failures) if failures else reply
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:
-        """The log-probability of each target's tokens after its prompt (``prompt_logprobs.read_scores`` says which).
+        """The log-probability of each target's tokens after its prompt (``scoring.read_scores`` says which).
 
         ``CapabilityError`` before any request for a temperature other than 1, and where scoring is off or the server
         turns out not to score; ``LMError`` when a score cannot be had.
@@ -264,3 +264,71 @@ def _checked_extra(extra: Mapping[str, Any] | None) -> dict[str, Any]:
     except (TypeError, ValueError) as error:
         raise SettingError(f"extra_body is not a JSON object: {error}") from None
     return dict(extra or {})
+
+
+# --- parameters that a server refused ---------------------------------------------------------------------------------
+
+logger = logging.getLogger("polyhop.lm")
+
+_AIDS = ("response_format", "logprobs", "seed")
+"""Optional parameters: any complaint that names one drops it."""
+_UNSUPPORTED = re.compile(
+    r"unsupported|not support|n't support|unrecogni[sz]ed|unknown|unexpected|extra.?(?:inputs|forbidden)|not permitted"
+    r"|not allowed|not available|deprecated",
+    re.IGNORECASE,
+)
+_LOSS = {
+    "response_format": "replies are not held to the output's JSON schema",
+    "logprobs": "replies come without token log-probabilities",
+    "seed": "sampling is not repeatable",
+    "max_tokens": "sent as max_completion_tokens",
+    "stop": "replies are cut at the stop sequences here",
+    "temperature": "replies are sampled at the server's own temperature",
+}
+POSSIBLE: Mapping[str, Any] = dict.fromkeys(_LOSS)
+"""A payload with every parameter that can be dropped, for the refusal of a payload that is no longer at hand."""
+
+
+class Parameters:
+    """The parameters that one server refused: ``refused`` counts the refused requests per parameter."""
+
+    def __init__(self, name: str) -> None:
+        self.refused: Counter[str] = Counter()
+        self._name = name
+
+    def fit(self, payload: dict[str, Any]) -> dict[str, Any]:
+        """Remove from the payload what the server does not take."""
+        for parameter in self.refused:
+            if parameter in payload:
+                value = payload.pop(parameter)
+                if parameter == "max_tokens":
+                    payload["max_completion_tokens"] = value
+                elif parameter == "logprobs":
+                    payload.pop("top_logprobs", None)
+        return payload
+
+    def learn(self, payload: Mapping[str, Any], failure: Failure) -> bool:
+        """Return True, and remember the parameter, if the payload was refused for one that it can be sent without.
+
+        Each call leaves fewer parameters that the payload can be refused for, so retries come to an end.
+        """
+        if failure.kind != "fatal":
+            return False
+        parameter = next((name for name in _LOSS if name in payload and _blames(failure, name)), None)
+        if parameter is None:
+            return False
+        if parameter not in self.refused:
+            logger.warning("%s does not take %r: %s", self._name, parameter, _LOSS[parameter])
+        self.refused[parameter] += 1
+        return True
+
+
+def _blames(failure: Failure, name: str) -> bool:
+    """Return True if the server complains about this parameter, and not only about a value that could be mended."""
+    if failure.parameter is not None:
+        root = failure.parameter.partition(".")[0]  # response_format.json_schema.schema
+        if name != ("logprobs" if root == "top_logprobs" else root):
+            return False
+    elif not re.search(rf"(?<![a-z_]){name}(?![a-z_])", failure.message):
+        return False
+    return name in _AIDS or bool(_UNSUPPORTED.search(failure.message))

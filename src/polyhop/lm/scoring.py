@@ -1,4 +1,13 @@
-"""Scoring given text through a model server: which way it speaks, and many texts in one request where it takes them."""
+"""Scores of given texts from a model server.
+
+Servers speak one of two ways. ``echo`` with ``logprobs`` repeats the prompt with its log-probabilities: vLLM, SGLang,
+llama-cpp-python (made with ``logits_all``; for a model without a start token it gives each token the log-probability
+of coming once more after itself, which no reply shows). ``prompt_logprobs`` is vLLM's own parameter, for gateways that
+pass it on but not ``echo``. llama.cpp's server and TGI take either without a word and score only what they generate:
+such a reply is known from a score by its tokens, which do not spell the text.
+
+One token is generated, and left out: 0 would do, but some servers refuse it and to llama-cpp-python it means no limit.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +15,24 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 from polyhop.errors import CapabilityError, LMError
 from polyhop.lm.base import ScoreRequest, TokenScores
-from polyhop.lm.prompt_logprobs import WAYS, Way, joined, read_scores, score_payload
 from polyhop.lm.wire import to_json
 from polyhop.net.client import Server
-from polyhop.net.failures import CallError
+from polyhop.net.failures import BadReply, CallError
 
+Way = Literal["echo", "prompt_logprobs"]
+WAYS: Mapping[Way, Mapping[str, Any]] = {
+    "echo": {"echo": True, "logprobs": 1},
+    "prompt_logprobs": {"prompt_logprobs": 1},
+}
+"""The parameters that ask a server to score a prompt, the most widely understood first."""
+
+Token = tuple[str, "float | None"]
+"""As a server shows it, with its log-probability: None for the first of all, which has nothing before it."""
 BATCH = 16
 """Maximum number of texts per request."""
 GATHER = 0.002
@@ -43,7 +60,7 @@ class _LoopState:
 class ServerScores:
     """Scores from the text completions of ``model`` at ``url``.
 
-    ``way`` is how the server is asked (``prompt_logprobs.WAYS``). If it is None, one small request per way finds it out
+    ``way`` is how the server is asked (``scoring.WAYS``). If it is None, one small request per way finds it out
     before the first score. One more finds out whether the server takes ``lists`` of texts. Both are remembered, as is
     that the server does not score: ``refusal`` then says so. ``explain`` words a failure.
 
@@ -163,3 +180,128 @@ class ServerScores:
             self._url, body, lambda data: read_scores(data, requests, way), tokens, retries=retries
         )
         return [replace(found[0], retries=failures), *found[1:]] if found and failures else found
+
+
+# --- requests and replies ---------------------------------------------------------------------------------------------
+
+
+def score_payload(model: str, texts: Sequence[str], way: Way, extra: Mapping[str, Any]) -> dict[str, Any]:
+    """The body that asks for the scores of one text or more. The model's logits are not scaled: temperature 1."""
+    prompt = texts[0] if len(texts) == 1 else list(texts)
+    return {**extra, "model": model, "prompt": prompt, "max_tokens": 1, "temperature": 1.0, **WAYS[way]}
+
+
+def joined(request: ScoreRequest) -> tuple[str, int]:
+    """The whole text, as it is sent, and where in it the target begins, with the one space before it.
+
+    >>> joined(ScoreRequest(task="t", prompt="Question: ", target="Who?"))
+    ('Question: Who?', 9)
+    """
+    prompt, target = request.prompt.rstrip(), request.target.strip()
+    whole = f"{prompt} {target}" if prompt else target
+    return whole.encode(errors="replace").decode(), len(prompt)
+
+
+def read_scores(data: Any, requests: Sequence[ScoreRequest], way: Way) -> list[TokenScores] | None:
+    """The target's tokens in each choice of a reply, one a request; None where the server did not score the texts.
+
+    Which tokens these are is decided by their own spelling, from the end of the text backwards: the ``text_offset`` of
+    servers cannot be relied on (SGLang sends -1; vLLM counts the start token, and tokens whose space got lost). A token
+    that begins in the prompt and ends in the target counts as the target's. The first token of the whole text has no
+    log-probability and is left out; a start token before it gives it one. ``BadReply`` for what is no reply.
+    """
+    choices = data.get("choices") if isinstance(data, dict) else None
+    if not isinstance(choices, list) or len(choices) != len(requests) or not all(isinstance(c, dict) for c in choices):
+        raise BadReply("the reply has not one choice a text")
+    if not all(isinstance(choice.get("text"), str) for choice in choices):  # servers that do not score still have it
+        raise BadReply("the reply is no text completion's")
+    choices = sorted(choices, key=lambda choice: choice.get("index", 0))
+    read = _echoed if way == "echo" else _of_prompt
+    scores = [read(choice, request) for choice, request in zip(choices, requests, strict=True)]
+    found = [one for one in scores if one is not None]
+    return found if len(found) == len(scores) else None
+
+
+def _echoed(choice: Mapping[str, Any], request: ScoreRequest) -> TokenScores | None:
+    logprobs, repeated = choice.get("logprobs"), choice["text"]
+    text, _ = joined(request)
+    if not isinstance(logprobs, dict) or not logprobs.get("tokens") or not repeated.startswith(text):
+        return None
+    tokens, values = logprobs["tokens"], logprobs.get("token_logprobs")
+    if not isinstance(values, list) or len(values) != len(tokens):
+        raise BadReply("the reply has not one log-probability a token")
+    # vLLM shows the token it generated among these, llama-cpp-python not always: those count that spell our text.
+    unseen = _is_piece(tokens[-1]) and text[-1:].isascii()  # what shows nothing was generated
+    for shown in (tokens[:-1],) if unseen else (tokens, tokens[:-1]):
+        first = _first_of_target(shown, text, 0)
+        if first is not None and first <= 1:  # a start token may stand before all others
+            return _target(list(zip(shown, values, strict=False)), request)
+    return None
+
+
+def _of_prompt(choice: Mapping[str, Any], request: ScoreRequest) -> TokenScores | None:
+    rows = choice.get("prompt_logprobs")
+    if not isinstance(rows, list):
+        return None
+    chosen = [next(iter(row.values())) if row else None for row in rows]  # the text's own token comes first
+    return _target([(one["decoded_token"] or "", one["logprob"]) if one else ("", None) for one in chosen], request)
+
+
+def _target(tokens: Sequence[Token], request: ScoreRequest) -> TokenScores | None:
+    """The scores of the tokens that spell the target at the text's end; None where they do not, or one has none."""
+    first = _first_of_target([token for token, _ in tokens], *joined(request))
+    if first is None:
+        return None
+    found = tokens[first:]
+    if first == 0 and found and found[0][1] is None:
+        found = found[1:]
+    values = [value for _, value in found if value is not None]
+    return TokenScores(tuple(token for token, _ in found), tuple(values)) if len(values) == len(found) else None
+
+
+def _first_of_target(tokens: Sequence[str], text: str, begin: int) -> int | None:
+    """Find the first of ``tokens``, which spell ``text``, that reaches beyond ``begin``; None if they do not spell it.
+
+    A token may have lost the space before it. Pieces of a character show as a mark, a byte's name or nothing: what lies
+    between the tokens around them is theirs.
+
+    >>> _first_of_target(["<s>", "in", " Par", "is", "?"], "in Paris?", 2), _first_of_target(["It"], "in Paris?", 2)
+    (2, None)
+    """
+    end, pieces = len(text), 0
+    for i in range(len(tokens) - 1, -1, -1):
+        if end <= begin and not pieces:
+            return i + 1
+        token = tokens[i]
+        start = -1 if _is_piece(token) else _before(text, token, end, pieces)
+        if start >= 0:
+            if start + len(token) <= begin:
+                return i + 1
+            end, pieces = start, 0
+        elif _is_piece(token):
+            pieces += max(1, len(token))
+        elif i == 0 and _unseen(text, end, pieces):  # a start token
+            return 1
+        else:
+            return None
+    return 0 if end <= begin or _unseen(text, end, pieces) else None
+
+
+def _unseen(text: str, end: int, pieces: int) -> bool:
+    """Return True if the text before ``end`` may be one that no token shows: a space, or a word's worth of pieces
+    (the first token of ``prompt_logprobs`` has no spelling)."""
+    return len(text[:end].split()) <= bool(pieces)
+
+
+def _before(text: str, token: str, end: int, pieces: int) -> int:
+    """Find the start of ``token``, which ends at ``end`` of ``text``, or before a lost space or the characters of
+    ``pieces`` (that many at most); -1 if it does not."""
+    if text.endswith(token, 0, end):
+        return end - len(token)
+    start = text.rfind(token, max(0, end - len(token) - max(1, pieces)), end)
+    between = text[start + len(token) : end]
+    return start if start >= 0 and (between.isspace() or (pieces and not between.isascii())) else -1
+
+
+def _is_piece(token: str) -> bool:
+    return not token or "\ufffd" in token or token.startswith(("bytes:", "<0x"))

@@ -10,7 +10,7 @@ import orjson
 
 from polyhop.common.text import estimate_tokens
 from polyhop.lm.base import Completion, Message, Request, TokenUsage
-from polyhop.lm.reasoning import Span, answer_spans, answer_tokens
+from polyhop.lm.reply import Span, answer_spans, answer_tokens
 from polyhop.net.failures import BadReply
 
 Scored = tuple[str, "Sequence[int] | None", "float | None"]

@@ -19,7 +19,7 @@ from polyhop.errors import DataError, PolyhopError, UsageError, Waiting
 from polyhop.lm import Completion, CompletionCache, OpenAICompatible, Request
 from polyhop.lm.batches import BatchedLM, BatchFolder, ImportCounts
 from polyhop.lm.batches import folder as folders
-from polyhop.lm.batches.results import read_results
+from polyhop.lm.batches.folder import read_results
 from polyhop.lm.cache import request_key
 from polyhop.lm.wire import FILTERED
 from tests.kit import batches as kit

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from polyhop.errors import UsageError
-from polyhop.lm.hf.filling import SpanFiller
+from polyhop.lm.hf.generation import SpanFiller
 from tests.kit import tiny
 
 pytestmark = pytest.mark.extra

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from polyhop.lm.hf.packing import pack
-from polyhop.lm.hf.t5 import cross_attention, patch_attention
+from polyhop.lm.hf.layers import cross_attention, pack, patch_attention
 
 pytestmark = pytest.mark.extra
 

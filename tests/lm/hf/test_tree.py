@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from polyhop.lm.hf.causal import BLOCK, Block, Row, blocks_of, rows
 from polyhop.lm.hf.scoring import Job, StateCache
-from polyhop.lm.hf.tree import BLOCK, Block, Row, blocks_of, rows
 
 ids = st.lists(st.integers(1, 2), min_size=1, max_size=40).map(tuple)
 jobs_drawn = st.lists(st.builds(Job, ids, st.lists(st.integers(1, 3), min_size=1, max_size=4).map(tuple)), max_size=12)

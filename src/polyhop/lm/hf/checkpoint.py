@@ -14,8 +14,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from polyhop.common.extras import is_installed, require
 from polyhop.common.text import counted
 from polyhop.errors import DataError, MissingExtra, SettingError, UsageError
-from polyhop.lm.hf.packing import pack
-from polyhop.lm.hf.t5 import patch_attention
+from polyhop.lm.hf.layers import pack, patch_attention
 from polyhop.lm.hf.tokens import Tokens
 
 Dtype: TypeAlias = Literal["float32", "float16", "bfloat16"]

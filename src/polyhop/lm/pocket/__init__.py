@@ -19,7 +19,7 @@ from polyhop.common.text import estimate_tokens
 from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, TokenScores, TokenUsage
 from polyhop.lm.batcher import Batcher
 from polyhop.lm.pocket.encoder.cache import CacheMiss, cached_only, run_queries
-from polyhop.lm.pocket.likelihood import log_likelihood
+from polyhop.lm.pocket.paths import log_likelihood
 from polyhop.lm.pocket.tasks import TASKS, do
 from polyhop.lm.pocket.tasks.reading import ANSWER_CONFIDENCE
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from polyhop.lm.pocket.encoder import cache
 from polyhop.lm.pocket.encoder.cache import CacheMiss, cached_only, predict, run_queries
-from polyhop.lm.pocket.encoder.outputs import EncoderOutput, EncoderQuery
+from polyhop.lm.pocket.encoder.inputs import EncoderOutput, EncoderQuery
 from polyhop.types import Passage
 from tests.kit.pocket_network import Network, using_network
 

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from polyhop.errors import DataError
-from polyhop.lm.pocket.encoder.inputs import MAX_PIECES, EncoderInput
+from polyhop.lm.pocket.encoder.inputs import KINDS, MAX_PIECES, PLACES, EncoderInput
 from polyhop.lm.pocket.encoder.network import FOLDER, NETWORK, VOCABULARY, WIDTH, Encoder, encoder, fingerprint
-from polyhop.lm.pocket.encoder.outputs import KINDS, PLACES
 from polyhop.retrieval.encoders.pocket import PocketEncoder
 from polyhop.types import Passage
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from polyhop.lm.pocket.likelihood import log_likelihood
+from polyhop.lm.pocket.paths import log_likelihood
 from polyhop.lm.pocket.tasks import TASKS, do
 from polyhop.types import Passage
 

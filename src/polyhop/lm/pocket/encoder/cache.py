@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from polyhop.lm.pocket.encoder.outputs import EncoderOutput, EncoderQuery, TitledText
+from polyhop.lm.pocket.encoder.inputs import EncoderOutput, EncoderQuery, TitledText
 from polyhop.types import Passage
 
 MAX_PASSAGES = 4

@@ -20,8 +20,16 @@ import numpy.typing as npt
 
 from polyhop.common.batching import batches
 from polyhop.errors import DataError
-from polyhop.lm.pocket.encoder.inputs import MAX_PIECES, EncoderInput, InputBuilder
-from polyhop.lm.pocket.encoder.outputs import KINDS, PLACES, EncoderOutput, SpanPrediction, TitledText
+from polyhop.lm.pocket.encoder.inputs import (
+    KINDS,
+    MAX_PIECES,
+    PLACES,
+    EncoderInput,
+    EncoderOutput,
+    InputBuilder,
+    SpanPrediction,
+    TitledText,
+)
 from polyhop.lm.pocket.encoder.wordpiece import WordPiece
 
 FOLDER = Path(__file__).parents[1] / "model"

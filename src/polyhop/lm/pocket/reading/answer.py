@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 
 from polyhop.common.text import STOP_WORDS, bare_title, fold, words
 from polyhop.lm.pocket.encoder.cache import MAX_PASSAGES, predict
-from polyhop.lm.pocket.encoder.outputs import EncoderOutput
+from polyhop.lm.pocket.encoder.inputs import EncoderOutput
 from polyhop.lm.pocket.reading.candidates import (
     Candidate,
     PageMatches,

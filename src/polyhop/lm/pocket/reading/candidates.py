@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from polyhop.common.text import fold
 from polyhop.lm.pocket.encoder.cache import MAX_PASSAGES, predict
-from polyhop.lm.pocket.encoder.outputs import EncoderOutput
+from polyhop.lm.pocket.encoder.inputs import EncoderOutput
 from polyhop.lm.pocket.reading.passage import Mention, ParsedPassage
 from polyhop.lm.pocket.reading.question import ParsedQuestion
 from polyhop.lm.pocket.reading.tables import blends, countries, weights

@@ -14,10 +14,9 @@ from typing import NamedTuple
 
 from polyhop.common.text import bare_title, find_folded, fold
 from polyhop.lm.pocket.reading.facts import facts
-from polyhop.lm.pocket.reading.names import find_names, name_before, name_from
 from polyhop.lm.pocket.reading.passage import FactValue, ParsedPassage
 from polyhop.lm.pocket.reading.tables import relations
-from polyhop.lm.pocket.reading.text import content_stems
+from polyhop.lm.pocket.reading.text import content_stems, find_names, name_before, name_from
 
 MAX_STEPS = 6
 _PLACES = (

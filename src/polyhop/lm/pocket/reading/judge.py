@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from polyhop.common.text import find_folded, fold, normalise
 from polyhop.lm.pocket.encoder.cache import predict
-from polyhop.lm.pocket.encoder.outputs import EncoderOutput
+from polyhop.lm.pocket.encoder.inputs import EncoderOutput
 from polyhop.lm.pocket.reading.answer import PathReading, Solution, as_answer, read_path
 from polyhop.lm.pocket.reading.candidates import names_page
 from polyhop.lm.pocket.reading.passage import ParsedPassage

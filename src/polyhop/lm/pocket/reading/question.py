@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from polyhop.common.text import STOP_WORDS
-from polyhop.lm.pocket.reading.names import find_names, name_before, name_from
 from polyhop.lm.pocket.reading.tables import AnswerType, countries, words
-from polyhop.lm.pocket.reading.text import TOKEN, stem_of, stem_weight
+from polyhop.lm.pocket.reading.text import TOKEN, find_names, name_before, name_from, stem_of, stem_weight
 
 _MAX_CHARACTERS = 1500  # read of a question
 
