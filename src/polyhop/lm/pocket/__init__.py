@@ -71,7 +71,7 @@ class Pocket:
         await self._predictions.aclose()
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:
-        """Score the words of each target: their log-probabilities after the prompt (see ``likelihood``)."""
+        """Score the words of each target: their log-probabilities after the prompt (see ``paths``)."""
         scores = []
         for request in requests:
             scores.append(TokenScores(*log_likelihood(request.prompt, request.target, request.temperature)))
