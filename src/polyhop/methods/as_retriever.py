@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from polyhop.methods.beam import follows_links, ranked
 from polyhop.methods.hops import RANKING, ranked_by_paths, scoring_needs
-from polyhop.methods.paths import LikelihoodScorer
-from polyhop.methods.promptrank import likelihood, promptrank
-from polyhop.methods.registry import method_named
+from polyhop.methods.paths import Likelihood, LikelihoodScorer
+from polyhop.methods.promptrank import promptrank
+from polyhop.methods.registry import method_named, select
 from polyhop.methods.settings import read_retriever, read_settings
 from polyhop.retrieval import open_retriever, register_reranker, register_retriever
 from polyhop.retrieval.base import (
@@ -40,7 +40,7 @@ class PathRetriever(RunRetriever):
         self.base_retriever, self.name = as_retriever(start), name
         self.chosen = _chosen(NAME, settings, start)
         self._settings = {**method_named(NAME).resolve(settings), "answer_by": "none"}
-        self.needs = (*follows_links(self._settings), *likelihood(self._settings).needs)
+        self.needs = (*follows_links(self._settings), *select(Likelihood, self._settings).needs)
 
     async def search(self, query: str, k: int, run: Run) -> Sequence[Passage]:
         """The ``k`` best passages of all scored paths, then of the first search."""
@@ -75,11 +75,11 @@ class LikelihoodReranker:
         self.name, self.chosen = name, _chosen(NAME, settings)
         self._settings = method_named(NAME).resolve(settings)
         self.first: int = self._settings["first"]
-        self.needs = likelihood(self._settings).needs
+        self.needs = select(Likelihood, self._settings).needs
 
     async def rerank_by(self, run: Run, query: str, passages: Sequence[Passage], k: int) -> Sequence[Passage]:
         """The ``k`` likeliest; what a spent budget left unscored comes last, as it came."""
-        scorer = LikelihoodScorer(likelihood(self._settings), query, run)
+        scorer = LikelihoodScorer(select(Likelihood, self._settings), query, run)
         with run.gathering():
             await scorer.score([(passage,) for passage in passages])
         best = [passage for (passage,) in ranked(scorer.scores, scorer.scores)]

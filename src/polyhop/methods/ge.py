@@ -31,7 +31,7 @@ from annotated_types import Ge, Le
 from polyhop.answer import Answer
 from polyhop.common.text import normalise
 from polyhop.methods.graph import QuestionGraph, Triplet, key, triplet_text
-from polyhop.methods.registry import method
+from polyhop.methods.registry import method, select
 from polyhop.methods.voting import majority
 from polyhop.prompts.tasks.answers import Response
 from polyhop.prompts.tasks.ge import StepAnswer, SubQuestion, Triplets
@@ -82,11 +82,6 @@ class Settings:
     confidence: Confidence
     samples: int
     parallel: bool
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Settings:
-        """Take the settings from all arguments of the method."""
-        return cls(**{name: values[name] for name in cls.__dataclass_fields__})
 
     @property
     def options(self) -> Any:
@@ -147,7 +142,7 @@ async def ge_reasoning(
     parallel: bool = False,  # beyond the paper: a round draws a candidate for every variable at once
 ) -> Answer:
     """Elicit the question's graph, answer its triplets one by one, binding their variables, then the question (§3)."""
-    settings = Settings.of(locals())
+    settings = select(Settings, locals())
     state = State(question)
     with run.gathering():
         if guidance:

@@ -27,9 +27,8 @@ from polyhop.common.text import content_words
 from polyhop.methods.baselines.one_shot import answered_from
 from polyhop.methods.beam import Path, Scorer, beam_search, follows_links, linked, paths_of, ranked
 from polyhop.methods.context import Style
-from polyhop.methods.paths import LikelihoodScorer
-from polyhop.methods.promptrank import likelihood
-from polyhop.methods.registry import method, method_named
+from polyhop.methods.paths import Likelihood, LikelihoodScorer
+from polyhop.methods.registry import method, method_named, select
 from polyhop.types import NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ RANKING = ("first", "keep", "links", "hops", "requery", "leads", "requeried", "s
 
 def scoring_needs(scorer: ScorerName) -> tuple[str, ...]:
     """Return the needs of a scorer: abilities of the language model."""
-    return likelihood(method_named("promptrank").resolve({})).needs if scorer == "promptrank" else ()
+    return select(Likelihood, method_named("promptrank").resolve({})).needs if scorer == "promptrank" else ()
 
 
 @method(
@@ -118,7 +117,7 @@ async def ranked_by_paths(
 def scorer_named(scorer: ScorerName, question: str, run: Run, found: Sequence[Passage]) -> Scorer:
     """Open the scorer of the question's paths; they begin at the passages of ``found``, which may be added later."""
     if scorer == "promptrank":
-        return LikelihoodScorer(likelihood(method_named("promptrank").resolve({})), question, run)
+        return LikelihoodScorer(select(Likelihood, method_named("promptrank").resolve({})), question, run)
     return PocketScorer(question, run, found, scorer)
 
 

@@ -32,7 +32,7 @@ from polyhop.common.text import normalise as normal
 from polyhop.methods.beam import Path, beam_search, follows_links, linked, paths_of, ranked
 from polyhop.methods.context import cut_to_fit
 from polyhop.methods.paths import Ensemble, Likelihood, LikelihoodScorer, Position
-from polyhop.methods.registry import method
+from polyhop.methods.registry import method, select
 from polyhop.prompts.tasks import Response
 from polyhop.types import Evidence, NonNegative, Passage, Positive
 
@@ -47,9 +47,6 @@ QUESTION_TOKENS, PATH_TOKENS, ANSWER_TOKENS = 64, 512, 30
 
 _POOLS: Mapping[str, Callable[[Iterable[float]], float]] = {"max": max, "mean": fmean, "min": min}
 
-LIKELIHOOD = tuple(Likelihood.__dataclass_fields__)
-"""The settings of a path's score."""
-
 
 class Reading(NamedTuple):
     """The answer that the reader takes from a path, with its confidence on its own scale."""
@@ -59,14 +56,9 @@ class Reading(NamedTuple):
     confidence: float
 
 
-def likelihood(settings: Mapping[str, Any]) -> Likelihood:
-    """Take the settings of the paths' score from the settings of the method."""
-    return Likelihood(**{name: settings[name] for name in LIKELIHOOD})
-
-
 def _needs(settings: Mapping[str, Any]) -> tuple[str, ...]:
     reader = ("reader",) if settings["answer_by"] == "reader" else ()
-    return ("retriever", *follows_links(settings), *reader, *likelihood(settings).needs)
+    return ("retriever", *follows_links(settings), *reader, *select(Likelihood, settings).needs)
 
 
 @method(
@@ -110,7 +102,7 @@ async def promptrank(
     shots: NonNegative = 3,
 ) -> Answer:
     """Rank paths by the likelihood of the question after them, extending the best by links; then read (§2)."""
-    scorer = LikelihoodScorer(likelihood(locals()), question, run)
+    scorer = LikelihoodScorer(select(Likelihood, locals()), question, run)
 
     async def expand(path: Path) -> list[Passage]:
         return nearest(question, linked(path, run), run, links)

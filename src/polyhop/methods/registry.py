@@ -6,15 +6,17 @@ import importlib
 import inspect
 import typing
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib.metadata import entry_points
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
 from polyhop.answer import Answer
 from polyhop.errors import SettingError, UnknownName, UsageError, brief
 from polyhop.types import FileName
+
+T = TypeVar("T")
 
 BUILT_IN = (
     "polyhop.methods.tor",
@@ -190,6 +192,12 @@ def method_named(name: str) -> Method:
     if name not in known:
         raise UnknownName("method", name, known)
     return known[name]
+
+
+def select(cls: type[T], values: Mapping[str, Any]) -> T:
+    """Build the dataclass ``cls`` from those of ``values`` that have the names of its fields, such as a method's
+    ``locals()``."""
+    return cls(**{item.name: values[item.name] for item in fields(cls)})  # type: ignore[arg-type]
 
 
 def _is_sequence(hint: Any) -> bool:

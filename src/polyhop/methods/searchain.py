@@ -4,26 +4,26 @@ Xu, Pang, Shen, Cheng, Chua: "Search-in-the-Chain: Interactively Enhancing Large
 Knowledge-intensive Tasks", WWW 2024, arXiv 2304.14732. The authors' code carries no licence; none of it is used.
 
 Followed: Algorithm 1 and §3.3, with Table 1's ablations (``open_book``, ``verification``, ``completion``) as settings.
-Settled here where the paper is silent or its code differs: at most ``max_rounds`` chains (Algorithm 1's ``r > r_max``
-would allow one more); a duplicate is a query equal after normalisation (the code: a similarity model), an unsolved one
-too; a span that is empty, or normalises to nothing, is no answer and neither verifies nor corrects (in the code it
-stands in every answer); a node answered by a non-answer ("unknown") is an unsolved query; an unsolved query without a
-span is fed back with its passage alone, one without a passage with nothing, and its node is recorded with the answer
-the next chain gives; ROUGE is ROUGE-L, its F by default. A passed-over unsolved query (``completion=false``) is not
-processed: a later chain may answer it. Where the final content cannot be read, the last chain's final answer stands.
-Table 8's demonstrations are counted by a question's kind, the same for both prompts. ``verify`` judges the references,
-which the paper left to people.
+Settled here where the paper is silent or its code differs: there are at most ``max_rounds`` chains (Algorithm 1's
+``r > r_max`` would allow one more). A query is a duplicate if it is equal after normalisation (the code: a similarity
+model), unsolved or not. A span that is empty, or normalises to nothing, is no answer and neither verifies nor corrects
+(in the code, every answer contains it). A node whose answer is a non-answer ("unknown") is an unsolved query. An
+unsolved query without a span is fed back with its passage alone, and one without a passage with nothing; its node is
+recorded with the answer that the next chain gives. ROUGE is ROUGE-L, by default its F. With ``completion=false`` an
+unsolved query is passed over but not processed: a later chain may answer it. If the final content cannot be read, the
+answer is the last chain's final answer. The question's kind decides how many of Table 8's demonstrations are shown, the
+same number for both prompts. ``verify`` judges the references, which people did in the paper.
 
 Example: "Where was the director of Dark Mill born?" The model writes: who directed it (Ann Lee), where was Ann Lee born
 (unsolved). The film's passage says Rolf Anders, and the reader is sure: the first node is corrected and the round ends.
-The new chain starts from Rolf Anders; his birthplace is unsolved, read off his passage and fed back: completed. The
-third chain passes, and the final content cites both passages.
+The new chain starts from Rolf Anders; his birthplace is unsolved, read from his passage and fed back: completed. In the
+third chain every node passes, and the final content cites both passages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -32,15 +32,47 @@ from annotated_types import Ge, Le
 from polyhop.answer import Answer
 from polyhop.common.text import normalise
 from polyhop.methods.references import Found, Recorded, Source, Verify, holds, resolve
-from polyhop.methods.registry import method
+from polyhop.methods.registry import method, select
 from polyhop.metrics import rouge_l
 from polyhop.prompts.tasks import ChainOfQuery, QueryNode, TracedContent
 from polyhop.types import Evidence, Kind, NonNegative, Passage, Positive, Span, SpanChoice
 
 if TYPE_CHECKING:
     from polyhop.engine.run import Run
+    from polyhop.engine.speculation import SpeculativeRun
 
 Feedback: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The settings that the steps of Algorithm 1 read. θ, the form and the shots are resolved for the question."""
+
+    max_rounds: int
+    k: int
+    theta: float
+    is_long: bool
+    rouge: float
+    rouge_kind: Literal["f", "precision", "recall"]
+    verification: bool
+    completion: bool
+    span: SpanChoice | None
+    shots: int
+    verify: Verify
+    speculate: int
+
+
+@dataclass(slots=True)
+class State:
+    """The state of one question: the chains so far with the feedback on them, and their results."""
+
+    question: str
+    processed: set[str] = field(default_factory=set)  # M
+    path: list[Recorded] = field(default_factory=list)  # R
+    chains: list[list[dict[str, Any]]] = field(default_factory=list)
+    feedback: list[Feedback] = field(default_factory=list)
+    final: str | None = None  # the final answer of the last chain
+    retrieved: list[Passage] = field(default_factory=list)
 
 
 def _needs(settings: Mapping[str, Any]) -> tuple[str, ...]:
@@ -61,166 +93,192 @@ async def search_in_the_chain(
     question: str,
     run: Run,
     *,
-    max_rounds: Positive = 5,  # §4.1.3: at most so many chains
+    max_rounds: Positive = 5,  # §4.1.3: maximum number of chains
     k: Positive = 1,  # Algorithm 1: the top-1 document
-    confidence: float | None = None,  # §3.3 θ: correct when surer; None: the reader's own (1.5 on the paper's)
-    rouge: Annotated[float, Ge(0), Le(1)] = 0.35,  # §3.3 α, Table 7: long answers agree with a passage above it
+    confidence: float | None = None,  # §3.3 θ: correct if the reader is surer; None: its own (1.5 in the paper)
+    rouge: Annotated[float, Ge(0), Le(1)] = 0.35,  # §3.3 α, Table 7: a long answer agrees with a passage above it
     rouge_kind: Literal["f", "precision", "recall"] = "f",  # which ROUGE-L
     form: Literal["short", "long"] | None = None,  # how agreement is judged; None: by the question's kind
     verification: bool = True,  # Table 1: nodes are corrected
-    completion: bool = True,  # Table 1: unsolved nodes are filled in
+    completion: bool = True,  # Table 1: unsolved nodes are completed
     open_book: bool = True,  # Table 1: false is the Chain-of-Query alone
     span: SpanChoice | None = None,  # how a DPR reader picks its span; None: its own way
     shots: NonNegative | None = None,  # None: Table 8's, by kind
     # Beyond the paper.
-    verify: Verify = "containment",  # what supports a reference: its passage holds the answer, or the reader reads it
-    speculate: NonNegative = 0,  # so many nodes are looked up ahead of the walk; the result is the same
+    verify: Verify = "containment",  # what supports a reference: the answer in its passage, or the reader
+    speculate: NonNegative = 0,  # number of nodes looked up ahead of the walk; the result is the same
 ) -> Answer:
     """Generate a chain of queries, verify and complete its nodes, regenerate from the node fed back (Algorithm 1)."""
     theta = run.reader_threshold if confidence is None else confidence
-    is_long = (form or ("long" if run.kind == "long" else "short")) == "long"
-    processed: set[str] = set()  # M
-    path: list[Recorded] = []  # R
-    chains: list[list[dict[str, Any]]] = []
-    feedback: list[Feedback] = []
-    retrieved: list[Passage] = []
-    final: str | None = None
-    shown = _paper_shots(run.kind, open_book) if shots is None else shots
-
-    async def generate() -> list[QueryNode]:
-        nonlocal final
-        chain: ChainOfQuery = await run.ask(
-            "searchain.chain",
-            options={"shots": shown},
-            question=question,
-            kind=run.kind,
-            chains=list(chains),
-            feedback=list(feedback),
-        )
-        final = chain.final
-        nodes = [node for node in chain.nodes if node.query] or [QueryNode(query=question)]
-        chains.append([node.model_dump() for node in nodes])
-        return nodes
-
-    async def traverse(nodes: Sequence[QueryNode], tree: ExitStack) -> Feedback | None:
-        for i, node in enumerate(nodes):
-            if not is_due(node):
-                continue
-            for later in islice(filter(is_due, nodes[i + 1 :]), speculate):
-                ahead.explore((later.query, reads(later)), scout, sure=False)
-            with ExitStack() as leaf:
-                branch = leaf.enter_context(run.branch("node", node.query))
-                returned = await interact(node)
-                processed.add(_key(node.query))
-                branch.verdict = returned["reason"] if returned else "pass"
-                if returned:
-                    tree.enter_context(leaf.pop_all())  # §3.3: the new chain is a branch from this very node
-                    return returned
-        return None
-
-    def is_due(node: QueryNode) -> bool:
-        return _key(node.query) not in processed and bool(node.answer or completion)
-
-    def reads(node: QueryNode) -> bool:
-        return verification or not node.answer
-
-    async def interact(node: QueryNode) -> Feedback | None:
-        """Return the feedback of Algorithm 1's IR on a node, or None for "Pass"."""
-        hits, read = await look_up(node.query, reads(node), run)
-        retrieved.extend(hits)
-        if not node.answer:
-            if read.answer:
-                path.append(Recorded(node.query, read.answer, read, "completed"))
-            return _feedback(node, read, "complete")
-        if is_sure(read) and not consistent(node.answer, read):
-            path.append(Recorded(node.query, read.answer or "", read, "corrected"))
-            return _feedback(node, read, "verify")
-        path.append(Recorded(node.query, node.answer, read, "lm"))
-        return None
-
-    async def look_up(query: str, is_read: bool, run: Run) -> tuple[list[Passage], Found]:
-        hits = await run.search(query, k)
-        if not (hits and is_read):
-            return hits, Found(hits[0] if hits else None)
-        return hits, _found(hits, await run.read(query, hits, span=span))
-
-    async def scout(lookup: tuple[str, bool]) -> None:
-        """Look up a node that the walk will probably reach; the walk uses the results it needs."""
-        await look_up(*lookup, ahead.run)
-
-    def is_sure(read: Found) -> bool:
-        return read.answer is not None and read.confidence is not None and read.confidence > theta
-
-    def consistent(answer: str, read: Found) -> bool:
-        if is_long:
-            text = read.passage.text if read.passage else ""
-            return rouge_l(answer, text, rouge_kind) > rouge
-        return normalise(read.answer or "") in normalise(answer)
-
-    def take_over(nodes: Sequence[QueryNode], waiting: Feedback) -> None:
-        """Record a node completed without a span with the answer this chain gives it."""
-        for node in nodes:
-            if node.answer and _key(node.query) == _key(waiting["query"]):
-                source: Source = "completed" if waiting["passage"] else "lm"
-                path.append(Recorded(waiting["query"], node.answer, Found(waiting["passage"], None, 0.0), source))
-                return
-
-    async def is_supported(node: Recorded) -> bool:
-        if verify != "reader":
-            return verify == "none" or holds(node)
-        read = node.found
-        if read.confidence is None and read.passage:  # the walk only searched for it
-            read = _found([read.passage], await run.read(node.query, [read.passage], span=span))
-        return is_sure(read) and (node.answer == read.answer or consistent(node.answer, read))
-
+    is_long = form == "long" if form else run.kind == "long"
+    shots = _paper_shots(run.kind, open_book) if shots is None else shots
+    settings = select(Settings, locals())
+    state = State(question)
     async with run.speculating(speculate) as ahead:
-        with run.gathering(), ExitStack() as tree:
-            while len(chains) < (max_rounds if open_book else 1):
-                nodes = await generate()
-                if not open_book:
-                    path.extend(_unsearched(nodes))
-                    break
-                if feedback and not feedback[-1]["answer"]:
-                    take_over(nodes, feedback[-1])
-                returned = await traverse(nodes, tree)
-                if returned is None:  # "Finish"
-                    break
-                feedback.append(returned)
+        with run.gathering():
+            if open_book:
+                await reason(state, run, settings, ahead)
+            else:
+                state.path = unsearched(await generate_chain(state, run, settings))
 
-    if not open_book and final:
-        traced = TracedContent(content="", answer=final)
+    if not open_book and state.final:
+        traced = TracedContent(content="", answer=state.final)
     else:
         traced = await run.ask(  # §3.3, tracing
             "searchain.trace",
-            options={"shots": shown},
+            options={"shots": shots},
             final=True,
             question=question,
             kind=run.kind,
-            nodes=[{"query": node.query, "answer": node.answer, "passage": node.passage} for node in path],
+            nodes=[{"query": node.query, "answer": node.answer, "passage": node.passage} for node in state.path],
         )
-    content = resolve(traced.content, path)
+    content = resolve(traced.content, state.path)
     supported: dict[int, bool] = dict.fromkeys(content.cited, False)
     with run.gathering():
         for number in supported:
-            supported[number] = await is_supported(path[number - 1])
+            supported[number] = await is_supported(state.path[number - 1], run, settings)
     references = [reference.as_json(verify, supported[reference.marker]) for reference in content.references]
-    recorded = [{"query": node.query, "answer": node.answer, "source": node.source} for node in path]
-    run.note("final content", text=content.text, nodes=recorded, references=references)
-    passages = tuple(dict.fromkeys(node.passage for node in path if node.passage))
+    nodes = [{"query": node.query, "answer": node.answer, "source": node.source} for node in state.path]
+    run.note("final content", text=content.text, nodes=nodes, references=references)
+    passages = tuple(dict.fromkeys(node.passage for node in state.path if node.passage))
     return Answer(
-        traced.answer or final or "",
-        passages=tuple(dict.fromkeys(retrieved)),
+        traced.answer or state.final or "",
+        passages=tuple(dict.fromkeys(state.retrieved)),
         evidence=(Evidence(passages),) if passages else (),
         supported=bool(supported) and all(supported.values()),
         citations=content.citations(),
         content=content.text,
         statistics={
-            "rounds": len(chains),
-            "steps": len({_key(node["query"]) for chain in chains for node in chain}),  # Table 4
-            **_source_counts(path),
+            "rounds": len(state.chains),
+            "steps": len({_key(node["query"]) for chain in state.chains for node in chain}),  # Table 4
+            **_source_counts(state.path),
             **content.counts(verify, supported),
         },
     )
+
+
+async def reason(state: State, run: Run, settings: Settings, ahead: SpeculativeRun) -> None:
+    """Generate a chain and walk its nodes up to the first with feedback, from which the next chain branches."""
+    nodes = await generate_chain(state, run, settings)
+    record_completed(nodes, state)
+    for i, node in enumerate(nodes):
+        if not is_due(node, state, settings):
+            continue
+        look_ahead(nodes[i + 1 :], state, settings, ahead)
+        with run.branch("node", node.query) as branch:
+            feedback = await interact(node, state, run, settings)
+            state.processed.add(_key(node.query))
+            branch.verdict = feedback["reason"] if feedback else "pass"
+            if feedback:
+                state.feedback.append(feedback)
+                if len(state.chains) < settings.max_rounds:
+                    await reason(state, run, settings, ahead)  # §3.3: the new chain is a branch from this very node
+                return
+
+
+async def generate_chain(state: State, run: Run, settings: Settings) -> list[QueryNode]:
+    """Ask for a chain of queries, with all earlier chains and the feedback on them (§3.2)."""
+    chain: ChainOfQuery = await run.ask(
+        "searchain.chain",
+        options={"shots": settings.shots},
+        question=state.question,
+        kind=run.kind,
+        chains=list(state.chains),
+        feedback=list(state.feedback),
+    )
+    state.final = chain.final
+    nodes = [node for node in chain.nodes if node.query] or [QueryNode(query=state.question)]
+    state.chains.append([node.model_dump() for node in nodes])
+    return nodes
+
+
+def record_completed(nodes: Sequence[QueryNode], state: State) -> None:
+    """Record a node that was fed back with a passage alone, with the answer that the new chain gives it."""
+    waiting = state.feedback[-1] if state.feedback else None
+    if waiting is None or waiting["answer"]:
+        return
+    node = next((node for node in nodes if node.answer and _key(node.query) == _key(waiting["query"])), None)
+    if node is not None and node.answer:
+        source: Source = "completed" if waiting["passage"] else "lm"
+        state.path.append(Recorded(waiting["query"], node.answer, Found(waiting["passage"], None, 0.0), source))
+
+
+def is_due(node: QueryNode, state: State, settings: Settings) -> bool:
+    """True unless the node's query is processed already, or unsolved and passed over."""
+    return _key(node.query) not in state.processed and bool(node.answer or settings.completion)
+
+
+async def interact(node: QueryNode, state: State, run: Run, settings: Settings) -> Feedback | None:
+    """Verify an answered node, complete an unsolved one; return the feedback, or None for "Pass" (IR, §3.3)."""
+    hits, read = await look_up(node, run, settings)
+    state.retrieved.extend(hits)
+    if not node.answer:
+        if read.answer:
+            state.path.append(Recorded(node.query, read.answer, read, "completed"))
+        return _feedback(node, read, "complete")
+    if is_sure(read, settings) and not is_consistent(node.answer, read, settings):
+        state.path.append(Recorded(node.query, read.answer or "", read, "corrected"))
+        return _feedback(node, read, "verify")
+    state.path.append(Recorded(node.query, node.answer, read, "lm"))
+    return None
+
+
+async def look_up(node: QueryNode, run: Run, settings: Settings) -> tuple[list[Passage], Found]:
+    """Search for the query of a node and have the reader answer it; an answered node is read to verify it (§3.3)."""
+    hits = await run.search(node.query, settings.k)
+    if not hits or (node.answer and not settings.verification):
+        return hits, Found(hits[0] if hits else None)
+    return hits, _found(hits, await run.read(node.query, hits, span=settings.span))
+
+
+def is_sure(read: Found, settings: Settings) -> bool:
+    """True if the reader has an answer and is surer of it than θ (§3.3)."""
+    return read.answer is not None and read.confidence is not None and read.confidence > settings.theta
+
+
+def is_consistent(answer: str, read: Found, settings: Settings) -> bool:
+    """True if an answer agrees with the reader's span or, in long form, with the passage (§3.3)."""
+    if settings.is_long:
+        text = read.passage.text if read.passage else ""
+        return rouge_l(answer, text, settings.rouge_kind) > settings.rouge
+    return normalise(read.answer or "") in normalise(answer)
+
+
+def unsearched(nodes: Sequence[QueryNode]) -> list[Recorded]:
+    """Return the answered nodes of a chain without searches, one per query (Table 1)."""
+    recorded: dict[str, Recorded] = {}
+    for node in nodes:
+        if node.answer:
+            recorded.setdefault(_key(node.query), Recorded(node.query, node.answer, Found(), "lm"))
+    return list(recorded.values())
+
+
+# --- beyond the paper ------------------------------------------------------------------------------------------------
+
+
+def look_ahead(nodes: Sequence[QueryNode], state: State, settings: Settings, ahead: SpeculativeRun) -> None:
+    """Look up the next nodes that the walk will probably reach; the walk claims the results it needs."""
+
+    async def scout(key: tuple[str, str | None]) -> None:
+        query, answer = key
+        await look_up(QueryNode(query=query, answer=answer), ahead.run, settings)
+
+    due = (node for node in nodes if is_due(node, state, settings))
+    for node in islice(due, settings.speculate):
+        ahead.explore((node.query, node.answer), scout, sure=False)
+
+
+async def is_supported(node: Recorded, run: Run, settings: Settings) -> bool:
+    """Judge if the passage of a node supports its answer, by ``verify``."""
+    if settings.verify != "reader":
+        return settings.verify == "none" or holds(node)
+    read = node.found
+    if read.confidence is None and read.passage:  # the walk only searched for it
+        read = _found([read.passage], await run.read(node.query, [read.passage], span=settings.span))
+    return is_sure(read, settings) and (node.answer == read.answer or is_consistent(node.answer, read, settings))
+
+
+# --- helpers ---------------------------------------------------------------------------------------------------------
 
 
 def _paper_shots(kind: Kind, open_book: bool) -> int:
@@ -249,15 +307,6 @@ def _feedback(node: QueryNode, read: Found, reason: Literal["verify", "complete"
 def _key(query: str) -> str:
     """Return the key by which duplicate queries are found; a query of punctuation alone is its own key."""
     return normalise(query) or query
-
-
-def _unsearched(nodes: Sequence[QueryNode]) -> list[Recorded]:
-    """Return the answered nodes of a chain without searches, one per query."""
-    recorded: dict[str, Recorded] = {}
-    for node in nodes:
-        if node.answer:
-            recorded.setdefault(_key(node.query), Recorded(node.query, node.answer, Found(), "lm"))
-    return list(recorded.values())
 
 
 def _source_counts(path: Sequence[Recorded]) -> dict[str, float]:
