@@ -471,7 +471,7 @@ def test_a_report_page_names_page_and_heading(tmp_path: Path) -> None:
     assert not report.failed
     rows = [{"runs": [{"trace": next((tmp_path / "run").glob("traces/*")).relative_to(tmp_path / "run")}]}]
     (held,) = embedded.traces(rows, [0], [tmp_path / "run"])
-    assert '"place":"ada.md, Life"' in held
+    assert '"metadata":{"source":"ada.md","heading":"Life"}' in held
 
 
 MARKS = ["#", "## ", "\n", "---", "===", "```", "Ada", " wrote. ", "<h1>", "</", "<p", ">", "&#x", "学。"]

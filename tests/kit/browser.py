@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
@@ -73,6 +74,11 @@ class GatedLM(ScriptedLM):
             self.cancelled.set()
             raise
         return await super().complete(request)
+
+
+def undirected(text: str) -> str:
+    """Return a text without the characters of direction that the page balances."""
+    return re.sub("[\u202a-\u202e\u2066-\u2069]", "", text)
 
 
 def axe(tab: Any) -> list[str]:

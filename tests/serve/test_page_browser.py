@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +15,7 @@ from polyhop.common.extras import is_installed
 from polyhop.serve.http.app import Options
 from polyhop.serve.limits import Keys
 from polyhop.serve.service import Service
-from tests.kit.browser import AXE, CHROMIUM, PATIENCE, GatedLM, axe, launched, misdrawn, serving
+from tests.kit.browser import AXE, CHROMIUM, PATIENCE, GatedLM, axe, launched, misdrawn, serving, undirected
 from tests.kit.evil import ATTACKS, evil_run, plain_run
 
 pytestmark = [
@@ -564,11 +563,6 @@ def test_no_attack_runs(opened: Open, complaints: list[str], tmp_path: Path) -> 
     assert [told for told in complaints if "404" not in told and "400" not in told] == []
 
 
-def undirected(text: str) -> str:
-    """A text without the characters of direction that the page balances."""
-    return re.sub("[\u202a-\u202e\u2066-\u2069]", "", text)
-
-
 NOWHERE = (
     *(f"#/trace/{part}" for part in ("%", "..", "%2e%2e", "..%2F..%2Fopenapi.json", "__proto__", ",", "a,b,c")),
     *(f"#/{part}" for part in ("runs/%E0%A4%A", "runs/..", "runs/../q1", "compare/../..", "compare/one/%00")),
@@ -635,8 +629,8 @@ def test_a_step_of_any_name_is_shown(opened: Open, demo: str) -> None:
     """Run files are not trusted: a name that every object inherits is no verdict and no kind of step."""
     tab = opened(demo)
     made = """async (name) => {
-        const { verdictOf } = await import("./static/js/words.js");
-        const { step } = await import("./static/js/steps.js");
+        const { verdictOf } = await import("./static/view/words.js");
+        const { step } = await import("./static/view/steps.js");
         return [verdictOf(name), step({}, { kind: name }).querySelector(".task").textContent];
     }"""
     for name in ("constructor", "toString", "__proto__", "valueOf"):
@@ -646,7 +640,7 @@ def test_a_step_of_any_name_is_shown(opened: Open, demo: str) -> None:
 def test_a_text_cannot_turn_what_stands_beside_it(opened: Open, demo: str) -> None:
     tab = opened(demo)
     made = """async (text) => {
-        const { el } = await import("./static/js/dom.js");
+        const { el } = await import("./static/view/dom.js");
         return [...el("p", {}, text, "and on").childNodes].map((node) => node.data);
     }"""
     rlo, fsi, pdf, pdi = "\u202e", "\u2068", "\u202c", "\u2069"
@@ -762,7 +756,7 @@ def test_events_are_read_however_they_are_cut(opened: Open, demo: str) -> None:
 def test_spans_count_characters_as_python_does(opened: Open, demo: str) -> None:
     tab = opened(demo)
     mark = """async ([text, spans, words]) => {
-        const { marked, found } = await import("./static/js/passages.js");
+        const { marked, found } = await import("./static/view/passages.js");
         const all = [...spans, ...found(words, text)];
         return marked(text, all).map((part) => (part instanceof Node ? `<${part.textContent}>` : part)).join("");
     }"""

@@ -10,7 +10,7 @@ import pytest
 
 from polyhop.evaluation.pages.page import page
 from polyhop.evaluation.store import read_report
-from tests.kit.browser import CHROMIUM, launched
+from tests.kit.browser import CHROMIUM, launched, undirected
 from tests.kit.evil import ATTACKS, evil_run, plain_run
 
 pytestmark = [
@@ -47,7 +47,10 @@ def written(folder: Path, *runs: Path) -> Path:
 
 
 def unfold(tab: Any) -> None:
-    """Open every folded part, and those that come to light in them."""
+    """Open the last step's details, and every folded part with those inside it."""
+    if "#q" in tab.url:
+        tab.wait_for_selector("#question .node")
+        tab.locator("#question .node").last.click()
     for _ in range(8):
         tab.evaluate("document.querySelectorAll('details:not([open])').forEach((each) => { each.open = true; })")
         tab.wait_for_timeout(30)
@@ -61,8 +64,8 @@ def test_no_attack_runs(chromium: Any, complaints: list[str], tmp_path: Path) ->
         unfold(tab)
         assert tab.evaluate("window.hurt") is None
         assert tab.evaluate("document.querySelectorAll('img, iframe, b').length") == 0
-        assert tab.locator("#question h2").text_content() == attack
-        assert attack in tab.locator("#question details details p").first.text_content()
+        assert undirected(tab.locator("#question h2").first.text_content()) == undirected(attack)
+        assert undirected(attack) in undirected(tab.locator("#question .list .passage p").first.text_content())
         tab.context.close()
     assert complaints == []
 
@@ -79,14 +82,14 @@ def test_questions_are_filtered_and_opened(chromium: Any, complaints: list[str],
     assert tab.locator("#list tbody tr").count() == 0
     tab.fill("input[type=search]", "")
     tab.locator("#list a").click()
-    assert tab.locator("#question h2").text_content() == "On which river lies Town 5?"
-    assert tab.locator("#question .chip", has_text="misread").count() == 1
+    assert tab.locator("#question h2").first.text_content() == "On which river lies Town 5?"
+    assert tab.locator("#question .error", has_text="misread").count() == 1
     assert not tab.locator("#summary").is_visible()
     unfold(tab)
     shown = tab.locator("#question").text_content()
     assert "Town 5 lies on the river 5." in shown
     assert "a guess" in shown
-    assert tab.locator("#question .chip.gold").count() > 0
+    assert tab.locator("#question .gold").count() > 0
     tab.go_back()
     assert tab.locator("#count").text_content() == "1 of 8 questions"
     assert complaints == []

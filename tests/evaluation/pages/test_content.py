@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,8 @@ import polyhop
 from polyhop import Question, ScriptedLM
 from polyhop.evaluation.pages.page import page
 from polyhop.evaluation.store import read_report
+from tests.kit.browser import CHROMIUM, launched
 from tests.kit.families import QUESTION, Library, read, told
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 @pytest.fixture
@@ -34,25 +32,22 @@ def html(tmp_path: Path) -> str:
 def test_a_page_holds_content_and_citations(html: str) -> None:
     found = re.search(r'id="t-0-0">(.*?)</script>', html, re.S)
     assert found
-    trace = json.loads(found[1])
-    assert trace["content"] == "Dark Mill was directed by Rolf Anders [1], who was born in Bremen [2]."
-    assert [(each["marker"], each["passage_id"]) for each in trace["citations"]] == [(1, "film"), (2, "man")]
+    answer = json.loads(found[1])["answer"]
+    assert answer["content"] == "Dark Mill was directed by Rolf Anders [1], who was born in Bremen [2]."
+    assert [(each["marker"], each["passage_id"]) for each in answer["citations"]] == [(1, "film"), (2, "man")]
 
 
 @pytest.mark.browser
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 def test_a_mark_opens_what_it_cites(html: str, tmp_path: Path) -> None:
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs: pip install playwright")
     file = tmp_path / "report.html"
     file.write_text(html, "utf-8")
-    with playwright.sync_playwright() as running:
-        arguments = ["--headless", "--no-sandbox", "--disable-gpu"]
-        browser = running.chromium.launch(executable_path=CHROMIUM, args=arguments)
+    with launched() as browser:
         tab = browser.new_page()
         tab.goto(f"{file.as_uri()}#q0")
-        marks = tab.locator("#question button.mark")
+        marks = tab.locator("#question .content .cite")
+        tab.wait_for_selector("#question .content .cite")
         assert marks.all_text_contents() == ["[1]", "[2]"]
         marks.nth(1).click()
-        opened = tab.locator("#question details[open]", has_text="[2] Rolf Anders")
-        assert opened.locator("mark").first.text_content() == "Bremen"
-        browser.close()
+        opened = tab.locator("#question .source[open]", has_text="Rolf Anders")
+        assert opened.locator(".passage mark").all_text_contents() == ["Bremen"]

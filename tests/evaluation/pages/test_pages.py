@@ -93,8 +93,8 @@ def test_what_was_said_is_there_to_the_letter(tmp_path: Path) -> None:
     assert [row["text"] for row in rows] == list(ATTACKS)
     assert rows[0]["runs"][0]["answer"] == ATTACKS[0]
     trace = found.data("t-0-0")
-    assert trace["passages"]["p0"]["text"] == ATTACKS[0]
-    assert trace["steps"][0]["query"] == ATTACKS[0]
+    assert trace["trace"]["passages"]["p0"]["text"] == ATTACKS[0]
+    assert trace["trace"]["steps"][0]["query"] == ATTACKS[0]
 
 
 def test_the_page_runs_its_own_script_alone_and_loads_nothing(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import orjson
 
-from polyhop.answer import location_of
 from polyhop.evaluation.errors import error_of, is_judged
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.store import read_trace
@@ -24,6 +23,8 @@ _LEFT_OUT = frozenset(
     {"volatile", "after", "tokens", "logprobs", "prompt", "prompt_hash", "shots", "sample", "retry_of"}
 )
 """Fields of steps that the page does not show; ``prompt`` is the prompt hash of older traces."""
+_OF_ANSWER = ("content", "confidence", "supported", "abstained", "notice")
+_LOCATION = ("source", "page", "last_page", "heading")
 
 
 def element(name: str, value: Any) -> str:
@@ -92,25 +93,30 @@ def traces(rows: Sequence[Mapping[str, Any]], positions: Iterable[int], folders:
 
 def _trace(folder: Path, cell: Mapping[str, Any]) -> dict[str, Any] | None:
     try:
-        saved = read_trace(folder, cell)
-        trace = saved["trace"]
-        passages = {passage["id"]: passage for passage in saved["passages"]} | trace["passages"]
+        answer = read_trace(folder, cell)
+        trace = answer["trace"]
+        passages = {passage["id"]: passage for passage in answer["passages"]} | trace["passages"]
         return {
-            "ranked": [passage["id"] for passage in saved["passages"]],
-            "evidence": saved["evidence"],
-            "citations": saved["citations"],
-            "content": saved.get("content", ""),
-            "passages": {
-                name: {
-                    "title": passage["title"],
-                    "text": passage["text"],
-                    "place": location_of(passage.get("metadata", {})),
-                }
-                for name, passage in passages.items()
+            "answer": {name: answer.get(name) for name in _OF_ANSWER}
+            | {name: answer[name] for name in ("answer", "evidence", "citations", "usage")},
+            "ranked": [passage["id"] for passage in answer["passages"]],
+            "trace": {
+                "budget": trace.get("budget"),
+                "passages": {name: _passage(passage) for name, passage in passages.items()},
+                "steps": [
+                    {name: value for name, value in step.items() if name not in _LEFT_OUT} for step in trace["steps"]
+                ],
             },
-            "steps": [
-                {name: value for name, value in step.items() if name not in _LEFT_OUT} for step in trace["steps"]
-            ],
         }
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _passage(passage: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = passage.get("metadata", {})
+    return {
+        "id": passage["id"],
+        "title": passage["title"],
+        "text": passage["text"],
+        "metadata": {name: metadata[name] for name in _LOCATION if name in metadata},
+    }

@@ -1,7 +1,9 @@
-"""Assemble a page: ``page.html`` with the style, the script, the summary and the data in it.
+"""Assemble a page: ``report.html`` with the styles, the script, the summary and the data in it.
 
-Nothing of a dataset, a corpus or a model is ever code: the summary's text is escaped, the script writes text alone
-(``textContent``), and the page's own policy runs no script but that one, by its hash, and loads nothing.
+A question and its trace look as on the server's page: the script and the styles of ``polyhop/trace/view`` are inlined.
+
+Nothing of a dataset, a corpus or a model is ever code: the summary's text is escaped, the script only writes text
+nodes, and the page's policy allows no script but that one, by its hash, and loads nothing.
 """
 
 from __future__ import annotations
@@ -19,10 +21,15 @@ from polyhop.common.text import counted
 from polyhop.engine.prices import Prices
 from polyhop.evaluation.errors import MEANINGS
 from polyhop.evaluation.pages import embedded, summary
+from polyhop.evaluation.pages.bundle import bundle
 from polyhop.evaluation.report import Report
 
 TRACES = 100
 """Default maximum number of questions whose traces a page holds."""
+
+VIEW = resources.files("polyhop.trace") / "view"
+"""The modules and styles that show a trace."""
+STYLES = ("tokens.css", "base.css", "reasoning.css", "tables.css", "plots.css", "report.css")
 
 
 def page(
@@ -44,15 +51,15 @@ def page(
     rows = embedded.questions(reports)
     positions = embedded.select_traces(rows, traces)
     data = {"runs": list(named), "errors": MEANINGS, "questions": rows}
-    script = _file("page.js")
-    return Template(_file("page.html")).substitute(
+    script = bundle(_file("report.js"), VIEW)
+    return Template(_file("report.html")).substitute(
         title=escape(_title(reports.values())),
         about=escape(_about(named)),
         summary=summary.summary(named, divided, prices),
         traces=escape(_traces_note(len(positions), len(rows))),
         made_by=f"polyhop {__version__}",
         data="\n".join([embedded.element("data", data), *embedded.traces(rows, positions, folders)]),
-        style=_file("page.css"),
+        style="\n".join(map(_file, STYLES)),
         script=script,
         script_hash=_hash(script),
     )
@@ -61,7 +68,7 @@ def page(
 def standalone_svg(plot: str) -> str:
     """Return a plot as an SVG file with the page's style."""
     whole = plot.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
-    return whole.replace(">", f"><style>{_file('page.css')}</style>", 1)
+    return whole.replace(">", f"><style>{_file('tokens.css')}{_file('plots.css')}</style>", 1)
 
 
 def _names(reports: Mapping[str, Report]) -> list[str]:
@@ -101,4 +108,5 @@ def _hash(script: str) -> str:
 
 
 def _file(name: str) -> str:
-    return (resources.files("polyhop.evaluation.pages") / name).read_text("utf-8")
+    own = resources.files("polyhop.evaluation.pages") / name
+    return (own if own.is_file() else VIEW / name).read_text("utf-8")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 PAGE = Path(str(files("polyhop.serve"))) / "page"
+VIEW = Path(str(files("polyhop.trace"))) / "view"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,5 +110,6 @@ def create_app(service: Service, options: Options | None = None) -> "FastAPI":
     for room in (native, chat, runs):
         app.include_router(room.router(service))
     app.add_api_route("/", page, include_in_schema=False)
+    app.mount("/static/view", StaticFiles(directory=VIEW))
     app.mount("/static", StaticFiles(directory=PAGE))
     return app

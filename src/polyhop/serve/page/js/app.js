@@ -1,11 +1,11 @@
 // Which view is seen: by what stands after the # of the address.
 
+import { current, el, focus } from "../view/dom.js";
 import { keep } from "./api.js";
 import { askView } from "./ask.js";
 import { compareView } from "./compare.js";
-import { current, el, focus } from "./dom.js";
-import { runView } from "./run.js";
 import { runQuestionView } from "./question.js";
+import { runView } from "./run.js";
 import { runsView } from "./runs.js";
 import { themed } from "./theme.js";
 

@@ -1,12 +1,11 @@
 // The view in which one asks: a question, one method or two side by side, and what was asked lately.
 
+import { choice, el, folded } from "../view/dom.js";
+import { Inspector } from "../view/inspector.js";
+import { cut, seconds } from "../view/words.js";
 import { at, get } from "./api.js";
-import { choice, el, folded } from "./dom.js";
-import { Inspector } from "./inspector.js";
-import { Panel } from "./panel.js";
-import { Story } from "./story.js";
+import { LivePanel, ServedStory } from "./live.js";
 import { welcome } from "./welcome.js";
-import { cut, seconds } from "./words.js";
 
 const KINDS = [
   ["qa", "a short answer"],
@@ -55,7 +54,7 @@ export async function askView(ids = []) {
   }
 
   async function run(bodies) {
-    put(bodies.map(() => new Panel(inspector)));
+    put(bodies.map(() => new LivePanel(inspector)));
     form.busy(true);
     const mine = panels;
     await Promise.all(bodies.map((body, place) => mine[place].ask(body)));
@@ -66,8 +65,8 @@ export async function askView(ids = []) {
   }
 
   async function open() {
-    const stories = await Promise.all(ids.map((id) => get(`v1/traces/${at(id)}`).then(Story.of)));
-    put(stories.map(() => new Panel(inspector)));
+    const stories = await Promise.all(ids.map((id) => ServedStory.fetch(id)));
+    put(stories.map(() => new LivePanel(inspector)));
     form.fill(stories);
     requestAnimationFrame(() => panels.forEach((panel, place) => panel.open(stories[place])));
   }

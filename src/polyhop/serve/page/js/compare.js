@@ -1,9 +1,9 @@
 // Two runs beside each other: each metric's difference, and the questions that only one got right.
 
+import { el } from "../view/dom.js";
+import { count } from "../view/words.js";
 import { at, get } from "./api.js";
-import { el } from "./dom.js";
 import { metricName } from "./runs.js";
-import { count } from "./words.js";
 
 export async function compareView(a, b) {
   const told = await get(`v1/runs/compare?${new URLSearchParams({ a, b })}`);

@@ -1,18 +1,18 @@
-// A question of a run: what was wanted, and how the run came to its answer.
+// A question of a run: the gold answer, and how the run came to its own.
 
+import { outcome } from "../view/answer.js";
+import { el, facts } from "../view/dom.js";
+import { Inspector } from "../view/inspector.js";
+import { Panel } from "../view/panel.js";
+import { Story } from "../view/story.js";
+import { cut } from "../view/words.js";
 import { at, get } from "./api.js";
-import { el, facts } from "./dom.js";
-import { Inspector } from "./inspector.js";
-import { Panel } from "./panel.js";
-import { outcome } from "./run.js";
-import { Story } from "./story.js";
-import { cut } from "./words.js";
 
 export async function runQuestionView(run, id) {
   const { method, row, answer, trace } = await get(`v1/runs/${at(run)}/questions/${at(id)}`);
   const inspector = new Inspector();
   const panel = new Panel(inspector);
-  const story = trace && Story.of({ question: row.question, method, answer, trace });
+  const story = trace && Story.of({ question: row.question, method, answer, trace, gold: row.gold });
   if (story) requestAnimationFrame(() => panel.open(story));
   return {
     title: cut(row.question, 60),

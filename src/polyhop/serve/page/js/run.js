@@ -1,9 +1,10 @@
 // One run: its figures, and its questions with filters.
 
+import { outcome } from "../view/answer.js";
+import { choice, el, facts, folded } from "../view/dom.js";
+import { brief, count, share, whole } from "../view/words.js";
 import { at, get } from "./api.js";
-import { choice, el, facts, folded } from "./dom.js";
 import { metricName, percent } from "./runs.js";
-import { brief, count, share, whole } from "./words.js";
 
 const PAGE = 50;
 const kept = new Map(); // of each run, the filters as they were left
@@ -135,14 +136,6 @@ function figures(run) {
     ),
     rest.length > 0 && folded("All metrics", () => facts(rest.map(tell))),
   ];
-}
-
-/** Whether an answer is right, in words that need no colour; of a wrong one, what went wrong. */
-export function outcome(right, error = null, meaning = null) {
-  if (right === null || right === undefined) return el("span.dim", {}, "not judged");
-  return right
-    ? el("span.right", {}, "right")
-    : [el("span.wrong", {}, "wrong"), error && el("span.error", { title: meaning }, ` ${error}`)];
 }
 
 function line(run, row, errors = {}) {

@@ -1,8 +1,8 @@
 // The list of runs, with what each question cost and scored, and the choice of two to compare.
 
+import { choice, el } from "../view/dom.js";
+import { count, whole } from "../view/words.js";
 import { at, get, picture } from "./api.js";
-import { choice, el } from "./dom.js";
-import { count, whole } from "./words.js";
 
 const COSTS = [
   ["calls", "model calls"],

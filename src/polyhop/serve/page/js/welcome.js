@@ -1,8 +1,8 @@
 // What an empty page offers: the corpus that is asked, and questions to begin with.
 
+import { el } from "../view/dom.js";
+import { count } from "../view/words.js";
 import { at, get } from "./api.js";
-import { el } from "./dom.js";
-import { count } from "./words.js";
 
 /** Tell in `part` what a corpus holds. `ask(question)` is called with the example that is clicked. */
 export async function welcome(part, corpus, ask) {

@@ -49,6 +49,7 @@ export function passage(story, id, { words = null, markers = [], level = "h4" } 
     {},
     markers.map((marker) => [el("span.marker", {}, `[${marker}]`), " "]),
     known?.title || id,
+    story.isGold(id) && [" ", el("span.gold", {}, "gold")],
   );
   if (!known) return el("article.passage", {}, title, el("p.dim", {}, "Its text is not known here."));
   const spans = [...story.spans(id), ...found(words, known.text)];

@@ -1,12 +1,13 @@
-// One question as it is known so far: its passages, steps and answer, folded from events or read from a kept trace.
+// One question as it is known so far: its passages, steps and answer, gathered from events or read from a saved trace.
 
 export class Story {
-  constructor({ question = "", method = "", corpus = "" } = {}) {
+  constructor({ question = "", method = "", corpus = "", gold = null } = {}) {
     Object.assign(this, {
       id: null,
       question,
       method,
       corpus,
+      gold, // of a question of a dataset: `{ids}` or `{titles}` of its gold passages
       settings: {},
       answer: null,
       budget: null,
@@ -17,20 +18,30 @@ export class Story {
     this.ended = new Set();
   }
 
-  /** A story told to its end: what `GET /v1/traces/{id}` gives. */
-  static of(told) {
-    const story = new Story(told);
+  /** A finished story, of an object as `GET /v1/traces/{id}` returns it. */
+  static of(saved) {
+    const story = new this(saved);
     Object.assign(story, {
-      id: told.trace_id ?? null,
-      settings: told.settings ?? {},
-      budget: told.trace.budget ?? null,
+      id: saved.trace_id ?? null,
+      settings: saved.settings ?? {},
+      budget: saved.trace.budget ?? null,
     });
-    for (const passage of [...(told.answer?.passages ?? []), ...Object.values(told.trace.passages ?? {})])
+    for (const passage of [...(saved.answer?.passages ?? []), ...Object.values(saved.trace.passages ?? {})])
       story.passages.set(passage.id, passage);
-    for (const step of told.trace.steps) story.take("step", step);
+    for (const step of saved.trace.steps) story.take("step", step);
     story.steps.forEach((step) => story.ended.add(step.id));
-    story.answer = told.answer ?? null;
+    story.answer = saved.answer ?? null;
     return story;
+  }
+
+  /** The address of the story, if it has one; then the messages of its calls can be fetched too. */
+  get permalink() {
+    return null;
+  }
+
+  /** A promise of the messages of a call. */
+  promptOf() {
+    return Promise.resolve([]);
   }
 
   /** Take in one event of the stream. */
@@ -63,7 +74,7 @@ export class Story {
   upTo(many) {
     const all = this.inOrder;
     if (many >= all.length) return this;
-    const then = Object.assign(new Story(this), {
+    const then = Object.assign(new this.constructor(this), {
       id: this.id,
       settings: this.settings,
       passages: this.passages,
@@ -86,7 +97,12 @@ export class Story {
     return this.passages.get(id)?.title || id;
   }
 
-  /** Where a passage's text was used, as `[start, end]` in characters: cited for the answer, or read off it. */
+  isGold(id) {
+    const { ids, titles } = this.gold ?? {};
+    return Boolean(ids ? ids.includes(id) : titles?.includes(this.passages.get(id)?.title));
+  }
+
+  /** The spans of a passage's text that were used, as `[start, end]` in characters: cited for the answer, or found by the reader. */
   spans(id) {
     const cited = (this.answer?.citations ?? []).filter(
       (each) => each.passage_id === id && Number.isInteger(each.start),

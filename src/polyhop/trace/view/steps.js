@@ -1,6 +1,5 @@
 // One step in full: a call with its prompt and output, a search, a reading, a note.
 
-import { at, get } from "./api.js";
 import { el, facts, folded } from "./dom.js";
 import { marked } from "./passages.js";
 import { brief, count, cut, gist, seconds, share, taskOf, whole } from "./words.js";
@@ -50,15 +49,16 @@ function call(story, one) {
     one.reasoning && folded("Reasoning of the model", () => el("pre", {}, one.reasoning)),
     folded("Reply as it came", () => el("pre", {}, one.text || "(nothing)")),
     folded("Asked with", () => values(story, one.fields)),
-    story.id && folded("Prompt", () => prompt(story.id, one.id)),
+    story.permalink && folded("Prompt", () => prompt(story, one.id)),
   ];
 }
 
-/** The messages of a call, fetched when they are looked at. */
-function prompt(trace, id) {
+/** The messages of a call, fetched when they are opened. */
+function prompt(story, id) {
   const part = el("div.prompt", { "aria-busy": "true" }, el("p.dim", {}, "Fetching…"));
-  get(`v1/traces/${at(trace)}/steps/${at(id)}/prompt`)
-    .then(({ messages }) =>
+  story
+    .promptOf(id)
+    .then((messages) =>
       messages.map(({ role, content }) => [
         el("h5", {}, role),
         el("pre", {}, typeof content === "string" ? content : JSON.stringify(content, null, 1)),

@@ -1,6 +1,5 @@
 // An answer: its words with numbered citations, how sure it is, whether evidence backs it, and what it cost.
 
-import { at } from "./api.js";
 import { el, facts } from "./dom.js";
 import { passage } from "./passages.js";
 import { cut, seconds, share, whole } from "./words.js";
@@ -104,6 +103,7 @@ function source(story, id, citations) {
     " ",
     el("span.name", {}, story.titleOf(id)),
     " ",
+    story.isGold(id) && [el("span.gold", {}, "gold"), " "],
     el("span.excerpt", {}, excerpt(story.passages.get(id)?.text ?? "", start, end)),
   ];
   return el("details.source", {}, el("summary", {}, head), passage(story, id));
@@ -132,6 +132,14 @@ export function cost(story) {
     ["Searches", whole(usage.searches)],
     ["Tokens", `${usage.tokens_estimated ? "about " : ""}${whole(tokens)}`],
     ["Time", seconds(took)],
-    ["Trace", story.id && el("a", { href: `#/trace/${at(story.id)}` }, "permalink")],
+    ["Trace", story.permalink && el("a", { href: story.permalink }, "permalink")],
   ]);
+}
+
+/** Right or wrong, in words that need no colour; for a wrong answer, the class of its error. */
+export function outcome(right, error = null, meaning = null) {
+  if (right === null || right === undefined) return el("span.dim", {}, "not judged");
+  return right
+    ? el("span.right", {}, "right")
+    : [el("span.wrong", {}, "wrong"), error && el("span.error", { title: meaning }, ` ${error}`)];
 }

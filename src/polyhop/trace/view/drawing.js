@@ -175,6 +175,7 @@ function faces(node, story) {
   return [
     ["title", cut(node.title, 200)],
     ["label", node.label],
+    ["gold", (node.holds?.length ? node.holds : (node.passages ?? [])).some((id) => story.isGold(id)) && "gold"],
     ["marks", marks.map((mark) => `[${mark}]`).join("")],
     [
       "said",
