@@ -26,7 +26,11 @@ def folder(path: Path, modules: Mapping[str, str]) -> Path:
 
 def test_a_module_comes_once_after_those_it_imports(tmp_path: Path) -> None:
     script = bundle('import { c } from "./top.js";\nc();', folder(tmp_path, MODULES))
-    assert [line.split()[1] for line in script.splitlines() if line.startswith("const $")] == ["$low", "$middle", "$top"]
+    assert [line.split()[1] for line in script.splitlines() if line.startswith("const $")] == [
+        "$low",
+        "$middle",
+        "$top",
+    ]
     assert "return { a, d };" in script
     assert script.endswith("const { c } = $top;\nc();\n")
 
