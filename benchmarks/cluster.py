@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.evaluation.test_store import files
-from tests.kit.server import FakeServer, in_thread
+from tests.kit.openai_server import FakeServer, in_thread
 
 from polyhop import Pipeline, evaluate
 from polyhop.common.ray import connected

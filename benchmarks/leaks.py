@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Figure, conclude, parser
-from tests.kit.long_run import find, held
+from tests.kit.leak_run import find, held
 
 from polyhop import Question, evaluate
 from polyhop.lm.base import Capabilities, Completion, Request

@@ -203,7 +203,7 @@ async def measure(row: Row, url: str) -> Measured:
 @contextmanager
 def server() -> Iterator[str]:
     """The loopback server in a process of its own, on a core of its own: its URL."""
-    command = [sys.executable, "-m", "tests.kit.server", "--latency", str(LATENCY)]
+    command = [sys.executable, "-m", "tests.kit.openai_server", "--latency", str(LATENCY)]
     root = Path(__file__).resolve().parent.parent
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process, apart(process.pid):
         try:

@@ -94,10 +94,10 @@ def measured(count: int) -> Iterator[tuple[str, float, float]]:
     if importlib.util.find_spec("torch") is None:
         print("hf: left out, torch is not installed here")
         return
-    from tests.kit import tiny
+    from tests.kit import tiny_models
 
     with tempfile.TemporaryDirectory(prefix="polyhop-local-") as folder:
-        tiny.make(Path(folder), "llama", positions=8192)
+        tiny_models.make(Path(folder), "llama", positions=8192)
         for method in ("direct", "one-r"):
             yield f"hf, {method}", *asyncio.run(of_hf(Path(folder), method, count))
 

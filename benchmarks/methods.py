@@ -3,9 +3,9 @@
     python -m benchmarks.methods --check
     python -m benchmarks.methods --methods tor,resp --seconds 30
 
-The server is a process of its own on loopback. Each method goes its longest way (``tests/kit/longest.py``): the server
-is asked every call and pays for it in time, the script says what it would have answered. Searches and readings cost
-next to nothing, so what is measured is calls: rendered, sent, read, recorded.
+The server is a separate process on loopback. Each method takes its longest way (``tests/kit/worst_case.py``): the
+server is sent every call and takes time for it; a script says what it would have answered. Searches and readings cost
+next to nothing, so this measures calls: rendered, sent, read, recorded.
 
 - *alone*: one question. ``layers`` is the longest chain of calls that wait for one another, as the method declares it;
   the ratio is wall time over layers x 100 ms, and a tenth and 5 ms a call may come to that.
@@ -42,7 +42,7 @@ from benchmarks.figures import Figure, conclude, parser
 from benchmarks.lm_client import BARE, server
 from benchmarks.lm_client import measure as measure_client
 from benchmarks.shapes import shapes
-from tests.kit.longest import ABLE, Endless, never_content
+from tests.kit.worst_case import ABLE, Endless, never_content
 
 from polyhop import Passage, Pipeline, Span
 from polyhop.cli import COLLECT_AT

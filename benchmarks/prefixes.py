@@ -25,7 +25,7 @@ from typing import Any
 
 from benchmarks.figures import Figure, conclude, parser
 from benchmarks.methods import asking_methods
-from tests.kit.server import tokenise
+from tests.kit.openai_server import tokenise
 
 from polyhop import Pipeline
 from polyhop.data.questions import read_questions

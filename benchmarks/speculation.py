@@ -13,8 +13,8 @@ import statistics
 from typing import Any
 
 from benchmarks.figures import Figure, conclude, parser
-from tests.kit.clock import run_virtually
-from tests.kit.world import BOOK, World
+from tests.kit.random_world import BOOK, World
+from tests.kit.virtual_clock import run_virtually
 
 from polyhop import Answer, Passage, ScriptedLM
 from polyhop.pipeline import Pipeline

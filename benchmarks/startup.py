@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.figures import Figure, conclude, parser
-from tests.kit.server import FakeServer
+from tests.kit.openai_server import FakeServer
 
 from polyhop.data.corpora import open_corpus
 from polyhop.retrieval.index import build_index

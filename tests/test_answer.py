@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from polyhop.answer import Answer, cite, content_is_answer, references, with_citation_marks, with_references
 from polyhop.types import Citation, Evidence, Passage
-from tests.kit.families import FERRY, FILM, MAN, answered
+from tests.kit.method_families import FERRY, FILM, MAN, answered
 
 SHORT = Answer("Bremen", (FILM, MAN, FERRY), (Evidence((FILM, MAN), "Bremen"), Evidence((FERRY,), "Ulm")))
 
@@ -28,8 +28,8 @@ def test_marks_that_stand_in_the_text_keep_their_numbers() -> None:
         ("[1]", "film", ()),
         ("[2][3]", "man", ((48, 54),)),
     ]
-    told, reasoning, listed = with_references(answer).split("\n\n")
-    assert (told, reasoning) == ("Bremen", "By Rolf Anders [1], of Bremen [3, 2].")
+    text, reasoning, listed = with_references(answer).split("\n\n")
+    assert (text, reasoning) == ("Bremen", "By Rolf Anders [1], of Bremen [3, 2].")
     assert listed.splitlines() == ["- [1] Dark Mill (film)", "- [2][3] Rolf Anders"]
 
 

@@ -18,9 +18,9 @@ from polyhop.lm.base import Capabilities, Completion
 from polyhop.methods.registry import Method, methods
 from polyhop.trace import Branch, Step
 from polyhop.types import Search
-from tests.kit.clock import run_virtually
-from tests.kit.longest import ABLE, Endless, never_content
-from tests.kit.world import BOOK, World
+from tests.kit.random_world import BOOK, World
+from tests.kit.virtual_clock import run_virtually
+from tests.kit.worst_case import ABLE, Endless, never_content
 
 CORPUS = [
     Passage("1", "Alien (film)", "Alien is a 1979 film directed by Ridley Scott."),
@@ -59,12 +59,12 @@ async def test_many_questions_at_once() -> None:
 
 async def test_a_stream_tells_every_step_then_the_answer() -> None:
     async with Pipeline(CORPUS) as qa:
-        told = [step async for step in qa.stream("Where was the director of Alien born?")]
-    answer = told[-1]
+        items = [step async for step in qa.stream("Where was the director of Alien born?")]
+    answer = items[-1]
     assert isinstance(answer, Answer)
     begun: set[int] = set()
-    steps = [step for step in told if isinstance(step, Step)]
-    assert len(steps) == len(told) - 1
+    steps = [step for step in items if isinstance(step, Step)]
+    assert len(steps) == len(items) - 1
     for step in steps:
         assert step.parent is None or step.parent in begun
         begun.add(step.id)
@@ -126,26 +126,26 @@ async def test_closed_in_a_loop_it_is_closed_for_all() -> None:
 # --- confidence -------------------------------------------------------------------------------------------------
 
 
-def told(text: str, *tokens: tuple[str, float]) -> Completion:
+def completed(text: str, *tokens: tuple[str, float]) -> Completion:
     return Completion(text=text, tokens=tuple(t for t, _ in tokens), logprobs=tuple(p for _, p in tokens))
 
 
 def test_confidence_is_the_models_own_probability_of_the_answer() -> None:
-    reply = told("It is New York.", ("It is", -3.0), (" New", -0.2), (" York", -0.4), (".", -5.0))
+    reply = completed("It is New York.", ("It is", -3.0), (" New", -0.2), (" York", -0.4), (".", -5.0))
     assert confidence(Answer("New York"), reply) == pytest.approx(math.exp(-0.3))
     assert confidence(Answer("Boston"), reply) == pytest.approx(math.exp(-8.6 / 4))
 
 
 def test_without_probabilities_it_is_the_share_of_evidence() -> None:
     pieces = tuple(Evidence((), answer) for answer in ("The Rome", "rome", "Oslo", None))
-    assert confidence(Answer("Rome", evidence=pieces), told("Rome")) == pytest.approx(2 / 3)
-    assert confidence(Answer("Rome"), told("Rome")) is None
+    assert confidence(Answer("Rome", evidence=pieces), completed("Rome")) == pytest.approx(2 / 3)
+    assert confidence(Answer("Rome"), completed("Rome")) is None
     assert confidence(Answer("", evidence=pieces), None) == 0.0
 
 
 async def test_final_calls_ask_for_probabilities_where_there_are_some() -> None:
     def reply(task: str, fields: Mapping[str, Any]) -> Completion:
-        return told("The answer is Oslo.", ("The answer is", 0.0), (" Oslo", math.log(0.5)), (".", 0.0))
+        return completed("The answer is Oslo.", ("The answer is", 0.0), (" Oslo", math.log(0.5)), (".", 0.0))
 
     lm = ScriptedLM(reply, capabilities=Capabilities(token_logprobs=True))
     async with Pipeline(method="cot", lm=lm) as qa:

@@ -113,8 +113,8 @@ def test_the_check_finds_what_cannot_be() -> None:
 
 def test_unit_costs_can_be_set(capsys: pytest.CaptureFixture[str]) -> None:
     assert not growth.show(options("--methods", "one-r,resp", "--set", "gpu_hour=9", "--engine", "dense"))
-    told = capsys.readouterr().out
-    assert "| gpu_hour | 9 |" in told
-    assert told.count("a day | passages |") == 2
+    out = capsys.readouterr().out
+    assert "| gpu_hour | 9 |" in out
+    assert out.count("a day | passages |") == 2
     with pytest.raises(SystemExit, match="no unit cost gpu_hours: there are peak"):
         growth.show(options("--set", "gpu_hours=9"))

@@ -96,9 +96,9 @@ def test_every_part_gives_its_rows_once(data: Path, tmp_path: Path, monkeypatch:
     assert row["answers", "direct"]["R@5"]["value"] == 0.0
     assert row["answers", GOLD]["R@5"]["value"] == 1.0
     for method in METHODS:
-        told = row["answers", method]
-        assert (told["calls"], told["failed"], len(told["told"])) == (1.0, 0, 2)
-        assert told["EM"]["value"] <= told["F1"]["value"]
+        figures = row["answers", method]
+        assert (figures["calls"], figures["failed"], len(figures["told"])) == (1.0, 0, 2)
+        assert figures["EM"]["value"] <= figures["F1"]["value"]
 
     assert row["calibration", "reader, gold passages"]["cases"] == 2
     assert row["calibration", "reader, a passage at a time"]["cases"] >= 4
@@ -112,8 +112,8 @@ def test_every_part_gives_its_rows_once(data: Path, tmp_path: Path, monkeypatch:
     assert start is not None
     assert 0 < start["import s"] < start["load s"]
     for method in pocket.TWICE:
-        told = row["determinism", method]
-        assert [told[f"{what} differ"] for what in ("answers", "confidences", "rankings")] == [0, 0, 0]
+        figures = row["determinism", method]
+        assert [figures[f"{what} differ"] for what in ("answers", "confidences", "rankings")] == [0, 0, 0]
     assert row["determinism", "looks"]["looks"] == 8
     assert row["determinism", "looks"]["looks differ"] == 0
 
@@ -150,9 +150,9 @@ def test_the_verb_keeps_rows_and_names_what_falls_short(
     assert pocket.main() == 0
     monkeypatch.setattr(sys, "argv", [*verb, "--check"])
     assert pocket.main() == 1
-    told = capsys.readouterr()
-    assert "missed: hotpotqa: R@5 of hops not measured, held to ≥ 0.88" in told.err
-    assert "answers · hotpotqa · 1 questions" in told.out
+    printed = capsys.readouterr()
+    assert "missed: hotpotqa: R@5 of hops not measured, held to ≥ 0.88" in printed.err
+    assert "answers · hotpotqa · 1 questions" in printed.out
     assert [row["name"] for row in json.loads(out.read_text())["rows"]] == ["direct", "one-r@tfidf"]
     monkeypatch.setattr(sys, "argv", [*verb, "--split", "train"])
     with pytest.raises(SystemExit, match="name another --out"):
@@ -177,23 +177,23 @@ CASES = st.lists(st.tuples(st.floats(0, 1), st.booleans()))
 
 @given(CASES)
 def test_confidences_tell_right_from_wrong_or_not(cases: list[tuple[float, bool]]) -> None:
-    told = pocket_parts.sureness(cases)
-    assert told["cases"] == len(cases)
+    table = pocket_parts.sureness(cases)
+    assert table["cases"] == len(cases)
     one_sort = len({right for _, right in cases}) < 2
-    assert (told["AUROC"] is None) == one_sort
+    assert (table["AUROC"] is None) == one_sort
     sure = pocket_parts.sureness([(float(right), right) for _, right in cases])
     assert sure["AUROC"] == (None if one_sort else 1.0)
     assert sure["ECE"] == (0.0 if cases else None)
 
 
 def test_an_answer_is_right_where_its_em_is_one_and_needs_a_confidence() -> None:
-    told: list[dict[str, Any]] = [
+    scored_rows: list[dict[str, Any]] = [
         {"confidence": 0.9, "em": 1.0},
         {"confidence": 0.3, "em": 0.0},
         {"confidence": None, "em": 1.0},
     ]
     cases = [(0.9, True), (0.3, False)]
-    assert pocket_parts.confidence(told) == {**pocket_parts.sureness(cases), "told": cases}
+    assert pocket_parts.confidence(scored_rows) == {**pocket_parts.sureness(cases), "told": cases}
 
 
 def test_the_cases_of_all_sets_are_one() -> None:
@@ -227,9 +227,9 @@ def test_the_best_method_reads_no_gold() -> None:
     assert top is not None
     assert top["name"] == "tor"
     assert pocket_tables.best(rows, "hotpotqa") is None
-    (told,) = pocket_tables.tables(rows)
-    assert told.index(GOLD) < told.index("tor") < told.index("hops")
-    assert "30.0 (20.0–40.0)" in told
+    (table,) = pocket_tables.tables(rows)
+    assert table.index(GOLD) < table.index("tor") < table.index("hops")
+    assert "30.0 (20.0–40.0)" in table
 
 
 def test_bars_are_kept_by_what_is_good_enough_and_measured() -> None:

@@ -30,17 +30,17 @@ def made(rows: int, size: int = 768) -> Made:
 @given(ROWS)
 def test_what_was_measured_is_foretold_of_itself(rows: int) -> None:
     one = made(rows)
-    told = foretold(one, rows)
-    assert told.memory == pytest.approx(one.held)
-    assert told.disk == pytest.approx(one.held + 2 * rows * one.size)
-    assert (told.build, told.search_as_many) == pytest.approx((one.build, one.search))
-    assert told.search_as_large == told.search_as_many
+    forecast = foretold(one, rows)
+    assert forecast.memory == pytest.approx(one.held)
+    assert forecast.disk == pytest.approx(one.held + 2 * rows * one.size)
+    assert (forecast.build, forecast.search_as_many) == pytest.approx((one.build, one.search))
+    assert forecast.search_as_large == forecast.search_as_many
 
 
 @given(ROWS, ROWS)
 def test_one_measurement_foretells_another_of_the_same_unit_costs(known: int, asked: int) -> None:
-    told, measured = foretold(made(known), asked), made(asked)
-    assert (told.memory, told.build, told.search_as_many) == pytest.approx(
+    forecast, measured = foretold(made(known), asked), made(asked)
+    assert (forecast.memory, forecast.build, forecast.search_as_many) == pytest.approx(
         (measured.held, measured.build, measured.search), rel=1e-6
     )
 
@@ -53,8 +53,8 @@ def test_more_takes_more_and_a_share_at_least_as_much_as_a_number(rows: int) -> 
 
 
 def test_wikipedias_passages_fit_a_laptop() -> None:
-    told = foretold(made(1_000_000), 21_000_000)
-    assert told.memory == pytest.approx(21e6 * (96 + 16) + 4 * 768 * (4096 + 768))
-    assert told.memory < 2.5e9
-    assert told.disk == pytest.approx(21e6 * 768 * 2 + told.memory)
+    forecast = foretold(made(1_000_000), 21_000_000)
+    assert forecast.memory == pytest.approx(21e6 * (96 + 16) + 4 * 768 * (4096 + 768))
+    assert forecast.memory < 2.5e9
+    assert forecast.disk == pytest.approx(21e6 * 768 * 2 + forecast.memory)
     assert sparse_build_mb(5_000_000) < 1536

@@ -20,8 +20,8 @@ from polyhop.engine.call import Models
 from polyhop.engine.run import Engine
 from polyhop.lm import Capabilities, Completion, OpenAICompatible, Request
 from polyhop.net.limits import Limiter
-from tests.kit.clock import run_virtually
-from tests.kit.server import FakeServer, tokenise
+from tests.kit.openai_server import FakeServer, tokenise
+from tests.kit.virtual_clock import run_virtually
 
 
 @pytest.fixture
@@ -59,9 +59,9 @@ def test_only_ratios_with_a_bar_are_held_against_what_they_were() -> None:
 
 def test_figures_are_written_and_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = [Figure("a", 2.0, most=1.0), Figure("b", 1.0, " s")]
-    told = tmp_path / "figures.json"
-    figures.conclude(found, figures.parser("").parse_args(["--figures", str(told)]))
-    assert figures.read(told) == found
+    path = tmp_path / "figures.json"
+    figures.conclude(found, figures.parser("").parse_args(["--figures", str(path)]))
+    assert figures.read(path) == found
     with pytest.raises(SystemExit) as end:
         figures.conclude(found, figures.parser("").parse_args(["--check"]))
     assert end.value.code == 1
@@ -278,9 +278,9 @@ async def test_local_questions_are_all_different_and_all_asked() -> None:
 async def test_a_tiny_model_is_asked_for_few_tokens(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    from tests.kit import tiny
+    from tests.kit import tiny_models
 
-    alone, together = await local.of_hf(tiny.make(tmp_path, "llama", positions=4096), "direct", 2)
+    alone, together = await local.of_hf(tiny_models.make(tmp_path, "llama", positions=4096), "direct", 2)
     assert min(alone, together) > 0
 
 
@@ -292,13 +292,13 @@ def done(*found: Figure, failed: bool = False) -> suite.Done:
 
 
 def test_the_page_tells_ratios_first_then_tables() -> None:
-    told = suite.page([done(Figure("help", 3.0, most=4.0), Figure("ask", 1.0, " s", most=1.5))], ["startup: late"])
-    assert "| startup | help | 3.00 | ≤ 4 |" in told
-    assert "ask" not in told.partition("## startup")[0]
-    assert "- Not as it should be: startup: late" in told
-    assert "How long a short command takes to begin" in told
-    assert told.index("| startup") < told.index("```text\na table\n```")
-    assert f"{os.cpu_count()} cores" in told
+    page = suite.page([done(Figure("help", 3.0, most=4.0), Figure("ask", 1.0, " s", most=1.5))], ["startup: late"])
+    assert "| startup | help | 3.00 | ≤ 4 |" in page
+    assert "ask" not in page.partition("## startup")[0]
+    assert "- Not as it should be: startup: late" in page
+    assert "How long a short command takes to begin" in page
+    assert page.index("| startup") < page.index("```text\na table\n```")
+    assert f"{os.cpu_count()} cores" in page
 
 
 def test_a_suite_names_all_that_is_wrong() -> None:

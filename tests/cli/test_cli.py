@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from polyhop.prompts.tasks import SCORED, TASKS
-from tests.kit.server import FakeServer, Fault
+from tests.kit.openai_server import FakeServer, Fault
 from tests.kit.terminal import Cli, cli
 
 __all__ = ["cli"]

@@ -10,7 +10,7 @@ from rich.console import Console
 from polyhop.cli.show import print_rows
 from polyhop.cli.tables import print_comparison
 from polyhop.evaluation.compare import Comparison, difference
-from tests.kit.rows import report, row
+from tests.kit.reports import report, row
 
 HEAD = ["metric", "tree of reviews", "resp", "95 %"]
 ROWS = [HEAD, ["EM", "50.0 ±25.0", "58.3 ±25.0", "-16.7…+33.3"], ["recall@2 mean", "72.2 ±1.0", "–", "+0.0…+0.0"]]

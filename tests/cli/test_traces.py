@@ -30,7 +30,7 @@ from polyhop.cli.show import Entry, clean
 from polyhop.cli.summaries import describe_ask, describe_note
 from polyhop.trace import Ask, Note
 from polyhop.types import Citation, Evidence, Passage
-from tests.kit.families import FAMILIES, answered
+from tests.kit.method_families import FAMILIES, answered
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "terminal"
 WRITE = os.environ.get("POLYHOP_GOLDEN") == "write"
@@ -114,16 +114,16 @@ def hostile(value: Any) -> Any:
 
 @pytest.mark.parametrize("method", FAMILIES)
 async def test_nothing_that_a_terminal_obeys_comes_through(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.kit import families
+    from tests.kit import method_families
 
     def bad(passage: Passage) -> Passage:
         place = {"source": f"a{HOSTILE}.pdf", "page": 2}
         return replace(passage, title=passage.title + HOSTILE, text=passage.text + HOSTILE, metadata=place)
 
-    hits = {query: list(map(bad, found)) for query, found in families.HITS.items()}
-    monkeypatch.setattr(families, "HITS", hits)
-    monkeypatch.setattr(families, "MAN", bad(families.MAN))
-    answer = await answered(method, script=lambda task, fields: hostile(families.told(task, fields)))
+    hits = {query: list(map(bad, found)) for query, found in method_families.HITS.items()}
+    monkeypatch.setattr(method_families, "HITS", hits)
+    monkeypatch.setattr(method_families, "MAN", bad(method_families.MAN))
+    answer = await answered(method, script=lambda task, fields: hostile(method_families.reply(task, fields)))
     for colour in (False, True):
         shown = re.sub(r"\x1b\[[\d;]*m", "", drawn(answer, colour=colour)) if colour else drawn(answer)
         assert [c for c in shown if c != "\n" and unicodedata.category(c)[0] == "C"] == []

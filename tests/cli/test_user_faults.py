@@ -15,7 +15,7 @@ from polyhop.lm.base import Capabilities, Request
 from polyhop.methods.registry import method_named
 from polyhop.retrieval.engines.address import address_of
 from polyhop.retrieval.index import build_index
-from tests.kit.terminal import told
+from tests.kit.terminal import run_cli
 
 CORPUS = [Passage("1", "Elstow", "Elstow is the village where John Bunyan was born.")]
 
@@ -132,7 +132,7 @@ def test_what_was_skipped_is_told(
     monkeypatch.setenv("POLYHOP_CACHE", str(tmp_path / "cache"))
     (tmp_path / "bad.jsonl").write_text('{"id": "1", "text": "Elstow is a village."}\n{"id":\n')
     asked = [part.format(tmp_path / "bad.jsonl") for part in asked]
-    assert "1 passage; left out: 1 malformed line\n" in told(capsys, monkeypatch, *asked, "--skip-bad")[1]
+    assert "1 passage; left out: 1 malformed line\n" in run_cli(capsys, monkeypatch, *asked, "--skip-bad")[1]
 
 
 def test_a_database_without_a_table_names_no_place_to_search() -> None:
@@ -167,7 +167,7 @@ def test_what_cannot_score_is_told_what_can() -> None:
 def test_a_methods_settings_are_shown_as_the_command_line_takes_them(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code, out = told(capsys, monkeypatch, "methods", "tor")
+    code, out = run_cli(capsys, monkeypatch, "methods", "tor")
     assert code == 0
     for line in ("widths=5,3,3", "expansion=mpc  or direct, cot", "relevance_pruning=true  or false", "(not set)"):
         assert line in out
@@ -179,7 +179,7 @@ def test_a_methods_settings_are_shown_as_the_command_line_takes_them(
 def test_the_list_of_methods_fits_the_terminal(
     columns: str, shown: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, out = told(capsys, monkeypatch, "methods", columns=columns)
+    _, out = run_cli(capsys, monkeypatch, "methods", columns=columns)
     assert ("settings" in out.splitlines()[0]) == shown
     assert all(len(line) <= int(columns) for line in out.splitlines())
     assert "toolformer" in out
@@ -189,10 +189,10 @@ def test_help_is_whole_lines_and_names_no_environment_variable_at_each_option(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for verb in ((), ("data",), ("tune",), ("index",), ("prompts",)):
-        _, listed = told(capsys, monkeypatch, *verb, "--help")[1].split("Commands:")
+        _, listed = run_cli(capsys, monkeypatch, *verb, "--help")[1].split("Commands:")
         assert "..." not in listed
     for line in ("run", "tune ge", "index build"):
-        assert "env var" not in told(capsys, monkeypatch, *line.split(), "--help")[1]
+        assert "env var" not in run_cli(capsys, monkeypatch, *line.split(), "--help")[1]
 
 
 def test_the_environment_sets_options_but_not_what_is_asked_for(
@@ -200,6 +200,6 @@ def test_the_environment_sets_options_but_not_what_is_asked_for(
 ) -> None:
     monkeypatch.setenv("POLYHOP_VERSION", "1.2.3")  # as a build may have it
     monkeypatch.setenv("POLYHOP_METHODS_AS_JSON", "1")
-    code, out = told(capsys, monkeypatch, "methods", "bm25")
+    code, out = run_cli(capsys, monkeypatch, "methods", "bm25")
     assert code == 0
     assert out.startswith("{")

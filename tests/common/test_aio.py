@@ -12,7 +12,7 @@ import pytest
 from polyhop.common import aio as loops
 from polyhop.common.aio import LoopThread, gather
 from polyhop.errors import BudgetSpent, Waiting
-from tests.kit.clock import run_virtually
+from tests.kit.virtual_clock import run_virtually
 
 
 def threads() -> int:

@@ -26,7 +26,7 @@ from polyhop.engine.prices import Prices
 from polyhop.evaluation.sweeps.plan import read_plan
 from polyhop.methods.registry import methods
 from polyhop.prompts.tasks import SCORED, TASKS
-from tests.kit import layers, pages, reference
+from tests.kit import doc_pages, doc_reference, layer_drawing
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -92,8 +92,8 @@ def anchors(page: Path) -> set[str]:
 @EVERY_PAGE
 def test_commands_are_understood(page: Path) -> None:
     """Each command of a block, run or not, is one that the parser takes, with its options and values."""
-    for block in pages.blocks(page, "sh", "console", ""):
-        lines = list(pages.commands(block.text))
+    for block in doc_pages.blocks(page, "sh", "console", ""):
+        lines = list(doc_pages.commands(block.text))
         if block.language == "console":
             lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
         for line in lines:
@@ -117,7 +117,7 @@ def understood(line: str) -> None:
 
 @EVERY_PAGE
 def test_settings_files_and_snippets_are_well_formed(page: Path) -> None:
-    for block in pages.blocks(page, "toml", "json", "python"):
+    for block in doc_pages.blocks(page, "toml", "json", "python"):
         if block.language == "toml":
             tomllib.loads(block.text)
         elif block.language == "json":
@@ -127,7 +127,7 @@ def test_settings_files_and_snippets_are_well_formed(page: Path) -> None:
 
 
 def test_the_sweep_and_the_prices_are_read_as_they_stand(tmp_path: Path) -> None:
-    prices, plan = pages.blocks(ROOT / "docs" / "running.md", "toml")
+    prices, plan = doc_pages.blocks(ROOT / "docs" / "running.md", "toml")
     (tmp_path / "prices.toml").write_text(prices.text)
     assert Prices.of(tmp_path / "prices.toml").cost("openai:MODEL@http://localhost:8000/v1", 1_000_000, 0) == 0.15
     assert len(read_plan(tomllib.loads(plan.text)).points) == 7
@@ -149,7 +149,7 @@ RUN_BY = {
 @EVERY_PAGE
 def test_what_runs_the_snippets_of_a_page_is_known(page: Path) -> None:
     here = page.relative_to(ROOT).as_posix()
-    if pages.blocks(page, "python"):
+    if doc_pages.blocks(page, "python"):
         assert any(here.startswith(known) for known in RUN_BY), here
 
 
@@ -167,9 +167,9 @@ def test_help_speaks_of_every_verb(capsys: pytest.CaptureFixture[str], monkeypat
     monkeypatch.setattr(sys, "argv", ["polyhop", "--help"])
     with pytest.raises(SystemExit):
         main()
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for verb in ("demo", "ask", "index", "search", "run", "data", "methods", "prompts", "tune", "doctor"):
-        assert verb in told
+        assert verb in printed
 
 
 def test_no_page_speaks_of_the_machine_it_was_written_on() -> None:
@@ -185,10 +185,10 @@ def test_no_page_speaks_of_the_machine_it_was_written_on() -> None:
 
 def test_the_drawing_of_the_architecture_is_the_import_contract() -> None:
     if os.environ.get("POLYHOP_GOLDEN") == "write":
-        layers.DRAWING.write_text(layers.drawing())
-    assert layers.DRAWING.read_text() == layers.drawing()
-    rows = re.findall(r"^\| (`.+?) \|", layers.PAGE.read_text(), re.MULTILINE)
-    assert [re.findall(r"`(\w+)`", row) for row in rows] == layers.layers()
+        layer_drawing.DRAWING.write_text(layer_drawing.drawing())
+    assert layer_drawing.DRAWING.read_text() == layer_drawing.drawing()
+    rows = re.findall(r"^\| (`.+?) \|", layer_drawing.PAGE.read_text(), re.MULTILINE)
+    assert [re.findall(r"`(\w+)`", row) for row in rows] == layer_drawing.layers()
 
 
 def test_which_method_when_tells_what_the_methods_declare_and_the_model_card_measured() -> None:
@@ -209,28 +209,30 @@ def test_which_method_when_tells_what_the_methods_declare_and_the_model_card_mea
 
 
 def test_the_reference_tells_all_there_is() -> None:
-    told = {name: make() for name, make in reference.PAGES.items()}
+    made = {name: make() for name, make in doc_reference.PAGES.items()}
     for command in commands():
         for parameter in command.params:
             if parameter.param_type_name == "option" and not parameter.hidden:
-                assert parameter.opts[0] in told["cli"]
+                assert parameter.opts[0] in made["cli"]
     for name, method in methods().items():
-        assert f"## {name}\n" in told["settings"]
-        assert all(f"| `{setting}` |" in told["settings"] for setting in method.settings)
+        assert f"## {name}\n" in made["settings"]
+        assert all(f"| `{setting}` |" in made["settings"] for setting in method.settings)
     for name in [*TASKS, *SCORED]:
-        assert f"## {name}\n" in told["prompts"]
-        assert f"## {name}\n" in told["tasks"]
-    assert "| `UsageError` | `PolyhopError` | 2 |" in told["errors"]
-    assert "safe default" in told["tasks"]
+        assert f"## {name}\n" in made["prompts"]
+        assert f"## {name}\n" in made["tasks"]
+    assert "| `UsageError` | `PolyhopError` | 2 |" in made["errors"]
+    assert "safe default" in made["tasks"]
 
 
 def test_the_reference_shows_help_as_it_is_printed() -> None:
-    verbs = dict(reference.verbs())
+    verbs = dict(doc_reference.verbs())
     for path in (("polyhop", "run"), ("polyhop", "index", "add")):
         printed = (
-            CliRunner().invoke(app, [*path[1:], "--help"], prog_name="polyhop", terminal_width=reference.WIDTH).output
+            CliRunner()
+            .invoke(app, [*path[1:], "--help"], prog_name="polyhop", terminal_width=doc_reference.WIDTH)
+            .output
         )
-        assert reference.usage(path, verbs[path]).split() == printed.split()
+        assert doc_reference.usage(path, verbs[path]).split() == printed.split()
 
 
 def test_every_page_has_its_place() -> None:
@@ -240,7 +242,7 @@ def test_every_page_has_its_place() -> None:
         here = page.relative_to(ROOT / "docs")
         assert here.as_posix() in menu or f": {here.parent.as_posix()}/\n" in menu, here
     made = re.findall(r"reference/(\w+)\.md", menu)
-    assert {*reference.PAGES, "index"} == set(made)
+    assert {*doc_reference.PAGES, "index"} == set(made)
 
 
 def test_other_commands_of_the_pages_are_there() -> None:
@@ -268,7 +270,7 @@ def test_a_fault_in_a_page_ends_the_build(tmp_path: Path) -> None:
         [sys.executable, "-m", "mkdocs", "build"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 1, done.stderr
-    for told in ("lost.md", "nowhere.md", "#nothing", "../nothing.py"):
-        assert told in done.stderr
+    for broken in ("lost.md", "nowhere.md", "#nothing", "../nothing.py"):
+        assert broken in done.stderr
     warnings = [line for line in done.stderr.splitlines() if line.startswith("WARNING")]
     assert all("lost.md" in line or line.startswith("WARNING -  The following") for line in warnings), done.stderr

@@ -40,9 +40,9 @@ def docstring(example: Path) -> str:
 
 def needed(example: Path) -> list[str]:
     """The modules behind the install line of a docstring: ``pip install 'polyhop[serve]' openai``."""
-    told = re.search(r"`pip\s+install\s+([^`]+)`", docstring(example))
+    install = re.search(r"`pip\s+install\s+([^`]+)`", docstring(example))
     modules: list[str] = []
-    for name in told[1].replace("'", "").split() if told else ():
+    for name in install[1].replace("'", "").split() if install else ():
         extras = re.fullmatch(r"polyhop\[([\w,]+)\]", name)
         modules += [module for extra in extras[1].split(",") for module in EXTRA_MODULES[extra]] if extras else [name]
     return modules
@@ -50,12 +50,12 @@ def needed(example: Path) -> list[str]:
 
 def promised(example: Path) -> str:
     """What the docstring says that the program prints: the indented lines behind ``prints``."""
-    told = re.search(
+    usage = re.search(
         r"^    python examples/(\w+\.py)\n\nprints\n\n((?:(?:    .*)?\n)+)", docstring(example) + "\n", re.M
     )
-    assert told is not None, "the docstring must say '    python examples/NAME.py', 'prints', and the lines, indented"
-    assert told[1] == example.name
-    return "\n".join(line.removeprefix("    ").rstrip() for line in told[2].strip("\n").split("\n")).rstrip()
+    assert usage is not None, "the docstring must say '    python examples/NAME.py', 'prints', and the lines, indented"
+    assert usage[1] == example.name
+    return "\n".join(line.removeprefix("    ").rstrip() for line in usage[2].strip("\n").split("\n")).rstrip()
 
 
 def parted(text: str) -> tuple[list[str], list[float]]:
@@ -96,8 +96,8 @@ def test_an_example_prints_what_its_docstring_says(example: Path, tmp_path: Path
 
 
 def test_the_table_of_examples_has_them_all() -> None:
-    told = re.findall(r"^\| \[([\w-]+\.(?:py|toml))\]\(\1\) \|", (FOLDER / "README.md").read_text("utf-8"), re.M)
-    assert sorted(told) == sorted(path.name for path in FOLDER.iterdir() if path.suffix in (".py", ".toml"))
+    listed = re.findall(r"^\| \[([\w-]+\.(?:py|toml))\]\(\1\) \|", (FOLDER / "README.md").read_text("utf-8"), re.M)
+    assert sorted(listed) == sorted(path.name for path in FOLDER.iterdir() if path.suffix in (".py", ".toml"))
 
 
 def test_an_example_is_short() -> None:

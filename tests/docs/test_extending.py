@@ -94,12 +94,12 @@ def test_the_new_method_has_forty_lines() -> None:
 
 
 def test_the_table_has_every_page() -> None:
-    told = re.findall(r"^\| \[[^\]]+\]\((\w+\.md)\)", (FOLDER / "README.md").read_text("utf-8"), re.MULTILINE)
-    assert sorted(told) == sorted(page.name for page in PAGES if page.name != "README.md")
+    listed = re.findall(r"^\| \[[^\]]+\]\((\w+\.md)\)", (FOLDER / "README.md").read_text("utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted(page.name for page in PAGES if page.name != "README.md")
 
 
 def test_an_entry_point_names_a_group_that_is_there() -> None:
     from polyhop.lm.names import GROUP
 
-    told = re.findall(r'entry-points\."([\w.]+)"', (FOLDER / "README.md").read_text("utf-8"))
-    assert told == ["polyhop.methods", "polyhop.retrievers", GROUP]
+    listed = re.findall(r'entry-points\."([\w.]+)"', (FOLDER / "README.md").read_text("utf-8"))
+    assert listed == ["polyhop.methods", "polyhop.retrievers", GROUP]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from polyhop.common.extras import is_installed
-from tests.kit import pages
-from tests.kit.pages import DOCS, Reader
+from tests.kit import doc_pages
+from tests.kit.doc_pages import DOCS, Reader
 
 
 @pytest.fixture
@@ -24,8 +24,8 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
 def test_a_newcomer_comes_through_by_copying_alone(reader: Reader, name: str) -> None:
     page = DOCS / f"{name}.md"
     reader.follow(page, serves=is_installed("serve"))
-    blocks = [block for block in pages.blocks(page, "sh") if block.runs_here]
-    served = is_installed("serve") or not any(pages.SERVES.search(block.text) for block in blocks)
+    blocks = [block for block in doc_pages.blocks(page, "sh") if block.runs_here]
+    served = is_installed("serve") or not any(doc_pages.SERVES.search(block.text) for block in blocks)
     assert not served or reader.ran == len(blocks)
     assert reader.ran >= 4
 

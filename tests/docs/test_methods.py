@@ -14,7 +14,7 @@ from polyhop.evaluation.reproduction.recipe import keys
 from polyhop.methods.registry import methods
 from tests.docs.test_examples import parted
 from tests.kit import method_pages
-from tests.kit.terminal import told
+from tests.kit.terminal import run_cli
 
 FOLDER = Path(__file__).parents[2] / "docs" / "methods"
 PAGES = sorted(FOLDER.glob("*.md"))
@@ -102,7 +102,7 @@ def test_a_command_above_a_trace_draws_it(capsys: pytest.CaptureFixture[str], mo
     _, command, *lines = shown.splitlines()
     question = re.findall(r'"([^"]+)"', command)[0]
     rest = command.partition(f'"{question}"')[2].split()
-    code, out = told(capsys, monkeypatch, "ask", question, *rest, columns=str(method_pages.WIDTH))
+    code, out = run_cli(capsys, monkeypatch, "ask", question, *rest, columns=str(method_pages.WIDTH))
     drawn = [method_pages.without_cost(line) for line in out.splitlines()]
     assert code == 0
     assert drawn[: len(lines) - 1] == lines[:-1]

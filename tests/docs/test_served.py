@@ -13,7 +13,7 @@ import pytest
 
 import polyhop
 from polyhop.common.extras import is_installed
-from tests.kit.pages import DOCS, SERVED, Block, Reader, blocks
+from tests.kit.doc_pages import DOCS, SERVED, Block, Reader, blocks
 
 CORPUS = [
     {"id": "1", "title": "Alien (film)", "text": "Alien is a 1979 film directed by Ridley Scott."},

@@ -14,10 +14,10 @@ from polyhop.lm.base import Completion, TokenUsage
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.types import Passage
-from tests.kit.clock import run_virtually
-from tests.kit.hand import RIGHT, fork, one_ask, using
+from tests.kit.custom_method import RIGHT, fork, one_ask, using
+from tests.kit.random_world import World
 from tests.kit.scene import Scene, names, notes, passage
-from tests.kit.world import World
+from tests.kit.virtual_clock import run_virtually
 
 # --- errors ------------------------------------------------------------------------------------------------------
 

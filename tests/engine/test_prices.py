@@ -21,7 +21,7 @@ from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, Tok
 from polyhop.trace import Score, Usage
 from tests.cli.test_cli import corpus, questions
 from tests.evaluation.test_compare import QUESTIONS
-from tests.kit.hand import RIGHT, using
+from tests.kit.custom_method import RIGHT, using
 from tests.kit.scene import notes
 from tests.kit.terminal import Cli, cli
 

@@ -12,7 +12,7 @@ from polyhop.engine.rerender import messages_of
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.book import PromptBook, Rendering
-from tests.kit.world import World
+from tests.kit.random_world import World
 
 METHODS = ("tor", "cor", "resp", "searchain", "ge", "react", "self-ask", "recomp", "ircot")
 

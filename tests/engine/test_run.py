@@ -13,7 +13,7 @@ from polyhop.errors import UsageError
 from polyhop.lm.base import Capabilities, Completion, Request, TokenUsage
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.trace import Ask
-from tests.kit.hand import RIGHT, one_ask, using
+from tests.kit.custom_method import RIGHT, one_ask, using
 from tests.kit.scene import passage
 
 # --- replies that cannot be read ---------------------------------------------------------------------------------

@@ -34,10 +34,10 @@ from polyhop.retrieval.base import Reranked, Reranker
 from polyhop.trace import Ask, Note, Score, Searched, Step
 from polyhop.types import Question, Search, Span
 from tests.engine.test_speculation import varied, view
-from tests.kit.clock import run_virtually
-from tests.kit.hand import using
+from tests.kit.custom_method import using
+from tests.kit.random_world import World
 from tests.kit.scene import Scene, names, passage
-from tests.kit.world import World
+from tests.kit.virtual_clock import run_virtually
 
 HITS = [passage(name) for name in "abcdef"]
 CORPUS = [Passage(name, f"Kiln {name}", f"A kiln named {name} is hot.") for name in "abc"]

@@ -17,7 +17,7 @@ from polyhop.methods import registry
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Searched
 from polyhop.types import Evidence, Passage, Span
-from tests.kit.hand import using
+from tests.kit.custom_method import using
 from tests.kit.scene import Scene, names, passage
 
 # --- searching and reading ---------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ import pytest
 from polyhop import Answer, ScriptedLM
 from polyhop.engine.speculation import Speculator
 from polyhop.pipeline import Pipeline
-from tests.kit.clock import run_virtually
-from tests.kit.world import BOOK, World
+from tests.kit.random_world import BOOK, World
+from tests.kit.virtual_clock import run_virtually
 
 WORLDS = 1000
 

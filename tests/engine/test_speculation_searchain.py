@@ -13,8 +13,8 @@ from polyhop.answer import Answer
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.types import Kind, Passage, Span
-from tests.kit.clock import run_virtually
-from tests.kit.world import BOOK, World, still
+from tests.kit.random_world import BOOK, World, still
+from tests.kit.virtual_clock import run_virtually
 
 WORLDS = 300
 KINDS: tuple[Kind, ...] = ("qa", "boolean", "slot", "fact", "long")

@@ -12,7 +12,7 @@ from polyhop import Question, ScriptedLM
 from polyhop.errors import UsageError
 from polyhop.evaluation.agreement import ensemble, on_common_questions
 from polyhop.evaluation.compare import compare, compare_all, difference
-from tests.kit.rows import report, row, scored
+from tests.kit.reports import report, row, scored
 from tests.kit.terminal import Cli, cli
 
 __all__ = ["cli"]

@@ -18,8 +18,8 @@ from polyhop.evaluation.frontier import COSTS, frontier
 from polyhop.evaluation.report import Report
 from polyhop.trace import Usage
 from tests.evaluation.test_compare import QUESTIONS
-from tests.kit.evil import plain_run
-from tests.kit.rows import report, row
+from tests.kit.hostile_runs import plain_run
+from tests.kit.reports import report, row
 from tests.kit.terminal import Cli, cli
 
 __all__ = ["cli"]

@@ -26,7 +26,7 @@ from polyhop.evaluation.ray import Ray
 from polyhop.retrieval import links, vectors
 from tests.evaluation.test_resume import stopping_after
 from tests.evaluation.test_store import files
-from tests.kit.server import FakeServer, in_thread
+from tests.kit.openai_server import FakeServer, in_thread
 
 pytestmark = [
     pytest.mark.extra,

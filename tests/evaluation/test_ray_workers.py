@@ -36,7 +36,7 @@ from polyhop.evaluation.ray import (
 )
 from polyhop.net.limits import MINUTE
 from polyhop.types import Question
-from tests.kit.clock import run_virtually
+from tests.kit.virtual_clock import run_virtually
 
 CAPS = st.dictionaries(
     st.sampled_from(["max_concurrency", "requests_per_minute", "tokens_per_minute"]), st.integers(1, 10**6)

@@ -13,7 +13,7 @@ from polyhop.evaluation.repeats import Repeated, evaluate_repeated, is_repeated,
 from polyhop.lm.base import Capabilities, Completion, Request
 from tests.cli.test_cli import questions
 from tests.evaluation.test_compare import QUESTIONS
-from tests.kit.rows import report, row, scored
+from tests.kit.reports import report, row, scored
 from tests.kit.terminal import Cli, cli
 
 __all__ = ["cli", "questions"]

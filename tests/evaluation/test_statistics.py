@@ -24,7 +24,7 @@ from polyhop.evaluation.statistics import (
     shifted_bootstrap,
     sign_flip,
 )
-from tests.kit.rows import report, row
+from tests.kit.reports import report, row
 
 VALUES = st.lists(st.floats(0, 1, allow_subnormal=False), min_size=1, max_size=30)
 GAINS = st.lists(st.sampled_from([-1.0, -0.5, -1 / 3, 0.0, 0.1, 0.25, 1.0]), min_size=1, max_size=8)

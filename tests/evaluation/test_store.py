@@ -21,7 +21,7 @@ from polyhop.evaluation.compare import compare
 from polyhop.evaluation.store import RunFolder, read_report
 from polyhop.lm.replay import ReplayLM
 from polyhop.lm.scripted import ScriptedLM
-from tests.kit.victim import QUESTIONS, find, run, script_into
+from tests.kit.killed_run import QUESTIONS, find, run, script_into
 
 pytestmark = pytest.mark.slow
 
@@ -29,9 +29,10 @@ ROOT = Path(__file__).parents[2]
 
 
 def start(folder: Path, method: str = "cor", **environment: str) -> subprocess.Popen[str]:
-    """The victim, running: its imports are done when this returns."""
+    """Start the run to be killed, and return once its imports are done."""
+    paths = [folder / name for name in ("out", "cache.sqlite", "log")]
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.kit.victim", *(folder / name for name in ("out", "cache.sqlite", "log")), method],
+        [sys.executable, "-m", "tests.kit.killed_run", *paths, method],
         cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdout is not None

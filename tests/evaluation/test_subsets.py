@@ -16,7 +16,7 @@ from polyhop.errors import UnknownName, UsageError
 from polyhop.evaluation.subsets import where
 from polyhop.trace import Usage
 from tests.evaluation.test_compare import QUESTIONS
-from tests.kit.rows import report, row
+from tests.kit.reports import report, row
 from tests.kit.terminal import Cli, cli
 
 __all__ = ["cli"]

@@ -31,8 +31,8 @@ from polyhop.retrieval.snapshots import first_state
 from polyhop.retrieval.store import allocate
 from polyhop.retrieval.tfidf import TfIdf
 from polyhop.retrieval.updating import add_passages
-from tests.kit.encoding import WordEncoder
-from tests.kit.evil import plain_run
+from tests.kit.encoders import WordEncoder
+from tests.kit.hostile_runs import plain_run
 
 PASSAGES = [Passage(f"p{number}", f"Title {number}", f"A kiln of {number} bricks.") for number in range(20)]
 ERRORS = [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO]
@@ -174,8 +174,8 @@ def test_a_report_is_written_whole_or_not_at_all(
     with full_disk(monkeypatch), pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
-    told = capsys.readouterr().err
-    assert told == f"polyhop: {out}: cannot be written: {os.strerror(errno.ENOSPC)}\n"
+    error = capsys.readouterr().err
+    assert error == f"polyhop: {out}: cannot be written: {os.strerror(errno.ENOSPC)}\n"
     assert [path.read_text() for path in out.parent.iterdir()] == ["as it was"]
 
 
@@ -242,9 +242,9 @@ def test_a_folder_that_is_read_only_is_named(
     monkeypatch.setattr(sys, "argv", given)
     with pytest.raises(SystemExit) as ended:
         main()
-    told = capsys.readouterr().err
-    assert (ended.value.code, told.count("\n")) == (2, 1)
-    assert os.strerror(number) in told
+    error = capsys.readouterr().err
+    assert (ended.value.code, error.count("\n")) == (2, 1)
+    assert os.strerror(number) in error
 
 
 # --- the cache of replies --------------------------------------------------------------------------------------------

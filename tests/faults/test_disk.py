@@ -190,9 +190,9 @@ def test_a_damaged_run_is_named_or_goes_on_with_no_question_lost_or_doubled(
             assert str(out) in error or "the predictions do not hold" in error, what
             assert (out / name).exists(), what  # for its owner to look at: nothing is thrown away
         else:
-            told = {row["id"]: row for row in predicted(out)}
-            assert len(told) == len(predicted(out)), what
-            assert all({**told[row["id"]], **row} == told[row["id"]] for row in predicted(whole)), what
+            by_id = {row["id"]: row for row in predicted(out)}
+            assert len(by_id) == len(predicted(out)), what
+            assert all({**by_id[row["id"]], **row} == by_id[row["id"]] for row in predicted(whole)), what
         assert len([*(out / "traces").iterdir()]) >= len(QUESTIONS), what
         shutil.rmtree(out)
 
@@ -264,14 +264,14 @@ async def test_a_damaged_cache_is_named_or_answers_rightly(tmp_path: Path) -> No
         path = tmp_path / f"{sample}.sqlite"
         shutil.copy(tmp_path / "whole", path)
         what = damaged(path, draw)
-        told, error = [], ""
+        texts, error = [], ""
         try:
             with closing(CompletionCache(path)) as cache:
                 lm = CachedLM(ScriptedLM(lambda task, fields: f"to {fields['question']}"), cache)
-                told = [(await lm.complete(request)).text for request in requests]
+                texts = [(await lm.complete(request)).text for request in requests]
         except DataError as damage:
             error = str(damage)
-        assert str(path) in error if error else told == [f"to {n}?" for n in range(len(requests))], what
+        assert str(path) in error if error else texts == [f"to {n}?" for n in range(len(requests))], what
 
 
 def test_a_reply_under_another_key_is_not_served(tmp_path: Path) -> None:

@@ -21,11 +21,11 @@ from polyhop.types import Question
 from tests.evaluation.test_store import files
 from tests.faults.test_methods import ASKING, SCORING, Finder, failures_of_probe
 from tests.faults.test_methods import SETTINGS as FAULTS_OF
-from tests.kit import server as kit
-from tests.kit.client import request
-from tests.kit.faults import CONTENT, HARMLESS, PASSING, FaultyServer, client_of
-from tests.kit.server import FakeServer, in_thread
-from tests.kit.world import BOOK, World
+from tests.kit import openai_server as kit
+from tests.kit.faulty_server import CONTENT, HARMLESS, PASSING, FaultyServer, client_of
+from tests.kit.lm_client import request
+from tests.kit.openai_server import FakeServer, in_thread
+from tests.kit.random_world import BOOK, World
 
 QUESTIONS = [
     Question(f"q{n}", f"Question {n}?", answers=("Answer 1",))

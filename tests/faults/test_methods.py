@@ -1,7 +1,7 @@
 """Every method while one request in five fails, on a virtual clock: no question lost or doubled, no call unaccounted.
 
-The client is the real one (``tests/kit/faults.py``); only the network and the clock are not. ``POLYHOP_FAULTS=1000``
-asks as many questions of each method.
+The client is the real one (``tests/kit/faulty_server.py``); only the network and the clock are not.
+``POLYHOP_FAULTS=1000`` asks each method 1,000 questions.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from polyhop.methods.registry import methods
 from polyhop.pipeline import Pipeline
 from polyhop.types import Passage, Question
 from tests.evaluation.test_store import files
-from tests.kit.clock import run_virtually
-from tests.kit.faults import CONTENT, HARMLESS, PASSING, Client, FaultyServer, client_of
-from tests.kit.world import BOOK, World
+from tests.kit.faulty_server import CONTENT, HARMLESS, PASSING, Client, FaultyServer, client_of
+from tests.kit.random_world import BOOK, World
+from tests.kit.virtual_clock import run_virtually
 
 QUESTIONS = [
     Question(f"q{n}", f"Question {n}?", answers=("Answer 1",))
@@ -92,8 +92,10 @@ def written(out: Path) -> list[dict[str, Any]]:
 
 def calls_of(out: Path) -> Counter[str]:
     """The calls in a run's traces, by name, that were not answered before."""
-    told = [step for path in (out / "traces").glob("*.json") for step in json.loads(path.read_text())["trace"]["steps"]]
-    return Counter(f"{s['task']} {s['prompt_hash']} {s['sample']}" for s in told if s["kind"] == "ask")
+    steps = [
+        step for path in (out / "traces").glob("*.json") for step in json.loads(path.read_text())["trace"]["steps"]
+    ]
+    return Counter(f"{s['task']} {s['prompt_hash']} {s['sample']}" for s in steps if s["kind"] == "ask")
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ import pytest
 from polyhop.data import DEMO
 from tests.evaluation.test_store import files
 from tests.faults.test_http import until_none_is_open
-from tests.kit.server import FakeServer, Fault, in_thread
+from tests.kit.openai_server import FakeServer, Fault, in_thread
 
 ROOT = Path(__file__).parents[2]
 STOPS = int(os.environ.get("POLYHOP_STOPS", "2"))
@@ -75,12 +75,12 @@ def stopped(server: Holding, folder: Path, left: int, sign: signal.Signals, draw
             time.sleep(0.001)
         time.sleep(draw.uniform(0, 0.02))
         process.send_signal(sign)
-        _, told = process.communicate(timeout=60)
+        _, output = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert process.returncode == (130 if sign == signal.SIGINT else -sign), told
-    assert "Traceback" not in told
-    assert ("the same command goes on where it was" in told) == (sign == signal.SIGINT)
+    assert process.returncode == (130 if sign == signal.SIGINT else -sign), output
+    assert "Traceback" not in output
+    assert ("the same command goes on where it was" in output) == (sign == signal.SIGINT)
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
     until_none_is_open(server)
@@ -90,8 +90,8 @@ def ended(server: Holding, folder: Path) -> dict[str, Any]:
     """Let the run come to its end; its files."""
     server.most = math.inf
     process = started(server, folder)
-    _, told = process.communicate(timeout=120)
-    assert process.returncode == 0, told
+    _, output = process.communicate(timeout=120)
+    assert process.returncode == 0, output
     until_none_is_open(server)
     return files(folder / "out")
 

@@ -43,8 +43,8 @@ def weak(held: Mapping[str, str], database: Path) -> Iterator[str]:
                         found[package].append(f"{advisory['id']} {advisory.get('summary', '')}".strip())
     except (BadZipFile, orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{database}: not a copy of the advisories: {error!r}") from None
-    for name, told in sorted(found.items()):
-        yield from (f"{name} {held[name]}: {line}" for line in sorted(told))
+    for name, lines in sorted(found.items()):
+        yield from (f"{name} {held[name]}: {line}" for line in sorted(lines))
 
 
 def _met(advisory: Mapping[str, Any], held: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.kit.server import FakeServer, Reply
+from tests.kit.openai_server import FakeServer, Reply
 
 Row = dict[str, Any]
 

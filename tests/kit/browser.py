@@ -20,7 +20,7 @@ from polyhop.common.aio import LoopThread
 from polyhop.lm.base import Completion, Request
 from polyhop.serve.http.app import Options
 from polyhop.serve.service import Service
-from tests.kit.serving import served
+from tests.kit.polyhop_server import served
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ARGUMENTS = [

@@ -89,8 +89,10 @@ def docx(path: Path, paragraphs: Sequence[tuple[str, str]], *, head: str = "") -
 
 
 def _relations(*relations: tuple[str, str, str]) -> str:
-    told = "".join(f'<Relationship Id="{id}" Type="{kind}" Target="{target}"/>' for id, kind, target in relations)
-    return f'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">{told}</Relationships>'
+    relationships = "".join(
+        f'<Relationship Id="{id}" Type="{kind}" Target="{target}"/>' for id, kind, target in relations
+    )
+    return f'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">{relationships}</Relationships>'
 
 
 def epub(
@@ -107,8 +109,8 @@ def epub(
         '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
         '<rootfile full-path="text/book.opf"/></rootfiles></container>'
     )
-    told = {f"text/{name}": html for name, html in chapters.items()}
-    return write_zip(path, {"META-INF/container.xml": container, "text/book.opf": package, **told, **(more or {})})
+    pages = {f"text/{name}": html for name, html in chapters.items()}
+    return write_zip(path, {"META-INF/container.xml": container, "text/book.opf": package, **pages, **(more or {})})
 
 
 def write_zip(path: Path, parts: Mapping[str, str | bytes]) -> Path:

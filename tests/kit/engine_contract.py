@@ -24,7 +24,7 @@ from polyhop.retrieval.engines.base import Remote, Row, Store
 from polyhop.retrieval.hybrid import fused
 from polyhop.retrieval.updating import remove_passages
 from polyhop.types import Passage, Question
-from tests.kit.encoding import WordEncoder
+from tests.kit.encoders import WordEncoder
 
 PASSAGES = [
     Passage("1", "Dark Mill", "Dark Mill is a film of 1931 by Rolf Anders.", metadata={"page": 3, "at": ["a", None]}),
@@ -288,8 +288,8 @@ class EngineContract:
             with pytest.raises(SystemExit) as ended:
                 main()
             assert not ended.value.code
-            told = json.loads(capsys.readouterr().out)
-            assert (told["outcome"], told["passages"], told["complete"]) == (outcome, 11, True)
+            report = json.loads(capsys.readouterr().out)
+            assert (report["outcome"], report["passages"], report["complete"]) == (outcome, 11, True)
 
     def test_vectors_it_cannot_hold_are_refused_before_the_work(self, address: str, index: Index) -> None:
         encoder = WordEncoder(100_000)

@@ -59,11 +59,13 @@ def licence(name: str) -> str | None:
     """What an installed package says its licence is; None where it is not installed."""
     if (held := installed(name)) is None:
         return None
-    told: Any = held.metadata  # a message, whose type knows no ``get``
-    if stated := told.get("License-Expression"):
+    metadata: Any = held.metadata  # a message, whose type knows no ``get``
+    if stated := metadata.get("License-Expression"):
         return " ".join(stated.split())
-    classified = [line.rpartition(" :: ")[2] for line in told.get_all("Classifier") or [] if line.startswith("License")]
-    short = (told.get("License") or "").strip().partition("\n")[0]
+    classified = [
+        line.rpartition(" :: ")[2] for line in metadata.get_all("Classifier") or [] if line.startswith("License")
+    ]
+    short = (metadata.get("License") or "").strip().partition("\n")[0]
     if short not in {"", "UNKNOWN"} and len(short) <= 60:
         return short
     return "; ".join(classified) or "not stated"

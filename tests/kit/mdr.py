@@ -10,7 +10,7 @@ import numpy as np
 
 from polyhop.common.extras import require
 from polyhop.types import Passage
-from tests.kit.tiny import WORDS
+from tests.kit.tiny_models import WORDS
 
 SIZE = 32
 

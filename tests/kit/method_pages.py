@@ -28,8 +28,8 @@ from polyhop.cli.traces import trace_tree
 from polyhop.data.questions import read_questions
 from polyhop.evaluation.reproduction.recipe import keys, recipe
 from polyhop.methods.registry import method_named
-from tests.kit.pictures import picture as drawn
-from tests.kit.reference import settings_of, shown
+from tests.kit.doc_reference import settings_of, shown
+from tests.kit.trace_pictures import picture as drawn
 
 HERE = Path(__file__).parents[2] / "docs" / "methods"
 SOURCE = Path(polyhop.__file__).parent
@@ -65,12 +65,12 @@ def settings(method: str) -> str:
 def defaults(method: str) -> str:
     """A method's settings and calls on a line."""
     known = method_named(method)
-    told = ", ".join(f"`{name}={shown(setting.default)}`" for name, setting in known.settings.items())
+    settings = ", ".join(f"`{name}={shown(setting.default)}`" for name, setting in known.settings.items())
     if not known.calls:
-        return f"Asks no model. Settings: {told}."
+        return f"Asks no model. Settings: {settings}."
     calls = "1 call" if known.calls == 1 else f"{known.calls} calls"
     longest = known.layers(known.resolve({}))
-    return f"{calls} a question with `pocket`; with any model at most {longest} in a row. Settings: {told}."
+    return f"{calls} a question with `pocket`; with any model at most {longest} in a row. Settings: {settings}."
 
 
 def costs(*names: str) -> str:
@@ -80,8 +80,8 @@ def costs(*names: str) -> str:
     for name in names:
         known, found = method_named(name), measured()[name].values()
         means = [fmean(row[count] for row in found) for count in ("calls", "layers", "searches", "tokens")]
-        told = [f"{mean:,.0f}" if mean >= 100 else f"{mean:.1f}" for mean in means]
-        rows.append(f"| `{name}` | {known.calls} | {known.layers(known.resolve({}))} | {' | '.join(told)} |")
+        cells = [f"{mean:,.0f}" if mean >= 100 else f"{mean:.1f}" for mean in means]
+        rows.append(f"| `{name}` | {known.calls} | {known.layers(known.resolve({}))} | {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
@@ -106,16 +106,16 @@ def recipes(*names: str) -> str:
     """The tables and figures of the methods' paper, and the settings in which their rows differ."""
     rows = ["| recipe | what | rows |", "|---|---|---|"]
     papers = {PAPERS.get(name, name) for name in names}
-    for told in map(recipe, keys()):
-        ours = [row for row in told.rows if row.method in names]
-        if not (ours and told.is_result and told.key.partition("/")[0] in papers):
+    for known in map(recipe, keys()):
+        ours = [row for row in known.rows if row.method in names]
+        if not (ours and known.is_result and known.key.partition("/")[0] in papers):
             continue
         given = [dict.fromkeys(f"`{name}={shown(value)}`" for name, value in row.settings.items()) for row in ours]
         shared = set(given[0]).intersection(*given[1:]) if len(given) > 1 else set()
         differing = [", ".join(each for each in one if each not in shared) for one in given]
         named = [f"{row.name} ({each})" if each else row.name for row, each in zip(ours, differing, strict=True)]
         listed = named if len(named) <= MOST_ROWS else [each for each in differing if each]
-        rows.append(f"| `{told.key}` | {told.title} | {'; '.join(dict.fromkeys(listed))} |")
+        rows.append(f"| `{known.key}` | {known.title} | {'; '.join(dict.fromkeys(listed))} |")
     return "\n".join(rows)
 
 

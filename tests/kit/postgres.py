@@ -35,14 +35,14 @@ def serving() -> Iterator[int]:
     assert process.stdout is not None
     late = threading.Timer(SECONDS, process.kill)
     late.start()
-    told: list[str] = []
+    output: list[str] = []
     try:
         for line in process.stdout:
-            told.append(line)
+            output.append(line)
             if found := re.search(r'listening on .*"port":(\d+)', line):
                 break
         else:
-            raise RuntimeError(f"PGlite did not start: {''.join(told)}")
+            raise RuntimeError(f"PGlite did not start: {''.join(output)}")
         late.cancel()
         rest = threading.Thread(target=process.stdout.read, daemon=True)  # a full pipe would stop it
         rest.start()

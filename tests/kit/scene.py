@@ -95,12 +95,14 @@ class Scene:
                 review = _review(self.reviews.get(path, "reject"))
                 return review if isinstance(review, str) else {**review, "information": self.missing.get(path)}
             case "tor.enough":
-                told = " | ".join(f"{names(piece['passages'])} = {piece['analysis']}" for piece in fields["evidence"])
-                self.transcript.append(f"enough? {told}")
+                gathered = " | ".join(
+                    f"{names(piece['passages'])} = {piece['analysis']}" for piece in fields["evidence"]
+                )
+                self.transcript.append(f"enough? {gathered}")
                 return {"sufficient": len(fields["evidence"]) >= self.enough}
             case "tor.fuse":
-                pieces = (f"{names(piece['passages'])} = {piece['analysis']}" for piece in fields["evidence"])
-                self.transcript.append(f"fuse {fields['mode']}: {' | '.join(pieces)}")
+                gathered = (f"{names(piece['passages'])} = {piece['analysis']}" for piece in fields["evidence"])
+                self.transcript.append(f"fuse {fields['mode']}: {' | '.join(gathered)}")
             case _:
                 self.transcript.append(f"{task} {names(fields.get('passages', ()))}".strip())
         return {"rationale": None, "answer": self.answer}

@@ -11,7 +11,7 @@ import pytest
 
 from polyhop.cli import main
 
-__all__ = ["Cli", "Result", "cli", "run", "told"]
+__all__ = ["Cli", "Result", "cli", "run", "run_cli"]
 
 
 class Result(NamedTuple):
@@ -31,7 +31,7 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     return lambda *arguments: run(capsys, monkeypatch, arguments, "160")
 
 
-def told(
+def run_cli(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str, columns: str = "80"
 ) -> tuple[int, str]:
     """A command's exit code, and what it printed to either stream."""

@@ -33,7 +33,7 @@ def bamboogle(style: str) -> list[dict[str, Any]]:
     return [result[style] for result in rows("bamboogle_gpt-4.json")]
 
 
-def told(name: str) -> list[tuple[str, str]]:
+def answers_and_reasoning(name: str) -> list[tuple[str, str]]:
     """Pairs of the answer that a question tree's authors read, and the reasoning they read it from."""
     answers = (answer for node in nodes(name) for answer in _answers(node))
     return [(answer[0], answer[2]) for answer in answers if len(answer) > 2]
@@ -67,8 +67,8 @@ def steps() -> list[str]:
 
 def turns(name: str) -> list[str]:
     """Every turn of the search agents, without the documents they were given."""
-    told = (re.split(r"(?s)<\|begin_of_documents\|>.*?<\|end_of_documents\|>", run) for run in runs(name))
-    return [turn.strip() for run in told for turn in run if turn.strip()]
+    parts = (re.split(r"(?s)<\|begin_of_documents\|>.*?<\|end_of_documents\|>", run) for run in runs(name))
+    return [turn.strip() for run in parts for turn in run if turn.strip()]
 
 
 def runs(name: str) -> list[str]:
@@ -83,7 +83,7 @@ def outputs() -> dict[str, list[str]]:
     for name in TREES:
         found[f"tree {name} questions"] = questions(name)
         found[f"tree {name} answers"] = short_answers(name)
-        found[f"tree {name} reasoning"] = [reasoning for _, reasoning in told(name)]
+        found[f"tree {name} reasoning"] = [reasoning for _, reasoning in answers_and_reasoning(name)]
     for name in AGENTS:
         found[f"agent {name} turns"] = turns(name)
         found[f"agent {name} runs"] = runs(name)

@@ -26,8 +26,8 @@ from polyhop.methods.registry import methods
 from polyhop.prompts.book import PromptBook
 from tests.cli.test_cli import QUESTIONS, write_lines
 from tests.kit import batches as kit
-from tests.kit.hand import one_ask, using
-from tests.kit.server import FakeServer, Reply, in_thread, thinker
+from tests.kit.custom_method import one_ask, using
+from tests.kit.openai_server import FakeServer, Reply, in_thread, thinker
 from tests.kit.terminal import Cli, cli
 
 __all__ = ["cli"]

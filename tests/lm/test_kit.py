@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import openai
 import pytest
 
-from tests.kit import server as kit
-from tests.kit.server import FakeServer, Reply, bigrams, logprob, tokenise
+from tests.kit import openai_server as kit
+from tests.kit.openai_server import FakeServer, Reply, bigrams, logprob, tokenise
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from polyhop.errors import SettingError
 from polyhop.lm import OpenAICompatible, Request
 from polyhop.lm.wire import flatten
 from polyhop.net.client import Address, proxy_for
-from tests.kit import server as kit
-from tests.kit.client import ask, request
-from tests.kit.server import FakeServer, Reply, logprob, tokenise
+from tests.kit import openai_server as kit
+from tests.kit.lm_client import ask, request
+from tests.kit.openai_server import FakeServer, Reply, logprob, tokenise
 
 KEY = "sk-secret-0123456789"
 

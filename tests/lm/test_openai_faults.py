@@ -13,9 +13,9 @@ import pytest
 
 from polyhop.errors import LMError
 from polyhop.lm import OpenAICompatible
-from tests.kit import server as kit
-from tests.kit.client import ask, request
-from tests.kit.server import FakeServer, in_thread
+from tests.kit import openai_server as kit
+from tests.kit.lm_client import ask, request
+from tests.kit.openai_server import FakeServer, in_thread
 
 KEY = "sk-secret-0123456789"
 

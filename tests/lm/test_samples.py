@@ -17,8 +17,8 @@ from polyhop.evaluation.repeats import evaluate_repeated
 from polyhop.lm.base import Capabilities, Request, seed_of
 from polyhop.lm.openai import OpenAICompatible
 from tests.kit import batches as kit
-from tests.kit.hand import fork, one_ask, using
-from tests.kit.server import FakeServer, in_thread
+from tests.kit.custom_method import fork, one_ask, using
+from tests.kit.openai_server import FakeServer, in_thread
 
 RIGHT = "Answer: Rome"
 ONE = [Question("q", "Who?", answers=("word 1",))]

@@ -15,8 +15,8 @@ from polyhop.errors import CapabilityError, LMError, SettingError
 from polyhop.lm import OpenAICompatible, ScoreRequest, TokenScores, scoring
 from polyhop.lm.scoring import WAYS, Way, joined, read_scores, score_payload
 from polyhop.net.failures import BadReply
-from tests.kit import server as kit
-from tests.kit.server import FakeServer, Reply, bigrams, shown_in_pieces, spaceless, tokenise
+from tests.kit import openai_server as kit
+from tests.kit.openai_server import FakeServer, Reply, bigrams, shown_in_pieces, spaceless, tokenise
 
 PROMPT, TARGET = "Where was he born?", " In Paris, é."
 BOTH: tuple[Way, ...] = ("echo", "prompt_logprobs")

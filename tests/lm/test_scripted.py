@@ -13,7 +13,7 @@ import pytest
 from polyhop.errors import CapabilityError, DataError, LMError, UsageError
 from polyhop.lm import Capabilities, Completion, LanguageModel, Request, ScoreRequest, ScriptedLM, TokenScores
 from polyhop.types import Passage
-from tests.kit.clock import run_virtually
+from tests.kit.virtual_clock import run_virtually
 
 
 def request(task: str = "answer.direct", **fields: Any) -> Request:

@@ -14,7 +14,7 @@ from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.types import Passage, Span
-from tests.kit.prompts import SWITCHED
+from tests.kit.prompt_cases import SWITCHED
 
 BOOK = PromptBook()
 PASSAGES = [Passage(name, f"Title {name}", f"Text {name} of it.") for name in "abc"]

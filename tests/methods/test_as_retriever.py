@@ -19,7 +19,7 @@ from polyhop.retrieval import Index, build_index, open_reranker, open_retriever,
 from polyhop.retrieval.bm25 import BM25
 from polyhop.trace import Score, Searched
 from polyhop.types import Passage
-from tests.kit.web import Web
+from tests.kit.random_web import Web
 
 FILM = Passage("film", "Dark Mill", "Dark Mill is a film directed by Ann Lee.")
 PERSON = Passage("person", "Ann Lee", "Ann Lee was born in Elstow.")

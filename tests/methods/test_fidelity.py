@@ -11,7 +11,7 @@ import pytest
 from polyhop.answer import Answer
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.types import Kind
-from tests.kit.world import World, seen, still
+from tests.kit.random_world import World, seen, still
 from tests.restated.cor import chain_of_reviews
 from tests.restated.searchain import search_in_the_chain
 from tests.restated.tor import ObservedRun, tree_of_reviews

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from typing import Any
 
-from tests.kit.world import World, seen
+from tests.kit.random_world import World, seen
 from tests.methods.test_fidelity import observe
 from tests.restated.ge import ge_reasoning
 

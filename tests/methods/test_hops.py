@@ -27,8 +27,8 @@ from polyhop.retrieval import build_index, open_retriever
 from polyhop.retrieval.bm25 import BM25
 from polyhop.trace import Searched
 from polyhop.types import Passage
+from tests.kit.random_web import Web
 from tests.kit.scene import names, notes, passage
-from tests.kit.web import Web
 
 FILM = Passage("film", "Dark Mill", "Dark Mill is a film directed by Ann Lee.")
 PERSON = Passage("person", "Ann Lee", "Ann Lee was born in Elstow.")

@@ -18,8 +18,8 @@ from polyhop.prompts.tasks import TASKS
 from polyhop.serve.schemas import DECLINED, notice_of
 from polyhop.trace import Searched
 from polyhop.types import Passage
-from tests.kit.longest import ABLE
 from tests.kit.scene import passage
+from tests.kit.worst_case import ABLE
 
 SAID = ["unknown", "I don't know.", "Not mentioned in the passages.", "N/A"]
 ANSWERING = [name for name, method in methods().items() if method.answers(method.resolve({}))]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from polyhop.methods.registry import method_named
+from tests.kit.random_web import Web
 from tests.kit.scene import notes
-from tests.kit.web import Web
 from tests.restated import promptrank as restated
 
 CHOICES: dict[str, list[Any]] = {

@@ -11,9 +11,9 @@ import pytest
 from polyhop.answer import Answer
 from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, TokenScores
 from polyhop.pipeline import Pipeline
-from tests.kit import tiny
+from tests.kit import tiny_models
+from tests.kit.random_web import BOOK, Web
 from tests.kit.scene import notes
-from tests.kit.web import BOOK, Web
 
 pytestmark = pytest.mark.extra
 SETTINGS: list[dict[str, Any]] = [
@@ -26,7 +26,7 @@ SETTINGS: list[dict[str, Any]] = [
 
 
 class Plain:
-    """A checkpoint's tokens, and ``tiny.plainly`` for its scores."""
+    """A checkpoint's tokens, and ``tiny_models.plainly`` for its scores."""
 
     name = "plain"
     capabilities = Capabilities(score=True, score_temperature=True)
@@ -43,14 +43,14 @@ class Plain:
 
     def _scores(self, request: ScoreRequest) -> TokenScores:
         prompt, target = self.tokens.prompt(request.prompt), self.tokens.target(request.target)
-        logprobs = tiny.plainly(self.folder, list(prompt), list(target), request.temperature)
+        logprobs = tiny_models.plainly(self.folder, list(prompt), list(target), request.temperature)
         return TokenScores(tuple(map(str, target)), tuple(logprobs))
 
 
 @pytest.fixture(scope="module", params=["t5", "gpt2"])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("transformers")
-    return tiny.make(tmp_path_factory.mktemp(request.param), request.param, positions=2048)
+    return tiny_models.make(tmp_path_factory.mktemp(request.param), request.param, positions=2048)
 
 
 def scores(answer: Answer) -> dict[tuple[str, ...], float]:

@@ -10,7 +10,7 @@ from polyhop.answer import Answer, cite
 from polyhop.methods.registry import methods
 from polyhop.trace import passages_in
 from polyhop.types import Passage
-from tests.kit.world import World
+from tests.kit.random_world import World
 
 WORLDS = 25
 UNSCRIPTED = ("promptrank", "flare")

@@ -9,8 +9,8 @@ import pytest
 from polyhop.answer import Answer
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.trace import Branch, Note
+from tests.kit.resp_story import Story, remembered
 from tests.kit.scene import evidence, names
-from tests.kit.story import Story, remembered
 
 
 def verdicts(answer: Answer) -> list[tuple[str, str | None]]:

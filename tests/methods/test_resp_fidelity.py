@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 from polyhop.answer import Answer
-from tests.kit.world import World, seen
+from tests.kit.random_world import World, seen
 from tests.restated.resp import retrieve_summarize_plan
 from tests.restated.tor import ObservedRun
 

@@ -13,8 +13,8 @@ from polyhop.lm.base import Request
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Note
+from tests.kit.resp_story import Story
 from tests.kit.scene import names, passage
-from tests.kit.story import Story
 
 # --- lengths -----------------------------------------------------------------------------------------------------
 

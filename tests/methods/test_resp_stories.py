@@ -15,8 +15,8 @@ from polyhop.answer import Answer
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.types import Passage
-from tests.kit.clock import run_virtually
-from tests.kit.world import BOOK
+from tests.kit.random_world import BOOK
+from tests.kit.virtual_clock import run_virtually
 
 MOONRISE = Passage(
     "moonrise", "Paper Moonrise", "Paper Moonrise is a 1998 comedy directed by Ivo Brandt. It stars Clara Holm."

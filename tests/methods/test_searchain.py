@@ -14,7 +14,7 @@ from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Branch
 from polyhop.types import Passage, Span
-from tests.kit.chains import FILM, MAN, OTHER, QUESTION, WHERE, WHO, Case, chain, path, span
+from tests.kit.searchain_case import FILM, MAN, OTHER, QUESTION, WHERE, WHO, Case, chain, path, span
 
 # --- Algorithm 1 -------------------------------------------------------------------------------------------------
 
@@ -46,8 +46,8 @@ async def test_a_node_is_corrected_the_next_completed_and_the_rest_passes() -> N
         (WHERE, "Bremen", "completed"),
         ("What is Bremen?", "a city", "lm"),
     ]
-    assert case.told(1) == {"query": WHO, "answer": "Rolf Anders", "passage": FILM, "reason": "verify"}
-    assert case.told(2) == {"query": WHERE, "answer": "Bremen", "passage": MAN, "reason": "complete"}
+    assert case.feedback(1) == {"query": WHO, "answer": "Rolf Anders", "passage": FILM, "reason": "verify"}
+    assert case.feedback(2) == {"query": WHERE, "answer": "Bremen", "passage": MAN, "reason": "complete"}
     assert [len(fields["chains"]) for _, fields in case.calls[:3]] == [0, 1, 2]
     assert case.calls[2][1]["chains"][1] == chain(f"{WHO} = Rolf Anders", WHERE)["nodes"]
     assert [node["passage"] for node in case.calls[3][1]["nodes"]] == [FILM, MAN, None]
@@ -158,7 +158,7 @@ async def test_no_answer_neither_verifies_nor_corrects(spans: list[Span]) -> Non
 async def test_completion_without_a_span_feeds_the_passage_back(spans: list[Span], then: str, recorded: bool) -> None:
     case = Case(chains=[chain(WHO), chain(then, WHERE + " = Bremen")], spans={WHO: spans})
     answer = await case.play()
-    assert case.told(1) == {"query": WHO, "answer": None, "passage": FILM, "reason": "complete"}
+    assert case.feedback(1) == {"query": WHO, "answer": None, "passage": FILM, "reason": "complete"}
     assert (path(answer)[0] == (WHO, "Anders", "completed")) is recorded
     assert len(case.calls[2][1]["nodes"]) == 1 + (recorded or "Else" in then)
 
@@ -166,7 +166,7 @@ async def test_completion_without_a_span_feeds_the_passage_back(spans: list[Span
 async def test_an_unsolved_query_that_finds_nothing_is_fed_back_too() -> None:
     case = Case(chains=[chain("Lost?"), chain("Lost? = found")])
     answer = await case.play()
-    assert case.told(1) == {"query": "Lost?", "answer": None, "passage": None, "reason": "complete"}
+    assert case.feedback(1) == {"query": "Lost?", "answer": None, "passage": None, "reason": "complete"}
     assert path(answer) == [("Lost?", "found", "lm")]
     assert not answer.supported
 
@@ -174,7 +174,7 @@ async def test_an_unsolved_query_that_finds_nothing_is_fed_back_too() -> None:
 async def test_with_more_than_one_passage_the_spans_own_is_the_reference() -> None:
     case = Case(chains=[chain(WHO)], hits={WHO: [OTHER, FILM]}, spans={WHO: [span(FILM, "Rolf Anders")]})
     answer = await case.play(k=2)
-    assert case.told(1)["passage"] == FILM
+    assert case.feedback(1)["passage"] == FILM
     assert answer.passages == (OTHER, FILM)
 
 

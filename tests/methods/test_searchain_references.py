@@ -8,8 +8,8 @@ import pytest
 
 from polyhop.answer import Answer
 from polyhop.types import Span
-from tests.kit.chains import FILM, MAN, OTHER, WHERE, WHO, Case, chain, path, span
 from tests.kit.scene import notes
+from tests.kit.searchain_case import FILM, MAN, OTHER, WHERE, WHO, Case, chain, path, span
 
 
 async def test_marks_are_resolved_and_those_without_a_node_dropped() -> None:

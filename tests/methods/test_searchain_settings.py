@@ -11,7 +11,7 @@ from polyhop.errors import SettingError, UsageError
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.types import Kind, Passage, Span, SpanChoice
-from tests.kit.chains import FILM, MAN, QUESTION, WHERE, WHO, Case, chain, path, span
+from tests.kit.searchain_case import FILM, MAN, QUESTION, WHERE, WHO, Case, chain, path, span
 
 # --- agreement (§3.3, Table 7) -----------------------------------------------------------------------------------
 

@@ -19,8 +19,8 @@ from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.voting import Vote, majority
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.tasks import Response
-from tests.kit.clock import run_virtually
-from tests.kit.play import play, sure
+from tests.kit.scripted_run import play, sure
+from tests.kit.virtual_clock import run_virtually
 
 TELLING = Capabilities(token_logprobs=True)
 

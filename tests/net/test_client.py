@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from polyhop.lm import OpenAICompatible
-from tests.kit.client import request
+from tests.kit.lm_client import request
 
 BODY = b'{"choices":[{"message":{"content":"Oslo"},"finish_reason":"stop"}]}'
 REPLY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(BODY), BODY)
@@ -24,9 +24,9 @@ def answer(connection: socket.socket, pause: float = 0.0) -> int:
     while b"\r\n\r\n" not in taken:
         taken += connection.recv(1 << 16)
     head, _, body = taken.partition(b"\r\n\r\n")
-    told = re.search(rb"(?i)content-length: (\d+)", head)
-    assert told is not None
-    while len(body) < int(told[1]):
+    length = re.search(rb"(?i)content-length: (\d+)", head)
+    assert length is not None
+    while len(body) < int(length[1]):
         time.sleep(pause)
         body += connection.recv(1 << 20)
     connection.sendall(REPLY)

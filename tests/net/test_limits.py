@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from polyhop.errors import SettingError
 from polyhop.net.limits import MINUTE, Limiter, Rates
-from tests.kit.clock import run_virtually
+from tests.kit.virtual_clock import run_virtually
 
 
 async def _starts(limiter: Limiter, calls: list[tuple[float, float, int]]) -> list[float]:

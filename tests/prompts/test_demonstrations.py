@@ -16,7 +16,7 @@ from polyhop.prompts.book import Prompt, PromptBook, Rendering
 from polyhop.prompts.loading import Demonstration
 from polyhop.prompts.tasks import Review, Supplement
 from polyhop.types import Passage
-from tests.kit.prompts import SWITCHED, Write, filled, overriding
+from tests.kit.prompt_cases import SWITCHED, Write, filled, overriding
 
 BOOK = PromptBook()
 

@@ -16,7 +16,7 @@ from polyhop.prompts.loading import PromptSettings
 from polyhop.prompts.tasks import TASKS
 from polyhop.prompts.template import Template
 from polyhop.types import Passage
-from tests.kit.prompts import SWITCHED, Write, overriding
+from tests.kit.prompt_cases import SWITCHED, Write, overriding
 
 BOOK = PromptBook()
 SHIPPED = resources.files("polyhop.prompts") / "files"

@@ -19,7 +19,7 @@ import pytest
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.tasks import TASKS
 from polyhop.types import Passage
-from tests.kit.prompts import SWITCHES, settings
+from tests.kit.prompt_cases import SWITCHES, settings
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "prompts"
 WRITE = os.environ.get("POLYHOP_GOLDEN") == "write"

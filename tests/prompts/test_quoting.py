@@ -17,7 +17,7 @@ from polyhop.prompts.parsing import Malformed
 from polyhop.prompts.show import harmless
 from polyhop.prompts.tasks import TASKS, Output
 from polyhop.types import Passage
-from tests.kit.prompts import SWITCHED
+from tests.kit.prompt_cases import SWITCHED
 
 BOOK = PromptBook()
 SAME_EACH_TIME = settings(max_examples=12, deadline=None, derandomize=True, database=None)

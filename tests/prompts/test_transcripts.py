@@ -14,7 +14,7 @@ from polyhop.lm.reply import strip_reasoning
 from polyhop.metrics import cover_em, exact_match
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.parsing import Malformed
-from tests.kit.transcripts import bamboogle, rows, told
+from tests.kit.transcripts import answers_and_reasoning, bamboogle, rows
 
 BOOK = PromptBook()
 pytestmark = pytest.mark.shared
@@ -54,7 +54,7 @@ def test_bamboogle_answers_are_read(style: str, task: str, least_read: int, leas
 
 @pytest.mark.parametrize(("name", "count"), [("2wiki", 811), ("musique", 849)])
 def test_probtree_answers_are_read_as_by_their_authors(name: str, count: int) -> None:
-    pairs = told(name)
+    pairs = answers_and_reasoning(name)
     assert len(pairs) == count
     found = [answer("answer.cot", reasoning) for _, reasoning in pairs]
     refused = [reasoning for text, (_, reasoning) in zip(found, pairs, strict=True) if text is None]

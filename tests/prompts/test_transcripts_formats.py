@@ -24,7 +24,7 @@ from polyhop.prompts.tasks import TASKS
 from polyhop.prompts.triplets import write_triplet
 from tests.conftest import SHARED
 from tests.kit import transcripts
-from tests.kit.prompts import SWITCHED, filled
+from tests.kit.prompt_cases import SWITCHED, filled
 
 BOOK = PromptBook()
 FIELDS = {name: filled(name, switches) for name, switches in SWITCHED}
@@ -152,7 +152,7 @@ def test_actions_of_react_are_plans() -> None:
 @pytest.mark.parametrize(("name", "least", "alike"), [("2wiki", 800, 0.965), ("musique", 812, 0.965)])
 def test_reasoning_of_a_tree_is_a_sub_answer(name: str, least: int, alike: float) -> None:
     """Refused are those that only say "Unknown." and why: there is no answer then."""
-    pairs = transcripts.told(name)
+    pairs = transcripts.answers_and_reasoning(name)
     found = share("ge.subanswer", [reasoning for _, reasoning in pairs], least)
     refused = [reasoning for (_, reasoning), output in zip(pairs, found, strict=True) if output is None]
     assert all("answer is" not in reasoning or reasoning.endswith("none.") for reasoning in refused)

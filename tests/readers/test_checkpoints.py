@@ -401,11 +401,11 @@ async def test_a_read_may_choose_how_spans_are_picked(checkpoints: Path) -> None
 def test_searchains_span_reaches_the_checkpoint(checkpoints: Path) -> None:
     given = passages(8, seed=3)
     name = f"dpr:{checkpoints / 'dpr'}"
-    told: dict[str, list[Span]] = {}
+    spans: dict[str, list[Span]] = {}
     for span in ("joint", "independent"):
         with polyhop.Pipeline(given, "searchain", "pocket", reader=name, cache=False, span=span, k=8) as pipeline:
             answer = pipeline.ask("Who made the Dark Mill?")
-        told[span] = [found for step in answer.trace.steps if isinstance(step, Readout) for found in step.spans]
-    assert [s.text for s in told["joint"]] != [s.text for s in told["independent"]]
+        spans[span] = [found for step in answer.trace.steps if isinstance(step, Readout) for found in step.spans]
+    assert [s.text for s in spans["joint"]] != [s.text for s in spans["independent"]]
     with pytest.raises(SettingError, match=r"squad:.* picks its spans its own way"):
         polyhop.Pipeline(given, "searchain", "pocket", reader=f"squad:{checkpoints / 'squad'}", span="joint")

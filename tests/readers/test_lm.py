@@ -25,9 +25,9 @@ from polyhop.readers.lm import LmReader
 from polyhop.retrieval import build_index
 from polyhop.trace import Ask, Readout
 from polyhop.types import Question, Span
-from tests.kit.clock import run_virtually
-from tests.kit.hand import using
+from tests.kit.custom_method import using
 from tests.kit.scene import passage
+from tests.kit.virtual_clock import run_virtually
 
 MILL = Passage("mill", "Dark Mill", "Dark Mill is a 1931 German drama film directed by Rolf Anders.")
 ANDERS = Passage("anders", "Rolf Anders", "Rolf Anders was a director. He was born in Bremen. No film of his is kept.")

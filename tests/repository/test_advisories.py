@@ -27,7 +27,7 @@ def between(*events: Mapping[str, str], kind: str = "ECOSYSTEM") -> list[Any]:
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     every = [{"introduced": "0"}]
-    told = [
+    advisories = [
         advisory(1, "One.Thing", versions=["1.0", "1.1"]),
         advisory(2, "two", ranges=between({"introduced": "1.2"}, {"fixed": "1.10"})),
         advisory(3, "two", ranges=between({"introduced": "0"}, {"last_affected": "1.9"})),
@@ -39,7 +39,7 @@ def copy(tmp_path: Path) -> Path:
     ]
     path = tmp_path / "copy.zip"
     with ZipFile(path, "w") as file:
-        for each in told:
+        for each in advisories:
             file.writestr(f"{each['id']}.json", json.dumps(each))
     return path
 

@@ -20,9 +20,9 @@ LEFT = 8_000
 
 
 def test_memory_and_file_handles_stay_flat(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.kit.long_run", str(tmp_path / "run")]
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    early, late = json.loads(told)
+    command = [sys.executable, "-m", "tests.kit.leak_run", str(tmp_path / "run")]
+    output = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    early, late = json.loads(output)
     assert late["files"] == early["files"]
     assert late["bytes"] - early["bytes"] < 800 * LEFT
     traces = sum(path.stat().st_size for path in (tmp_path / "run" / "traces").iterdir())

@@ -9,7 +9,7 @@ from pathlib import Path
 import grimp
 
 import polyhop
-from tests.kit import layers
+from tests.kit import layer_drawing
 
 ROOT = Path(polyhop.__file__).parent
 FREE = {"__init__", "__main__", "_version"}
@@ -20,7 +20,7 @@ AT_ROOT = 8
 
 
 def test_every_module_stands_in_a_layer() -> None:
-    rooms = {room for layer in layers.layers() for room in layer}
+    rooms = {room for layer in layer_drawing.layers() for room in layer}
     found = {path.stem for path in ROOT.glob("*.py")} | {path.parent.name for path in ROOT.glob("*/__init__.py")}
     assert found - FREE == rooms
 
@@ -39,7 +39,7 @@ def test_no_two_files_import_each_other() -> None:
 
 
 def test_nothing_is_imported_by_a_name_that_leads_upwards() -> None:
-    order = {room: number for number, layer in enumerate(layers.layers()) for room in layer}
+    order = {room: number for number, layer in enumerate(layer_drawing.layers()) for room in layer}
     for path in sorted(ROOT.rglob("*.py")):
         room = path.relative_to(ROOT).parts[0].removesuffix(".py")
         for target in IMPORTED.findall(path.read_text(encoding="utf-8")):

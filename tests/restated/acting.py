@@ -8,26 +8,26 @@ from typing import Any
 
 from polyhop.common.text import normalise, sentences
 from polyhop.types import Passage
-from tests.restated.tor import ObservedRun, Teller, World, distinct
+from tests.restated.tor import ObservedRun, Recorder, World, distinct
 
 
 def react(
     question: str, world: World, *, k: int, max_turns: int, rank_limit: int, samples: int | None = None
 ) -> ObservedRun:
-    """``samples``: of the vote that answers where ReAct does not finish; without it, it is told to finish."""
-    teller = Teller(world)
+    """``samples``: of the vote that answers where ReAct does not finish; without it, it is asked to finish."""
+    recorder = Recorder(world)
     steps: list[dict[str, Any]] = []
     found: list[list[Passage]] = []
     page: list[Passage] = []
     lookups: list[str] = []
     final: str | None = None
     while len(steps) < max_turns or samples is not None:
-        reply = teller.ask("react.act", question=question, steps=list(steps))
+        reply = recorder.ask("react.act", question=question, steps=list(steps))
         if reply is None or reply["action"] == "Finish" or len(steps) == max_turns:
             final = reply["argument"] if reply and reply["action"] == "Finish" else None
             break
         if reply["action"] == "Search":
-            hits = distinct(teller.search(reply["argument"], k))
+            hits = distinct(recorder.search(reply["argument"], k))
             found.append(hits)
             if hits:
                 page, lookups = hits, []
@@ -39,59 +39,59 @@ def react(
             brought = [holding[at]] if at < len(holding) else []
             lookups.append(word)
         steps.append({**reply, "passages": brought})
-    told = teller.told
-    told.statistics = {"turns": len(steps), "searches": len(found), "lookups": len(steps) - len(found)}
+    observed = recorder.observed
+    observed.statistics = {"turns": len(steps), "searches": len(found), "lookups": len(steps) - len(found)}
     everything = distinct([p for hits in found for p in hits])
-    told.passages = [p.id for p in everything][:rank_limit]
+    observed.passages = [p.id for p in everything][:rank_limit]
     if samples is None and final is None:
-        reply = teller.ask("react.finish", question=question, steps=list(steps))
+        reply = recorder.ask("react.finish", question=question, steps=list(steps))
         final = reply["answer"] if reply else ""
     elif samples is not None and final is None:
-        replies = [teller.ask("answer.cot", question=question) for _ in range(samples)]
-        told.text = replies[0]["answer"] if replies[0] else ""  # the same fields, the same reply
-        told.statistics |= {"votes": samples, "agreement": float(bool(told.text))}
-        return told
+        replies = [recorder.ask("answer.cot", question=question) for _ in range(samples)]
+        observed.text = replies[0]["answer"] if replies[0] else ""  # the same fields, the same reply
+        observed.statistics |= {"votes": samples, "agreement": float(bool(observed.text))}
+        return observed
     elif samples is not None:
-        told.statistics |= {"votes": 0}
-    told.text = final or ""
-    told.evidence = [(told.passages, told.text)] if told.passages and told.text else []
-    told.supported = bool(told.evidence and told.text)
-    return told
+        observed.statistics |= {"votes": 0}
+    observed.text = final or ""
+    observed.evidence = [(observed.passages, observed.text)] if observed.passages and observed.text else []
+    observed.supported = bool(observed.evidence and observed.text)
+    return observed
 
 
 def toolformer(question: str, world: World, *, k: int, max_turns: int, rank_limit: int) -> ObservedRun:
     """A text, interrupted at each call; after the last one, or one made before, it is ended."""
-    teller = Teller(world)
+    recorder = Recorder(world)
     pieces: list[dict[str, Any]] = []
     final = ""
     for _ in range(max_turns):
-        reply = teller.ask("toolformer.write", question=question, written=list(pieces)) or {}
+        reply = recorder.ask("toolformer.write", question=question, written=list(pieces)) or {}
         final = reply.get("answer") or ""
         query = reply.get("query")
         if not query or any(normalise(query) == normalise(piece["query"]) for piece in pieces):
             break
-        pieces.append({"text": reply["text"], "query": query, "passages": distinct(teller.search(query, k))})
+        pieces.append({"text": reply["text"], "query": query, "passages": distinct(recorder.search(query, k))})
     if not final:
-        last = teller.ask("toolformer.finish", question=question, written=list(pieces))
+        last = recorder.ask("toolformer.finish", question=question, written=list(pieces))
         final = last["answer"] if last else ""
-    return _resting(teller.told, final, [p for piece in pieces for p in piece["passages"]], rank_limit,
+    return _answer_from(recorder.observed, final, [p for piece in pieces for p in piece["passages"]], rank_limit,
                     searches=len(pieces))  # fmt: skip
 
 
 def plan_solve_ir(question: str, world: World, *, k: int, max_searches: int, rank_limit: int) -> ObservedRun:
     """One plan, its first steps searched, one solution."""
-    teller = Teller(world)
-    reply = teller.ask("plan_solve_ir.plan", question=question)
+    recorder = Recorder(world)
+    reply = recorder.ask("plan_solve_ir.plan", question=question)
     plan = list(dict.fromkeys(reply["sub_questions"])) if reply else [question]
-    hits = [p for step in plan[:max_searches] for p in teller.search(step, k)]
-    solved = teller.ask("plan_solve_ir.solve", question=question, plan=plan, passages=distinct(hits))
-    return _resting(teller.told, solved["answer"] if solved else "", hits, rank_limit,
+    hits = [p for step in plan[:max_searches] for p in recorder.search(step, k)]
+    solved = recorder.ask("plan_solve_ir.solve", question=question, plan=plan, passages=distinct(hits))
+    return _answer_from(recorder.observed, solved["answer"] if solved else "", hits, rank_limit,
                     plan=len(plan), searches=min(len(plan), max_searches))  # fmt: skip
 
 
 def tot_ir(question: str, world: World, *, k: int, steps: int, breadth: int, keep: int, rank_limit: int) -> ObservedRun:
     """States as lists of (thought, passages, answer); one value a state."""
-    teller = Teller(world)
+    recorder = Recorder(world)
     states: list[list[tuple[str, list[Passage], str | None]]] = [[]]
     seen: list[Passage] = []
     searches = 0
@@ -102,19 +102,19 @@ def tot_ir(question: str, world: World, *, k: int, steps: int, breadth: int, kee
     for _ in range(steps):
         grown: list[tuple[int, int, list[tuple[str, list[Passage], str | None]]]] = []
         for state in states:
-            reply = teller.ask("tot_ir.propose", question=question, history=history(state), count=breadth)
+            reply = recorder.ask("tot_ir.propose", question=question, history=history(state), count=breadth)
             new: list[str] = []
             for thought in reply["sub_questions"] if reply else []:
-                if normalise(thought) not in [normalise(other) for other in [*new, *(told[0] for told in state)]]:
+                if normalise(thought) not in [normalise(other) for other in [*new, *(claimed[0] for claimed in state)]]:
                     new.append(thought)
             for thought in new[:breadth]:
-                hits = distinct(teller.search(thought, k))
+                hits = distinct(recorder.search(thought, k))
                 searches += 1
                 seen += hits
                 fields = {"sub_question": thought, "passages": hits, "history": history(state)}
                 value: dict[str, Any] = {"answer": None, "value": "impossible"}
                 if hits:
-                    value = {**value, **(teller.ask("tot_ir.value", question=question, **fields) or {})}
+                    value = {**value, **(recorder.ask("tot_ir.value", question=question, **fields) or {})}
                 worth = ["impossible", "likely", "sure"].index(value["value"])
                 grown.append((worth, len(grown), [*state, (thought, hits, value["answer"])]))
         if not grown:
@@ -125,21 +125,23 @@ def tot_ir(question: str, world: World, *, k: int, steps: int, breadth: int, kee
             break
     path = states[0]
     read = distinct([p for _, hits, _ in path for p in hits])
-    told = teller.told
-    reply = teller.ask("tot_ir.answer", question=question, history=history(path), passages=read)
-    told.text = reply["answer"] if reply else ""
-    told.passages = [p.id for p in distinct([*read, *seen])][:rank_limit]
-    told.evidence = [([p.id for p in hits], answer) for _, hits, answer in path if hits and answer]
-    told.supported = bool(told.evidence and told.text)
-    told.statistics = {"steps": len(path), "searches": searches, "states": searches}
-    return told
+    observed = recorder.observed
+    reply = recorder.ask("tot_ir.answer", question=question, history=history(path), passages=read)
+    observed.text = reply["answer"] if reply else ""
+    observed.passages = [p.id for p in distinct([*read, *seen])][:rank_limit]
+    observed.evidence = [([p.id for p in hits], answer) for _, hits, answer in path if hits and answer]
+    observed.supported = bool(observed.evidence and observed.text)
+    observed.statistics = {"steps": len(path), "searches": searches, "states": searches}
+    return observed
 
 
-def _resting(told: ObservedRun, answer: str, hits: list[Passage], rank_limit: int, **statistics: float) -> ObservedRun:
+def _answer_from(
+    observed: ObservedRun, answer: str, hits: list[Passage], rank_limit: int, **statistics: float
+) -> ObservedRun:
     passages = distinct(hits)
-    told.text = answer
-    told.passages = [p.id for p in passages][:rank_limit]
-    told.evidence = [(told.passages, answer)] if passages and answer else []
-    told.supported = bool(told.evidence and told.text)
-    told.statistics = dict(statistics)
-    return told
+    observed.text = answer
+    observed.passages = [p.id for p in passages][:rank_limit]
+    observed.evidence = [(observed.passages, answer)] if passages and answer else []
+    observed.supported = bool(observed.evidence and observed.text)
+    observed.statistics = dict(statistics)
+    return observed

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from polyhop.common.text import normalise
 from polyhop.types import Passage
-from tests.restated.tor import ObservedRun, Teller, World, distinct
+from tests.restated.tor import ObservedRun, Recorder, World, distinct
 
 
 def self_ask(question: str, world: World, *, k: int = 5, max_turns: int = 3, rank_limit: int = 15) -> ObservedRun:
     """Follow-ups one by one, each searched; the newest passages stand first. After the last search, the answer."""
-    teller = Teller(world)
+    recorder = Recorder(world)
     asked: list[str] = []
     answers: list[str | None] = []
     found: list[list[Passage]] = []
@@ -19,45 +19,45 @@ def self_ask(question: str, world: World, *, k: int = 5, max_turns: int = 3, ran
         conclude = not asking or len(asked) == max_turns
         pairs = [{"sub_question": q, "answer": a} for q, a in zip(asked, [*answers, None], strict=False)]
         passages = distinct([passage for hits in found[::-1] for passage in hits])
-        reply = teller.ask("self_ask.turn", question=question, history=pairs, passages=passages, conclude=conclude)
-        told = reply or {}
+        reply = recorder.ask("self_ask.turn", question=question, history=pairs, passages=passages, conclude=conclude)
+        turn = reply or {}
         if asked:  # the last follow-up waits, unless its answer came with a follow-up that was no new one
             last = answers[-1] if len(answers) == len(asked) else None
-            answers = [*answers[: len(asked) - 1], last or told.get("intermediate")]
+            answers = [*answers[: len(asked) - 1], last or turn.get("intermediate")]
         if conclude:
-            final = told.get("answer") or ""
-        elif told.get("answer"):
-            final = told["answer"]
-        elif told.get("follow_up") and normalise(told["follow_up"]) not in map(normalise, asked):
-            asked.append(told["follow_up"])
-            found.append(teller.search(asked[-1], k))
+            final = turn.get("answer") or ""
+        elif turn.get("answer"):
+            final = turn["answer"]
+        elif turn.get("follow_up") and normalise(turn["follow_up"]) not in map(normalise, asked):
+            asked.append(turn["follow_up"])
+            found.append(recorder.search(asked[-1], k))
         else:
             asking = False
-    told_of = teller.told
-    told_of.text = final
-    told_of.passages = [passage.id for passage in distinct([p for hits in found for p in hits])][:rank_limit]
-    told_of.evidence = [
+    observed = recorder.observed
+    observed.text = final
+    observed.passages = [passage.id for passage in distinct([p for hits in found for p in hits])][:rank_limit]
+    observed.evidence = [
         ([passage.id for passage in distinct(hits)], answer)
         for hits, answer in zip(found, answers, strict=True)
         if hits and answer
     ]
-    told_of.supported = bool(told_of.evidence and told_of.text)
-    told_of.statistics = {"follow_ups": len(asked), "searches": len(found)}
-    return told_of
+    observed.supported = bool(observed.evidence and observed.text)
+    observed.statistics = {"follow_ups": len(asked), "searches": len(found)}
+    return observed
 
 
 def least_to_most(question: str, world: World, *, max_questions: int = 4) -> ObservedRun:
     """The parts of the question in order, then the question, each with all answers before it in sight."""
-    teller = Teller(world)
-    reply = teller.ask("least_to_most.decompose", question=question)
+    recorder = Recorder(world)
+    reply = recorder.ask("least_to_most.decompose", question=question)
     parts: dict[str, str] = {}
     for part in (reply or {"sub_questions": []})["sub_questions"]:
         parts.setdefault(normalise(part), part)
     solved: list[dict[str, str]] = []
     for part in [part for name, part in parts.items() if name not in ("", normalise(question))][:max_questions]:
-        told = teller.ask("least_to_most.solve", question=question, history=list(solved), sub_question=part)
-        solved.append({"sub_question": part, "answer": told["answer"] if told else ""})
-    told = teller.ask("least_to_most.solve", question=question, history=list(solved), sub_question=question)
-    teller.told.text = told["answer"] if told else ""
-    teller.told.statistics = {"sub_questions": len(solved)}
-    return teller.told
+        solution = recorder.ask("least_to_most.solve", question=question, history=list(solved), sub_question=part)
+        solved.append({"sub_question": part, "answer": solution["answer"] if solution else ""})
+    solution = recorder.ask("least_to_most.solve", question=question, history=list(solved), sub_question=question)
+    recorder.observed.text = solution["answer"] if solution else ""
+    recorder.observed.statistics = {"sub_questions": len(solved)}
+    return recorder.observed

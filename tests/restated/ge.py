@@ -13,7 +13,7 @@ from typing import Any
 
 from polyhop.common.text import normalise
 from polyhop.types import Passage
-from tests.restated.tor import ObservedRun, Teller, World, distinct
+from tests.restated.tor import ObservedRun, Recorder, World, distinct
 
 LONE = re.compile(r"(?:[^#]+:)?\s*#(\d+)")
 
@@ -37,9 +37,9 @@ def ge_reasoning(
     samples: int = 5,
 ) -> ObservedRun:
     """Run the whole method."""
-    teller = Teller(world)
-    told = teller.told
-    rows = elicited(question, teller, typed_variables) if guidance else []
+    recorder = Recorder(world)
+    observed = recorder.observed
+    rows = elicited(question, recorder, typed_variables) if guidance else []
     given = len(rows)
     history: list[dict[str, str]] = []
     found: list[Passage] = []
@@ -48,7 +48,7 @@ def ge_reasoning(
     def subanswer(asked: str, triplets: Any = None, passages: Any = None) -> tuple[str, str, float]:
         times = samples if confidence == "agreement" else 1
         replies = [
-            teller.ask(
+            recorder.ask(
                 "ge.subanswer",
                 question=question,
                 history=[dict(pair) for pair in history],
@@ -72,11 +72,11 @@ def ge_reasoning(
         if not open_book or sure >= retrieve_below:
             return sentence, answer, sure, []
         count["retrievals"] += 1
-        hits = distinct(teller.search(asked if query == "subquestion" else question, k))
+        hits = distinct(recorder.search(asked if query == "subquestion" else question, k))
         found.extend(hits)
         if not hits:
             return sentence, answer, sure, []
-        known = refined(asked, hits, teller, triplet_filter) if refine else None
+        known = refined(asked, hits, recorder, triplet_filter) if refine else None
         return (*(subanswer(asked, triplets=known) if known else subanswer(asked, passages=hits)), hits)
 
     def settle(asked: str, outcome: tuple[str, str, float, list[Passage]]) -> bool:
@@ -86,7 +86,7 @@ def ge_reasoning(
             return False
         history.append({"sub_question": asked, "sentence": sentence, "answer": answer})
         if hits:
-            told.evidence.append(([hit.id for hit in hits], answer))
+            observed.evidence.append(([hit.id for hit in hits], answer))
         return True
 
     waiting: dict[str, list[Any]] = {}  # a row by its first wording, and how often it was drawn in vain
@@ -99,7 +99,7 @@ def ge_reasoning(
         name = open_rows[0]
         row, vain = waiting[name]
         shown = {name: row[name] for name in ("head", "relation", "tail")}
-        reply = teller.ask("ge.subquestion", triplet=shown, question=None, history=None)
+        reply = recorder.ask("ge.subquestion", triplet=shown, question=None, history=None)
         asked = (reply or {}).get("sub_question") or f"({shown['head']}; {shown['relation']}; {shown['tail']})"
         outcome = reach(asked)
         if settle(asked, outcome):
@@ -116,7 +116,7 @@ def ge_reasoning(
             for n, (asked, pair) in enumerate(record)
             if normalise(asked) not in [normalise(later) for later, _ in record[n + 1 :]]
         ]
-        reply = teller.ask("ge.subquestion", triplet=None, question=question, history=shown_pairs)
+        reply = recorder.ask("ge.subquestion", triplet=None, question=question, history=shown_pairs)
         asked = (reply or {}).get("sub_question")
         before = [pair for a, pair in record if asked is not None and normalise(a) == normalise(asked)]
         if asked is None or any(before) or len(before) == 3:
@@ -124,17 +124,17 @@ def ge_reasoning(
         kept = settle(asked, reach(asked))
         record.append((asked, history[-1] if kept else None))
 
-    final = teller.ask("ge.answer", question=question, history=history)
-    told.text = final["answer"] if final else ""
-    told.supported = bool(told.evidence and told.text)
-    told.passages = [passage.id for passage in distinct(found)]
-    told.statistics = {"triplets": given, **count}
-    return told
+    final = recorder.ask("ge.answer", question=question, history=history)
+    observed.text = final["answer"] if final else ""
+    observed.supported = bool(observed.evidence and observed.text)
+    observed.passages = [passage.id for passage in distinct(found)]
+    observed.statistics = {"triplets": given, **count}
+    return observed
 
 
-def elicited(question: str, teller: Teller, typed: bool) -> list[dict[str, Any]]:
+def elicited(question: str, recorder: Recorder, typed: bool) -> list[dict[str, Any]]:
     """The rows of the graph: ends, relation, and ``open``, the numbers of the variables still in it."""
-    reply = teller.ask("ge.graph", question=question, typed=typed)
+    reply = recorder.ask("ge.graph", question=question, typed=typed)
     triplets = reply["triplets"] if reply else []
     variables = {
         int(match[1]) for triplet in triplets for end in ("head", "tail") if (match := LONE.fullmatch(triplet[end]))
@@ -164,16 +164,16 @@ def bind(rows: list[dict[str, Any]], number: int, answer: str) -> None:
                 row[end] = answer
 
 
-def refined(asked: str, hits: list[Passage], teller: Teller, chosen: bool) -> list[Mapping[str, str]]:
+def refined(asked: str, hits: list[Passage], recorder: Recorder, chosen: bool) -> list[Mapping[str, str]]:
     """The passages' triplets, each once, and of those the ones kept."""
     extracted: list[Mapping[str, str]] = []
     for hit in hits:
-        reply = teller.ask("ge.triplets", passage=hit)
+        reply = recorder.ask("ge.triplets", passage=hit)
         for triplet in reply["triplets"] if reply else []:
             if triplet not in extracted:
                 extracted.append(triplet)
     if not extracted or not chosen:
         return extracted
-    reply = teller.ask("ge.filter", triplets=extracted, sub_question=asked)
+    reply = recorder.ask("ge.filter", triplets=extracted, sub_question=asked)
     kept = reply["triplets"] if reply else []
     return [triplet for triplet in extracted if triplet in kept] or extracted

@@ -4,54 +4,56 @@ from __future__ import annotations
 
 from polyhop.common.text import normalise
 from polyhop.types import Passage
-from tests.restated.tor import ObservedRun, Teller, World, distinct
+from tests.restated.tor import ObservedRun, Recorder, World, distinct
 
 WH = {"who", "whom", "whose", "what", "when", "where", "why", "which", "how"}
 
 
-def told_of(teller: Teller, text: str, read: list[Passage], ranked: list[Passage], **statistics: float) -> ObservedRun:
-    """What is seen from outside: one piece of evidence, the passages read, where there are some and an answer."""
-    teller.told.text = text
-    teller.told.passages = [passage.id for passage in ranked]
-    teller.told.evidence = [([passage.id for passage in read], text)] if read and text else []
-    teller.told.supported = bool(teller.told.evidence)
-    teller.told.statistics = statistics
-    return teller.told
+def _observed(
+    recorder: Recorder, text: str, read: list[Passage], ranked: list[Passage], **statistics: float
+) -> ObservedRun:
+    """The observed run; its one piece of evidence is the passages read, if there are any and an answer."""
+    recorder.observed.text = text
+    recorder.observed.passages = [passage.id for passage in ranked]
+    recorder.observed.evidence = [([passage.id for passage in read], text)] if read and text else []
+    recorder.observed.supported = bool(recorder.observed.evidence)
+    recorder.observed.statistics = statistics
+    return recorder.observed
 
 
-def answered(teller: Teller, question: str, passages: list[Passage]) -> dict[str, str]:
+def answered(recorder: Recorder, question: str, passages: list[Passage]) -> dict[str, str]:
     """The reader's output, closed-book where there is nothing to read."""
     if passages:
-        reply = teller.ask("answer.read_cot", question=question, passages=passages)
+        reply = recorder.ask("answer.read_cot", question=question, passages=passages)
     else:
-        reply = teller.ask("answer.cot", question=question)
+        reply = recorder.ask("answer.cot", question=question)
     return {name: text for name, text in (reply or {"answer": ""}).items() if text}
 
 
 def iter_retgen(question: str, world: World, *, k: int = 5, max_turns: int = 3, rank_limit: int = 15) -> ObservedRun:
     """T rounds; round t searches the question and what round t-1 wrote, and reads what it finds."""
-    teller = Teller(world)
+    recorder = Recorder(world)
     rounds: list[tuple[list[Passage], dict[str, str]]] = []
     for _ in range(max_turns):
         wrote = rounds[-1][1] if rounds else {}
         query = " ".join([question, *(wrote[part] for part in ("rationale", "answer") if part in wrote)])
-        hits = distinct(teller.search(query, k))
-        rounds.append((hits, answered(teller, question, hits)))
+        hits = distinct(recorder.search(query, k))
+        rounds.append((hits, answered(recorder, question, hits)))
     ranked = distinct([passage for hits, _ in rounds for passage in hits])[:rank_limit]
     hits, wrote = rounds[-1]
-    return told_of(teller, wrote.get("answer", ""), hits, ranked, rounds=max_turns)
+    return _observed(recorder, wrote.get("answer", ""), hits, ranked, rounds=max_turns)
 
 
 def ircot(
     question: str, world: World, *, k: int = 5, max_turns: int = 3, max_sentences: int = 10, rank_limit: int = 15
 ) -> ObservedRun:
     """Sentences until one names the answer, none is new, or they are enough; a new query of each is searched."""
-    teller = Teller(world)
+    recorder = Recorder(world)
     sentences: list[str] = []
     queries = [question]
-    passages = distinct(teller.search(question, k))[:rank_limit]
+    passages = distinct(recorder.search(question, k))[:rank_limit]
     while len(queries) < max_turns and len(sentences) < max_sentences:
-        reply = teller.ask("cot.sentence", question=question, reasoning=list(sentences), passages=passages)
+        reply = recorder.ask("cot.sentence", question=question, reasoning=list(sentences), passages=passages)
         if reply is None or reply["sentence"] in sentences:
             break
         sentences.append(reply["sentence"])
@@ -62,30 +64,30 @@ def ircot(
             query = " ".join(word for word in facts[-1].split() if word.lower() not in WH)
             if normalise(query) not in map(normalise, queries):
                 queries.append(query)
-                passages = distinct([*passages, *teller.search(query, k)])[:rank_limit]
-    text = answered(teller, question, passages).get("answer", "")
-    return told_of(teller, text, passages, passages, sentences=len(sentences), searches=len(queries))
+                passages = distinct([*passages, *recorder.search(query, k)])[:rank_limit]
+    text = answered(recorder, question, passages).get("answer", "")
+    return _observed(recorder, text, passages, passages, sentences=len(sentences), searches=len(queries))
 
 
 def dsp(
     question: str, world: World, *, k: int = 5, max_turns: int = 2, samples: int = 5, rank_limit: int = 15
 ) -> ObservedRun:
     """Hops, then as many readings; in a world that always says the same the vote is theirs or nobody's."""
-    teller = Teller(world)
+    recorder = Recorder(world)
     summaries: list[str] = []
     queries: list[str] = []
     found: list[list[Passage]] = []
     for hop in range(max_turns):
         shown = found[-1] if found else []
-        reply = teller.ask("dsp.hop", question=question, summaries=list(summaries), passages=shown) or {}
+        reply = recorder.ask("dsp.hop", question=question, summaries=list(summaries), passages=shown) or {}
         if shown and reply.get("summary"):
             summaries.append(reply["summary"])
         query = reply.get("query") or ("" if hop else question)
         if not query or query in queries:
             break
         queries.append(query)
-        found.append(distinct(teller.search(query, k)))
+        found.append(distinct(recorder.search(query, k)))
     passages = distinct([passage for hits in found for passage in hits])[:rank_limit]
-    texts = [answered(teller, question, passages).get("answer", "") for _ in range(samples)]
+    texts = [answered(recorder, question, passages).get("answer", "") for _ in range(samples)]
     share = float(bool(texts[0]))
-    return told_of(teller, texts[0], passages, passages, hops=len(found), samples=samples, agreement=share)
+    return _observed(recorder, texts[0], passages, passages, hops=len(found), samples=samples, agreement=share)

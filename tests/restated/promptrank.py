@@ -18,7 +18,7 @@ from polyhop.common.text import normalise
 from polyhop.lm.base import ScoreRequest
 from polyhop.retrieval.tfidf import similarities
 from polyhop.types import Passage, Span
-from tests.kit.web import Web
+from tests.kit.random_web import Web
 
 INSTRUCTION = "Work out which question all of these documents answer together."
 DEMOS = [
@@ -63,16 +63,16 @@ def whole_prompt(path: Sequence[Passage], most: int, instruction: str, position:
 def instructions_of(s: Mapping[str, Any]) -> list[tuple[str, str]]:
     given = list(s["instructions"]) or [s["instruction"]]
     placed = []
-    for told in given:
-        if told == "none":
+    for demonstration in given:
+        if demonstration == "none":
             placed.append(("", "nowhere"))
-        elif told is None:
+        elif demonstration is None:
             placed.append((INSTRUCTION, s["instruction_position"]))
-        elif told.startswith(("before:", "after:")):
-            position, _, text = told.partition(":")
+        elif demonstration.startswith(("before:", "after:")):
+            position, _, text = demonstration.partition(":")
             placed.append((text.strip(), position))
         else:
-            placed.append((told, s["instruction_position"]))
+            placed.append((demonstration, s["instruction_position"]))
     return placed
 
 
@@ -184,21 +184,21 @@ def best_passages(ranking: Ranking, how: str) -> list[str]:
 def answer(web: Web, ranking: Ranking, s: Mapping[str, Any]) -> tuple[str, Ids]:
     """The reader's answer and the path it came from (Appendix C.1)."""
     by_id = {passage.id: passage for passage in web.passages}
-    told: list[tuple[Ids, Span]] = []
+    answers: list[tuple[Ids, Span]] = []
     for path in best_paths(ranking)[: s["read_paths"]]:
         for span in web.read(web.question[: 4 * 64], [by_id[each] for each in path]):
             if span.answerable and span.end > 0 and normalise(span.text) and len(span.text) <= 120:
-                told.append((path, span))
+                answers.append((path, span))
                 break
-    if not told:
+    if not answers:
         return "", ()
-    places = [ranking.scores[path] for path, _ in told]
-    sures = [span.confidence for _, span in told]
+    places = [ranking.scores[path] for path, _ in answers]
+    sures = [span.confidence for _, span in answers]
 
     def share(value: float, values: list[float]) -> float:
         return (value - min(values)) / (max(values) - min(values)) if max(values) > min(values) else 0.0
 
     weight = s["path_weight"]
     worth = [weight * share(p, places) + (1 - weight) * share(c, sures) for p, c in zip(places, sures, strict=True)]
-    path, span = told[worth.index(max(worth))]
+    path, span = answers[worth.index(max(worth))]
     return span.text.strip(), path

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from polyhop.common.text import normalise
 from polyhop.types import Passage
-from tests.restated.tor import ObservedRun, Teller, World, distinct
+from tests.restated.tor import ObservedRun, Recorder, World, distinct
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Reasoning:
     question: str
     world: World
     input_tokens: int
-    teller: Teller
+    recorder: Recorder
     rounds: list[Round] = field(default_factory=list)
 
     def fits(self, task: str, fields: Mapping[str, Any]) -> bool:
@@ -45,7 +45,7 @@ class Reasoning:
             fields["passages"] = self.shortened(task, fields)
         elif fields.get("memory") == "both":
             fields = self.remembering(task, fields)
-        return self.teller.ask(task, **fields) or {}
+        return self.recorder.ask(task, **fields) or {}
 
     def shortened(self, task: str, fields: Mapping[str, Any]) -> list[Passage]:
         """Every way of cutting from the end, the least first, until one fits."""
@@ -73,14 +73,14 @@ class Reasoning:
         return {**fields, "memory": memory}
 
     def summarize(self, now: Round) -> None:
-        told = self.ask("resp.summarize", question=self.question, passages=now.hits).get("summary", "")
+        summary = self.ask("resp.summarize", question=self.question, passages=now.hits).get("summary", "")
         before = [normalise(past.summary) for past in self.rounds if past.summary]
-        now.summary = told if normalise(told) and normalise(told) not in before else None
+        now.summary = summary if normalise(summary) and normalise(summary) not in before else None
 
     def respond(self, now: Round, source: str) -> None:
         shown = {"passages": None, "memory": "both"} if source == "memory" else {"passages": now.hits, "memory": None}
-        told = self.ask("resp.respond", sub_question=now.query, **shown)
-        now.response = told.get("response") if told.get("answered") else None
+        reply = self.ask("resp.respond", sub_question=now.query, **shown)
+        now.response = reply.get("response") if reply.get("answered") else None
 
 
 def retrieve_summarize_plan(
@@ -93,14 +93,14 @@ def retrieve_summarize_plan(
     local_source: Literal["passages", "memory"] = "passages",
 ) -> ObservedRun:
     """Run the whole method; ``shots`` and ``output_tokens`` reach the prompts alone."""
-    teller = Teller(world)
-    reasoning = Reasoning(question, world, input_tokens, teller)
+    recorder = Recorder(world)
+    reasoning = Reasoning(question, world, input_tokens, recorder)
     rounds = reasoning.rounds
     repeats = 0
     sufficient = False
     planned = question
     while planned:
-        now = Round(planned, distinct(teller.search(planned, k)))
+        now = Round(planned, distinct(recorder.search(planned, k)))
         rounds.append(now)
         planned = ""
         if now.hits:
@@ -123,16 +123,16 @@ def retrieve_summarize_plan(
                 planned = wanted if normalise(wanted) else ""
                 break
             repeats, rejected = repeats + 1, wanted
-    told = teller.told
-    told.text = reasoning.ask("resp.generate", question=question, memory="both").get("answer", "")
-    told.passages = [passage.id for passage in distinct([hit for past in rounds for hit in past.hits])]
+    observed = recorder.observed
+    observed.text = reasoning.ask("resp.generate", question=question, memory="both").get("answer", "")
+    observed.passages = [passage.id for passage in distinct([hit for past in rounds for hit in past.hits])]
     giving = [r for r in rounds if r.summary or (r.response and local_source == "passages")]
-    told.evidence = [([hit.id for hit in r.hits], None) for r in giving]
-    told.supported = sufficient and bool(giving) and told.text != ""
-    told.statistics = {
+    observed.evidence = [([hit.id for hit in r.hits], None) for r in giving]
+    observed.supported = sufficient and bool(giving) and observed.text != ""
+    observed.statistics = {
         "iterations": len(rounds),
         "repeats": repeats,
         "summaries": sum(r.summary is not None for r in rounds),
         "responses": sum(r.response is not None for r in rounds),
     }
-    return told
+    return observed

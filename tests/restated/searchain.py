@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from polyhop.common.text import normalise
 from polyhop.types import Passage, Span
-from tests.restated.tor import ObservedRun, Teller
+from tests.restated.tor import ObservedRun, Recorder
 from tests.restated.tor import World as _World
 
 
@@ -67,7 +67,7 @@ def search_in_the_chain(
 ) -> ObservedRun:
     """Rows of R are [query, answer, passage, source, whether a reader bears it out]; a row without an answer waits for
     the next chain's, one whose passage was not read has None at its end."""
-    teller = Teller(world)
+    recorder = Recorder(world)
     rows: list[list[Any]] = []
     done: set[str] = set()
     chains: list[list[dict[str, Any]]] = []
@@ -78,7 +78,9 @@ def search_in_the_chain(
 
     finished = False
     while not finished and len(chains) < (max_rounds if open_book else 1):
-        said = teller.ask("searchain.chain", question=question, kind=kind, chains=list(chains), feedback=list(feedback))
+        said = recorder.ask(
+            "searchain.chain", question=question, kind=kind, chains=list(chains), feedback=list(feedback)
+        )
         chain: list[dict[str, Any]] = (
             [dict(node) for node in said["nodes"]] if said else [{"query": question, "answer": None}]
         )
@@ -101,7 +103,7 @@ def search_in_the_chain(
             if normalise(query) in done or (answer is None and not completion):
                 continue
             done.add(normalise(query))
-            hits = teller.search(query, k)
+            hits = recorder.search(query, k)
             hits = list(dict.fromkeys(hits))
             seen_passages += hits
             spans = list(world.read(query, hits)) if hits and (answer is None or verification) else []
@@ -134,8 +136,10 @@ def search_in_the_chain(
     rows = [row for row in rows if row[1] is not None]
     content, answer = "", final
     if open_book or not final:
-        shown = [{"query": query, "answer": told, "passage": passage} for query, told, passage, *_ in rows]
-        traced: Mapping[str, Any] | None = teller.ask("searchain.trace", question=question, kind=kind, nodes=shown)
+        shown = [
+            {"query": query, "answer": answer_so_far, "passage": passage} for query, answer_so_far, passage, *_ in rows
+        ]
+        traced: Mapping[str, Any] | None = recorder.ask("searchain.trace", question=question, kind=kind, nodes=shown)
         content, answer = (traced["content"], traced["answer"]) if traced else ("", final or "")
     if verify == "reader":
 
@@ -157,15 +161,15 @@ def search_in_the_chain(
         def bears_out(row: list[Any]) -> bool:
             return verify == "none" or holds(f"{row[2].title} {row[2].text}", row[1])
 
-    told = _finish(teller.told, rows, seen_passages, content, answer or "", len(chains), bears_out)
-    told.statistics["steps"] = len({normalise(node["query"]) for chain in chains for node in chain})
+    observed = _finish(recorder.observed, rows, seen_passages, content, answer or "", len(chains), bears_out)
+    observed.statistics["steps"] = len({normalise(node["query"]) for chain in chains for node in chain})
     if verify == "none":
-        told.statistics.pop("supported references", None)
-    return told
+        observed.statistics.pop("supported references", None)
+    return observed
 
 
 def _finish(
-    told: ObservedRun,
+    observed: ObservedRun,
     rows: list[list[Any]],
     retrieved: list[Passage],
     content: str,
@@ -176,20 +180,20 @@ def _finish(
     numbers = [int(number) for mark in re.findall(r"\[([\d, ]+)\]", content) for number in mark.split(",")]
     good = [n for n in numbers if 0 < n <= len(rows) and rows[n - 1][2] is not None]
     backed = [bears_out(rows[n - 1]) for n in good]
-    told.text = answer
-    told.supported = all(backed) and backed != [] and answer != ""
-    told.passages = list(dict.fromkeys(passage.id for passage in retrieved))
+    observed.text = answer
+    observed.supported = all(backed) and backed != [] and answer != ""
+    observed.passages = list(dict.fromkeys(passage.id for passage in retrieved))
     cited = list(dict.fromkeys(row[2].id for row in rows if row[2]))
-    told.evidence = [(cited, None)] if cited else []
+    observed.evidence = [(cited, None)] if cited else []
     sources = [row[3] for row in rows]
     searched_for = set(sources) - {"lm"}
-    told.statistics = {"rounds": rounds, "nodes": len(rows), "skc": len({*good}), "references": len(good)}
-    told.statistics["changed by search"] = len(searched_for) > 0
-    told.statistics["marks dropped"] = len(numbers) - len(good)
+    observed.statistics = {"rounds": rounds, "nodes": len(rows), "skc": len({*good}), "references": len(good)}
+    observed.statistics["changed by search"] = len(searched_for) > 0
+    observed.statistics["marks dropped"] = len(numbers) - len(good)
     for source in ("lm", "corrected", "completed"):
-        told.statistics[f"from {source}"] = sources.count(source)
+        observed.statistics[f"from {source}"] = sources.count(source)
         if rows:
-            told.statistics[f"share from {source}"] = sources.count(source) / len(rows)
+            observed.statistics[f"share from {source}"] = sources.count(source) / len(rows)
     if backed:
-        told.statistics["supported references"] = sum(backed) / len(backed)
-    return told
+        observed.statistics["supported references"] = sum(backed) / len(backed)
+    return observed

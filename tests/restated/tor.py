@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
 from polyhop.types import Passage
-from tests.kit.world import seen
+from tests.kit.random_world import seen
 
 Path: TypeAlias = tuple[Passage, ...]
 Piece: TypeAlias = tuple[Path, str | None]
@@ -62,21 +62,21 @@ def distinct(passages: Sequence[Passage]) -> list[Passage]:
     return list({passage.id: passage for passage in passages}.values())
 
 
-class Teller:
+class Recorder:
     """A world whose every call is written down."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.told = ObservedRun()
+        self.observed = ObservedRun()
 
     def ask(self, task: str, **fields: Any) -> Mapping[str, Any] | None:
         """One call; where its reply cannot be read it is asked once more, and given up (None)."""
         reply = self.world.reply(task, fields)
-        self.told.calls += [(task, seen(fields))] * (1 if reply is not None else 2)
+        self.observed.calls += [(task, seen(fields))] * (1 if reply is not None else 2)
         return reply
 
     def search(self, query: str, k: int) -> list[Passage]:
-        self.told.searches.append((query, k))
+        self.observed.searches.append((query, k))
         return list(self.world.search(query, k))
 
 
@@ -94,7 +94,7 @@ def tree_of_reviews(
     rank_limit: int = 15,
 ) -> ObservedRun:
     """Run the whole method; ``shots`` reaches the prompts alone, through the world."""
-    teller = Teller(world)
+    recorder = Recorder(world)
     nodes: list[Node] = []
 
     def in_pool(passage: Passage) -> bool:
@@ -105,14 +105,14 @@ def tree_of_reviews(
     while todo:
         path, query = todo.pop()
         if query is not None:
-            hits = [hit for hit in distinct(teller.search(query, widths[len(path)])) if hit not in path]
+            hits = [hit for hit in distinct(recorder.search(query, widths[len(path)])) if hit not in path]
             if repetitive_pruning:
                 hits = [hit for hit in hits if not in_pool(hit)]
             todo += [((*path, hit), None) for hit in reversed(hits)]
             continue
         if repetitive_pruning and prune_when == "review" and in_pool(path[-1]):
             continue
-        review = teller.ask("tor.review", question=question, passages=path, thoughts=expansion == "cot")
+        review = recorder.ask("tor.review", question=question, passages=path, thoughts=expansion == "cot")
         if review is None:
             review = {"relevant": False, "supported": False}
         accepted = review["relevant"] and review["supported"]
@@ -122,36 +122,38 @@ def tree_of_reviews(
             continue
         wanted: str | None = None
         if expansion == "mpc":
-            completion = teller.ask("tor.complete", question=question, passages=path)
+            completion = recorder.ask("tor.complete", question=question, passages=path)
             wanted = completion["information"] if completion else None
         todo.append((path, wanted or review.get("query") or question))
 
-    _read(question, nodes, teller, fusion, context_tokens, rank_limit)
-    told = teller.told
-    told.statistics = {
+    _read(question, nodes, recorder, fusion, context_tokens, rank_limit)
+    observed = recorder.observed
+    observed.statistics = {
         "reviews": len(nodes),
         "documents": len({passage for node in nodes for passage in node.path}),
         "evidence": sum(node.accepted for node in nodes),
     }
-    return told
+    return observed
 
 
-def _read(question: str, nodes: list[Node], teller: Teller, fusion: str, context_tokens: int, rank_limit: int) -> None:
+def _read(
+    question: str, nodes: list[Node], recorder: Recorder, fusion: str, context_tokens: int, rank_limit: int
+) -> None:
     pool = [node for node in nodes if node.accepted]
-    told = teller.told
-    told.evidence = [([passage.id for passage in node.path], node.analysis) for node in pool]
+    observed = recorder.observed
+    observed.evidence = [([passage.id for passage in node.path], node.analysis) for node in pool]
     last: list[Passage] = []
     if pool:
         pieces = [(node.path, node.analysis) for node in pool]
-        response = read_evidence(question, pieces, teller, fusion, context_tokens)
+        response = read_evidence(question, pieces, recorder, fusion, context_tokens)
     elif last := _furthest(nodes):
-        response = read_evidence(question, [(tuple(last), None)], teller, "paragraph", context_tokens)
+        response = read_evidence(question, [(tuple(last), None)], recorder, "paragraph", context_tokens)
     else:
-        response = whole_response(teller.ask("answer.cot", question=question))
-    told.text = response[1]
-    told.supported = bool(pool and told.text)
-    ranking = _ranked(pool, response[0], teller.world, rank_limit) if pool else last[:rank_limit]
-    told.passages = [passage.id for passage in ranking]
+        response = whole_response(recorder.ask("answer.cot", question=question))
+    observed.text = response[1]
+    observed.supported = bool(pool and observed.text)
+    ranking = _ranked(pool, response[0], recorder.world, rank_limit) if pool else last[:rank_limit]
+    observed.passages = [passage.id for passage in ranking]
 
 
 def _furthest(nodes: list[Node]) -> list[Passage]:
@@ -171,7 +173,7 @@ def _ranked(pool: list[Node], response: str, world: World, rank_limit: int) -> l
 
 
 def read_evidence(
-    question: str, pieces: Sequence[Piece], teller: Teller, mode: str, context_tokens: int
+    question: str, pieces: Sequence[Piece], recorder: Recorder, mode: str, context_tokens: int
 ) -> tuple[str, str]:
     """As much evidence as the context holds, read in one call: (whole response, answer)."""
 
@@ -180,14 +182,14 @@ def read_evidence(
         return {"question": question, "evidence": evidence, "mode": mode}
 
     def fits(some: Sequence[Piece]) -> bool:
-        return teller.world.prompt_tokens("tor.fuse", shown(some)) <= context_tokens
+        return recorder.world.prompt_tokens("tor.fuse", shown(some)) <= context_tokens
 
     counts = range(1, len(pieces) + 1)
     fitting = next((count - 1 for count in counts if not fits(pieces[:count])), len(pieces))
     taken = pieces[:fitting] or [
-        next(piece for piece in shorter(pieces[0], teller.world) if fits([piece]) or not piece[0])
+        next(piece for piece in shorter(pieces[0], recorder.world) if fits([piece]) or not piece[0])
     ]
-    return whole_response(teller.ask("tor.fuse", **shown(taken)))
+    return whole_response(recorder.ask("tor.fuse", **shown(taken)))
 
 
 def shorter(piece: Piece, world: World) -> Iterator[Piece]:

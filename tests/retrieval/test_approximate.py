@@ -27,7 +27,7 @@ from polyhop.retrieval.exact import Hit, nearest
 from polyhop.retrieval.sealed_folder import write_manifest
 from polyhop.retrieval.vectors import encodings
 from polyhop.types import Passage
-from tests.kit.encoding import WordEncoder
+from tests.kit.encoders import WordEncoder
 
 ROWS, SIZE = 3000, 24
 ENCODER = ("dense:drawn", "drawn")

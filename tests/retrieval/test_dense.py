@@ -32,8 +32,8 @@ from polyhop.retrieval.encoders.base import shown
 from polyhop.retrieval.hybrid import Hybrid
 from polyhop.retrieval.tfidf import similarities
 from polyhop.types import Passage
-from tests.kit.encoding import WordEncoder, counted, embeddings, served
-from tests.kit.tiny import WORDS
+from tests.kit.encoders import WordEncoder, counted, embeddings, served
+from tests.kit.tiny_models import WORDS
 
 QUERIES = ["Who made the Dark Mill?", "born in paris", "city river city", "paris", "dark dark dark"]
 

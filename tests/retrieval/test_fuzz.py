@@ -25,7 +25,7 @@ from polyhop.retrieval.dense import Dense
 from polyhop.retrieval.tfidf import TfIdf
 from polyhop.retrieval.updating import add_passages, remove_passages
 from polyhop.types import Passage
-from tests.kit.encoding import WordEncoder
+from tests.kit.encoders import WordEncoder
 
 pytestmark = pytest.mark.slow
 

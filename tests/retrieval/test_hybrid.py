@@ -29,7 +29,7 @@ from polyhop.retrieval.dense import Dense
 from polyhop.retrieval.hybrid import Fusion, Hybrid, fused, parts_of
 from polyhop.retrieval.tfidf import TfIdf
 from polyhop.types import Passage
-from tests.kit.encoding import WordEncoder
+from tests.kit.encoders import WordEncoder
 from tests.retrieval.test_dense import QUERIES, passages
 
 MANY = [Passage(f"p{number}", "", "") for number in range(12)]

@@ -22,7 +22,7 @@ from polyhop.retrieval import Index, build_index, open_index
 from polyhop.retrieval.bm25 import BM25
 from polyhop.retrieval.updating import add_passages, remove_passages
 from polyhop.types import Passage
-from tests.kit import updater
+from tests.kit import killed_update
 
 pytestmark = [
     pytest.mark.slow,
@@ -54,7 +54,7 @@ class Victims:
     """Processes that change an index and may be killed."""
 
     def __init__(self, folder: Path) -> None:
-        command = [sys.executable, "-m", "tests.kit.updater", str(folder)]
+        command = [sys.executable, "-m", "tests.kit.killed_update", str(folder)]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, bufsize=1
         )
@@ -85,11 +85,11 @@ def victims(folder: Path) -> Iterator[Victims]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [*updater.CHANGED])
+@pytest.mark.parametrize("kind", [*killed_update.CHANGED])
 def test_a_killed_change_leaves_the_old_index_or_the_new_one(kind: str, tmp_path: Path) -> None:
     folder, kept = tmp_path / "index", tmp_path / "kept"
-    old = expected(updater.STANDING, kept)
-    new = expected(updater.CHANGED[kind], tmp_path / "anew")
+    old = expected(killed_update.STANDING, kept)
+    new = expected(killed_update.CHANGED[kind], tmp_path / "anew")
     moments = random.Random(kind)
     left: list[bool] = []
     with victims(folder) as processes:
@@ -201,11 +201,11 @@ def test_whoever_opens_while_a_writer_updates_finds_one_state_whole(tmp_path: Pa
 @pytest.mark.slow
 def test_a_second_writer_waits_for_the_first(tmp_path: Path) -> None:
     folder = tmp_path / "index"
-    build_index(open_corpus(updater.STANDING), folder)
+    build_index(open_corpus(killed_update.STANDING), folder)
     with victims(folder) as one, victims(folder) as other, ThreadPoolExecutor(2) as pool:
         assert [*pool.map(lambda each: each[0].change(each[1]), ((one, "add"), (other, "remove")))] == [0, 0]
     ids = {passage.id for passage in open_index(folder).passages}
-    assert ids == {f"p{number}" for number in range(90)} - set(updater.GONE)
+    assert ids == {f"p{number}" for number in range(90)} - set(killed_update.GONE)
 
 
 def test_whoever_reads_an_index_as_a_corpus_is_not_disturbed(tmp_path: Path) -> None:

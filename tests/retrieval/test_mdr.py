@@ -24,7 +24,7 @@ from polyhop.retrieval.mdr import MDR
 from polyhop.retrieval.mdr_checkpoint import CONVERT
 from polyhop.types import Passage
 from tests.kit import mdr as kit
-from tests.kit import tiny
+from tests.kit import tiny_models
 
 extra = pytest.mark.extra
 
@@ -33,7 +33,7 @@ QUESTIONS = [
     "born in Paris",
     "who was Dvořák " * 40,
     "what is the river of 東京? by xyzzy?",
-    tiny.text(random.Random(5), 400),
+    tiny_models.text(random.Random(5), 400),
 ]
 
 
@@ -43,8 +43,8 @@ def passages(count: int, seed: int = 0) -> list[Passage]:
     return [
         Passage(
             f"p{number:03}",
-            draw.choice(["", "Café Dvořák", tiny.text(draw, 3), tiny.text(draw, 120)]),
-            f" {tiny.text(draw, draw.choice([1, 4, 20, 60, 250]))}\n",
+            draw.choice(["", "Café Dvořák", tiny_models.text(draw, 3), tiny_models.text(draw, 120)]),
+            f" {tiny_models.text(draw, draw.choice([1, 4, 20, 60, 250]))}\n",
         )
         for number in range(count)
     ]

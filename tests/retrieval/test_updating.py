@@ -26,7 +26,7 @@ from polyhop.retrieval.links import LinkMode
 from polyhop.retrieval.tfidf import TfIdf
 from polyhop.retrieval.updating import add_passages, remove_passages
 from polyhop.types import Passage
-from tests.kit.encoding import WordEncoder
+from tests.kit.encoders import WordEncoder
 
 TITLES = [
     "New York",

@@ -10,17 +10,17 @@ from polyhop import Passage, Pipeline, ScriptedLM
 from polyhop.errors import PolyhopError
 from polyhop.methods.registry import methods
 from polyhop.serve.requests import AskRequest, RequestPolicy
-from tests.kit.effects import effects
+from tests.kit.side_effects import effects
 
 ADDRESS = "http://169.254.169.254/latest/meta-data/"
 
 
 async def test_an_address_in_a_text_is_text() -> None:
-    told = Passage("p", ADDRESS, f"See {ADDRESS}, ![a]({ADDRESS}) <img src={ADDRESS}>.", links=(ADDRESS,))
+    passage = Passage("p", ADDRESS, f"See {ADDRESS}, ![a]({ADDRESS}) <img src={ADDRESS}>.", links=(ADDRESS,))
     lm = ScriptedLM(lambda task, fields: f"The answer is {ADDRESS}.")
     for _ in range(2):  # once for what is loaded when it is first used
         with effects() as done:
-            async with Pipeline(method="one-r", lm=lm, retriever=lambda query, k: [told]) as pipeline:
+            async with Pipeline(method="one-r", lm=lm, retriever=lambda query, k: [passage]) as pipeline:
                 await pipeline.aask(f"What is at {ADDRESS}?")
     assert done == []
 

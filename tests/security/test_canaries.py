@@ -244,7 +244,7 @@ async def asked_service(url: str) -> AsyncIterator[Service]:
 async def test_the_server_tells_its_clients_nothing(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     import aiohttp
 
-    from tests.kit.serving import served
+    from tests.kit.polyhop_server import served
 
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())

@@ -30,11 +30,11 @@ from polyhop.net.client import Address
 from polyhop.net.failures import BadReply
 from polyhop.prompts.loading import parse_file
 from polyhop.serve.runs import Runs
-from tests.kit.client import ask
-from tests.kit.client import request as asked
 from tests.kit.documents import epub
-from tests.kit.evil import plain_run
-from tests.kit.server import FakeServer, Fault
+from tests.kit.hostile_runs import plain_run
+from tests.kit.lm_client import ask
+from tests.kit.lm_client import request as asked
+from tests.kit.openai_server import FakeServer, Fault
 
 MANY = 2000 if os.environ.get("POLYHOP_HYPOTHESIS", "steady") != "steady" else 40
 
@@ -197,9 +197,9 @@ def test_any_reply_of_a_server_is_read_or_refused(path: list[int], put: object, 
 
 def usable(completion: Completion) -> None:
     """A reply that is taken has the types it should."""
-    told = completion.usage
-    assert told is not None
-    for count in (told.prompt_tokens, told.completion_tokens):
+    usage = completion.usage
+    assert usage is not None
+    for count in (usage.prompt_tokens, usage.completion_tokens):
         assert isinstance(count, int)
         assert count >= 0
     assert isinstance(completion.text, str)

@@ -21,9 +21,9 @@ from polyhop.lm.base import Capabilities, Message
 from polyhop.methods.registry import methods
 from polyhop.prompts.parsing import quotable
 from polyhop.prompts.show import harmless
-from tests.kit.effects import effects
 from tests.kit.injections import INJECTIONS, Infected, cleaned, infected
-from tests.kit.world import BOOK, World, seen
+from tests.kit.random_world import BOOK, World, seen
+from tests.kit.side_effects import effects
 from tests.prompts.test_injection import FENCE, TURN
 from tests.prompts.test_quoting import IS_CONTENT, PIECES, SUMMARIES
 
@@ -88,8 +88,8 @@ async def test_words_that_are_obeyed_change_no_step(method: str) -> None:
     for number, order in chosen(method):
         world = World.random(number)
         world.speaks = "value"
-        told = control(*await played(method, world), order)
-        assert control(*await played(method, Infected.of(world, order)), order) == told, order
+        honest = control(*await played(method, world), order)
+        assert control(*await played(method, Infected.of(world, order)), order) == honest, order
 
 
 # --- a model that obeys in everything --------------------------------------------------------------------------------
@@ -118,10 +118,10 @@ async def test_whatever_is_obeyed_the_method_keeps_its_tasks_budget_prompts_and_
     calls = [step for seed in range(9) for step in (await played(method, World.random(seed), **options))[0].trace.calls]
     own = {"answer", method.replace("-", "_"), *(step.task.partition(".")[0] for step in calls)}
     for number, order in chosen(method):
-        infecting, told = Infected.of(World.random(number), order), itertools.cycle(replies(order))
+        infecting, forged = Infected.of(World.random(number), order), itertools.cycle(replies(order))
         with effects() as done:
             answer, model = await played(
-                method, infecting, lambda *_, told=told: next(told), max_calls=CALLS, **options
+                method, infecting, lambda *_, forged=forged: next(forged), max_calls=CALLS, **options
             )
         assert done == []
         assert {step.task.partition(".")[0] for step in answer.trace.calls} <= own
@@ -154,14 +154,14 @@ HELD = "\n".join(PIECES)
 SHOWN = re.compile(r"\s+".join(map(re.escape, HELD.split())))
 
 
-async def told(method: str, world: World, replies: dict[tuple[str, int], str], quoting: str = "") -> list[Any]:
+async def answers_to(method: str, world: World, replies: dict[tuple[str, int], str], quoting: str = "") -> list[Any]:
     """What a method does with the text replies of a world, which are kept, or with those kept, after a quotation."""
     asked: Counter[str] = Counter()
 
     def script(task: str, fields: Mapping[str, Any]) -> str:
         asked[task] += 1
-        told = world.script(task, fields) if task not in SUMMARIES else f"{' '.join(HELD.split())} [DONE]"
-        reply = replies.setdefault((task, asked[task]), str(told))
+        output = world.script(task, fields) if task not in SUMMARIES else f"{' '.join(HELD.split())} [DONE]"
+        reply = replies.setdefault((task, asked[task]), str(output))
         if not quoting or not reply or task in IS_CONTENT | SUMMARIES or not quotable(SHOWN, fields):
             return reply
         return f"Passage 1 says {quoting}, which is of no use.\n{reply}"
@@ -180,9 +180,9 @@ async def test_words_that_are_quoted_change_no_step(method: str) -> None:
         world.speaks = "text"
         world.passages = [replace(passage, text=f"{passage.text}\n{HELD}") for passage in world.passages]
         replies: dict[tuple[str, int], str] = {}
-        honest = await told(method, world, replies)
+        honest = await answers_to(method, world, replies)
         for quoted in (HELD, " ".join(HELD.split())):
-            assert await told(method, world, replies, f'"{harmless(quoted)}"') == honest
+            assert await answers_to(method, world, replies, f'"{harmless(quoted)}"') == honest
 
 
 def test_a_run_writes_its_own_files_and_no_other(tmp_path: Path) -> None:

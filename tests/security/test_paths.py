@@ -20,7 +20,7 @@ from polyhop.evaluation.store import PREDICTIONS, read_report, trace_file
 from polyhop.lm.replay import ReplayLM
 from polyhop.retrieval import build_index, open_index
 from polyhop.retrieval.sealed_folder import _checksum
-from tests.kit.evil import plain_run
+from tests.kit.hostile_runs import plain_run
 
 NAMES = (
     "../../secret",
@@ -74,8 +74,8 @@ def test_a_strangers_index_cannot_name_a_state_outside_of_it(tmp_path: Path, nam
         build_index(polyhop.open_corpus([Passage("p", "Title", f"About {name}.")]), tmp_path / name)
     (state,) = (tmp_path / "other").glob("state-*")
     manifest = tmp_path / "one" / INDEX_MANIFEST
-    told = json.loads((tmp_path / "other" / INDEX_MANIFEST).read_text())
-    manifest.write_text(json.dumps({**told, "state": named.format(state=state.name, outside=state)}))
+    written = json.loads((tmp_path / "other" / INDEX_MANIFEST).read_text())
+    manifest.write_text(json.dumps({**written, "state": named.format(state=state.name, outside=state)}))
     with pytest.raises(IndexFolderError):
         open_index(tmp_path / "one")
 
@@ -232,7 +232,7 @@ def test_no_file_of_a_run_is_a_link_out_or_a_pipe(tmp_path: Path, name: str, rep
         except UsageError as error:
             refused.append(str(error))
     assert refused
-    assert all(str(run) in told for told in refused)
+    assert all(str(run) in message for message in refused)
 
 
 def test_results_of_a_batch_are_no_pipe(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from polyhop.prompts.show import fences, harmless
 from polyhop.prompts.tasks.react import _patterns
 from polyhop.prompts.tasks.resp import _verdict, read_judgement
 from polyhop.redaction import redacted
-from tests.kit.patterns import Found, explodes, patterns, pumped
+from tests.kit.regexes import Found, explodes, patterns, pumped
 
 THOROUGH = os.environ.get("POLYHOP_HYPOTHESIS", "steady") != "steady"
 """Ten times as many attacks; a few minutes."""
@@ -76,9 +76,9 @@ READING = (
 @pytest.mark.parametrize("read", READING)
 def test_what_reads_strangers_texts_takes_time_as_they_are_long(read: Callable[[str], object]) -> None:
     def work(text: str) -> None:
-        told = read(text)
-        if isinstance(told, Iterator):
-            list(told)
+        value = read(text)
+        if isinstance(value, Iterator):
+            list(value)
 
     for lead in ("# ", "---\ntitle:", "://", "step 1 output", "A"):
         for piece in (" ", "# ", "A.", "<", "a:", "1", "*", "\n"):
@@ -117,9 +117,9 @@ def test_what_was_slow_once_reads_what_it_read() -> None:
         None,
         False,
     ]
-    for node, told in ((" #1", True), ("name : #1 ", True), (": #1", True), ("# 1", False), ("the one #1", False)):
+    for node, variable in ((" #1", True), ("name : #1 ", True), (": #1", True), ("# 1", False), ("the one #1", False)):
         graph = QuestionGraph.of([{"head": node, "relation": "director", "tail": "Ran"}], typed=False)
-        assert bool(graph.triplets) == told, node
+        assert bool(graph.triplets) == variable, node
     urls = "http://ada:a:b@one http://ada@two http://a/b:c@three ://x:y@z@four"
     assert redacted(urls) == "http://***@one http://***@two http://***@three ://***@four"
 

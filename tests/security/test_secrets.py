@@ -12,8 +12,8 @@ from polyhop import Passage, Question
 from polyhop.common.aio import LoopThread
 from polyhop.errors import LMError
 from polyhop.lm.openai import OpenAICompatible
-from tests.kit.server import FakeServer
-from tests.kit.services import failing
+from tests.kit.openai_server import FakeServer
+from tests.kit.retrieval_services import failing
 
 SECRETS = ("sk-secret-0123456789", "hunter2", "tag-secret")
 

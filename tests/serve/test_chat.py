@@ -16,7 +16,7 @@ from polyhop.errors import LMError
 from polyhop.lm.base import Completion, Request
 from polyhop.serve.http import replies
 from polyhop.serve.service import Service
-from tests.kit.serving import served
+from tests.kit.polyhop_server import served
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from polyhop.common.aio import LoopThread
 from polyhop.common.extras import is_installed
 from polyhop.serve.service import Service
-from tests.kit.serving import served
+from tests.kit.polyhop_server import served
 from tests.serve.test_chat import TOWNS, Model
 
 pytestmark = [

@@ -22,7 +22,7 @@ from polyhop.serve.http.app import Options
 from polyhop.serve.http.server import listen
 from polyhop.serve.limits import Keys
 from polyhop.serve.service import Service
-from tests.kit.serving import served
+from tests.kit.polyhop_server import served
 
 pytestmark = [
     pytest.mark.extra,

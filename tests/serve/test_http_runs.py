@@ -14,8 +14,8 @@ import pytest
 from polyhop import Passage, ScriptedLM
 from polyhop.common.extras import is_installed
 from polyhop.serve.service import Service
-from tests.kit.evil import ATTACKS, evil_run, plain_run
-from tests.kit.serving import served
+from tests.kit.hostile_runs import ATTACKS, evil_run, plain_run
+from tests.kit.polyhop_server import served
 
 pytestmark = [
     pytest.mark.extra,

@@ -13,8 +13,8 @@ from hypothesis.errors import Unsatisfiable
 from polyhop.common.aio import LoopThread
 from polyhop.common.extras import is_installed
 from polyhop.serve.service import Service
-from tests.kit.evil import evil_run, plain_run
-from tests.kit.serving import served
+from tests.kit.hostile_runs import evil_run, plain_run
+from tests.kit.polyhop_server import served
 from tests.serve.test_chat import TOWNS, Model
 
 pytestmark = [

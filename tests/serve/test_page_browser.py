@@ -16,7 +16,7 @@ from polyhop.serve.http.app import Options
 from polyhop.serve.limits import Keys
 from polyhop.serve.service import Service
 from tests.kit.browser import AXE, CHROMIUM, PATIENCE, GatedLM, axe, launched, misdrawn, serving, undirected
-from tests.kit.evil import ATTACKS, evil_run, plain_run
+from tests.kit.hostile_runs import ATTACKS, evil_run, plain_run
 
 pytestmark = [
     pytest.mark.browser,

@@ -17,7 +17,7 @@ from polyhop.evaluation.report import Report
 from polyhop.evaluation.store import PREDICTIONS, read_report
 from polyhop.serve import runs as served
 from polyhop.serve.runs import Runs
-from tests.kit.evil import ATTACKS, evil_run, plain_run
+from tests.kit.hostile_runs import ATTACKS, evil_run, plain_run
 
 
 @pytest.fixture(scope="module")

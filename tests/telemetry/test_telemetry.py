@@ -27,8 +27,8 @@ from polyhop.telemetry.attributes import MAX_CHARACTERS, content_of, describe
 from polyhop.telemetry.exporting import CAPTURE, captures_content
 from polyhop.trace import Ask, Branch, Note, Readout, Score, Searched
 from polyhop.types import Passage, Question, Span
+from tests.kit.random_world import still
 from tests.kit.scene import Scene
-from tests.kit.world import still
 
 pytestmark = pytest.mark.extra
 

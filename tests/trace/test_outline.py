@@ -8,7 +8,7 @@ from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Ask, Branch, Note, Readout, Score, Searched, Trace, line_of
 from polyhop.types import Passage, Span
-from tests.kit.world import World
+from tests.kit.random_world import World
 
 FOUND = (Passage("1", "Alien", "x"), Passage("2", "Scott", "y"))
 

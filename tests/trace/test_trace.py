@@ -19,9 +19,9 @@ from polyhop.lm.scripted import ScriptedLM
 from polyhop.retrieval import as_retriever
 from polyhop.trace import Ask, Branch, Note, Score, Searched, Usage, add_usage, plain
 from polyhop.types import Passage, Span
-from tests.kit.clock import run_virtually
+from tests.kit.random_world import still
 from tests.kit.scene import Scene, passage
-from tests.kit.world import still
+from tests.kit.virtual_clock import run_virtually
 
 Method: TypeAlias = Callable[[Run], Awaitable[None]]
 

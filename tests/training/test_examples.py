@@ -12,7 +12,7 @@ from training.composing import composed, description
 from training.data import Example, occurrences, read, spans_of, write
 from training.examples import examples, gold_row, held_out, onward, steps_of
 
-from tests.kit.recipe import BORN, BOTH, HELD, OLDER, PAGES, SETS, written
+from tests.kit.training_data import BORN, BOTH, HELD, OLDER, PAGES, SETS, written
 
 
 @pytest.fixture(scope="module")
@@ -75,16 +75,16 @@ def test_spans_mark_the_answer_and_nothing_else(made: list[Example]) -> None:
 
 
 def test_gold_is_enough_parts_of_it_are_not_and_others_bear_on_nothing(made: list[Example]) -> None:
-    told = [example for example in made if example.question == BORN]
+    about_it = [example for example in made if example.question == BORN]
     gold = {"Dark Mill", "Ann Lee"}
-    for example in told:
+    for example in about_it:
         if gold <= set(named(example)):
             assert (example.kind, example.enough, example.relevant) == ("span", 1, int(len(example.passages) == 2))
         elif set(named(example)) <= gold:
             assert (example.kind, example.enough, example.relevant) == (None, 0, 1)
         else:
             assert (example.enough, example.relevant, example.spans) == (0, 0, [])
-    kinds = {(example.relevant, example.enough) for example in told}
+    kinds = {(example.relevant, example.enough) for example in about_it}
     assert kinds >= {(1, 1), (1, 0), (0, 0)}
     assert {example.kind for example in made if example.question == BOTH and example.enough} == {"yes"}
 
@@ -109,11 +109,11 @@ def test_steps_and_the_order_of_hops() -> None:
 
 
 def test_composed_questions_put_a_description_for_a_name(made: list[Example], data: Path) -> None:
-    told = [example for example in composed(data, random.Random(0)) if example.enough]
-    assert [example.question for example in told] == ["In which year was the person who directed Dark Mill born?"]
-    assert {*named(told[0])} == {"Dark Mill", "Ann Lee"}
-    assert texts(told[0]) == {"1899"}
-    assert told[0].question in {example.question for example in made if example.source == "composed"}
+    answerable = [example for example in composed(data, random.Random(0)) if example.enough]
+    assert [example.question for example in answerable] == ["In which year was the person who directed Dark Mill born?"]
+    assert {*named(answerable[0])} == {"Dark Mill", "Ann Lee"}
+    assert texts(answerable[0]) == {"1899"}
+    assert answerable[0].question in {example.question for example in made if example.source == "composed"}
 
 
 def test_of_composed_questions_some_have_a_passage_more_that_does_not_tell(data: Path, tmp_path: Path) -> None:

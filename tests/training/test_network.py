@@ -15,7 +15,7 @@ from polyhop.lm.pocket.encoder.inputs import KINDS
 from polyhop.lm.pocket.encoder.network import NETWORK, VOCABULARY, Encoder
 from polyhop.lm.pocket.encoder.wordpiece import WordPiece
 from polyhop.types import Passage
-from tests.kit.recipe import BORN, PAGES
+from tests.kit.training_data import BORN, PAGES
 
 pytestmark = pytest.mark.extra
 
@@ -37,17 +37,17 @@ WORDS = sorted(
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", ".", ":", "?", *WORDS]
 PIECES = WordPiece(VOCAB)
 SHAPE = Shape(pieces=len(VOCAB), positions=328, width=32, layers=2, heads=4, inner=64)
-TOLD = [(title, PAGES[title]) for title in ("Dark Mill", "Ann Lee")]
+GOLD_PATH = [(title, PAGES[title]) for title in ("Dark Mill", "Ann Lee")]
 OTHER = [("Ferry transport", PAGES["Ferry transport"])]
 
 
 def some_examples() -> list[Example]:
-    span = spans_of(["Elstow"], TOLD, [1])
+    span = spans_of(["Elstow"], GOLD_PATH, [1])
     titles = spans_of(["Ann Lee"], [("Ann Lee", "She was born.")], [0])
     return [
-        Example("a", BORN, TOLD, "span", span, 1, 1),
+        Example("a", BORN, GOLD_PATH, "span", span, 1, 1),
         Example("a", "who was born?", [("Ann Lee", "She was born.")], "span", titles, 1, 1),
-        Example("a", BORN, TOLD[:1], None, [], 1, 0),
+        Example("a", BORN, GOLD_PATH[:1], None, [], 1, 0),
         Example("a", BORN, OTHER, "none", [], 0, 0),
         Example("a", "is a ferry a film?", OTHER, "no", [], 1, 1),
         Example("a", embed=PAGES["Elstow"]),
@@ -85,7 +85,7 @@ def test_a_row_is_laid_out_as_pocket_lays_it_out() -> None:
     from polyhop.lm.pocket.encoder.inputs import InputBuilder
 
     row = some_rows()[0]
-    path = [Passage("", title, text) for title, text in TOLD]
+    path = [Passage("", title, text) for title, text in GOLD_PATH]
     asked = InputBuilder(PIECES).build(BORN, path)
     assert row.ids == asked.ids
     assert row.segments == [0] * asked.first + [1] * (len(asked.ids) - asked.first)
@@ -112,7 +112,7 @@ def test_of_a_long_text_the_stretch_that_holds_the_answer_is_taken(seed: int) ->
 
 
 def test_a_row_without_its_answer_is_left_out() -> None:
-    assert row_of(Example("a", BORN, TOLD, "span", [], 1, 1), PIECES, random.Random(0)) is None
+    assert row_of(Example("a", BORN, GOLD_PATH, "span", [], 1, 1), PIECES, random.Random(0)) is None
 
 
 def test_batches_hold_every_row_once_and_not_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,8 +144,8 @@ def test_padding_changes_nothing() -> None:
         together = network(*tensors(rows, PIECES.padding))
         for at, row in enumerate(rows):
             for whole, own in zip(together, network(*tensors([row], PIECES.padding)), strict=True):
-                told = whole[at][: own.shape[1]] if own.ndim > 1 else whole[at]
-                assert torch.allclose(told, own[0], atol=1e-4)
+                expected = whole[at][: own.shape[1]] if own.ndim > 1 else whole[at]
+                assert torch.allclose(expected, own[0], atol=1e-4)
 
 
 def test_it_takes_over_a_berts_weights_by_their_names() -> None:
@@ -176,15 +176,15 @@ def test_a_few_steps_lower_every_loss() -> None:
     targets = torch.nn.functional.normalize(torch.randn(2, SHAPE.width), dim=-1)
     masters = Masters(network)
 
-    def told() -> dict[str, Any]:
+    def current() -> dict[str, Any]:
         return losses(network, rows, PIECES.padding, targets)
 
-    before = {name: loss.item() for name, loss in told().items()}
+    before = {name: loss.item() for name, loss in current().items()}
     assert set(before) == {"span", "kind", "relevance", "sufficiency", "embedding"}
     for _ in range(12):
-        sum(told().values()).backward()
+        sum(current().values()).backward()
         masters.step(3e-3)
-    after = {name: loss.item() for name, loss in told().items()}
+    after = {name: loss.item() for name, loss in current().items()}
     assert all(after[name] < before[name] for name in before), (before, after)
 
 
@@ -274,10 +274,10 @@ def test_once_exported_it_says_nearly_the_same(exported: Path) -> None:
 
 def test_once_exported_a_row_gets_the_same_bits_in_any_batch(exported: Path) -> None:
     opened = Encoder(exported, threads=1)
-    paths = [TOLD, OTHER, [], TOLD[:1], [("Elstow", PAGES["Elstow"] * 20)], [*TOLD, *OTHER]]
-    rows = [opened.build_input(BORN, [Passage("", *told) for told in path]) for path in paths]
+    paths = [GOLD_PATH, OTHER, [], GOLD_PATH[:1], [("Elstow", PAGES["Elstow"] * 20)], [*GOLD_PATH, *OTHER]]
+    rows = [opened.build_input(BORN, [Passage("", *passage) for passage in path]) for path in paths]
 
-    def told(some: list[int]) -> list[list[bytes]]:
+    def predictions(some: list[int]) -> list[list[bytes]]:
         found = opened._run([rows[at].ids for at in some], [rows[at].first for at in some])
         cut = [len(rows[at].ids) for at in some]
         return [
@@ -288,7 +288,7 @@ def test_once_exported_a_row_gets_the_same_bits_in_any_batch(exported: Path) -> 
             for place in range(len(some))
         ]
 
-    alone = [told([at])[0] for at in range(len(rows))]
+    alone = [predictions([at])[0] for at in range(len(rows))]
     for order in ([0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [2, 4], [1, 1, 3]):
-        assert told(order) == [alone[at] for at in order]
+        assert predictions(order) == [alone[at] for at in order]
     assert opened.predict(rows) == [opened.predict([row])[0] for row in rows]

@@ -11,7 +11,7 @@ import pytest
 from polyhop.evaluation.pages.page import page
 from polyhop.evaluation.store import read_report
 from tests.kit.browser import CHROMIUM, launched, undirected
-from tests.kit.evil import ATTACKS, evil_run, plain_run
+from tests.kit.hostile_runs import ATTACKS, evil_run, plain_run
 
 pytestmark = [
     pytest.mark.browser,

@@ -13,7 +13,7 @@ from polyhop import Question, ScriptedLM
 from polyhop.evaluation.pages.page import page
 from polyhop.evaluation.store import read_report
 from tests.kit.browser import CHROMIUM, launched
-from tests.kit.families import QUESTION, Library, read, told
+from tests.kit.method_families import QUESTION, Library, read, reply
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def html(tmp_path: Path) -> str:
     polyhop.evaluate(
         [Question("q", QUESTION, answers=("He was born in Bremen.",), kind="long")],
         method="searchain",
-        lm=ScriptedLM(told),
+        lm=ScriptedLM(reply),
         retriever=Library(),
         reader=read,
         out=tmp_path / "run",

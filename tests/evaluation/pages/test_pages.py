@@ -27,7 +27,7 @@ from polyhop.evaluation.pages.embedded import element, questions, select_traces
 from polyhop.evaluation.pages.page import page
 from polyhop.evaluation.plots import Bar, Dot, bars, scatter
 from polyhop.evaluation.store import read_report
-from tests.kit.evil import ATTACKS, evil_run, plain_run
+from tests.kit.hostile_runs import ATTACKS, evil_run, plain_run
 
 RUNNER = CliRunner()
 

@@ -23,7 +23,7 @@ from polyhop.lm.batches.folder import read_results
 from polyhop.lm.cache import request_key
 from polyhop.lm.wire import FILTERED
 from tests.kit import batches as kit
-from tests.kit.client import request
+from tests.kit.lm_client import request
 
 
 class Desk:

@@ -23,9 +23,9 @@ from polyhop.retrieval.reranking.lm import LmReranker
 from tests.cli.test_cli import PASSAGES, QUESTIONS, write_lines
 from tests.evaluation.test_store import files
 from tests.kit import batches as kit
-from tests.kit.server import FakeServer, in_thread
+from tests.kit.killed_run import find
+from tests.kit.openai_server import FakeServer, in_thread
 from tests.kit.terminal import Cli, cli
-from tests.kit.victim import find
 
 __all__ = ["cli"]
 

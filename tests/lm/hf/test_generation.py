@@ -9,7 +9,7 @@ import pytest
 
 from polyhop.errors import UsageError
 from polyhop.lm.hf.generation import SpanFiller
-from tests.kit import tiny
+from tests.kit import tiny_models
 
 pytestmark = pytest.mark.extra
 
@@ -21,7 +21,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny T5 whose vocabulary has three gaps."""
     pytest.importorskip("torch").set_num_threads(1)
     transformers = pytest.importorskip("transformers")
-    folder = tiny.make(tmp_path_factory.mktemp("gaps"), "t5")
+    folder = tiny_models.make(tmp_path_factory.mktemp("gaps"), "t5")
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     tokenizer.add_special_tokens({"additional_special_tokens": [f"<extra_id_{n}>" for n in range(3)]})
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder)
@@ -85,6 +85,6 @@ def test_a_network_draws_so_many_and_the_same_for_the_same_seed(folder: Path) ->
 @pytest.mark.parametrize("shape", ["t5", "gpt2"])
 def test_a_model_without_gaps_is_refused(tmp_path: Path, shape: str) -> None:
     pytest.importorskip("transformers")
-    tiny.make(tmp_path, shape)
+    tiny_models.make(tmp_path, shape)
     with pytest.raises(UsageError, match="fills no gaps: a T5 with <extra_id_0>"):
         SpanFiller(str(tmp_path))

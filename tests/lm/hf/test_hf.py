@@ -19,7 +19,7 @@ from polyhop.errors import CapabilityError, DataError, LMError, SettingError, Un
 from polyhop.lm import LanguageModel, Message, Request, ScoreRequest, TokenScores, open_lm
 from polyhop.lm.base import seed_of
 from polyhop.lm.hf import TransformersLM
-from tests.kit import tiny
+from tests.kit import tiny_models
 
 pytestmark = pytest.mark.extra
 Folders = dict[str, Path]
@@ -29,10 +29,10 @@ Folders = dict[str, Path]
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     pytest.importorskip("torch").set_num_threads(1)
     pytest.importorskip("transformers")
-    return {shape: tiny.make(tmp_path_factory.mktemp(shape), shape) for shape in tiny.SHAPES}
+    return {shape: tiny_models.make(tmp_path_factory.mktemp(shape), shape) for shape in tiny_models.SHAPES}
 
 
-@pytest.fixture(scope="module", params=tiny.SHAPES)
+@pytest.fixture(scope="module", params=tiny_models.SHAPES)
 def lm(request: pytest.FixtureRequest, folders: Folders) -> Iterator[TransformersLM]:
     """A model of each shape in turn, with small batches so that there are several."""
     model = TransformersLM(str(folders[request.param]), max_batch_tokens=700)
@@ -47,7 +47,7 @@ def one(prompt: str, target: str, temperature: float = 1.0) -> ScoreRequest:
 def drawn(seed: int, count: int = 40) -> list[ScoreRequest]:
     """What path ranking asks: one and two of a few passages, several instructions, targets and temperatures."""
     draw = random.Random(seed)
-    passages = [tiny.text(draw, draw.choice([3, 20, 45])) for _ in range(5)]
+    passages = [tiny_models.text(draw, draw.choice([3, 20, 45])) for _ in range(5)]
     instructions = ["", "Who made it?", "Read the film and say what is born."]
     questions = ["who made the Dark Mill?", "in Paris", "Dvořák 東京 xyzzy", "a", ""]
     asked = []
@@ -61,7 +61,7 @@ def drawn(seed: int, count: int = 40) -> list[ScoreRequest]:
 def reference(lm: TransformersLM, request: ScoreRequest) -> list[float]:
     prompt, target = list(lm.tokens.prompt(request.prompt)), list(lm.tokens.target(request.target))
     folder = Path(lm.name.removeprefix("hf:"))
-    return tiny.plainly(folder, prompt, target, request.temperature) if target else []
+    return tiny_models.plainly(folder, prompt, target, request.temperature) if target else []
 
 
 def furthest(found: Sequence[TokenScores], expected: Sequence[Sequence[float]]) -> float:
@@ -138,7 +138,7 @@ def test_the_memory_changes_no_score(folders: Folders, lm: TransformersLM) -> No
 
 
 def test_a_prompt_that_comes_again_is_not_read_again(lm: TransformersLM) -> None:
-    prompts = [f"Document: {tiny.text(random.Random(n), 40)} Question:" for n in range(4)]
+    prompts = [f"Document: {tiny_models.text(random.Random(n), 40)} Question:" for n in range(4)]
     with Forwards(lm) as first:
         scored(lm, [one(prompt, "who made it?") for prompt in prompts])
     with Forwards(lm) as second:
@@ -149,7 +149,7 @@ def test_a_prompt_that_comes_again_is_not_read_again(lm: TransformersLM) -> None
 
 def test_passages_are_read_once_for_all_instructions_and_targets(folders: Folders) -> None:
     lm = TransformersLM(str(folders["gpt2"]))
-    passage = "Document: " + tiny.text(random.Random(5), 60)
+    passage = "Document: " + tiny_models.text(random.Random(5), 60)
     asked = [one(f"{passage} {word} Question:", target) for word in ("who", "what", "born") for target in ("a", "film")]
     alone = len(lm.tokens.prompt(passage))
     with Forwards(lm) as forwards:
@@ -222,12 +222,12 @@ def test_a_prompt_that_is_too_long_fails_by_itself_and_says_by_how_much(folders:
 @pytest.mark.parametrize("shape", ["gpt2", "llama"])
 def test_cut_drops_the_beginning_and_scores_the_rest(folders: Folders, shape: str) -> None:
     lm = TransformersLM(str(folders[shape]), overlong="cut")
-    text = tiny.text(random.Random(6), 700)
+    text = tiny_models.text(random.Random(6), 700)
     (found,) = scored(lm, [one(text, "made in Paris")])
     whole, target = lm.tokens.prompt(text), lm.tokens.target("made in Paris")
     head = list(lm.tokens._head)
     kept = [*head, *whole[len(whole) - (512 - len(target) - len(head)) :]]
-    assert furthest([found], [tiny.plainly(folders[shape], kept, list(target), 1.0)]) < 1e-4
+    assert furthest([found], [tiny_models.plainly(folders[shape], kept, list(target), 1.0)]) < 1e-4
     reply = asyncio.run(lm.complete(request(text, max_tokens=8)))
     assert reply.usage is not None
     assert reply.usage.prompt_tokens == (504 if shape == "gpt2" else reply.usage.prompt_tokens)
@@ -305,8 +305,8 @@ def test_greedy_text_is_the_plain_one_alone_or_together(
 @pytest.mark.parametrize("shape", ["gpt2", "llama"])
 def test_what_prompts_begin_with_is_read_once_and_changes_no_text(folders: Folders, shape: str) -> None:
     lm = TransformersLM(str(folders[shape]))
-    instruction = tiny.text(random.Random(8), 60)
-    ends = ["", " who", " made in Paris", *(" " + tiny.text(random.Random(n), n) for n in range(1, 12))] * 3
+    instruction = tiny_models.text(random.Random(8), 60)
+    ends = ["", " who", " made in Paris", *(" " + tiny_models.text(random.Random(n), n) for n in range(1, 12))] * 3
     asked = [request(instruction + end, max_tokens=8, logprobs=True) for end in ends]
 
     async def together() -> list[Any]:
@@ -366,7 +366,7 @@ def test_without_a_template_turns_are_joined_plainly(folders: Folders) -> None:
 def test_a_template_without_a_system_turn_gets_it_in_the_users(folders: Folders) -> None:
     lm = TransformersLM(str(folders["llama"]))
     refuses = "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
-    lm.tokens._tokenizer.chat_template = refuses + tiny.TEMPLATE
+    lm.tokens._tokenizer.chat_template = refuses + tiny_models.TEMPLATE
     chat: list[Message] = [{"role": "system", "content": "made of"}, {"role": "user", "content": "film"}]
     text = lm.tokens.text(lm.tokens.chat(chat))
     assert "made of" in text
@@ -377,7 +377,7 @@ def test_a_template_without_a_system_turn_gets_it_in_the_users(folders: Folders)
 
 
 def test_concurrent_callers_share_forward_passes(lm: TransformersLM) -> None:
-    asked = [one(f"Document: {tiny.text(random.Random(n), 6)} Question:", "who made it?") for n in range(30, 42)]
+    asked = [one(f"Document: {tiny_models.text(random.Random(n), 6)} Question:", "who made it?") for n in range(30, 42)]
 
     async def together() -> list[list[TokenScores]]:
         return await asyncio.gather(*(lm.score([request]) for request in asked))
@@ -403,7 +403,7 @@ def test_closing_ends_the_thread_and_lets_go(folders: Folders) -> None:
 
 
 def test_a_method_runs_on_it_by_name(folders: Folders, tmp_path: Path) -> None:
-    folder = tiny.make(tmp_path / "roomy", "llama", positions=4096)
+    folder = tiny_models.make(tmp_path / "roomy", "llama", positions=4096)
     passages = [polyhop.Passage("1", "The Dark Mill", "The Dark Mill is a film by Rolf Anders.")]
     for _ in range(2):
         answer = polyhop.ask("Who made the Dark Mill?", corpus=passages, method="one-r", lm=f"hf:{folder}")
@@ -451,7 +451,7 @@ def test_checkpoints_that_cannot_be_opened(folders: Folders, tmp_path: Path) -> 
 
 def test_pickled_weights_and_code_are_never_opened(folders: Folders, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    folder = tiny.make(tmp_path / "pickled", "gpt2")
+    folder = tiny_models.make(tmp_path / "pickled", "gpt2")
     (folder / "model.safetensors").unlink()
     torch.save({}, folder / "pytorch_model.bin")
     lm = TransformersLM(str(folder))

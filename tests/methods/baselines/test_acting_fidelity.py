@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.world import World, still
+from tests.kit.random_world import World, still
 from tests.methods.test_fidelity import observe
 from tests.restated import acting
 from tests.restated.tor import ObservedRun

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.world import World, still
+from tests.kit.random_world import World, still
 from tests.methods.test_fidelity import observe
 from tests.restated.asking import least_to_most, self_ask
 

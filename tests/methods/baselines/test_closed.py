@@ -14,7 +14,7 @@ from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.baselines.auto_cot import TRIED
 from polyhop.methods.baselines.question_clusters import cluster_questions
 from polyhop.pipeline import Pipeline
-from tests.kit.play import play, sure
+from tests.kit.scripted_run import play, sure
 
 METHODS = ["cot-sc", "zero-few-cot", "auto-cot", "recite", "least-to-most", "plan-solve"]
 PARTS = ["Who made it?", "Where was #1 born?"]

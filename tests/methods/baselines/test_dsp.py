@@ -13,8 +13,8 @@ from polyhop.lm.base import Capabilities, Request
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Branch, Searched
 from polyhop.types import Passage
-from tests.kit.play import play, sure
 from tests.kit.scene import evidence, names
+from tests.kit.scripted_run import play, sure
 
 HITS = {"who made it": "a b c d e f", "Ann birthplace": "g a", "Rome country": "h"}
 FIRST = "Query: who made it"

@@ -9,8 +9,8 @@ import pytest
 from polyhop.errors import SettingError, UsageError
 from polyhop.pipeline import Pipeline
 from polyhop.types import Passage
-from tests.kit.play import play
 from tests.kit.scene import evidence, names, notes
+from tests.kit.scripted_run import play
 
 HITS = {"Q": "a b c d e f g h i j k l m n o p q"}
 STATED = "(Raft; led by; Heyerdahl)\n(Heyerdahl; born in; Larvik)"

@@ -22,9 +22,9 @@ from polyhop.methods.registry import methods
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Searched
 from polyhop.types import Passage
-from tests.kit.clock import run_virtually
-from tests.kit.play import play
 from tests.kit.scene import evidence, names, passage
+from tests.kit.scripted_run import play
+from tests.kit.virtual_clock import run_virtually
 
 ABLE = Capabilities(json_schema=True, token_logprobs=True)
 MADE, OSLO, ROME, LAST = "It is by Ann.", "Ann is from Oslo.", "Ann is from Rome.", "So the answer is Rome."

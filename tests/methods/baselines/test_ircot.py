@@ -14,8 +14,8 @@ from polyhop.methods.baselines.ircot import next_query
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Ask, Searched
 from polyhop.types import Passage
-from tests.kit.play import play
 from tests.kit.scene import evidence, names, passage
+from tests.kit.scripted_run import play
 
 MADE, BORN, LAST = "It is by Ann Lee.", "Ann Lee was born in Rome.", "So the answer is Rome."
 HITS = {"Q": "a b c d e f", MADE: "g a", BORN: "h"}

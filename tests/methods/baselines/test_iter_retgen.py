@@ -12,8 +12,8 @@ from polyhop.lm.base import Request
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Branch, Searched
 from polyhop.types import Passage
-from tests.kit.play import play
 from tests.kit.scene import evidence, names
+from tests.kit.scripted_run import play
 
 FIRST, SECOND = "Q It is by Ann. Oslo", "Q Ann is from Rome. Rome"
 HITS = {"Q": "a b c d e f", FIRST: "g a h", SECOND: "g i"}

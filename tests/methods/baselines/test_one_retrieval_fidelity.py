@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.world import World, still
+from tests.kit.random_world import World, still
 from tests.methods.test_fidelity import observe
 from tests.restated.one_retrieval import era_cot, sure, verify_and_edit
 from tests.restated.tor import ObservedRun

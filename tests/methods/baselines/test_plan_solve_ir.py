@@ -12,8 +12,8 @@ from polyhop.answer import Answer
 from polyhop.errors import UsageError
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Searched
-from tests.kit.play import play
 from tests.kit.scene import evidence, names
+from tests.kit.scripted_run import play
 
 HITS = {"Who?": "a b c d e f", "Where?": "g a", "When?": "h", "Why?": "i", "Q": "q"}
 

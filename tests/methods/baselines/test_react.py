@@ -17,8 +17,8 @@ from polyhop.methods.baselines.react import looked_up
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Branch, Searched
 from polyhop.types import Passage
-from tests.kit.play import play
 from tests.kit.scene import evidence, names, notes
+from tests.kit.scripted_run import play
 
 HITS = {"maker": "a b c d e f", "Ann": "g a", "more": "h"}
 PAGE = Passage(

@@ -12,9 +12,9 @@ from polyhop.errors import UsageError
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.types import Passage
-from tests.kit import tiny
-from tests.kit.play import play
+from tests.kit import tiny_models
 from tests.kit.scene import evidence, names
+from tests.kit.scripted_run import play
 
 HITS = {"Q": " ".join("abcdefghijklmnopqrs")}
 TEXTS = {
@@ -174,7 +174,10 @@ Question: {question} Document: {passages} Summary:
 async def test_a_sequence_to_sequence_checkpoint_compresses(tmp_path: Path) -> None:
     pytest.importorskip("torch").set_num_threads(1)
     pytest.importorskip("transformers")
-    checkpoint, prompts = tiny.make(tmp_path / "t5", "t5", seed=4), tmp_path / "prompts"  # one that writes something
+    checkpoint, prompts = (
+        tiny_models.make(tmp_path / "t5", "t5", seed=4),
+        tmp_path / "prompts",
+    )  # one that writes something
     prompts.mkdir()
     (prompts / "recomp.compress.md").write_text(OWN)
     reader = ScriptedLM(script())

@@ -19,8 +19,8 @@ from polyhop.pipeline import Pipeline
 from polyhop.retrieval.tfidf import similarities
 from polyhop.trace import Score
 from polyhop.types import Passage
-from tests.kit.play import play, sure
 from tests.kit.scene import evidence, names, notes
+from tests.kit.scripted_run import play, sure
 
 HITS = {"Q": "a b c d e f g h i j k l m n o p q"}
 TELLING = Capabilities(token_logprobs=True)

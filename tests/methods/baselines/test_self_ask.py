@@ -13,8 +13,8 @@ from polyhop.lm.base import Request
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Branch, Searched
 from polyhop.types import Passage
-from tests.kit.play import play
 from tests.kit.scene import evidence, names
+from tests.kit.scripted_run import play
 
 HITS = {"Who made it?": "a b c d e f", "Where was Ann born?": "g a", "And then?": "h"}
 

@@ -11,8 +11,8 @@ from polyhop.errors import SettingError, UsageError
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Searched
 from polyhop.types import Passage
-from tests.kit.play import play
 from tests.kit.scene import evidence, names, notes
+from tests.kit.scripted_run import play
 
 HITS = {"Q": " ".join("abcdefghijklmnopqrs")}
 

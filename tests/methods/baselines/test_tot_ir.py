@@ -14,8 +14,8 @@ from polyhop.errors import UsageError
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Branch, Searched
-from tests.kit.play import play
 from tests.kit.scene import evidence, names
+from tests.kit.scripted_run import play
 
 HITS = {"P": "a b", "R": "c", "S": "d a", "T": "e", "U": "f"}
 

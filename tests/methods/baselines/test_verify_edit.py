@@ -13,8 +13,8 @@ from polyhop.lm.base import Capabilities, Completion
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Branch, Searched
 from polyhop.types import Passage
-from tests.kit.play import play
 from tests.kit.scene import evidence, names
+from tests.kit.scripted_run import play
 
 CHAINS = [
     "Amundsen led it. He was born in Borge. The answer is Borge.",

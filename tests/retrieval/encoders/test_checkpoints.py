@@ -19,13 +19,13 @@ from polyhop.retrieval import onnx_network as module_of_exports
 from polyhop.retrieval.encoders import open_encoder
 from polyhop.retrieval.encoders.base import Pooled, shown
 from polyhop.types import Passage
-from tests.kit import encoding as kit
-from tests.kit import tiny
+from tests.kit import encoders as kit
+from tests.kit import tiny_models
 
 pytestmark = pytest.mark.extra
 
 DRAW = random.Random(4)
-TEXTS = ["river", "Who made the Dark Mill?", *(tiny.text(DRAW, count) for count in (1, 3, 9, 20, 60, 200))]
+TEXTS = ["river", "Who made the Dark Mill?", *(tiny_models.text(DRAW, count) for count in (1, 3, 9, 20, 60, 200))]
 PASSAGES = [Passage(f"p{at}", "Dark Mill" if at % 2 else "", f" {text}\n") for at, text in enumerate(TEXTS)]
 PROMPTS = {"query": "query: ", "document": "passage: "}
 
@@ -105,7 +105,7 @@ def test_a_family_is_encoded_by_its_recipe(
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_gtr_is_t5s_encoder_with_a_layer(tmp_path: Path, bias: bool) -> None:
-    folder = tiny.make(tmp_path / "gtr-t5-base", "t5")
+    folder = tiny_models.make(tmp_path / "gtr-t5-base", "t5")
     with pytest.raises(DataError, match=r"2_Dense/model\.safetensors is missing"):
         open_encoder(str(folder))
     (folder / "2_Dense").mkdir()
@@ -182,11 +182,11 @@ def test_checkpoints_that_cannot_be_opened_are_errors(copied: Path, tmp_path: Pa
         open_encoder(f"{tmp_path}/no/where?pooling=mean&normalise=true")
     with pytest.raises(DataError, match="no such folder"):
         open_encoder("/nowhere?pooling=mean&normalise=true")
-    decoder = tiny.make(tmp_path / "t5", "t5")
+    decoder = tiny_models.make(tmp_path / "t5", "t5")
     (decoder / "model.safetensors").write_bytes((kit.make(tmp_path / "b") / "model.safetensors").read_bytes())
     with pytest.raises(UsageError, match=r"weights, such as .*: it is no encoder"):
         open_encoder(f"{decoder}?pooling=mean&normalise=true")
-    unpadded = tiny.make(tmp_path / "gpt2", "gpt2")
+    unpadded = tiny_models.make(tmp_path / "gpt2", "gpt2")
     with pytest.raises(UsageError, match="its tokenizer has no padding token"):
         open_encoder(f"{unpadded}?pooling=mean&normalise=true")
 

@@ -20,7 +20,7 @@ from polyhop.retrieval.encoders.base import Layer, finished, similarities
 from polyhop.retrieval.encoders.families import FAMILIES, Recipe, family, recipe_of
 from polyhop.retrieval.encoders.openai import ServedEncoder
 from polyhop.types import Passage
-from tests.kit.encoding import WordEncoder, counted, embeddings, served
+from tests.kit.encoders import WordEncoder, counted, embeddings, served
 
 # --- families -----------------------------------------------------------------------------------------------------
 

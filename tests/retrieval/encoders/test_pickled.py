@@ -24,7 +24,7 @@ from polyhop.retrieval.encoders.pickled import take_vectors
 from polyhop.retrieval.encoders.stored import read_vectors
 from polyhop.retrieval.updating import remove_passages
 from polyhop.types import Passage
-from tests.kit.encoding import WordEncoder
+from tests.kit.encoders import WordEncoder
 from tests.kit.terminal import Cli, cli
 
 __all__ = ["cli"]

@@ -10,8 +10,8 @@ import pytest
 from polyhop.errors import UsageError
 from polyhop.retrieval import Index
 from polyhop.retrieval.bm25 import BM25
+from tests.kit.elasticsearch_server import serving
 from tests.kit.engine_contract import EngineContract, built, index, load, opened
-from tests.kit.search_engine import serving
 
 __all__ = ["built", "index"]
 

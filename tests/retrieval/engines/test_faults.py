@@ -23,9 +23,9 @@ from polyhop.retrieval import Index, build_index
 from polyhop.retrieval.engines import open_store, parse_address
 from polyhop.retrieval.engines.base import Row
 from polyhop.types import Passage, Question
-from tests.kit.encoding import WordEncoder
+from tests.kit.elasticsearch_server import Fault, SearchEngine, serving
+from tests.kit.encoders import WordEncoder
 from tests.kit.engine_contract import PASSAGES, built, ids, index, load, opened
-from tests.kit.search_engine import Fault, SearchEngine, serving
 
 __all__ = ["built", "index"]
 

@@ -17,7 +17,7 @@ from polyhop.retrieval import Index, build_index
 from polyhop.retrieval.engines import open_store, parse_address
 from polyhop.types import Passage, Question
 from tests.kit import postgres
-from tests.kit.encoding import WordEncoder
+from tests.kit.encoders import WordEncoder
 from tests.kit.engine_contract import PASSAGES, EngineContract, built, ids, index, load, opened
 
 __all__ = ["built", "index"]

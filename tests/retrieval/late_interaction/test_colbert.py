@@ -31,14 +31,18 @@ from polyhop.retrieval.late_interaction.checkpoint import ColbertCheckpoint
 from polyhop.retrieval.late_interaction.colbert import Colbert, ColbertReranker
 from polyhop.trace import Searched
 from polyhop.types import Passage
-from tests.kit import late, tiny
+from tests.kit import colbert, tiny_models
 
 pytestmark = pytest.mark.extra
 
 DRAW = random.Random(7)
-TEXTS = ["river", "Who made the Dark Mill?", *(tiny.text(DRAW, count) for count in (1, 3, 9, 20, 60))]
+TEXTS = ["river", "Who made the Dark Mill?", *(tiny_models.text(DRAW, count) for count in (1, 3, 9, 20, 60))]
 PASSAGES = [
-    Passage(f"p{at:02}", "Dark Mill" if at % 3 else "", f" {tiny.text(DRAW, DRAW.choice([2, 8, 15, 70]))}, the mill. ")
+    Passage(
+        f"p{at:02}",
+        "Dark Mill" if at % 3 else "",
+        f" {tiny_models.text(DRAW, DRAW.choice([2, 8, 15, 70]))}, the mill. ",
+    )
     for at in range(30)
 ]
 QUERY = "Who made the Dark Mill?"
@@ -52,7 +56,7 @@ def _torch() -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return late.make(tmp_path_factory.mktemp("colbert") / "tiny")
+    return colbert.make(tmp_path_factory.mktemp("colbert") / "tiny")
 
 
 @pytest.fixture
@@ -75,8 +79,8 @@ def stripped(passage: Passage) -> Passage:
 
 def in_full(folder: Path, query: str, passages: Sequence[Passage], asked: int = 12, told: int = 40) -> dict[str, float]:
     """MaxSim of each passage by the second statement, in 64 bits."""
-    vectors = late.query(folder, query, asked)
-    return {one.id: late.maxsim(vectors, late.passage(folder, stripped(one), told)) for one in passages}
+    vectors = colbert.query(folder, query, asked)
+    return {one.id: colbert.maxsim(vectors, colbert.passage(folder, stripped(one), told)) for one in passages}
 
 
 # --- the encoders -------------------------------------------------------------------------------------------------
@@ -85,20 +89,20 @@ def in_full(folder: Path, query: str, passages: Sequence[Passage], asked: int = 
 @pytest.mark.parametrize("attend", [False, True])
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_query_has_its_marker_and_is_filled_up_with_masks(copied: Path, text: str, attend: bool) -> None:
-    (copied / "artifact.metadata").write_text(json.dumps({**late.TOLD, "attend_to_mask_tokens": attend}))
+    (copied / "artifact.metadata").write_text(json.dumps({**colbert.METADATA, "attend_to_mask_tokens": attend}))
     vectors = opened(copied).query(text)
-    assert vectors.shape == (12, late.SIZE)
-    assert np.abs(vectors - np.array(late.query(copied, text, 12, attend=attend))).max() < 1e-5
+    assert vectors.shape == (12, colbert.SIZE)
+    assert np.abs(vectors - np.array(colbert.query(copied, text, 12, attend=attend))).max() < 1e-5
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(12), abs=1e-5)
 
 
 @pytest.mark.parametrize("punctuation", [False, True])
 def test_a_passage_has_its_marker_and_no_vector_for_punctuation(copied: Path, punctuation: bool) -> None:
-    (copied / "artifact.metadata").write_text(json.dumps({**late.TOLD, "mask_punctuation": not punctuation}))
+    (copied / "artifact.metadata").write_text(json.dumps({**colbert.METADATA, "mask_punctuation": not punctuation}))
     made = opened(copied, batch_size=4).passages(PASSAGES)
     assert len(made) == len(PASSAGES)
     for vectors, passage in zip(made, PASSAGES, strict=True):
-        plain = np.array(late.passage(copied, stripped(passage), 40, punctuation=punctuation))
+        plain = np.array(colbert.passage(copied, stripped(passage), 40, punctuation=punctuation))
         assert vectors.shape == plain.shape
         assert np.abs(vectors - plain).max() < 1e-5
     assert opened(copied).passages([]) == []
@@ -106,17 +110,17 @@ def test_a_passage_has_its_marker_and_no_vector_for_punctuation(copied: Path, pu
 
 def test_lengths_come_from_the_metadata_or_from_who_asks(folder: Path, copied: Path) -> None:
     asked = opened(folder, query_tokens=20, passage_tokens=10)
-    assert asked.query(QUERY).shape == (20, late.SIZE)
-    assert np.abs(asked.query(QUERY) - np.array(late.query(folder, QUERY, 20))).max() < 1e-5
+    assert asked.query(QUERY).shape == (20, colbert.SIZE)
+    assert np.abs(asked.query(QUERY) - np.array(colbert.query(folder, QUERY, 20))).max() < 1e-5
     assert max(len(vectors) for vectors in asked.passages(PASSAGES)) <= 10
     (copied / "artifact.metadata").unlink()
     with pytest.raises(SettingError, match="takes at most 64 tokens; it is asked for 180"):
         opened(copied)
-    assert opened(copied, passage_tokens=64).query(QUERY).shape == (32, late.SIZE)
+    assert opened(copied, passage_tokens=64).query(QUERY).shape == (32, colbert.SIZE)
 
 
 def test_weights_are_read_from_torch_files_too_and_none_that_runs_code(tmp_path: Path, folder: Path) -> None:
-    pickled = late.make(tmp_path / "pickled", weights="bin")
+    pickled = colbert.make(tmp_path / "pickled", weights="bin")
     assert np.array_equal(opened(pickled).query(QUERY), opened(folder).query(QUERY))
     assert opened(pickled).key != opened(folder).key  # they are told apart by their files
 
@@ -135,12 +139,12 @@ def test_weights_are_read_from_torch_files_too_and_none_that_runs_code(tmp_path:
 def test_the_key_changes_with_what_changes_a_passages_vectors(copied: Path, tmp_path: Path) -> None:
     key = opened(copied).key
     assert opened(copied, query_tokens=30, batch_size=1).key == key
-    (copied / "artifact.metadata").write_text(json.dumps({**late.TOLD, "attend_to_mask_tokens": True}))
+    (copied / "artifact.metadata").write_text(json.dumps({**colbert.METADATA, "attend_to_mask_tokens": True}))
     assert opened(copied).key == key
     assert opened(Path(shutil.copytree(copied, tmp_path / "moved"))).key == key
     for options in ({"passage_tokens": 30}, {"dtype": "bfloat16"}):
         assert opened(copied, **options).key != key
-    late.make(copied, seed=1)
+    colbert.make(copied, seed=1)
     assert opened(copied).key != key
 
 
@@ -284,14 +288,16 @@ def test_other_checkpoints_are_refused(copied: Path, tmp_path: Path, monkeypatch
     (copied / "model.safetensors").unlink()
     with pytest.raises(DataError, match=r"neither model\.safetensors nor pytorch_model\.bin is there"):
         opened(copied)
-    from tests.kit import encoding
+    from tests.kit import encoders
 
-    plain = encoding.make(tmp_path / "bert")
-    (plain / "artifact.metadata").write_text(json.dumps({**late.TOLD, "query_token_id": ".", "doc_token_id": "?"}))
+    plain = encoders.make(tmp_path / "bert")
+    (plain / "artifact.metadata").write_text(
+        json.dumps({**colbert.METADATA, "query_token_id": ".", "doc_token_id": "?"})
+    )
     with pytest.raises(UsageError, match=r"lacks \d+ weights, such as bert\..*: it is no ColBERT checkpoint"):
         opened(plain)
     with pytest.raises(UsageError, match=r"is of roberta; ColBERT is made of bert"):
-        opened(encoding.make(tmp_path / "roberta", "roberta"))
+        opened(encoders.make(tmp_path / "roberta", "roberta"))
     monkeypatch.setattr(pretrained, "is_installed", lambda extra: False)
     with pytest.raises(MissingExtra, match=r"pip install 'polyhop\[hf\]'"):
         opened(copied)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from polyhop.retrieval.late_interaction import maxsim as module
 from polyhop.retrieval.late_interaction.maxsim import codes_of, max_sims
-from tests.kit import late
+from tests.kit import colbert
 
 
 def drawn(draw: np.random.Generator, tokens: int, size: int = 128) -> Any:
@@ -32,7 +32,7 @@ def test_scores_are_those_of_the_plain_statement() -> None:
     for size in (2, 16, 128, 1024):
         query = drawn(draw, 7, size)
         passages = [codes_of(drawn(draw, tokens, size)) for tokens in (1, 2, 30, 200)]
-        plain = [late.maxsim(query.tolist(), passage.tolist()) for passage in passages]
+        plain = [colbert.maxsim(query.tolist(), passage.tolist()) for passage in passages]
         assert max_sims(query, passages) == pytest.approx(plain, abs=7 * 128 / 2**20)
 
 

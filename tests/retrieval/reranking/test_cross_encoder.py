@@ -20,17 +20,17 @@ from polyhop.retrieval import onnx_network as module_of_exports
 from polyhop.retrieval import open_reranker, pretrained, rerankers
 from polyhop.retrieval.reranking.cross_encoder import CrossEncoder
 from polyhop.types import Passage
-from tests.kit import encoding as kit
-from tests.kit import tiny
+from tests.kit import encoders as kit
+from tests.kit import tiny_models
 
 pytestmark = pytest.mark.extra
 
 DRAW = random.Random(3)
 PASSAGES = [
-    Passage(f"p{at:02}", "Dark Mill" if at % 3 else "", f" {tiny.text(DRAW, DRAW.choice([1, 5, 12, 90]))}\n")
+    Passage(f"p{at:02}", "Dark Mill" if at % 3 else "", f" {tiny_models.text(DRAW, DRAW.choice([1, 5, 12, 90]))}\n")
     for at in range(25)
 ]
-QUERIES = ["river", " Who made the Dark Mill? ", tiny.text(DRAW, 100)]
+QUERIES = ["river", " Who made the Dark Mill? ", tiny_models.text(DRAW, 100)]
 
 
 @pytest.fixture(scope="module", autouse=True)

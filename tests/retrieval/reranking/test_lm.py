@@ -23,9 +23,9 @@ from polyhop.retrieval import open_reranker, rerankers
 from polyhop.retrieval.reranking.lm import LmReranker, ordered, windows
 from polyhop.trace import Ask, Searched
 from polyhop.types import Passage
+from tests.kit.random_world import World
 from tests.kit.scene import names, passage
 from tests.kit.terminal import Cli, cli
-from tests.kit.world import World
 
 __all__ = ["cli"]  # a fixture
 BOOK = PromptBook()

@@ -25,8 +25,8 @@ from polyhop.retrieval.base import AwaitedRetriever, Retriever, ScoringRetriever
 from polyhop.retrieval.services import served
 from polyhop.retrieval.services.protocols import PROTOCOLS
 from polyhop.retrieval.services.served import ServedRetriever
-from tests.kit import server as kit
-from tests.kit.services import KEY, FakeService, failing, flashrag, ours, search_r1, serving
+from tests.kit import openai_server as kit
+from tests.kit.retrieval_services import KEY, FakeService, failing, flashrag, ours, search_r1, serving
 from tests.kit.terminal import Cli, cli
 
 __all__ = ["cli"]

@@ -21,9 +21,9 @@ from polyhop.net.failures import WrongShape
 from polyhop.retrieval import brings_corpus, open_retriever
 from polyhop.retrieval.services.apis import APIS, MAX_TEXT, MAX_TITLE
 from polyhop.retrieval.services.web import WebSearch
-from tests.kit import server as kit
-from tests.kit.services import KEY, Answer, FakeService, brave, failing, serper, serving, tavily
-from tests.kit.terminal import told
+from tests.kit import openai_server as kit
+from tests.kit.retrieval_services import KEY, Answer, FakeService, brave, failing, serper, serving, tavily
+from tests.kit.terminal import run_cli
 
 PAGES = [
     Passage("https://en.example.org/Bunyan", "John Bunyan", "John Bunyan wrote The Pilgrim's Progress."),
@@ -418,9 +418,9 @@ def test_the_command_line_says_in_a_line_what_is_wrong(
 ) -> None:
     ask = ("ask", "Who wrote it?", "--method", "one-r", "--retriever")
     monkeypatch.setenv("SERPER_API_KEY", "")
-    code, seen = told(capsys, monkeypatch, *ask, "web:serper")
+    code, seen = run_cli(capsys, monkeypatch, *ask, "web:serper")
     assert (code, seen.count("\n")) == (2, 1)
     assert "web:serper needs a key of your own: set SERPER_API_KEY; serper.dev gives keys out" in seen
-    code, seen = told(capsys, monkeypatch, *ask, "http://127.0.0.1:9/search")
+    code, seen = run_cli(capsys, monkeypatch, *ask, "http://127.0.0.1:9/search")
     assert (code, seen.count("\n")) == (2, 1)
     assert "the retriever http://127.0.0.1:9/search: no connection" in seen

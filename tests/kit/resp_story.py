@@ -71,8 +71,8 @@ class Story:
             "resp.plan": self.plans,
             "resp.generate": ["the end"],
         }
-        told = script[task]
-        said = told[min(turn, len(told) - 1)]
+        replies = script[task]
+        said = replies[min(turn, len(replies) - 1)]
         if said == "unreadable":
             return ""
         return {

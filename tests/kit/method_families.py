@@ -59,7 +59,7 @@ def read(question: str, passages: Sequence[Passage]) -> list[Span]:
     return []
 
 
-def told(task: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+def reply(task: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
     """What the model says."""
     seen = names(fields.get("passages") or ())
     match task:
@@ -141,7 +141,7 @@ def worth(request: ScoreRequest) -> float:
     return {"film man": -1.5, "film": -2.25, "man": -2.5}.get(names(request.fields["passages"]), -4.0)
 
 
-async def answered(method: str, kind: Kind = "qa", script: Any = told, **settings: Any) -> Answer:
+async def answered(method: str, kind: Kind = "qa", script: Any = reply, **settings: Any) -> Answer:
     """The method's answer, every step of it as long as its number says."""
     given = {**FAMILIES.get(method, {}), **settings}
     model = ScriptedLM(script, score=worth)

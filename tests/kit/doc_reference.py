@@ -59,9 +59,9 @@ _PROMPTS = files("polyhop.prompts") / "files"
 
 def cli() -> str:
     """Every verb and option, as ``--help`` prints them."""
-    told = [_HEADS["cli"]]
-    told += [f"## {' '.join(path)}\n\n{fenced(usage(path, command))}" for path, command in verbs()]
-    return "\n\n".join(told) + "\n"
+    parts = [_HEADS["cli"]]
+    parts += [f"## {' '.join(path)}\n\n{fenced(usage(path, command))}" for path, command in verbs()]
+    return "\n\n".join(parts) + "\n"
 
 
 def verbs() -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -83,13 +83,13 @@ def usage(path: tuple[str, ...], command: Any) -> str:
 
 def settings() -> str:
     """Every setting of every method."""
-    told = [_HEADS["settings"]]
+    parts = [_HEADS["settings"]]
     for family in FAMILIES:
         for name, method in sorted(methods().items()):
             if method.family != family:
                 continue
-            told += [f"## {name}", f"{method.summary} {method.paper}".strip(), settings_of(method)]
-    return "\n\n".join(told) + "\n"
+            parts += [f"## {name}", f"{method.summary} {method.paper}".strip(), settings_of(method)]
+    return "\n\n".join(parts) + "\n"
 
 
 def settings_of(method: Method) -> str:
@@ -124,30 +124,30 @@ def choices(setting: Setting) -> str:
     if hint is bool:
         return "`true`, `false`"
     kinds = {"int": "whole number", "float": "number", "str": "text", "FileName": "file"}
-    found = [told for kind, told in kinds.items() if re.search(rf"\b{kind}\b", str(hint))]
+    found = [noun for kind, noun in kinds.items() if re.search(rf"\b{kind}\b", str(hint))]
     many = "several, with commas between: " if re.search(r"tuple|list|Sequence", str(hint)) else ""
-    return many + " or ".join("file" if setting.names_file else told for told in found[:2])
+    return many + " or ".join("file" if setting.names_file else noun for noun in found[:2])
 
 
 def prompts() -> str:
     """Every prompt file as it ships."""
-    told = [_HEADS["prompts"]]
+    parts = [_HEADS["prompts"]]
     for name in sorted({*TASKS, *SCORED}):
         demonstrations = _PROMPTS / f"{name}.demos.jsonl"
         count = len(demonstrations.read_text("utf-8").splitlines()) if demonstrations.is_file() else 0
-        told += [f"## {name}", fenced((_PROMPTS / f"{name}.md").read_text("utf-8"), "prompt")]
-        told += [f"{count} demonstrations stand in `{name}.demos.jsonl`."] if count else []
-    return "\n\n".join(told) + "\n"
+        parts += [f"## {name}", fenced((_PROMPTS / f"{name}.md").read_text("utf-8"), "prompt")]
+        parts += [f"{count} demonstrations stand in `{name}.demos.jsonl`."] if count else []
+    return "\n\n".join(parts) + "\n"
 
 
 def tasks() -> str:
     """Every task: its fields, its output, and the safe default."""
-    told = [_HEADS["tasks"]]
-    told += [section for _, task in sorted(TASKS.items()) for section in task_told(task)]
-    told += ["# Scored tasks", "Nothing is generated: the model tells how likely a given text is after the prompt."]
+    parts = [_HEADS["tasks"]]
+    parts += [section for _, task in sorted(TASKS.items()) for section in task_told(task)]
+    parts += ["# Scored tasks", "Nothing is generated: the model tells how likely a given text is after the prompt."]
     for name, scored in sorted(SCORED.items()):
-        told += [f"## {name}", f"Fields: {_names(scored.fields)}. Scored: `{scored.target}`."]
-    return "\n\n".join(told).replace("\n\n# Scored tasks", "\n\n## Scored tasks") + "\n"
+        parts += [f"## {name}", f"Fields: {_names(scored.fields)}. Scored: `{scored.target}`."]
+    return "\n\n".join(parts).replace("\n\n# Scored tasks", "\n\n## Scored tasks") + "\n"
 
 
 def task_told(task: Task) -> list[str]:
@@ -178,18 +178,18 @@ def exits() -> str:
         ("3", "the results of a batch are waited for: the same command goes on when they are there"),
         ("130", "interrupted; what is finished is kept"),
     ]
-    told = [_HEADS["errors"]]
-    told += [table(("error", "a kind of", "exit code", "what it says"), rows)]
-    told += ["## Exit codes", table(("code", "what it says"), codes)]
-    return "\n\n".join(told) + "\n"
+    parts = [_HEADS["errors"]]
+    parts += [table(("error", "a kind of", "exit code", "what it says"), rows)]
+    parts += ["## Exit codes", table(("code", "what it says"), codes)]
+    return "\n\n".join(parts) + "\n"
 
 
 def scale() -> str:
     """What machines and money a load takes, by ``benchmarks/growth.py``."""
-    told = [_HEADS["scale"], "## Unit costs", "\n".join(growth.assumptions(growth.DEFAULTS))]
-    told += ["## Passages", "\n".join(growth.holding())]
-    told += [part for name in growth.MEASURED for part in (f"## {name}", "\n".join(growth.table(name)))]
-    return "\n\n".join(told) + "\n"
+    parts = [_HEADS["scale"], "## Unit costs", "\n".join(growth.assumptions(growth.DEFAULTS))]
+    parts += ["## Passages", "\n".join(growth.holding())]
+    parts += [part for name in growth.MEASURED for part in (f"## {name}", "\n".join(growth.table(name)))]
+    return "\n\n".join(parts) + "\n"
 
 
 PAGES: Mapping[str, Callable[[], str]] = {

@@ -107,12 +107,12 @@ class Collection:
     def body(self, document: Mapping[str, Any]) -> list[str]:
         """The terms of the field ``body``, which others are copied to."""
         fields = self.mapping["properties"]
-        parts = [str(document[name]) for name, told in fields.items() if told.get("copy_to") == "body"]
+        parts = [str(document[name]) for name, setting in fields.items() if setting.get("copy_to") == "body"]
         return [term for part in parts for term in self._analysers[fields["body"]["analyzer"]](part)]
 
     def match(self, query: str) -> list[tuple[float, str]]:
         """BM25 of every document that has a term of the query."""
-        told = self.settings["similarity"][self.mapping["properties"]["body"]["similarity"]]
+        bm25 = self.settings["similarity"][self.mapping["properties"]["body"]["similarity"]]
         counts = {id: Counter(self.body(document)) for id, document in self.seen.items()}
         mean = sum(found.total() for found in counts.values()) / max(1, len(counts))
         scores: dict[str, float] = {}
@@ -121,7 +121,7 @@ class Collection:
             idf = math.log(1 + (len(counts) - len(there) + 0.5) / (len(there) + 0.5))
             for id in there:
                 count, length = counts[id][term], counts[id].total()
-                norm = told["k1"] * (1 - told["b"] + told["b"] * length / mean)
+                norm = bm25["k1"] * (1 - bm25["b"] + bm25["b"] * length / mean)
                 scores[id] = scores.get(id, 0.0) + idf * count / (count + norm)
         return [(score, id) for id, score in scores.items()]
 
@@ -283,17 +283,17 @@ class SearchEngine:
         if set(body) - {"query", "knn", "size", "sort", "_source", "track_total_hits", "track_scores"}:
             raise Refusal(400, "parsing_exception", f"unknown key in {sorted(body)}")
         if "match" in query:
-            ((field_name, told),) = query["match"].items()
+            ((field_name, match),) = query["match"].items()
             assert field_name == "body"
-            found = there.match(told["query"])
+            found = there.match(match["query"])
         elif self.kind == "opensearch" and "knn" in query:
             found = sorted(there.nearest(query["knn"]["vector"]["vector"]), reverse=True)
             found = found[: query["knn"]["vector"]["k"]]
         elif self.kind == "elastic" and "knn" in body:
-            told = body["knn"]
-            if not told["k"] <= told["num_candidates"] <= 10_000:
+            knn = body["knn"]
+            if not knn["k"] <= knn["num_candidates"] <= 10_000:
                 raise Refusal(400, "illegal_argument_exception", "[num_candidates] must be between [k] and 10000")
-            found = sorted(there.nearest(told["query_vector"]), reverse=True)[: told["k"]]
+            found = sorted(there.nearest(knn["query_vector"]), reverse=True)[: knn["k"]]
         else:
             raise Refusal(400, "parsing_exception", f"unknown query {query}")
         by_ids = "sort" in body
@@ -337,15 +337,15 @@ def serving(kind: str = "elastic", number: str | None = None) -> Iterator[Search
                     self._send(fault.status, _error("scripted", "scripted fault", fault.status), fault.headers)
                     return
                 try:
-                    status, told = 200, engine.answer(asked)
+                    status, body = 200, engine.answer(asked)
                 except Refusal as refusal:
-                    status, told = refusal.status, _error(refusal.kind, refusal.reason, refusal.status)
-            self._send(status, told, {})
+                    status, body = refusal.status, _error(refusal.kind, refusal.reason, refusal.status)
+            self._send(status, body, {})
 
         do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = _answer  # noqa: N815
 
-        def _send(self, status: int, told: Any, headers: Mapping[str, str]) -> None:
-            raw = json.dumps(told).encode()
+        def _send(self, status: int, body: Any, headers: Mapping[str, str]) -> None:
+            raw = json.dumps(body).encode()
             self.send_response(status)
             if engine.kind == "elastic":
                 self.send_header("X-Elastic-Product", "Elasticsearch")

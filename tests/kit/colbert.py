@@ -11,24 +11,24 @@ from typing import Any
 
 from polyhop.common.extras import require
 from polyhop.types import Passage
-from tests.kit import encoding
+from tests.kit import encoders
 
 SIZE = 16
-TOLD = {"query_maxlen": 12, "doc_maxlen": 40, "mask_punctuation": True, "attend_to_mask_tokens": False}
+METADATA = {"query_maxlen": 12, "doc_maxlen": 40, "mask_punctuation": True, "attend_to_mask_tokens": False}
 
 
-def make(folder: Path, *, seed: int = 0, weights: str = "safetensors", told: dict[str, Any] | None = None) -> Path:
-    """A checkpoint with ``told`` as its ``artifact.metadata`` (``TOLD`` where it is None, no such file where empty)."""
+def make(folder: Path, *, seed: int = 0, weights: str = "safetensors", metadata: dict[str, Any] | None = None) -> Path:
+    """Write a checkpoint. ``metadata`` is its ``artifact.metadata``: None for ``METADATA``, empty for no such file."""
     import torch
     import transformers
 
-    tokenizer = encoding.tokenizer()
+    tokenizer = encoders.tokenizer()
     tokenizer.add_tokens(["[unused0]", "[unused1]"])
     tokenizer.save_pretrained(folder)
     torch.manual_seed(seed)
     config = transformers.BertConfig(
         vocab_size=len(tokenizer),
-        hidden_size=encoding.SIZE,
+        hidden_size=encoders.SIZE,
         num_hidden_layers=2,
         num_attention_heads=4,
         intermediate_size=64,
@@ -39,12 +39,12 @@ def make(folder: Path, *, seed: int = 0, weights: str = "safetensors", told: dic
     config.save_pretrained(folder)
     bert = transformers.BertModel(config)
     tensors = {f"bert.{key}": value.clone() for key, value in bert.state_dict().items()}
-    tensors["linear.weight"] = torch.randn(SIZE, encoding.SIZE)
+    tensors["linear.weight"] = torch.randn(SIZE, encoders.SIZE)
     if weights == "safetensors":
         require("safetensors.torch", "hf", "a tiny checkpoint").save_file(tensors, folder / "model.safetensors")
     else:
         torch.save(tensors, folder / "pytorch_model.bin")
-    written = TOLD if told is None else told
+    written = METADATA if metadata is None else metadata
     if written:
         (folder / "artifact.metadata").write_text(json.dumps({**written, "root": "experiments", "nbits": 2}))
     return folder
@@ -74,9 +74,9 @@ def passage(folder: Path, shown: Passage, most: int, *, punctuation: bool = Fals
     return [vector for vector, token in zip(vectors, ids[0].tolist(), strict=True) if token not in left_out]
 
 
-def maxsim(asked: Sequence[Sequence[float]], told: Sequence[Sequence[float]]) -> float:
-    """For each token asked for, its likest told one."""
-    return fsum(max(_cosine(one, other) for other in told) for one in asked)
+def maxsim(asked: Sequence[Sequence[float]], tokens: Sequence[Sequence[float]]) -> float:
+    """For each token asked for, its likest tokens one."""
+    return fsum(max(_cosine(one, other) for other in tokens) for one in asked)
 
 
 def _cosine(one: Sequence[float], other: Sequence[float]) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 from polyhop.common.extras import require
 from polyhop.retrieval.encoders.base import Vectors, shown
 from polyhop.types import Passage
-from tests.kit.tiny import WORDS
+from tests.kit.tiny_models import WORDS
 
 SIZE = 32
 
@@ -96,8 +96,8 @@ def add_layer(folder: Path, out: int, *, bias: bool) -> None:
     torch.manual_seed(7)
     made = {"linear.weight": torch.randn(out, SIZE)} | ({"linear.bias": torch.randn(out)} if bias else {})
     require("safetensors.torch", "hf", "a tiny checkpoint").save_file(made, folder / "model.safetensors")
-    told = {"in_features": SIZE, "out_features": out, "bias": bias}
-    write(folder / "config.json", {**told, "activation_function": "torch.nn.modules.linear.Identity"})
+    sizes = {"in_features": SIZE, "out_features": out, "bias": bias}
+    write(folder / "config.json", {**sizes, "activation_function": "torch.nn.modules.linear.Identity"})
 
 
 def write(path: Path, data: Any) -> None:

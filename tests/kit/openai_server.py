@@ -1,7 +1,7 @@
 """A faithful OpenAI-compatible server on loopback: scripted answers, recorded requests, faults on demand.
 
 In a test, ``async with FakeServer(reply) as server`` and give a client ``server.url``. As a process of its own,
-``python -m tests.kit.server --latency 0.1`` prints its URL and answers every call with one fixed body.
+``python -m tests.kit.openai_server --latency 0.1`` prints its URL and answers every call with one fixed body.
 
 It keeps to what real servers do: ``model`` and ``messages`` or ``prompt`` are required, ``stop`` cuts the text,
 ``logprobs`` come in the shape of the endpoint, ``echo`` and ``prompt_logprobs`` score the prompt by a bigram model,

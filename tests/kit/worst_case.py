@@ -53,8 +53,8 @@ def never_content(task: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     number = next(_another)
     answer = "xy"[number % 2] if task == "ge.subanswer" else f"x{number}"
     nodes = [{"query": f"query {len(fields.get('chains', ()))}", "answer": None}]
-    told = {**_ALWAYS, **dict.fromkeys(_WANTS, more), "answer": answer, "sentence": f"So it is {answer}."}
-    return {**told, "nodes": nodes, **_OF_A_TASK.get(task, {})}
+    reply = {**_ALWAYS, **dict.fromkeys(_WANTS, more), "answer": answer, "sentence": f"So it is {answer}."}
+    return {**reply, "nodes": nodes, **_OF_A_TASK.get(task, {})}
 
 
 class Endless:

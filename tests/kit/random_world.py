@@ -146,8 +146,8 @@ class World:
         if task in ("cot.sentence", "flare.question", "dsp.hop"):
             return self._stepped(task, key, fields)
         direct = task in ("answer.direct", "recite.answer", "recomp.answer", "verify_edit.answer")
-        told = None if direct else self._pick(["Because it was so.", None], "rationale", *key)
-        return {"rationale": told, "answer": self._pick(ANSWERS, "answer", *key)}
+        rationale = None if direct else self._pick(["Because it was so.", None], "rationale", *key)
+        return {"rationale": rationale, "answer": self._pick(ANSWERS, "answer", *key)}
 
     def script(self, task: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | str:
         """The model's side of ``reply``: the same output in the form this world's model speaks."""
@@ -192,8 +192,10 @@ class World:
         answer = self._pick(ANSWERS, "answer", *key)
         drawn = [self._pick(QUERIES, str(n), *key) for n in range(count)]
         if task == "self_ask.chain":
-            told = [*ANSWERS, None]
-            steps = [{"sub_question": f"{q}?", "answer": self._pick(told, str(n), *key)} for n, q in enumerate(drawn)]
+            answers = [*ANSWERS, None]
+            steps = [
+                {"sub_question": f"{q}?", "answer": self._pick(answers, str(n), *key)} for n, q in enumerate(drawn)
+            ]
             return {"steps": steps, "answer": answer}
         if task == "self_ask.turn":
             ends = fields["conclude"] or self._happens("supported", *key)
@@ -235,14 +237,14 @@ class World:
         """A search, now and then one made before, a lookup or an end; thoughts of any worth; a plan."""
         answer, query = self._pick(ANSWERS, "answer", *key), self._pick(QUERIES, "next", *key)
         ends = self._happens("supported", *key)
-        told = self._pick(["Because it was so", None], "thought", *key)
+        thought = self._pick(["Because it was so", None], "thought", *key)
         if task == "react.act":
             action = "Finish" if ends else self._pick(["Search", "Search", "Lookup"], "action", *key)
             keyword = self._pick(["word1", "word2", "no such word"], "keyword", *key)
             argument = {"Finish": answer, "Search": query, "Lookup": keyword}[action]
-            return {"thought": told, "action": action, "argument": argument}
+            return {"thought": thought, "action": action, "argument": argument}
         if task == "toolformer.write":
-            return {"text": told, "query": None if ends else query, "answer": answer if ends else None}
+            return {"text": thought, "query": None if ends else query, "answer": answer if ends else None}
         if task == "tot_ir.value":
             value = "sure" if ends else self._pick(["likely", "impossible"], "value", *key)
             return {"answer": self._pick([answer, None], "said", *key), "value": value}
@@ -268,8 +270,8 @@ class World:
         """A chain of up to five nodes, often from the node fed back; queries come back in another spelling too."""
         nodes: list[dict[str, Any]] = []
         if feedback and self._roll("goes on", *key) < 0.7:
-            told = self._pick([*ANSWERS, None], "own", *key)
-            nodes.append({"query": feedback[-1]["query"], "answer": feedback[-1]["answer"] or told})
+            own = self._pick([*ANSWERS, None], "own", *key)
+            nodes.append({"query": feedback[-1]["query"], "answer": feedback[-1]["answer"] or own})
         for n in range(1 + int(4 * self._roll("nodes", *key))):
             query = self._pick([*QUERIES, *(f"The {q}?" for q in QUERIES)], "query", str(n), *key)
             words = [passage.text[:13].strip() for passage in self.passages]

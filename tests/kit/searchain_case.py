@@ -67,7 +67,7 @@ class Case:
         self.transcript.append(f"read {question} in {' '.join(p.id for p in passages)}")
         return list(self.spans.get(question, ()))
 
-    def told(self, call: int) -> Mapping[str, Any]:
+    def feedback(self, call: int) -> Mapping[str, Any]:
         """The last feedback that a call was shown."""
         return dict(self.calls[call][1]["feedback"][-1])
 

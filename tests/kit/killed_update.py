@@ -1,4 +1,4 @@
-"""Changes of an index to be killed: ``python -m tests.kit.updater FOLDER`` forks a child for each line it reads.
+"""Changes of an index to be killed: ``python -m tests.kit.killed_update FOLDER`` forks a child for each line it reads.
 
 A line is a kind of change, and perhaps the step before which the child kills itself: ``switch``, ``clear`` or ``end``.
 It prints the child's process id, then how the child ended.

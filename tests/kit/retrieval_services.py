@@ -17,7 +17,7 @@ from aiohttp import web
 from polyhop.common.aio import LoopThread
 from polyhop.common.text import words
 from polyhop.types import Passage
-from tests.kit.server import FakeServer, Fault, Received
+from tests.kit.openai_server import FakeServer, Fault, Received
 
 KEY = "key-0123456789abcdef"
 
@@ -114,8 +114,8 @@ def flashrag(passages: Sequence[Passage]) -> Answer:
         ]
         documents = [[{"id": p.id, "contents": f'"{p.title}"\n{p.text}'} for p, _ in hits] for hits in found]
         scores = [[score for _, score in hits] for hits in found]
-        made, told = (documents, scores) if several else (documents[0], scores[0])
-        return [made, told] if body.get("return_score") else made
+        made, made_scores = (documents, scores) if several else (documents[0], scores[0])
+        return [made, made_scores] if body.get("return_score") else made
 
     return answer
 

@@ -139,8 +139,8 @@ class Reader:
         self.ran += 1
         until = time.monotonic() + 120
         while time.monotonic() < until and self._serving.poll() is None:
-            if told := _SERVING.search(self._log.read_text("utf-8")):
-                self.url = told[1]
+            if started := _SERVING.search(self._log.read_text("utf-8")):
+                self.url = started[1]
                 with suppress(OSError), urlopen(f"{self.url}/ready", timeout=5):
                     return
             time.sleep(0.1)

@@ -10,7 +10,7 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-from tests.kit import reference
+from tests.kit import doc_reference
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -28,7 +28,7 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Files, config: Any) -> Files:
     """The reference is made anew."""
-    for name, make in reference.PAGES.items():
+    for name, make in doc_reference.PAGES.items():
         files.append(File.generated(config, f"reference/{name}.md", content=make()))
     return files
 

@@ -1,6 +1,6 @@
 """The pictures of the server's page in ``docs/images``, all of them anew:
 
-    python -m tests.kit.screens
+    python -m tests.kit.screenshots
 
 It takes the extra ``serve``, Playwright, Pillow, a Chromium and, for the page's own looks, the fonts Inter and TeX
 Gyre Pagella (Debian: fonts-inter, fonts-texgyre). It serves the demo's corpus and runs some methods on its questions,

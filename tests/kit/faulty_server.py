@@ -27,9 +27,9 @@ from aiohttp import web
 
 from polyhop.lm.base import Completion, Request
 from polyhop.lm.openai import OpenAICompatible
-from tests.kit import server as kit
-from tests.kit.clock import VirtualLoop
-from tests.kit.server import FakeServer, Fault, Reply
+from tests.kit import openai_server as kit
+from tests.kit.openai_server import FakeServer, Fault, Reply
+from tests.kit.virtual_clock import VirtualLoop
 
 JUMP = 3600.0
 """Seconds the clock jumps, as when a machine was asleep."""

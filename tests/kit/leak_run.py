@@ -1,4 +1,4 @@
-"""A run of a thousand questions that tells what it holds: ``python -m tests.kit.long_run OUT`` prints, as JSON, its
+"""A run of a thousand questions that tells what it holds: ``python -m tests.kit.leak_run OUT`` prints, as JSON, its
 resident bytes and open files after 200 and after all. A process of its own, so that nothing else is measured.
 """
 

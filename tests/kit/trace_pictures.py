@@ -40,8 +40,8 @@ def grown(
         if not isinstance(step, Branch):
             continue
         end = VERDICTS.get(step.verdict or "", ("▸", ""))
-        told = f"{end[0]} {step.verdict or ''} {concluded(trace, step)}".strip()
-        boxes.append(box(depth, row, (step.label, told), COLOURS.get(end, OTHER)))
+        outcome = f"{end[0]} {step.verdict or ''} {concluded(trace, step)}".strip()
+        boxes.append(box(depth, row, (step.label, outcome), COLOURS.get(end, OTHER)))
         lines.append(line(at, (depth, row)))
         row = max(row + 1, grown(trace, step.id, depth + 1, row, (depth, row), boxes, lines))
     return row
@@ -50,8 +50,8 @@ def grown(
 def concluded(trace: Trace, step: Branch) -> str:
     """What a place came to: the last answer a model gave there, else what the reader found."""
     under = trace.children(step.id)
-    told = [each.output for each in under if isinstance(each, Ask) and each.output]
-    answers = [row.get("answer") or row.get("response") for row in told]
+    outputs = [each.output for each in under if isinstance(each, Ask) and each.output]
+    answers = [row.get("answer") or row.get("response") for row in outputs]
     answers += [each.spans[0].text for each in under if isinstance(each, Readout) and each.spans]
     return next((f"= {answer}" for answer in reversed(answers) if answer), "")
 
@@ -66,15 +66,16 @@ def depth_of(trace: Trace, id: int) -> int:
     return depth
 
 
-def box(column: int, row: int, told: tuple[str, str], colours: tuple[str, str]) -> str:
+def box(column: int, row: int, texts: tuple[str, str], colours: tuple[str, str]) -> str:
     """A box with two lines of text; the whole of the first is its tooltip."""
     x, y, (fill, stroke) = column * ACROSS, row * DOWN, colours
     first, second = (
-        escape(each if len(each) <= most else each[: most - 1] + "…") for each, most in zip(told, LONGEST, strict=True)
+        escape(each if len(each) <= most else each[: most - 1] + "…") for each, most in zip(texts, LONGEST, strict=True)
     )
     return (
-        f'<g><title>{escape(told[0])}</title><rect x="{x}" y="{y}" width="{WIDE}" height="{HIGH}" rx="6" fill="{fill}" '
-        f'stroke="{stroke}"/><text x="{x + 9}" y="{y + 16}" fill="#212121">{first}</text>'
+        f"<g><title>{escape(texts[0])}</title>"
+        f'<rect x="{x}" y="{y}" width="{WIDE}" height="{HIGH}" rx="6" fill="{fill}" stroke="{stroke}"/>'
+        f'<text x="{x + 9}" y="{y + 16}" fill="#212121">{first}</text>'
         f'<text x="{x + 9}" y="{y + 32}" fill="{stroke}" font-weight="bold">{second}</text></g>'
     )
 

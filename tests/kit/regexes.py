@@ -66,8 +66,8 @@ def patterns() -> list[Found]:
                 _add(found, pattern, f"{module.__name__}.{name}", not ways or not ways <= set(_AT_ONCE))
         for call in calls:
             owner, way = ast.unparse(call.func.value), call.func.attr  # type: ignore[attr-defined]
-            if owner == "re" and way in _FUNCTIONS and (told := _told(call.args[0], module)) is not None:
-                _add(found, told, f"{module.__name__}:{call.lineno}", way not in _AT_ONCE)
+            if owner == "re" and way in _FUNCTIONS and (compiled := _compiled(call.args[0], module)) is not None:
+                _add(found, compiled, f"{module.__name__}:{call.lineno}", way not in _AT_ONCE)
     return list(found.values())
 
 
@@ -93,7 +93,7 @@ def _held(value: object) -> Iterator[re.Pattern[Any]]:
         yield from _held([getattr(value, part.name) for part in fields(value)])
 
 
-def _told(node: ast.expr, module: ModuleType) -> re.Pattern[Any] | None:
+def _compiled(node: ast.expr, module: ModuleType) -> re.Pattern[Any] | None:
     """The pattern that an expression of constants and of the module's own names gives."""
     if isinstance(node, ast.Name):
         return None  # a parameter, or one of the module's patterns
@@ -128,34 +128,34 @@ def pumped(pattern: re.Pattern[str], thorough: bool = False) -> list[tuple[str, 
 def _sample(tokens: Any, pieces: dict[str, None]) -> str:
     """A text that the pattern would take, more or less; every part that may be repeated goes into ``pieces``."""
     text = ""
-    for code, told in tokens:
+    for code, argument in tokens:
         match code:
             case codes.LITERAL:
-                text += chr(told)
+                text += chr(argument)
             case codes.NOT_LITERAL | codes.ANY:
                 text += "a"
             case codes.IN:
-                letters = _letters(told)
+                letters = _letters(argument)
                 pieces.update(dict.fromkeys(letters[:3]))
                 text += letters[0]
             case codes.MAX_REPEAT | codes.MIN_REPEAT | codes.POSSESSIVE_REPEAT:
-                body = _sample(told[2], pieces)
+                body = _sample(argument[2], pieces)
                 pieces[body] = None
-                text += body * max(1, min(told[0], 3))
+                text += body * max(1, min(argument[0], 3))
             case codes.SUBPATTERN:
-                text += _sample(told[3], pieces)
+                text += _sample(argument[3], pieces)
             case codes.ATOMIC_GROUP:
-                text += _sample(told, pieces)
+                text += _sample(argument, pieces)
             case codes.BRANCH:
-                branches = [_sample(branch, pieces) for branch in told[1][:6]]
+                branches = [_sample(branch, pieces) for branch in argument[1][:6]]
                 pieces.update(dict.fromkeys(branches[:3]))
                 text += branches[0]
     return text
 
 
-def _letters(told: Any) -> list[str]:
+def _letters(items: Any) -> list[str]:
     negated, letters = False, []
-    for code, value in told:
+    for code, value in items:
         match code:
             case codes.NEGATE:
                 negated = True

@@ -1,7 +1,7 @@
-"""A run to be killed: ``python -m tests.kit.victim OUT CACHE LOG METHOD`` answers 24 questions by several calls each.
+"""A run to be killed: ``python -m tests.kit.killed_run OUT CACHE LOG METHOD`` answers 24 questions.
 
-Every call that reaches the model is written to LOG first. With POLYHOP_FILE_LIMIT set, no file grows beyond so many
-bytes, as on a full disk.
+Each question takes several calls. Every call that reaches the model is written to LOG first. POLYHOP_FILE_LIMIT is the
+maximum size of a file in bytes, as on a full disk.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ METHODS: dict[str, dict[str, Any]] = {
     "ge": {"confidence": "verbal"},
     "searchain": {"reader": lambda question, passages: read(question, passages)},
 }
-"""The methods that are run, with what each needs beside model and retriever."""
+"""The methods to run, with what each needs besides a model and a retriever."""
 
 
 def find(query: str, k: int) -> list[Passage]:
-    """Passages that tell of the query."""
+    """Passages about the query."""
     return [Passage(f"{query}/{n}", f"Title {query} {n}", f"Text {n} for {query}.") for n in range(min(k, 2))]
 
 
@@ -41,7 +41,7 @@ def read(question: str, passages: Sequence[Passage]) -> list[Span]:
 
 
 def script_into(log: Path) -> Any:
-    """A model that wants to know one thing more, then is content; it writes each call into ``log``, question first."""
+    """A model that asks for one thing more and then answers; it writes each call to ``log``, question first."""
 
     def script(task: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         number = number_of(fields)
@@ -52,15 +52,15 @@ def script_into(log: Path) -> Any:
     return script
 
 
-def number_of(told: object) -> str:
-    """The number of the question that a call is about: all that is asked and found for it holds the number."""
-    found = re.search(r"(?:Question|more|answer) (\d+)", str(told))
-    assert found, told
+def number_of(fields: object) -> str:
+    """The number of the question that a call is about: every query and passage of the question holds it."""
+    found = re.search(r"(?:Question|more|answer) (\d+)", str(fields))
+    assert found, fields
     return found[1]
 
 
 def reply(task: str, fields: Mapping[str, Any], number: str) -> dict[str, Any]:
-    """What the model says."""
+    """The reply to a call about question ``number``."""
     answer = {"rationale": "It says so.", "answer": f"answer {number}", "sentence": "So it is.", "confidence": 0.6}
     more = f"more {number}"
     match task.partition(".")[2]:
@@ -82,19 +82,19 @@ def reply(task: str, fields: Mapping[str, Any], number: str) -> dict[str, Any]:
             given = {node["query"]: node["answer"] for node in fields["feedback"]}
             queries = (f"Question {number} first", f"{more} then")
             return {"nodes": [{"query": query, "answer": given.get(query)} for query in queries]}
-    told = {"summary": f"a note on {more}", "answered": True, "response": f"answer {number}", "sub_question": more}
-    return {**answer, **told, "content": "So [1], and so [2]."}
+    rest = {"summary": f"a note on {more}", "answered": True, "response": f"answer {number}", "sub_question": more}
+    return {**answer, **rest, "content": "So [1], and so [2]."}
 
 
 def main(out: str, cache: str, log: str, method: str) -> None:
-    """Run, or go on running."""
+    """Run, or resume the run."""
     if limit := os.environ.get("POLYHOP_FILE_LIMIT"):
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
     run(method, ScriptedLM(script_into(Path(log)), latency=0.01), Path(out), cache=cache)
 
 
 def run(method: str, lm: ScriptedLM, out: Path, **options: Any) -> None:
-    """Answer the questions, as the victim and as one who is left alone."""
+    """Answer the questions."""
     given = {**options, **METHODS[method]}
     evaluate(QUESTIONS, method=method, lm=lm, retriever=find, out=out, concurrency=3, **given)
 

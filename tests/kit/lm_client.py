@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from polyhop.lm import Completion, OpenAICompatible, Request
-from tests.kit.server import FakeServer
+from tests.kit.openai_server import FakeServer
 
 
 def request(text: str = "Where?", **more: Any) -> Request:

@@ -16,15 +16,15 @@ _WIDE, _HIGH, _GAP, _LEFT = 620, 30, 8, 30
 def layers() -> list[list[str]]:
     """The rooms of the house, from the roof down; those of one layer know nothing of each other."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
-    told = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
-    return [[room.strip().removeprefix("polyhop.") for room in layer.split("|")] for layer in told]
+    contract_layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
+    return [[room.strip().removeprefix("polyhop.") for room in layer.split("|")] for layer in contract_layers]
 
 
 def drawing() -> str:
     """The layers as boxes, one row each."""
     rows = layers()
     high = len(rows) * (_HIGH + _GAP) + _GAP
-    told = [
+    lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_LEFT + _WIDE} {high}" role="img"',
         '  font-family="ui-monospace, monospace" font-size="13" text-anchor="middle">',
         "  <title>The layers of polyhop, from the roof to the ground: imports go down only</title>",
@@ -34,8 +34,8 @@ def drawing() -> str:
         y, wide = _GAP + number * (_HIGH + _GAP), (_WIDE - _GAP * len(rooms)) / len(rooms)
         for place, room in enumerate(rooms):
             x = _LEFT + place * (wide + _GAP)
-            told += [
+            lines += [
                 f'  <rect x="{x:g}" y="{y}" width="{wide:g}" height="{_HIGH}" rx="4" fill="#eef4fb" stroke="#5b83b1"/>',
                 f'  <text x="{x + wide / 2:g}" y="{y + 20}" fill="#1d2733">{escape(room)}</text>',
             ]
-    return "\n".join([*told, "</svg>"]) + "\n"
+    return "\n".join([*lines, "</svg>"]) + "\n"
