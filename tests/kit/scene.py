@@ -95,9 +95,7 @@ class Scene:
                 review = _review(self.reviews.get(path, "reject"))
                 return review if isinstance(review, str) else {**review, "information": self.missing.get(path)}
             case "tor.enough":
-                gathered = " | ".join(
-                    f"{names(piece['passages'])} = {piece['analysis']}" for piece in fields["evidence"]
-                )
+                seen = " | ".join(f"{names(piece['passages'])} = {piece['analysis']}" for piece in fields["evidence"])
                 self.transcript.append(f"enough? {gathered}")
                 return {"sufficient": len(fields["evidence"]) >= self.enough}
             case "tor.fuse":
