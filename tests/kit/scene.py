@@ -96,7 +96,7 @@ class Scene:
                 return review if isinstance(review, str) else {**review, "information": self.missing.get(path)}
             case "tor.enough":
                 seen = " | ".join(f"{names(piece['passages'])} = {piece['analysis']}" for piece in fields["evidence"])
-                self.transcript.append(f"enough? {gathered}")
+                self.transcript.append(f"enough? {seen}")
                 return {"sufficient": len(fields["evidence"]) >= self.enough}
             case "tor.fuse":
                 gathered = (f"{names(piece['passages'])} = {piece['analysis']}" for piece in fields["evidence"])
