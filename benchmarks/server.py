@@ -97,8 +97,7 @@ def scripted(latency: float) -> ScriptedLM:
 
 def serve(method: str, latency: float, port: int) -> None:
     """The process that is measured."""
-    from polyhop.serve.http.app import Options
-    from polyhop.serve.http.server import serve
+    from polyhop.serve.http.app import Options, serve
     from polyhop.serve.service import Service
 
     allow_files()

@@ -333,7 +333,7 @@ async def test_a_model_that_cannot_be_reached_is_told_in_the_stream_too() -> Non
 
 
 async def test_a_stream_stays_alive_while_the_method_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replies, "EVERY", 0.01)
+    monkeypatch.setattr(replies, "KEEP_ALIVE_SECONDS", 0.01)
     asked = {"model": "direct", "messages": user(), "stream": True}
     async with chatting(Model(latency=0.5)) as (client, _), aiohttp.ClientSession() as session:
         stream = await client.chat.completions.create(model="direct", messages=user(), stream=True)

@@ -23,8 +23,7 @@ from polyhop import Passage
 from polyhop.cli import main
 from polyhop.common.extras import is_installed
 from polyhop.errors import UsageError
-from polyhop.serve.http.app import Options
-from polyhop.serve.http.server import listen, serve, url_of
+from polyhop.serve.http.app import Options, listen, serve, url_of
 from polyhop.serve.service import Service
 from tests.serve.test_http import QUESTION, Model, events, until
 

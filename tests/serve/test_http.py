@@ -18,8 +18,7 @@ from polyhop.common.extras import is_installed
 from polyhop.errors import LMError
 from polyhop.lm.base import Completion, Request
 from polyhop.serve.http import replies
-from polyhop.serve.http.app import Options
-from polyhop.serve.http.server import listen
+from polyhop.serve.http.app import Options, listen
 from polyhop.serve.limits import Keys
 from polyhop.serve.service import Service
 from tests.kit.polyhop_server import served
@@ -190,7 +189,7 @@ async def test_what_fails_has_a_status_or_an_event_of_its_own() -> None:
         for path in ("/v1/traces/none", "/v1/nothing", "/static/none.js", "/static/../service.py"):
             status, told = await get(session, path)
             assert (status, told["error"]["type"]) == (404, "not_found")
-        assert (await get(session, "/v1/nothing"))[1]["error"]["message"].startswith("there is nothing at /v1/nothing;")
+        assert (await get(session, "/v1/nothing"))[1]["error"]["message"].startswith("nothing found at /v1/nothing;")
         async with session.delete("/v1/ask") as response:
             error = (await response.json())["error"]
             assert (response.status, error["type"]) == (405, "method_not_allowed")
@@ -213,7 +212,7 @@ async def test_the_work_ends_when_the_client_leaves(stream: bool) -> None:
 
 
 async def test_an_idle_stream_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replies, "EVERY", 0.02)
+    monkeypatch.setattr(replies, "KEEP_ALIVE_SECONDS", 0.02)
     async with (
         client(Model(latency=0.3)) as session,
         session.post("/v1/ask", json={"question": QUESTION, "stream": True}) as response,

@@ -41,10 +41,10 @@ def test_a_key_is_known_by_its_holder_and_held_by_its_hash_alone() -> None:
 @pytest.mark.parametrize(
     ("entries", "error", "told"),
     [
-        ([], DataError, "no key in it"),
-        (["# nothing", " "], DataError, "no key in it"),
-        ([f"ann:{ANN}", f"ann:{BEN}"], DataError, "keys.txt:2: no key, or a name's second one"),
-        ([f"ann:{ANN} {BEN}"], DataError, "keys.txt:1: no key"),
+        ([], DataError, "contains no key"),
+        (["# nothing", " "], DataError, "contains no key"),
+        ([f"ann:{ANN}", f"ann:{BEN}"], DataError, "keys.txt:2: not a key, or the second key of a name"),
+        ([f"ann:{ANN} {BEN}"], DataError, "keys.txt:1: not a key"),
         (["ann:short"], SettingError, "the key of ann has 5 characters"),
         ([f"ann:{ANN}", f"ben:{ANN}"], SettingError, "two names have the same key"),
     ],
@@ -133,7 +133,7 @@ def test_a_client_asks_no_more_at_once_than_it_may() -> None:
         for _ in range(2):
             under_way.enter_context(clients.admitted("ann"))
         with (
-            pytest.raises(TooManyRequests, match="at most 2 requests of yours may be under way"),
+            pytest.raises(TooManyRequests, match="at most 2 requests of yours may run at once"),
             clients.admitted("ann"),
         ):
             pass

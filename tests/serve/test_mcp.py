@@ -17,8 +17,7 @@ import pytest
 from polyhop.errors import UnknownName
 from polyhop.lm.base import Request
 from polyhop.lm.scripted import ScriptedLM
-from polyhop.serve.http.app import Options
-from polyhop.serve.http.server import listen
+from polyhop.serve.http.app import Options, listen
 from polyhop.serve.limits import Keys
 from polyhop.serve.mcp import LOOPBACK, PATH, http_app, run, server
 from polyhop.serve.service import Service
@@ -102,7 +101,7 @@ async def test_the_tools_are_described_typed_and_read_only(mode: str) -> None:
     given = tools["answer_question"].input_schema
     assert given["required"] == ["question"]
     assert set(given["properties"]) == {"question", "method", "corpus"}
-    assert "films, empty. By default films" in given["properties"]["corpus"]["description"]
+    assert "films, empty. Default: films" in given["properties"]["corpus"]["description"]
     assert "searchain" in given["properties"]["method"]["description"]
     assert tools["answer_question"].output_schema["properties"]["citations"]["type"] == "array"
 
@@ -276,7 +275,7 @@ async def test_each_step_is_told_to_a_client_that_asks_for_progress(mode: str) -
     assert [done for done, _ in told] == [*range(1, len(told) + 1)]
     branches = sum(step.kind == "branch" for step in steps)  # each comes twice, as it begins and as it ends
     assert len(told) == 1 + len(steps) + branches
-    assert told[0][1] == "begun by tor"
+    assert told[0][1] == "started tor"
     assert any(message and message.startswith("search: ") for _, message in told)
 
 
@@ -335,7 +334,7 @@ async def test_the_tools_over_http(mode: str) -> None:
         assert result.structured_content["answer"] == "South Shields"
         trace = await asking.call_tool("get_trace", {"trace_id": result.structured_content["trace_id"]})
         assert trace.structured_content["question"] == QUESTION
-        assert "begun by tor" in told
+        assert "started tor" in told
 
 
 async def posted(url: str, **headers: str) -> int:

@@ -356,7 +356,7 @@ async def test_a_prompt_is_the_one_that_the_model_saw(serving: Serving) -> None:
     assert [ask.attempt for ask in asks] == [1, 2]
     assert [service.prompt(answered.trace_id, ask.id) for ask in asks] == [call.messages for call in lm.calls]
     for step in (0, 99, -1):
-        with pytest.raises(UnknownTrace, match="no language model call"):
+        with pytest.raises(UnknownTrace, match="not a language model call"):
             service.prompt(answered.trace_id, step)
 
 

@@ -56,8 +56,7 @@ def run_serve(
     """Serve over HTTP until a signal comes."""
     for module in ("fastapi", "uvicorn"):
         require(module, "serve", "polyhop serve")
-    from polyhop.serve.http.app import Options
-    from polyhop.serve.http.server import serve
+    from polyhop.serve.http.app import Options, serve
 
     keys, hosts = address.checked()
     options = Options(keys=keys, hosts=hosts, **limits)

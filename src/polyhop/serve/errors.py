@@ -6,7 +6,7 @@ from polyhop.errors import PolyhopError, UnknownName, UsageError
 
 
 class UnknownTrace(UsageError):
-    """No answer of this id is kept."""
+    """No answer with this id is kept."""
 
 
 class UnknownRun(UnknownName):
@@ -22,7 +22,7 @@ class NotAllowed(PolyhopError):
 
 
 class TooManyRequests(PolyhopError):
-    """A client asks too often, or too much at once; ``retry_after``: seconds after which it may ask again."""
+    """A client sends too many requests, or too many at once; ``retry_after``: seconds to wait before the next."""
 
     def __init__(self, message: str, retry_after: float = 1.0) -> None:
         super().__init__(message)
@@ -34,7 +34,7 @@ class Busy(TooManyRequests):
 
 
 class Stopping(PolyhopError):
-    """The service is stopping: it accepts no question and returns unfinished ones."""
+    """The service is stopping: it accepts no questions and abandons unfinished ones."""
 
 
 class OutOfTime(PolyhopError):

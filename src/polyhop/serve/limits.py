@@ -17,17 +17,17 @@ from polyhop.errors import DataError, SettingError
 from polyhop.serve.errors import TooManyRequests
 
 CLIENT: ContextVar[str] = ContextVar("polyhop_client", default="")
-"""The name of the key that the request under way came with, "" without keys. Answers are shown to their own client."""
+"""The name of the key of the current request; "" without keys. A client sees only its own answers."""
 
 MIN_KEY_LENGTH = 16
-"""Characters that a key has at least: shorter ones can be guessed."""
+"""Minimum characters of a key. Shorter keys can be guessed."""
 
-_MANY = 10_000
+_MAX_CLIENTS = 10_000  # remembered; above it, idle ones are forgotten
 _ENTRY = re.compile(r"(?:(?P<name>[\w.@-]+):)?(?P<key>[!-9;-~]+)")
 
 
 class Keys:
-    """API keys by the names of who they belong to. Only their hashes are held.
+    """API keys by the names of their holders. Only their hashes are kept.
 
     >>> keys = Keys({"ann": "a-long-enough-key"})
     >>> keys.holder("a-long-enough-key"), keys.holder("another")
@@ -49,8 +49,8 @@ class Keys:
 
     @classmethod
     def of(cls, entries: Iterable[str], source: str) -> Keys:
-        """Keys from entries, ``NAME:KEY`` or ``KEY``; empty ones and those after a ``#`` are left out. ``source`` names
-        them in errors; no error shows a key."""
+        """Parse keys from entries, ``NAME:KEY`` or ``KEY``. Empty entries and comments (``#``) are ignored. ``source``
+        names the entries in errors; no error shows a key."""
         found: dict[str, str] = {}
         for number, entry in enumerate(entries, 1):
             if not entry.strip() or entry.lstrip().startswith("#"):
@@ -58,22 +58,22 @@ class Keys:
             match = _ENTRY.fullmatch(entry.strip())
             name = match and (match["name"] or f"key {number}")
             if match is None or name is None or name in found:
-                raise DataError("no key, or a name's second one: write NAME:KEY or KEY", source, number)
+                raise DataError("not a key, or the second key of a name: write NAME:KEY or KEY", source, number)
             found[name] = match["key"]
         if not found:
-            raise DataError("no key in it: write NAME:KEY or KEY, one per line", source)
+            raise DataError("contains no key: write NAME:KEY or KEY, one per line", source)
         return cls(found)
 
     @classmethod
     def read(cls, path: Path) -> Keys:
-        """Keys from a file, one a line."""
+        """Read keys from a file, one per line."""
         try:
             return cls.of(path.read_text("utf-8").splitlines(), str(path))
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"cannot be read: {error}", path) from None
 
     def holder(self, key: str) -> str | None:
-        """Whose a key is. It takes the same time whatever the key, and whoever's it is."""
+        """Return the name of a key's holder, in constant time; None for an unknown key."""
         given, found = _hash(key), None
         for name, known in self._hashes.items():
             if compare_digest(given, known):
@@ -92,8 +92,8 @@ class _Usage:
 
 
 class ClientLimits:
-    """Limit each client to at most ``per_minute`` requests a minute (all of them at once, after a minute's rest) and
-    ``at_once`` at the same time; None for no limit."""
+    """Limit each client to ``per_minute`` requests per minute (in one burst, after a minute without requests) and to
+    ``at_once`` concurrent requests. None means no limit."""
 
     def __init__(
         self, *, per_minute: int | None = None, at_once: int | None = None, clock: Callable[[], float] = monotonic
@@ -107,23 +107,27 @@ class ClientLimits:
 
     @contextmanager
     def admitted(self, client: str) -> Iterator[None]:
-        """A request of a client, as long as the block lasts. Raises ``TooManyRequests`` before it begins."""
+        """Count a request of a client while the block runs.
+
+        Raises:
+            TooManyRequests: the client has reached a limit; the block does not run.
+        """
         now = self._clock()
-        if len(self._uses) > _MANY:
+        if len(self._uses) > _MAX_CLIENTS:
             self._forget(now)
         use = self._uses.setdefault(client, _Usage())
         if self.at_once is not None and use.running >= self.at_once:
-            raise TooManyRequests(f"at most {counted(self.at_once, 'requests')} of yours may be under way at once")
+            raise TooManyRequests(f"at most {counted(self.at_once, 'requests')} of yours may run at once")
         if self.per_minute is not None:
-            self._pay(use, now, self.per_minute)
+            self._charge(use, now, self.per_minute)
         use.running += 1
         try:
             yield
         finally:
             use.running -= 1
 
-    def _pay(self, use: _Usage, now: float, per_minute: int) -> None:
-        """Charge a request its share of a minute; a client may be a minute ahead."""
+    def _charge(self, use: _Usage, now: float, per_minute: int) -> None:
+        """Charge a request its share of a minute. A client may run up to a minute ahead."""
         paid = max(use.paid_until, now) + 60 / per_minute
         if paid - now > 60 + 1e-6:
             raise TooManyRequests(

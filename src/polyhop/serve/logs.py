@@ -1,4 +1,4 @@
-"""Logs of a server: a JSON object a line, on stderr. No question, answer or key is in them unless asked for."""
+"""Logs of a server: JSON lines on stderr. They contain no question, answer or key, unless enabled."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from polyhop.serve.service import AskResponse
 
 LOG = logging.getLogger("polyhop.serve")
 REQUEST: ContextVar[str] = ContextVar("polyhop_request", default="")
-"""The id of the HTTP request under way."""
+"""The id of the current HTTP request."""
 
 
 class JsonLines(logging.Formatter):
-    """A record as one line: time, level, event, the request's id, and what was given as ``extra={"facts": {…}}``."""
+    """Format a record as one line: time, level, event, the request's id and the fields of ``extra={"facts": {…}}``."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line."""
         row = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -38,7 +38,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_to_stderr() -> None:
-    """Send the service's records there, and uvicorn's warnings."""
+    """Send the service's records and uvicorn's warnings to stderr."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     for name, level in ((LOG.name, logging.INFO), ("uvicorn", logging.WARNING)):

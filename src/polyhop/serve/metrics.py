@@ -15,11 +15,11 @@ from polyhop.serve.errors import OutOfTime
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BOUNDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
-"""Upper bounds of the histogram of a question's seconds."""
+"""Upper bounds of the buckets of a question's seconds."""
 
 
 class Metrics:
-    """Counts by method, of questions, their seconds, calls and tokens; and how many are under way or wait."""
+    """Counters by method: questions, their seconds, calls and tokens; and gauges of running and waiting questions."""
 
     def __init__(self) -> None:
         self.gauges = Counter(running=0, waiting=0)
@@ -32,8 +32,8 @@ class Metrics:
 
     @contextmanager
     def question(self, method: str) -> Iterator[Callable[[Answer], None]]:
-        """A question, timed and counted by how it ends: ``answered``, ``unsupported``, ``abstained``, ``failed``,
-        ``out of time`` or ``cancelled``. What is yielded is to be called with its answer."""
+        """Time a question and count its outcome: ``answered``, ``unsupported``, ``abstained``, ``failed``, ``out of
+        time`` or ``cancelled``. Yields a function to call with the answer."""
         began, outcome = monotonic(), "failed"
 
         def ended(answer: Answer) -> None:
@@ -59,7 +59,7 @@ class Metrics:
 
     @contextmanager
     def now(self, gauge: str) -> Iterator[None]:
-        """One more of a gauge while the block lasts: ``running`` or ``waiting``."""
+        """Raise a gauge by one while the block runs: ``running`` or ``waiting``."""
         self.gauges[gauge] += 1
         try:
             yield
@@ -67,11 +67,11 @@ class Metrics:
             self.gauges[gauge] -= 1
 
     def responded(self, status: int) -> None:
-        """An HTTP request was answered with this status."""
+        """Count an HTTP response."""
         self._requests[status] += 1
 
     def text(self) -> str:
-        """Everything counted so far.
+        """Return all counters as Prometheus' text.
 
         >>> metrics = Metrics()
         >>> metrics.responded(200)

@@ -1,4 +1,7 @@
-"""Parts that a service opens once for all its pipelines: models, prompts, reader, indexes and retrievers."""
+"""Parts that a service opens once for all its pipelines: models, prompts, reader, indexes and retrievers.
+
+Also the facts of a corpus that a person sees before asking: its size, some titles and, for the demo, questions to try.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from polyhop.data import demo_file
 from polyhop.data.corpora import Corpus, open_corpus
+from polyhop.data.questions import read_questions
 from polyhop.engine.call import Models
 from polyhop.methods.registry import method_named
 from polyhop.pipeline import LM, Pipeline, Searcher, Source, close_parts, open_models
@@ -16,15 +21,43 @@ from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.readers import as_reader, open_reader
 from polyhop.retrieval import RunRetriever, as_retriever, brings_corpus, open_reranker, open_retriever
 from polyhop.retrieval.index import Index, index_for
-from polyhop.serve.corpora import CorpusFacts, facts_of
 from polyhop.telemetry import traced
+
+TITLES = 6
+QUESTIONS = 3
+
+SAMPLED = 60
+"""Number of passages whose titles are sampled, spread over the index."""
+
+MAX_READ = 20_000
+"""Maximum passages of an index whose files are counted, since counting reads each passage."""
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusFacts:
+    """The size of a corpus and examples of its content.
+
+    Attributes:
+        passages: their number; None if a retriever brings its own passages.
+        files: the number of documents they were cut from; None if it is not known.
+        titles: some of the titles, at most ``TITLES``, in the order of the passages.
+        questions: questions that the corpus can answer, at most ``QUESTIONS``. Only the demo has them: questions are
+            never made up.
+    """
+
+    passages: int | None = None
+    files: int | None = None
+    titles: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
 
 
 @dataclass(eq=False)
 class Resources:
-    """Opens pipelines over shared parts. ``corpora``: sources by name, None for a retriever that brings its passages.
-    ``options`` are ``Pipeline``'s that hold for every pipeline. ``telemetry``: report every question to OpenTelemetry.
-    Safe across threads; a pipeline needs no closing of its own, since it holds nothing alone."""
+    """Opens pipelines over shared parts. Thread-safe. A pipeline need not be closed, since all its parts are shared.
+
+    ``corpora``: sources by name, None for a retriever that brings its own passages. ``options``: arguments of
+    ``Pipeline`` that apply to every pipeline. ``telemetry``: report every question to OpenTelemetry.
+    """
 
     corpora: Mapping[str, Source | None]
     lm: LM
@@ -59,7 +92,7 @@ class Resources:
         return traced(made, corpus=corpus) if self.telemetry else made
 
     def facts(self, corpus: str) -> CorpusFacts:
-        """The size of a corpus and examples of its content. The first time it opens the index: slow."""
+        """Return the facts of a corpus. The first call opens the index, which is slow."""
         with self._lock:
             if corpus not in self._facts:
                 self._facts[corpus] = facts_of(self._index(corpus))
@@ -95,3 +128,30 @@ class Resources:
 def opened(open: Any, given: Any) -> Any:
     """Open a name or path; return anything else unchanged."""
     return open(given) if isinstance(given, str | Path) else given
+
+
+def facts_of(index: Index | None) -> CorpusFacts:
+    """Return the facts of an index; None is a corpus that a retriever brings. Reads each passage of a small index."""
+    if index is None:
+        return CorpusFacts()
+    return CorpusFacts(len(index), _files(index), _titles(index), _questions(index))
+
+
+def _files(index: Index) -> int | None:
+    if len(index) > MAX_READ:
+        return None
+    sources = {passage.metadata.get("source") for passage in index.passages}
+    return len({source for source in sources if isinstance(source, str)}) or None
+
+
+def _titles(index: Index) -> tuple[str, ...]:
+    spread = range(0, index.rows, max(1, index.rows // SAMPLED))
+    titles = dict.fromkeys(index.passages.get(row).title.strip() for row in spread if index.passages.is_live(row))
+    found = [title for title in titles if title]
+    return tuple(found[:: max(1, len(found) // TITLES)][:TITLES])
+
+
+def _questions(index: Index) -> tuple[str, ...]:
+    if index.fingerprint != open_corpus(demo_file("passages")).fingerprint:
+        return ()
+    return tuple(question.text for question in read_questions(demo_file("questions"), limit=QUESTIONS))

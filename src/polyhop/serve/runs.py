@@ -1,7 +1,7 @@
-"""The runs under a folder, for people to look at: their figures, their questions with traces, what differs between two.
+"""The runs under a folder, to look at: their metrics, their questions with traces, and comparisons of two runs.
 
-Nothing a client sends becomes a path: a run, a question and a trace are looked up by name among those that are there.
-What a run's files hold is shown, never trusted: one that is not whole is an error that names the run.
+Nothing that a client sends becomes a path: runs, questions and traces are looked up by name among the existing ones.
+The content of a run's files is not trusted: a damaged file is an error that names the run.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from polyhop.evaluation.store import PREDICTIONS, TRACES, read_report
 from polyhop.serve.errors import UnknownRun
 
 DEPTH = 3
-"""Runs are sought in folders so deep: ``run --method all`` and ``sweep`` write theirs into folders of folders."""
+"""Maximum depth of a run's folder: ``run --method all`` and ``sweep`` write nested folders."""
 
 KEPT = 16
-"""Runs whose questions are held in memory, those asked for last."""
+"""Number of recently used runs whose questions stay in memory."""
 
 Json: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A run as it was read: ``stamp`` is of its predictions then, ``traces`` their files by question."""
+    """A run in memory: ``stamp`` identifies the version of its predictions; ``traces`` maps questions to files."""
 
     stamp: tuple[int, int]
     report: Report
@@ -48,9 +48,9 @@ class Read:
 
 
 class Runs:
-    """The runs under ``folder``, finished or under way; none where there is no folder. Any thread may ask.
+    """The runs under ``folder``, finished or unfinished; none if it is None. Thread-safe.
 
-    A run's name is its folder's, those that it stands in before it: ``sweep:tor``.
+    The name of a run is the path of its folder, with colons: ``sweep:tor``.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -59,16 +59,20 @@ class Runs:
         self._lock = Lock()
 
     def folders(self) -> dict[str, Path]:
-        """Every run's folder by its name."""
+        """Return the folders of all runs by name."""
         return dict(_runs_in(self._folder, (), DEPTH)) if self._folder else {}
 
     def rows(self) -> list[Json]:
-        """A line a run, the newest first: what it ran, how far it is, the metrics that tables show."""
+        """Return a row per run, newest first: its settings, its progress, and the metrics that tables show."""
         rows = [self._row(name, folder) for name, folder in self.folders().items()]
         return sorted(rows, key=lambda row: row["changed"], reverse=True)
 
     def run(self, name: str) -> Json:
-        """A run's settings and all its figures. ``UnknownRun`` where there is none."""
+        """Return a run's settings and all its metrics.
+
+        Raises:
+            UnknownRun: no run has this name.
+        """
         folder = self._find(name)
         with _whole(name):
             settings = _object(folder, "run.json")
@@ -85,10 +89,10 @@ class Runs:
         offset: int = 0,
         limit: int = 100,
     ) -> Json:
-        """A run's questions in dataset order, ``limit`` of them from ``offset`` on, and how many there are in all.
+        """Return ``limit`` questions of a run from ``offset`` on, in dataset order, and the total number.
 
-        ``wrong``: only those judged wrong, or judged right; ``type``: the dataset's own; ``search``: what the question,
-        its answer or a gold one holds.
+        ``wrong``: only those judged wrong (or right, if False); ``type``: the dataset's question type; ``search``: text
+        in the question, its answer or a gold answer.
         """
         every = self._read(name).questions
         found = [
@@ -108,8 +112,8 @@ class Runs:
         }
 
     def question(self, name: str, question: str) -> Json:
-        """A question of a run with what came of it (``row``), its answer and its trace as an ``Answer`` tells them; the
-        last two are None where their file is gone."""
+        """Return a question of a run: its result (``row``), its answer and its trace as in ``Answer.to_dict``. The last
+        two are None if their file is missing."""
         read = self._read(name)
         row = next((row for row in read.questions if row["id"] == question), None)
         if row is None:
@@ -117,14 +121,18 @@ class Runs:
         with _whole(name):
             try:
                 answer = _object(self._find(name), Path(TRACES, Path(read.traces[question]).name))
-            except OSError:  # gone, or no file of the run
+            except OSError:  # missing, or a link out of the run
                 answer = None
         trace = answer.pop("trace", None) if answer else None
         return {"run": name, "method": read.report.method, "row": row, "answer": answer, "trace": trace}
 
     def compare(self, first: str, second: str) -> Json:
-        """Two runs on the questions both answered: each metric's difference with its interval and p by paired
-        bootstrap, and the questions that only one got right. ``UsageError`` where they share none."""
+        """Compare two runs on the questions that both answered: each metric's difference with its interval and p-value
+        by paired bootstrap, and the questions that only one got right.
+
+        Raises:
+            UsageError: they share no question.
+        """
         one, other = self._read(first), self._read(second)
         with _whole(f"{first} or {second}"):
             compared = compare(_as_shown(one.report), _as_shown(other.report))
@@ -137,11 +145,11 @@ class Runs:
         return {"a": first, "b": second, **compared.to_dict(), "flipped": flipped}
 
     def frontier(self, names: Sequence[str], cost: str = "calls", metric: str | None = None) -> str:
-        """Draw runs by what a question cost and what they score, as an SVG that stands alone.
+        """Draw the cost per question and the score of runs, as a standalone SVG.
 
         Args:
-            names: the runs; by default all that can be read.
-            metric: by default one that at least two of them have. Runs without it are left out and named below.
+            names: the runs; by default all readable ones.
+            metric: by default one that at least two runs have. Runs without it are left out and named below the plot.
 
         Raises:
             UsageError: there is no run; they share no question or no metric; or none of them has the metric.
@@ -237,7 +245,9 @@ def _whole(name: str) -> Iterator[None]:
 
 
 def _broken(name: str) -> DataError:
-    return DataError(f"the run {name} cannot be read: its files are not whole, or another polyhop wrote them")
+    return DataError(
+        f"the run {name} cannot be read: its files are incomplete or damaged, or another version of polyhop wrote them"
+    )
 
 
 def _object(folder: Path, name: str | Path) -> Json:
@@ -248,7 +258,7 @@ def _object(folder: Path, name: str | Path) -> Json:
 
 
 def _changed(folder: Path) -> float:
-    """When its predictions last changed, in seconds since 1970; 0 where they are gone."""
+    """Return the time of change of a run's predictions, in seconds since 1970; 0 if they are missing."""
     try:
         return (folder / PREDICTIONS).stat().st_mtime
     except OSError:
@@ -264,7 +274,7 @@ def _counts(metric: str, searches: int) -> bool:
 
 
 def _as_shown(report: Report) -> Report:
-    """With the metrics that tables show: passages are scored at many more ranks, and each comparison takes time."""
+    """Keep only the metrics that tables show. Passages have metrics at many more ranks; comparing each takes time."""
     rows = [
         {
             **row,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -30,8 +29,8 @@ def notice_of(answer: Answer) -> str | None:
 
 
 def answer_row(response: AskResponse) -> dict[str, Any]:
-    """An answer without its trace."""
-    row = replace(response.answer, trace=None).to_dict()  # type: ignore[arg-type]  # a trace takes a while to write
+    """Return an answer without its trace."""
+    row = replace(response.answer, trace=None).to_dict()  # type: ignore[arg-type]  # writing a trace is slow
     del row["trace"]
     notice = notice_of(response.answer)
     named = {"trace_id": response.trace_id, "method": response.request.method, "corpus": response.request.corpus}
@@ -39,30 +38,19 @@ def answer_row(response: AskResponse) -> dict[str, Any]:
 
 
 def started_row(started: AskStarted | AskResponse) -> dict[str, Any]:
-    """A question taken on, with every setting as it is used."""
+    """Return an accepted question with the settings in use."""
     request = started.request
-    settings: Mapping[str, Any] = plain(request.settings)
-    return {
-        "trace_id": started.trace_id,
-        "question": request.question,
-        "method": request.method,
-        "corpus": request.corpus,
-        "settings": settings,
-    }
+    fields = {name: getattr(request, name) for name in ("question", "method", "corpus")}
+    return {"trace_id": started.trace_id, **fields, "settings": plain(request.settings)}
 
 
 def trace_row(response: AskResponse) -> dict[str, Any]:
-    """An answer and how it was found, passages by id under the trace's ``passages``."""
+    """Return an answer with its trace; the trace's ``passages`` maps ids to passages."""
     return {**started_row(response), "answer": answer_row(response), "trace": response.answer.trace.to_dict()}
 
 
 def summary_row(response: AskResponse) -> dict[str, Any]:
-    """An answer in a list of them."""
-    return {
-        "trace_id": response.trace_id,
-        "question": response.request.question,
-        "method": response.request.method,
-        "corpus": response.request.corpus,
-        "answer": response.answer.text,
-        "seconds": response.answer.usage.seconds,
-    }
+    """Return an answer as an entry of a list."""
+    row = started_row(response)
+    del row["settings"]
+    return {**row, "answer": response.answer.text, "seconds": response.answer.usage.seconds}

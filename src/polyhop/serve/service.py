@@ -1,5 +1,6 @@
-"""The service: corpora held open, questions answered by any method over them, and what was answered kept to be looked
-at. It knows nothing of HTTP; the servers over it are thin.
+"""The service: answers questions over open corpora by any method, and keeps recent answers with their traces.
+
+It knows nothing of HTTP; the servers over it are thin.
 
     service = Service({"wiki": "wiki.jsonl"}, lm="openai:gpt-4o-mini")
     response = await service.ask(AskRequest("Who …?", method="tor"))
@@ -24,7 +25,6 @@ from polyhop.errors import SettingError, UsageError, brief
 from polyhop.methods.registry import method_named
 from polyhop.pipeline import LM, Pipeline, Searcher, Source
 from polyhop.serve.answer_cache import AnswerCache
-from polyhop.serve.corpora import CorpusFacts
 from polyhop.serve.errors import Busy, OutOfTime, Stopping, UnknownCorpus, UnknownTrace
 from polyhop.serve.limits import CLIENT
 from polyhop.serve.metrics import Metrics
@@ -33,7 +33,7 @@ from polyhop.serve.requests import MAX_PASSAGES as MAX_PASSAGES
 from polyhop.serve.requests import AskRequest as AskRequest
 from polyhop.serve.requests import AskResponse as AskResponse
 from polyhop.serve.requests import AskStarted as AskStarted
-from polyhop.serve.resources import Resources
+from polyhop.serve.resources import CorpusFacts, Resources
 from polyhop.trace import Ask, Step
 from polyhop.types import Passage
 
@@ -129,35 +129,37 @@ class Service:
         self._running: set[asyncio.Task[AskResponse]] = set()
         self._opened: set[str] = set()
         self._closing: asyncio.Future[None] | None = None
-        self._handing_back = False
+        self._abandoning = False
 
-    # --- asking --------------------------------------------------------------------------------------------------
+    # --- questions --------------------------------------------------------------------------------------------------
 
     async def ask(self, request: AskRequest) -> AskResponse:
-        """Answer a question. Cancelling it ends the work.
+        """Answer a question. Cancelling this coroutine cancels the work.
 
-        Raises ``UsageError`` for what cannot be asked, ``Busy``, ``OutOfTime`` and ``Stopping`` for what is refused,
-        and what a method raises, as ``LMError``.
+        Raises:
+            UsageError: the request is invalid.
+            Busy, OutOfTime, Stopping: the request is refused or abandoned.
+            PolyhopError: an error of the method, such as ``LMError``.
         """
         started, pipeline = await self._begin(request)
-        async with self._under_way(started, pipeline) as work:
+        async with self._running_work(started, pipeline) as work:
             await asyncio.wait([work])
             return self._result(work)
 
     async def stream(self, request: AskRequest) -> AsyncGenerator[Event, None]:
-        """A question under way: that it began, each step as it happens (see ``Pipeline.stream``), and the answer.
-        Leaving the loop ends the work; a slow reader does not hold it."""
+        """Yield the start of a question, each step as it happens (see ``Pipeline.stream``), and the answer. Leaving the
+        loop cancels the work; a slow reader does not delay it."""
         started, pipeline = await self._begin(request)
         yield started
         steps: asyncio.Queue[Step | None] = asyncio.Queue()
-        async with self._under_way(started, pipeline, steps.put_nowait) as work:
+        async with self._running_work(started, pipeline, steps.put_nowait) as work:
             work.add_done_callback(lambda _: steps.put_nowait(None))
             while (step := await steps.get()) is not None:
                 yield step
             yield self._result(work)
 
     async def search(self, query: str, k: int = 5, corpus: str | None = None) -> list[Passage]:
-        """The ``k`` best passages of a corpus, best first, as the default method's searches find them."""
+        """Return the ``k`` best passages of a corpus, best first, with the retriever of the default method."""
         self._check_open()
         self._policy.check_text("query", query)
         with naming("k"):
@@ -168,19 +170,27 @@ class Service:
             return await pipeline.engine.search(query, k)
 
     async def facts(self, corpus: str) -> CorpusFacts:
-        """The size of a corpus and examples of its content; ``UnknownCorpus`` if there is none of this name."""
+        """Return the size of a corpus and examples of its content.
+
+        Raises:
+            UnknownCorpus: no corpus has this name.
+        """
         if corpus not in self.corpora:
             raise UnknownCorpus("corpus", corpus[:200], self.corpora)
         return await asyncio.to_thread(self._resources.facts, corpus)
 
     def resolved(self, request: AskRequest) -> AskRequest:
-        """A request as it will be answered (see ``RequestPolicy``)."""
+        """Fill in the defaults of a request (see ``RequestPolicy``)."""
         return self._policy.resolved(request)
 
     # --- looking back --------------------------------------------------------------------------------------------
 
     def trace(self, trace_id: str) -> AskResponse:
-        """An answer given before, with its trace; ``UnknownTrace`` where it is not kept."""
+        """Return an earlier answer with its trace.
+
+        Raises:
+            UnknownTrace: it is not kept, or was given to another client.
+        """
         found = self._answers.get(trace_id, CLIENT.get())
         if found is None:
             raise UnknownTrace(
@@ -189,16 +199,20 @@ class Service:
         return found
 
     def traces(self) -> list[AskResponse]:
-        """The answers kept, the newest first: those given to the client that looks."""
+        """Return the kept answers of the current client, newest first."""
         return self._answers.newest_first(CLIENT.get())
 
     def prompt(self, trace_id: str, step: int) -> list[dict[str, str]]:
-        """The messages of a language model call in a trace, rendered again; ``UsageError`` for a step that is none."""
+        """Render again the messages of a language model call in a trace.
+
+        Raises:
+            UsageError: the trace is not kept, the step is not such a call, or its prompt file has changed.
+        """
         response = self.trace(trace_id)
         steps = response.answer.trace.steps
         call = steps[step] if 0 <= step < len(steps) else None
         if not isinstance(call, Ask):
-            raise UnknownTrace(f"step {brief(step)} of {trace_id!r} is no language model call")
+            raise UnknownTrace(f"step {brief(step)} of {trace_id!r} is not a language model call")
         messages = messages_of(call, steps, self._resources.prompts, self._resources.rendering)
         if messages is None:
             raise UsageError(f"the prompt of step {step} ({call.task}) cannot be rendered again: its file has changed")
@@ -212,7 +226,7 @@ class Service:
         return self._closing is None
 
     async def open(self) -> None:
-        """Open every corpus with the default method; an index that is not there is built."""
+        """Open every corpus with the default method; a missing index is built."""
         for corpus in self.corpora:
             if corpus in self._opened:
                 continue
@@ -224,15 +238,15 @@ class Service:
                 _log.warning("a part of a corpus was left out", extra={"facts": facts})
 
     async def aclose(self) -> None:
-        """Take on nothing more; let what runs finish within ``grace`` seconds, hand the rest back (``Stopping``), and
-        close everything. Whoever calls it waits for all of that."""
+        """Accept no more questions, let running ones finish within ``grace`` seconds, abandon the rest (``Stopping``)
+        and close everything. Every caller waits until all is closed."""
         self._closing = self._closing or asyncio.ensure_future(self._close())
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
         if self._running:
             await asyncio.wait(self._running, timeout=self.grace)
-        self._handing_back = True
+        self._abandoning = True
         left = list(self._running)
         for task in left:
             task.cancel()
@@ -244,12 +258,12 @@ class Service:
     async def _begin(self, request: AskRequest) -> tuple[AskStarted, Pipeline]:
         self._check_open()
         if self._slots.locked() and self.metrics.gauges["waiting"] >= self._waiting:
-            raise Busy("as many questions are under way and wait as this service takes on; try again")
+            raise Busy("the service has reached its maximum number of running and waiting questions; try again later")
         started = AskStarted(secrets.token_hex(8), replace(self.resolved(request), client=CLIENT.get()))
         return started, await self._pipeline(started.request)
 
     @asynccontextmanager
-    async def _under_way(
+    async def _running_work(
         self, started: AskStarted, pipeline: Pipeline, listen: Listen | None = None
     ) -> AsyncIterator[asyncio.Task[AskResponse]]:
         """Run the work on a question; cancel it when the block ends."""
@@ -264,7 +278,7 @@ class Service:
             await asyncio.gather(work, return_exceptions=True)
 
     def _result(self, work: asyncio.Task[AskResponse]) -> AskResponse:
-        if work.cancelled() and self._handing_back:
+        if work.cancelled() and self._abandoning:
             raise Stopping("the service was stopped before this question was answered; ask again")
         return work.result()
 
@@ -276,12 +290,12 @@ class Service:
             ended(answer)
         response = AskResponse(started.trace_id, request, answer)
         self._answers.add(response)
-        self._tell(response)
+        self._notify(response)
         return response
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        """Hold a free slot, waiting at most as long as a question may take."""
+        """Hold a free slot. Waiting for it and working are limited to ``timeout`` seconds."""
         try:
             async with asyncio.timeout(self._timeout) as limit:
                 with self.metrics.now("waiting"):
@@ -298,16 +312,16 @@ class Service:
                 f"no answer within {counted(self._timeout, 'seconds')}, which this service allows"
             ) from None
 
-    def _tell(self, response: AskResponse) -> None:
-        for tell in self.on_answer:
+    def _notify(self, response: AskResponse) -> None:
+        for listener in self.on_answer:
             try:
-                tell(response)
-            except Exception:  # noqa: BLE001 - an answer is no worse for it
+                listener(response)
+            except Exception:  # noqa: BLE001 - a listener must not fail an answer
                 _log.exception("a listener to answers failed")
 
     async def _pipeline(self, request: AskRequest) -> Pipeline:
-        """The pipeline of a resolved request. Where it is not among the latest used it is opened on a thread, once for
-        all who ask for it meanwhile; what could not be opened is tried again by the next."""
+        """Return the pipeline of a resolved request. If it is not among the recently used, it is opened on a thread,
+        once for all concurrent requests. After a failure, the next request tries again."""
         key = pipeline_key(request)
         opening = self._pipelines.get(key)
         if opening is None or (opening.done() and opening.exception()):
@@ -322,4 +336,4 @@ class Service:
 
     def _check_open(self) -> None:
         if self._closing is not None:
-            raise Stopping("the service is stopping; ask again elsewhere or later")
+            raise Stopping("the service is stopping; ask again later")

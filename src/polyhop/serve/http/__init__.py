@@ -1,1 +1,1 @@
-"""The service over HTTP: FastAPI routers, each imported where the app is made, since FastAPI is an extra."""
+"""The service over HTTP: FastAPI routers, imported only when the app is created, since FastAPI is an extra."""

@@ -1,18 +1,25 @@
-"""The web app over a service: routes, the page, and what guards them."""
+"""The web app over a service (routes, the page and their guards), and the server that runs it."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from errno import EADDRINUSE
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polyhop import __version__
 from polyhop.common.extras import require
-from polyhop.serve.http import chat, errors, native, runs
+from polyhop.errors import UsageError
+from polyhop.serve.http import chat, errors, native
 from polyhop.serve.http.guard import Gate, RequestLog
 from polyhop.serve.http.replies import reply
 from polyhop.serve.limits import ClientLimits, Keys
+from polyhop.serve.logs import LOG
 from polyhop.serve.metrics import CONTENT_TYPE
 from polyhop.serve.service import Service
 
@@ -22,13 +29,16 @@ if TYPE_CHECKING:
 PAGE = Path(str(files("polyhop.serve"))) / "page"
 VIEW = Path(str(files("polyhop.trace"))) / "view"
 
+_LAST_SECONDS = 5
+"""Time after the service has closed in which the last responses are sent."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """Settings that guard the app.
 
     Attributes:
-        keys: API keys; None lets anyone in.
+        keys: API keys; None admits everyone.
         hosts: host names that requests may use; None for any.
         origins: origins of other web pages that may send requests (CORS); none by default.
         per_minute: maximum requests per minute, per key or, without keys, per address.
@@ -46,7 +56,7 @@ class Options:
     client_timeout: float = 30.0
 
     def gate(self) -> dict[str, Any]:
-        """The arguments of a ``Gate``."""
+        """Return the arguments of a ``Gate``."""
         return {
             "keys": self.keys,
             "hosts": self.hosts,
@@ -57,8 +67,12 @@ class Options:
 
 
 def create_app(service: Service, options: Options | None = None) -> "FastAPI":
-    """The app: polyhop's own routes, the OpenAI-compatible ones, the runs and the page, guarded as ``options`` tell.
-    It opens the service when it starts and closes it when it ends. Raises ``MissingExtra`` without FastAPI."""
+    """Create the app: polyhop's own routes, the OpenAI-compatible ones, the runs and the page, guarded by ``options``.
+    It opens the service at startup and closes it at shutdown.
+
+    Raises:
+        MissingExtra: FastAPI is not installed.
+    """
     require("fastapi", "serve", "polyhop serve")
     from fastapi import FastAPI
     from fastapi.middleware.cors import CORSMiddleware
@@ -107,9 +121,111 @@ def create_app(service: Service, options: Options | None = None) -> "FastAPI":
     app.add_api_route("/health", health, tags=["operations"])
     app.add_api_route("/ready", ready, tags=["operations"])
     app.add_api_route("/metrics", metrics, tags=["operations"], response_class=PlainTextResponse)
-    for room in (native, chat, runs):
-        app.include_router(room.router(service))
+    for router in (native.router, chat.router, native.runs_router):
+        app.include_router(router(service))
     app.add_api_route("/", page, include_in_schema=False)
     app.mount("/static/view", StaticFiles(directory=VIEW))
     app.mount("/static", StaticFiles(directory=PAGE))
     return app
+
+
+async def serve(service: Service, options: Options, host: str, port: int) -> None:
+    """Serve until SIGTERM or SIGINT; a second signal exits at once.
+
+    Raises:
+        UsageError: it cannot listen at the address.
+        MissingExtra: the extra ``serve`` is not installed.
+        PolyhopError: as ``Service.open``.
+    """
+    await serve_app(create_app(service, options), service, host, port, client_timeout=options.client_timeout)
+
+
+async def serve_app(app: Any, service: Service, host: str, port: int, *, client_timeout: float, path: str = "") -> None:
+    """Serve any ASGI app over a service, as ``serve`` does. A client that reads nothing of its response for
+    ``client_timeout`` seconds is disconnected. ``path``: the app's path, for the log."""
+    uvicorn = require("uvicorn", "serve", "polyhop serve")
+    listening = listen(host, port)
+    with listening:
+        await service.open()
+        usual = {"log_config": None, "access_log": False, "server_header": False, "lifespan": "on"}
+        config = uvicorn.Config(app, http=impatient_protocol(client_timeout), **usual)
+        config.timeout_graceful_shutdown = int(service.grace) + _LAST_SECONDS
+        server = uvicorn.Server(config)
+        address = listening.getsockname()
+        url = url_of(address[0], address[1]) + path
+        facts = {"url": url, "method": service.default_method, "corpora": service.corpora}
+        LOG.info("serving", extra={"facts": facts})
+        stopping = asyncio.ensure_future(_close_with(server, service))
+        try:
+            with _swallow_signals():
+                await server.serve(sockets=[listening])
+        finally:
+            stopping.cancel()
+            await asyncio.gather(stopping, return_exceptions=True)
+        if not server.force_exit:
+            await service.aclose()
+        LOG.info("stopped")
+
+
+def impatient_protocol(client_timeout: float) -> type[asyncio.Protocol]:
+    """Return uvicorn's protocol, which aborts a connection whose client reads nothing for ``client_timeout`` seconds. A
+    regular close would wait until the client has read everything."""
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+    class ImpatientProtocol(AutoHTTPProtocol):  # type: ignore[misc]  # one of two classes
+        _end: asyncio.TimerHandle | None = None
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._end = asyncio.get_running_loop().call_later(client_timeout, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            if self._end is not None:
+                self._end.cancel()
+
+    return ImpatientProtocol
+
+
+@contextmanager
+def _swallow_signals() -> Iterator[None]:
+    """Ignore the signals that uvicorn raises again after its shutdown; they have been handled."""
+    before = {sign: signal.signal(sign, lambda *_: None) for sign in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for sign, handler in before.items():
+            signal.signal(sign, handler)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open a listening socket; port 0 selects a free port.
+
+    Raises:
+        UsageError: the address cannot be used.
+    """
+    try:
+        family, *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno == EADDRINUSE else error.strerror or error
+        raise UsageError(f"cannot listen at {host} port {port}: {why}") from None
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else a response in two parts takes 40 ms more
+    return listening
+
+
+def url_of(host: str, port: int) -> str:
+    """Return the URL of an address.
+
+    >>> url_of("::1", 8000)
+    'http://[::1]:8000'
+    """
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def _close_with(server: Any, service: Service) -> None:
+    """Close the service as soon as the server starts to shut down."""
+    while not server.should_exit:  # noqa: ASYNC110 - uvicorn sets it in its signal handler
+        await asyncio.sleep(0.05)
+    LOG.info("stopping")
+    await service.aclose()

@@ -1,18 +1,18 @@
-"""The OpenAI-compatible way in, for any chat client: ``/v1/chat/completions``, whole or streamed, and ``/v1/models``.
+"""The OpenAI-compatible API, for any chat client: ``/v1/chat/completions``, with or without streaming; ``/v1/models``.
 
-``model`` picks the method and the corpus: ``tor``, ``tor@docs``, or ``polyhop`` for the default of either. The last
-user message is the question; a method answers one question, so no other message is read, and ``polyhop.unread`` counts
-them. ``content`` is the answer with its references as Markdown; a namespaced field ``polyhop`` of the response, or of
-the chunk that carries ``finish_reason``, has the answer alone, its citations, confidence, support and trace id:
+``model`` selects the method and the corpus: ``tor``, ``tor@docs``, or ``polyhop`` for the defaults. The last user
+message is the question. A method answers one question, so other messages are not read; ``polyhop.unread`` counts them.
+``content`` is the answer with its references, as Markdown. The field ``polyhop`` of the response, or of the chunk with
+``finish_reason``, contains the answer alone, its citations, confidence, support and trace id:
 
     {"model": "tor@docs", "messages": [{"role": "user", "content": "Where was the director of Alien born?"}]}
 
-A request may have such a field too: ``kind``, ``settings``, the limits of ``/v1/ask``, and ``references`` (false: the
-answer alone is the content). What would change the form of the answer and cannot be done, as ``n`` above 1 or tools, is
-an error; other parameters, as ``temperature``, have no effect, since a method's prompts have their own, and are named
-in ``polyhop.ignored``.
+A request may also have a field ``polyhop``: ``kind``, ``settings``, the limits of ``/v1/ask``, and ``references``
+(false: the content is the answer alone). A parameter that would change the form of the answer, such as ``n`` above 1 or
+tools, is an error. Other parameters, such as ``temperature``, have no effect, since a method's prompts have their own;
+they are named in ``polyhop.ignored``.
 
-Annotations are evaluated here, since FastAPI reads them, and it is imported where a router is made.
+This module evaluates its annotations, because FastAPI reads them. FastAPI is imported only when a router is created.
 """
 
 import time
@@ -53,10 +53,10 @@ _HARMLESS: Mapping[str, tuple[Any, ...]] = {
     "audio": (),
     "web_search_options": (),
 }
-"""Parameters that would change the form of the answer, and the values besides None that leave it as it is."""
+"""Parameters that would change the form of the answer, and their harmless values besides None."""
 
 _FIELDS = {"question": "messages", "method": "model", "corpus": "model"}
-"""Fields of a chat request by those of ``AskRequest``; the others stand under ``polyhop``."""
+"""Fields of a chat request by those of ``AskRequest``; the others are under ``polyhop``."""
 
 _ANSWER_FIELDS = (
     "trace_id",
@@ -73,7 +73,7 @@ _CHUNK = "chat.completion.chunk"
 
 
 class Message(BaseModel):
-    """One turn; only the text of a user's last one is read."""
+    """A message; only the text of the user's last message is read."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -90,11 +90,11 @@ class StreamOptions(BaseModel):
 class Extension(How):
     """The field ``polyhop`` of a request."""
 
-    references: bool = Field(default=True, description="Whether the content has its references; else the answer only.")
+    references: bool = Field(default=True, description="False: the content is the answer without references.")
 
 
 class ChatBody(BaseModel):
-    """A request. Parameters that are not listed here are refused or of no effect."""
+    """A request. Parameters that are not listed here are refused or ignored."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -107,7 +107,7 @@ class ChatBody(BaseModel):
 
 @dataclass(frozen=True)
 class Turn:
-    """A chat request as the service takes it; ``unread`` messages and ``ignored`` parameters have no effect."""
+    """A chat request for the service; ``unread`` messages and ``ignored`` parameters have no effect."""
 
     request: AskRequest
     references: bool
@@ -116,7 +116,11 @@ class Turn:
 
     @classmethod
     def of(cls, request: ChatBody, known: Models) -> "Turn":
-        """Raises ``RequestError`` for what is not supported."""
+        """Convert a request.
+
+        Raises:
+            RequestError: a parameter is not supported, or the model is unknown.
+        """
         given = {name: value for name, value in (request.model_extra or {}).items() if value is not None}
         for name, harmless in _HARMLESS.items():
             if name in given and given.pop(name) not in harmless:
@@ -128,7 +132,7 @@ class Turn:
 
 
 def models(service: Service) -> Models:
-    """The models of a service. What only ranks passages is none."""
+    """Return the models of a service. A method that only ranks passages is not one."""
     answering = [name for name, method in methods().items() if method.answers(method.resolve({}))]
     named = {DEFAULT: None, **{name: name for name in answering}}
     beside = {f"{name}@{corpus}": (method, corpus) for name, method in named.items() for corpus in service.corpora}
@@ -136,7 +140,7 @@ def models(service: Service) -> Models:
 
 
 def router(service: Service) -> "APIRouter":
-    """The routes of OpenAI's API that there are."""
+    """Create the supported routes of OpenAI's API."""
     from fastapi import APIRouter, Request, Response
 
     async def complete(request: ChatBody, http: Request) -> Response:
@@ -149,47 +153,47 @@ def router(service: Service) -> "APIRouter":
             return reply(completion(turn, await cancel_on_disconnect(http, service.ask(turn.request))))
 
     async def listed() -> Response:
-        """The models: a method, or a method over a corpus, each."""
+        """List the models: each method, alone and with each corpus."""
         return reply({"object": "list", "data": [_model(name, began) for name in known]})
 
     async def one(model: str) -> Response:
-        """A model."""
+        """Return a model."""
         _named(known, model)
         return reply(_model(model, began))
 
     began, known = int(time.time()), models(service)
-    made = APIRouter(prefix="/v1", responses=WRONG_USE)
+    routes = APIRouter(prefix="/v1", responses=WRONG_USE)
     streamed: dict[str, Any] = {"content": {"text/event-stream": {}}}
-    made.add_api_route("/chat/completions", complete, methods=["POST"], responses={200: streamed})
-    made.add_api_route("/models", listed)
-    made.add_api_route("/models/{model}", one)
-    return made
+    routes.add_api_route("/chat/completions", complete, methods=["POST"], responses={200: streamed})
+    routes.add_api_route("/models", listed)
+    routes.add_api_route("/models/{model}", one)
+    return routes
 
 
 async def chunks(service: Service, turn: Turn, with_usage: bool) -> AsyncGenerator[bytes, None]:
-    """A question under way as OpenAI's chunks: the role at once, the answer line by line, why it ends, the usage."""
+    """Answer a question as OpenAI's chunks: the role at once, the answer by line, the finish reason, the usage."""
     head: dict[str, Any] = {}
     try:
-        async with aclosing(service.stream(turn.request)) as happenings:
-            async for happening in happenings:
-                if isinstance(happening, AskStarted):
-                    head = {**_head(happening, _CHUNK), **({"usage": None} if with_usage else {})}
+        async with aclosing(service.stream(turn.request)) as updates:
+            async for update in updates:
+                if isinstance(update, AskStarted):
+                    head = {**_head(update, _CHUNK), **({"usage": None} if with_usage else {})}
                     yield _chunk(head, {"role": "assistant", "content": ""})
-                elif isinstance(happening, AskResponse):
-                    for line in content(turn, happening).splitlines(keepends=True):
+                elif isinstance(update, AskResponse):
+                    for line in content(turn, update).splitlines(keepends=True):
                         yield _chunk(head, {"content": line})
-                    yield _chunk(head, {}, "stop", polyhop=extension(turn, happening))
+                    yield _chunk(head, {}, "stop", polyhop=extension(turn, update))
                     if with_usage:
-                        yield _data({**head, "choices": [], "usage": usage(happening)})
+                        yield _data({**head, "choices": [], "usage": usage(update)})
         yield b"data: [DONE]\n\n"
-    except Exception as error:  # once the stream has begun, the error goes into it
+    except Exception as error:  # after the first chunk, the error is part of the stream
         if not head:
             raise
         yield _data(error_response(error)[1])
 
 
 def completion(turn: Turn, response: AskResponse) -> dict[str, Any]:
-    """A whole response."""
+    """Return a complete response."""
     message = {"role": "assistant", "content": content(turn, response), "refusal": None}
     return {
         **_head(response, "chat.completion"),
@@ -200,7 +204,7 @@ def completion(turn: Turn, response: AskResponse) -> dict[str, Any]:
 
 
 def content(turn: Turn, response: AskResponse) -> str:
-    """The answer as a chat client shows it: with its references, and what is to know before trusting it."""
+    """Return the answer as a chat client shows it: with its references and its warning."""
     if not turn.references:
         return response.answer.text
     notice = notice_of(response.answer)
@@ -208,7 +212,7 @@ def content(turn: Turn, response: AskResponse) -> str:
 
 
 def extension(turn: Turn, response: AskResponse) -> dict[str, Any]:
-    """The field ``polyhop``: what OpenAI's shape has no place for."""
+    """Return the field ``polyhop``: everything that OpenAI's format has no field for."""
     row = answer_row(response)
     titles = {reference.passage.id: reference.passage.title for reference in references(response.answer)}
     return {
@@ -220,7 +224,7 @@ def extension(turn: Turn, response: AskResponse) -> dict[str, Any]:
 
 
 def usage(response: AskResponse) -> dict[str, int]:
-    """The tokens of all model calls of the question."""
+    """Return the tokens of all model calls of the question."""
     spent = response.answer.usage
     total = spent.prompt_tokens + spent.completion_tokens
     return {
@@ -238,7 +242,7 @@ def _named(known: Models, model: str) -> tuple[str | None, str | None]:
 
 @contextmanager
 def _fields_named() -> Iterator[None]:
-    """Have a ``UsageError`` of the service tell the field by its name in a chat request."""
+    """Rename the field of a ``UsageError`` of the service to its name in a chat request."""
     try:
         yield
     except UsageError as error:
@@ -252,7 +256,7 @@ def _error(message: str, param: str, code: str, status: int = 400) -> RequestErr
 
 
 def _question(messages: list[Message]) -> str:
-    """The text of the last message of the user."""
+    """Return the text of the last user message."""
     last = next((message for message in reversed(messages) if message.role == "user"), None)
     if last is None:
         raise _error("there is no user message to answer", "messages", "invalid_value")
@@ -260,7 +264,7 @@ def _question(messages: list[Message]) -> str:
         return last.content or ""
     texts = [part.get("text") if part.get("type") == "text" else None for part in last.content]
     if not all(isinstance(text, str) for text in texts):
-        raise _error("the question has a part that is no text", "messages", "invalid_value")
+        raise _error("the question has a part that is not text", "messages", "invalid_value")
     return "\n".join(map(str, texts))
 
 

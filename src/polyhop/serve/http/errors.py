@@ -1,4 +1,4 @@
-"""Errors over HTTP: which status each has, and one shape for all: ``{"error": {"type", "message", "param"?}}``."""
+"""Errors over HTTP: their statuses, and their common form ``{"error": {"type", "message", "param"?}}``."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _STATUSES: tuple[tuple[type[PolyhopError], int, str], ...] = (
     (UsageError, 400, "invalid_request"),
     (ServiceError, 502, "upstream"),
 )
-"""Status and type by error, the first that fits."""
+"""Status and type by error; the first match wins."""
 
 _OTHERS = {404: "not_found", 405: "method_not_allowed", 413: "too_large", 415: "unsupported_media_type"}
 
@@ -51,8 +51,8 @@ _UNREADABLE: dict[type[BaseException] | None, str] = {
 
 
 class RequestError(PolyhopError):
-    """A request that is not looked at: ``type`` and ``status`` tell why; ``param`` is the part of it that is wrong,
-    ``code`` what OpenAI calls this."""
+    """A request that is refused before the service sees it. ``param`` is the part that is wrong, ``code`` OpenAI's name
+    of the error."""
 
     def __init__(self, status: int, type: str, message: str, param: str | None = None, code: str | None = None) -> None:
         super().__init__(message)
@@ -60,7 +60,7 @@ class RequestError(PolyhopError):
 
 
 class ErrorDetail(BaseModel):
-    """An error: its type for programs, a message for people, and the part of the request that is wrong."""
+    """An error: a type for programs, a message for people, and the wrong part of the request."""
 
     type: str
     message: str
@@ -69,7 +69,7 @@ class ErrorDetail(BaseModel):
 
 
 class ErrorBody(BaseModel):
-    """The body of every response that is an error."""
+    """The body of every error response."""
 
     error: ErrorDetail
 
@@ -77,23 +77,23 @@ class ErrorBody(BaseModel):
 WRONG_USE: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorBody, "description": description}
     for status, description in {
-        400: "What was asked for cannot be.",
+        400: "The request is invalid.",
         401: "A key is missing or wrong.",
-        404: "There is no such thing.",
+        404: "Not found.",
         413: "The body is too large.",
         415: "The body is not JSON.",
-        422: "The body or a parameter has another form.",
-        429: "Too many requests; Retry-After tells when to come again.",
-        502: "The language model or the retriever could not be reached, or refused.",
+        422: "The body or a parameter has the wrong form.",
+        429: "Too many requests; Retry-After gives the seconds to wait.",
+        502: "The language model or the retriever could not be reached or refused the request.",
         503: "The service is busy or stopping.",
         504: "The question took longer than the service allows.",
     }.items()
 }
-"""The errors that any operation may answer with, for the OpenAPI document."""
+"""The errors of every operation, for the OpenAPI document."""
 
 
 def error_response(error: Exception) -> tuple[int, dict[str, Any]]:
-    """The status and the body of an error. What is no error of polyhop's is logged and tells nothing of itself."""
+    """Return the status and the body of an error. An unexpected error is logged, and its message is not sent."""
     if isinstance(error, RequestError):
         return error.status, body(error.type, str(error), error.param, error.code)
     for kind, status, name in _STATUSES:
@@ -106,20 +106,20 @@ def error_response(error: Exception) -> tuple[int, dict[str, Any]]:
 
 
 def body(type: str, message: str, param: str | None = None, code: str | None = None) -> dict[str, Any]:
-    """The body of an error."""
+    """Return the body of an error."""
     more = {name: value for name, value in {"param": param, "code": code}.items() if value}
     return {"error": {"type": type, "message": message, **more}}
 
 
 def headers_of(error: Exception) -> dict[str, str]:
-    """The headers that belong to an error."""
+    """Return the headers of an error."""
     if isinstance(error, NotAllowed):
         return {"WWW-Authenticate": "Bearer"}
     return {"Retry-After": str(math.ceil(error.retry_after))} if isinstance(error, TooManyRequests) else {}
 
 
 def install(app: FastAPI) -> None:
-    """Have the app answer every error in this shape."""
+    """Make the app return every error in this form."""
     from fastapi.exceptions import RequestValidationError
     from starlette.exceptions import HTTPException
 
@@ -133,7 +133,7 @@ def install(app: FastAPI) -> None:
             why = _UNREADABLE.get(type(error.__cause__), "cannot be read")
             return reply(body("invalid_request", f"the body {why}"), 400)
         why = {
-            404: f"there is nothing at {path}; /openapi.json tells what there is",
+            404: f"nothing found at {path}; /openapi.json lists every path",
             405: f"{path} takes {headers.get('Allow') or 'another method'}, not {request.method}",
         }.get(error.status_code, str(error.detail))
         return reply(body(_OTHERS.get(error.status_code, "failed"), why), error.status_code, headers)

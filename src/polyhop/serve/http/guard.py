@@ -26,7 +26,7 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 
 OPEN = frozenset({"/", "/health", "/ready", "/openapi.json", "/favicon.ico"})
-"""Paths that need no key, beside the page's files under ``/static/``: they tell nothing of anyone."""
+"""Paths that need no key, as the page's files under ``/static/`` do not: they reveal nothing."""
 
 SAFE = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -39,7 +39,7 @@ HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
 )
 QUIET = frozenset({"/health", "/ready", "/metrics"})
-"""Paths that are asked so often that they are not logged."""
+"""Paths that are requested too often to be logged."""
 
 _ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
@@ -78,7 +78,7 @@ class Gate:
                     await self.app(scope, receive, send)
                 finally:
                     CLIENT.reset(token)
-        except PolyhopError as error:  # the app tells its own
+        except PolyhopError as error:  # the app handles its own errors
             status, content = error_response(error)
             await _answer(send, status, content, headers_of(error))
 
@@ -86,10 +86,12 @@ class Gate:
         host = headers.get(b"host", b"").decode("latin-1").lower()
         name = host.rpartition(":")[0] if re.search(r":\d*$", host) else host
         if self.hosts is not None and name not in self.hosts:
-            raise RequestError(421, "wrong_host", f"this server does not go by {name!r}; --allow-host lets it")
+            raise RequestError(
+                421, "wrong_host", f"this server does not answer to {name!r}; allow the name with --allow-host"
+            )
 
     def _client(self, scope: Message, headers: dict[bytes, bytes]) -> str:
-        """The name of the key; "" without keys and where none is needed."""
+        """Return the name of the request's key; "" if none is needed."""
         path = scope["path"]
         if self.keys is None or path in OPEN or path.startswith("/static/"):
             return ""
@@ -102,7 +104,7 @@ class Gate:
         return name
 
     async def _whole(self, headers: dict[bytes, bytes], receive: Receive) -> Receive:
-        """The body read to its end, and what gives it to the app, then what comes after it."""
+        """Read the body to its end. Return a ``receive`` that gives the app the body, then later messages."""
         if not headers.get(b"content-type", b"").lower().startswith(b"application/json"):
             raise RequestError(
                 415, "unsupported_media_type", "the body must be JSON: send Content-Type: application/json"
@@ -112,7 +114,7 @@ class Gate:
                 content = await self._read(receive)
         except TimeoutError:
             raise RequestError(
-                408, "too_slow", f"the body did not come within {counted(self.client_timeout, 'seconds')}"
+                408, "too_slow", f"the body did not arrive within {counted(self.client_timeout, 'seconds')}"
             ) from None
         waiting: list[Message] = [{"type": "http.request", "body": content, "more_body": False}]
 
@@ -135,8 +137,8 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class RequestLog:
-    """Sees every request through: gives it an id, its response the headers that keep pages safe, and counts and logs
-    how it ended. A client that takes none of its response for ``client_timeout`` seconds is left."""
+    """Give every request an id and every response its security headers; count and log the outcome. A client that reads
+    nothing of its response for ``client_timeout`` seconds is disconnected."""
 
     app: App
     metrics: Metrics
@@ -155,14 +157,14 @@ class RequestLog:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                own = {name.lower() for name, _ in message["headers"]}  # a response may have a policy of its own
+                own = {name.lower() for name, _ in message["headers"]}  # a response may have its own policy
                 usual = (line for line in (*HEADERS, (b"x-request-id", request.encode())) if line[0] not in own)
                 message["headers"] = [*message["headers"], *usual]
             try:
                 async with asyncio.timeout(self.client_timeout):
                     await send(message)
             except TimeoutError:
-                raise OSError("the client does not take its response") from None
+                raise OSError("the client does not read its response") from None
 
         token = REQUEST.set(request)
         try:

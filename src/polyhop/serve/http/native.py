@@ -1,18 +1,20 @@
-"""polyhop's own HTTP interface: ask, search, look at traces, and see what there is.
+"""polyhop's own HTTP API: ask, search, list traces, methods and corpora, and look at runs.
 
-Annotations are evaluated here, since FastAPI reads them, and it is imported where a router is made.
+This module evaluates its annotations, because FastAPI reads them. FastAPI is imported only when a router is created.
 """
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from annotated_types import Ge, Le
 from pydantic import BaseModel, ConfigDict, Field
 
 from polyhop.methods.registry import methods
 from polyhop.serve.http.errors import WRONG_USE, error_response
 from polyhop.serve.http.replies import cancel_on_disconnect, event, events_reply, reply
+from polyhop.serve.runs import Runs
 from polyhop.serve.schemas import answer_row, started_row, summary_row, trace_row
 from polyhop.serve.service import MAX_PASSAGES, AskRequest, AskResponse, AskStarted, Service
 from polyhop.trace import passages_in, plain
@@ -22,8 +24,12 @@ if TYPE_CHECKING:
     from fastapi import APIRouter
 
 
+PAGE_SIZE = 100
+"""Default number of a run's questions per page."""
+
+
 class Body(BaseModel):
-    """A request body: a field that is not known is an error."""
+    """A request body. An unknown field is an error."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -32,7 +38,9 @@ class How(Body):
     """Options of a question. Limits may be stricter than the server's, never looser."""
 
     kind: Kind = "qa"
-    settings: dict[str, Any] = Field(default_factory=dict, description="The method's own; /v1/methods tells them.")
+    settings: dict[str, Any] = Field(
+        default_factory=dict, description="Settings of the method; /v1/methods lists them."
+    )
     max_calls: int | None = Field(default=None, gt=0)
     max_tokens: int | None = Field(default=None, gt=0)
     max_seconds: float | None = Field(default=None, gt=0)
@@ -45,10 +53,10 @@ class AskBody(How):
     question: str = Field(min_length=1, examples=["Where was the director of Alien born?"])
     method: str | None = None
     corpus: str | None = None
-    stream: bool = Field(default=False, description="Every step as it happens, as server-sent events.")
+    stream: bool = Field(default=False, description="Send every step as it happens, as server-sent events.")
 
     def to_request(self) -> AskRequest:
-        """The body as the service takes it."""
+        """Convert the body to a request of the service."""
         return AskRequest(**{name: value for name, value in self if name != "stream"})
 
 
@@ -83,91 +91,147 @@ class CorpusShape(BaseModel):
     """A corpus: its size and examples of its content."""
 
     corpus: str
-    passages: int | None = Field(description="Null if a retriever brings its passages.")
-    files: int | None = Field(description="The documents that the passages were cut from; null if not known.")
+    passages: int | None = Field(description="Null if a retriever brings its own passages.")
+    files: int | None = Field(description="Number of documents that the passages were cut from; null if unknown.")
     titles: list[str] = Field(description="Some of the titles.")
-    questions: list[str] = Field(description="Questions that it can answer, of the demo's corpus alone.")
+    questions: list[str] = Field(description="Questions that it can answer; only for the demo.")
 
 
 def router(service: Service) -> "APIRouter":
-    """The routes under ``/v1`` that are polyhop's own."""
+    """Create polyhop's own routes under ``/v1``."""
     from fastapi import APIRouter, Request, Response
 
     async def ask(body: AskBody, request: Request) -> Response:
-        """Answer a question: a JSON object or, with ``stream`` or ``Accept: text/event-stream``, server-sent events:
-        ``start``, then ``passages`` and ``step`` as they come, then ``answer`` or ``error``."""
+        """Answer a question with a JSON object or, with ``stream`` or ``Accept: text/event-stream``, with server-sent
+        events: ``start``, then ``passages`` and ``step`` as they happen, then ``answer`` or ``error``."""
         if body.stream or "text/event-stream" in request.headers.get("accept", ""):
             return await events_reply(events(service, body.to_request()))
         return reply(answer_row(await cancel_on_disconnect(request, service.ask(body.to_request()))))
 
     async def search(body: SearchBody, request: Request) -> Response:
-        """The best passages of a corpus for a query, best first."""
+        """Return the best passages of a corpus for a query, best first."""
         found = await cancel_on_disconnect(request, service.search(body.query, body.k, body.corpus))
         return reply({"passages": [{"rank": rank, **passage.to_dict()} for rank, passage in enumerate(found, 1)]})
 
     async def traces() -> Response:
-        """The latest answers, the newest first."""
+        """List recent answers, newest first."""
         return reply({"traces": [summary_row(response) for response in service.traces()]})
 
     async def trace(trace_id: str) -> Response:
-        """An answer and every step of how it was found."""
+        """Return an answer with its trace."""
         return reply(trace_row(service.trace(trace_id)))
 
     async def prompt(trace_id: str, step: int) -> Response:
-        """The messages that a language model call of a trace was sent."""
+        """Return the messages of a language model call in a trace."""
         return reply({"messages": service.prompt(trace_id, step)})
 
     async def all_methods() -> Response:
-        """The methods, with the papers they are from, what they need and their settings."""
+        """List the methods with their papers, needs and settings."""
         return reply({"default": service.default_method, "methods": [method_row(name) for name in methods()]})
 
     async def corpora() -> Response:
-        """The corpora that can be asked."""
+        """List the corpora."""
         return reply({"default": service.default_corpus, "corpora": list(service.corpora)})
 
     async def one_corpus(corpus: str) -> Response:
-        """The size of a corpus and examples of its content."""
+        """Return the size of a corpus and examples of its content."""
         return reply({"corpus": corpus, **asdict(await service.facts(corpus))})
 
-    made = APIRouter(prefix="/v1", responses=WRONG_USE)
+    routes = APIRouter(prefix="/v1", responses=WRONG_USE)
     answer = {"model": AnswerShape, "content": {"text/event-stream": {}}}
-    made.add_api_route("/ask", ask, methods=["POST"], responses={200: answer})
-    made.add_api_route("/search", search, methods=["POST"])
-    made.add_api_route("/traces", traces)
-    made.add_api_route("/traces/{trace_id}", trace)
-    made.add_api_route("/traces/{trace_id}/steps/{step}/prompt", prompt)
-    made.add_api_route("/methods", all_methods)
-    made.add_api_route("/corpora", corpora)
-    made.add_api_route("/corpora/{corpus:path}", one_corpus, responses={200: {"model": CorpusShape}})
-    return made
+    routes.add_api_route("/ask", ask, methods=["POST"], responses={200: answer})
+    routes.add_api_route("/search", search, methods=["POST"])
+    routes.add_api_route("/traces", traces)
+    routes.add_api_route("/traces/{trace_id}", trace)
+    routes.add_api_route("/traces/{trace_id}/steps/{step}/prompt", prompt)
+    routes.add_api_route("/methods", all_methods)
+    routes.add_api_route("/corpora", corpora)
+    routes.add_api_route("/corpora/{corpus:path}", one_corpus, responses={200: {"model": CorpusShape}})
+    return routes
+
+
+def runs_router(service: Service) -> "APIRouter":
+    """Create the routes under ``/v1/runs``. They are plain functions, which FastAPI calls on threads, since reading a
+    large run or comparing two is slow."""
+    from fastapi import APIRouter, Query, Response
+
+    runs = Runs(service.runs)
+
+    def rows() -> Response:
+        """List the runs, newest first, with the metrics that tables show; an unreadable run has an ``error``."""
+        return reply({"runs": runs.rows()})
+
+    def compare(a: str, b: str) -> Response:
+        """Compare two runs on the questions that both answered: the differences of metrics with intervals by paired
+        bootstrap, and the questions that only one of them got right."""
+        return reply(runs.compare(a, b))
+
+    def frontier(
+        run: Annotated[list[str], Query(default_factory=list)],
+        cost: Literal["calls", "tokens", "seconds"] = "calls",
+        metric: str | None = None,
+    ) -> Response:
+        """Draw the cost per question and the score of all or the named runs. Runs without the metric are left out and
+        named in the picture."""
+        policy = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+        return Response(runs.frontier(run, cost, metric), headers=policy, media_type="image/svg+xml")
+
+    def one(run: str) -> Response:
+        """Return a run's settings and all its metrics."""
+        return reply(runs.run(run))
+
+    def questions(
+        run: str,
+        wrong: bool | None = None,
+        type: str | None = None,
+        search: str = "",
+        offset: Annotated[int, Ge(0)] = 0,
+        limit: Annotated[int, Ge(1), Le(1000)] = PAGE_SIZE,
+    ) -> Response:
+        """List a run's questions and results: those judged wrong (or right), of a type, with these words."""
+        return reply(runs.questions(run, wrong=wrong, type=type, search=search, offset=offset, limit=limit))
+
+    def question(run: str, question: str) -> Response:
+        """Return a question of a run with its answer and its trace."""
+        return reply(runs.question(run, question))
+
+    routes = APIRouter(prefix="/v1/runs", responses=WRONG_USE)
+    routes.add_api_route("", rows)
+    routes.add_api_route("/compare", compare)
+    picture = {"content": {"image/svg+xml": {"schema": {"type": "string"}}}}
+    routes.add_api_route("/frontier.svg", frontier, response_class=Response, responses={200: picture})
+    routes.add_api_route("/{run}", one)
+    routes.add_api_route("/{run}/questions", questions)
+    routes.add_api_route("/{run}/questions/{question:path}", question)
+    return routes
 
 
 async def events(service: Service, request: AskRequest) -> AsyncGenerator[bytes, None]:
-    """A question under way as server-sent events. Every passage comes once, before the step that first names it."""
+    """Answer a question as server-sent events. Every passage is sent once, before the first step that names it."""
     shown: set[str] = set()
     began = False
     try:
-        async with aclosing(service.stream(request)) as happenings:
-            async for happening in happenings:
-                if isinstance(happening, AskStarted):
+        async with aclosing(service.stream(request)) as updates:
+            async for update in updates:
+                if isinstance(update, AskStarted):
                     began = True
-                    yield event("start", started_row(happening))
-                elif isinstance(happening, AskResponse):
-                    yield event("answer", answer_row(happening))
+                    yield event("start", started_row(update))
+                elif isinstance(update, AskResponse):
+                    yield event("answer", answer_row(update))
                 else:
-                    new = {p.id: p.to_dict() for p in passages_in(happening) if p.id not in shown}
+                    new = {p.id: p.to_dict() for p in passages_in(update) if p.id not in shown}
                     if new:
                         shown |= new.keys()
                         yield event("passages", new)
-                    yield event("step", happening.to_dict())
-    except Exception as error:  # once the stream has begun, the error goes into it
+                    yield event("step", update.to_dict())
+    except Exception as error:  # after the first event, the error is part of the stream
         if not began:
             raise
         yield event("error", error_response(error)[1]["error"])
 
 
 def method_row(name: str) -> dict[str, Any]:
-    """Return a method as clients see it, settings with their defaults."""
+    """Return a method as clients see it, with the defaults of its settings."""
     method = methods()[name]
     return {
         "name": name,

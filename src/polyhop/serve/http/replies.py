@@ -1,4 +1,4 @@
-"""Responses: JSON, and a stream of server-sent events that stays alive while nothing happens."""
+"""Responses: JSON, and streams of server-sent events with keep-alive comments."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_PENDING = 256
-"""Maximum number of events made before the client reads them."""
+"""Maximum number of events produced before the client reads them."""
 
-EVERY = 15.0
-"""Seconds between two comments that keep an idle stream open."""
+KEEP_ALIVE_SECONDS = 15.0
+"""Interval of the comments that keep an idle stream open."""
 
 
 def reply(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """A JSON response."""
+    """Return a JSON response."""
     from fastapi import Response
 
     return Response(encoded(content), status, {"Cache-Control": "no-store", **(headers or {})}, "application/json")
 
 
 def encoded(content: Any) -> bytes:
-    """JSON of anything: what orjson refuses, as half of a surrogate pair in a model's text, is escaped.
+    """Encode any value as JSON. What orjson refuses, such as an unpaired surrogate in a model's text, is escaped.
 
     >>> encoded({"text": "half \\ud83d"})
     b'{"text": "half \\\\ud83d"}'
@@ -44,7 +44,7 @@ def encoded(content: Any) -> bytes:
 
 
 def event(name: str, content: Any) -> bytes:
-    """One server-sent event.
+    """Encode a server-sent event.
 
     >>> event("answer", {"answer": "Elstow"})
     b'event: answer\\ndata: {"answer":"Elstow"}\\n\\n'
@@ -53,8 +53,8 @@ def event(name: str, content: Any) -> bytes:
 
 
 async def events_reply(chunks: AsyncGenerator[bytes, None]) -> Response:
-    """A stream of events. The first is waited for, so that what it raises is still an error of its own; ``chunks`` is
-    closed when the client leaves."""
+    """Return a stream of events. The first chunk is awaited, so that its error becomes an error response; ``chunks`` is
+    closed when the client disconnects."""
     from fastapi.responses import StreamingResponse
 
     first = await anext(chunks)
@@ -63,13 +63,13 @@ async def events_reply(chunks: AsyncGenerator[bytes, None]) -> Response:
 
 
 async def cancel_on_disconnect(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Wait for ``work``; when the client leaves, end it and raise ``ClientGone``."""
+    """Wait for ``work``. If the client disconnects, cancel it and raise ``ClientGone``."""
     task = asyncio.ensure_future(work)
     left = asyncio.ensure_future(_disconnect(request))
     try:
         await asyncio.wait({task, left}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            raise ClientGone("the client left before its answer came")
+            raise ClientGone("the client disconnected before its answer was ready")
         return task.result()
     finally:
         left.cancel()
@@ -83,7 +83,7 @@ async def _disconnect(request: Request) -> None:
 
 
 async def _with_keep_alive(first: bytes, chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """The chunks, those that came together as one, and comments while none comes."""
+    """Yield the chunks, joined if several are ready, and a comment when none is."""
     parts = [first]
     more, room = asyncio.Event(), asyncio.Event()
 
@@ -109,7 +109,7 @@ async def _with_keep_alive(first: bytes, chunks: AsyncGenerator[bytes, None]) ->
                 yield ready
                 continue
             more.clear()
-            if not await _wait_for(more, EVERY):
+            if not await _wait_for(more, KEEP_ALIVE_SECONDS):
                 yield b": at work\n\n"
         reading.result()
     finally:

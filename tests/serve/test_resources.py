@@ -10,9 +10,9 @@ from polyhop import Passage
 from polyhop.data.corpora import open_corpus
 from polyhop.data.questions import read_questions
 from polyhop.retrieval.index import index_for
-from polyhop.serve import corpora
-from polyhop.serve.corpora import CorpusFacts, facts_of
+from polyhop.serve import resources
 from polyhop.serve.errors import UnknownCorpus
+from polyhop.serve.resources import CorpusFacts, facts_of
 from polyhop.serve.service import Service
 
 
@@ -41,7 +41,7 @@ def test_another_corpus_offers_none(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_titles_are_spread_and_distinct() -> None:
     found = facts(*numbered(1000))
-    assert len(found.titles) == corpora.TITLES
+    assert len(found.titles) == resources.TITLES
     assert int(found.titles[-1].split()[1]) > 700
     assert facts(*(Passage(str(n), "Same", f"Text {n}.") for n in range(9)), Passage("x", " ", "No title.")).titles == (
         "Same",
@@ -51,7 +51,7 @@ def test_titles_are_spread_and_distinct() -> None:
 def test_files_are_counted_in_a_small_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
     passages = [*numbered(3, source="a.md"), Passage("b", "B", "Of b.", metadata={"source": "b.md"})]
     assert facts(*passages).files == 2
-    monkeypatch.setattr(corpora, "MAX_READ", 3)
+    monkeypatch.setattr(resources, "MAX_READ", 3)
     assert facts(*passages).files is None
 
 
