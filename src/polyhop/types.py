@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, Protocol, TypeAlias, TypeVar, overload
 
 from annotated_types import Ge, Gt, Le
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 Kind: TypeAlias = Literal["qa", "boolean", "slot", "fact", "long"]
 """The form of a task (not a benchmark's own question type, which is ``Question.metadata["type"]``)."""
@@ -145,13 +146,26 @@ class PathScorer(Protocol):
         ...
 
 
+class TypedTask(Protocol[T_co]):
+    """A prompt task whose output has a known type."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def output(self) -> type[T_co]: ...
+
+
 class QuestionRun(Protocol):
     """The part of a question's ``Run`` that a retriever or reranker uses: its calls and searches stay within the
     question's budget, trace and cache."""
 
-    async def ask(self, task: str, *, options: Any = None, **fields: Any) -> Any:
+    @overload
+    async def ask(self, task: TypedTask[T], *, options: Any = None, **fields: Any) -> T:
         """Make one language model call; return the task's typed output."""
-        ...
+
+    @overload
+    async def ask(self, task: str, *, options: Any = None, **fields: Any) -> Any: ...
 
     async def search(self, query: str, k: int) -> list[Passage]:
         """Search with the base retriever; return up to ``k`` passages, best first."""

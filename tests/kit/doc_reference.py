@@ -150,7 +150,7 @@ def tasks() -> str:
     return "\n\n".join(parts).replace("\n\n# Scored tasks", "\n\n## Scored tasks") + "\n"
 
 
-def task_told(task: Task) -> list[str]:
+def task_told(task: Task[Any]) -> list[str]:
     """A task's part of the page."""
     rows = [
         (f"`{name}`", f"`{_kind(field.annotation)}`", field.description or "", f"`{_json(task.default.get(name))}`")

@@ -157,7 +157,7 @@ class World:
         if self.speaks == "value":
             return output
         shape = TASKS[task].output.model_validate(dict(output))
-        return TASKS[task].write(shape, fields) if self.speaks == "text" else json.dumps(shape.model_dump())
+        return TASKS[task].write_text(shape, fields) if self.speaks == "text" else json.dumps(shape.model_dump())
 
     def _review(self, key: tuple[str, ...]) -> Mapping[str, Any]:
         supported = self._happens("supported", *key)

@@ -12,7 +12,7 @@ from polyhop.answer import Answer, confidence
 from polyhop.lm.base import Completion
 from polyhop.lm.reply import answer_spans, answer_tokens, first_writing, strip_reasoning
 from polyhop.methods.voting import majority
-from polyhop.prompts.tasks import Response
+from polyhop.prompts.tasks.answers import Response
 
 PLAIN = st.text().filter(lambda text: "think>" not in text)
 
@@ -128,7 +128,7 @@ def unsure(answer: str, first: float) -> Response:
     tokens = ("It was ", answer, ". The answer is ", answer, ".")
     logprobs = tuple(map(math.log, (0.9, first, 0.9, 0.999, 0.9)))
     output = Response(rationale=f"It was {answer}.", answer=answer)
-    return output.with_completion(Completion(text=text, tokens=tokens, logprobs=logprobs), "Where?")  # type: ignore[return-value]
+    return output.with_completion(Completion(text=text, tokens=tokens, logprobs=logprobs), "Where?")
 
 
 def test_the_confidence_of_an_answer_with_a_rationale_is_that_of_its_first_writing() -> None:

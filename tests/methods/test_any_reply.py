@@ -62,7 +62,7 @@ def written() -> list[str]:
     for name, switches in SWITCHED:
         for demo in BOOK[name].demonstrations_for(switches)[:2]:
             fields = {**dict.fromkeys(BOOK[name].task.fields), **demo.fields, **switches}
-            found[BOOK[name].task.write(demo.output, fields)] = None
+            found[BOOK[name].task.write_text(demo.output, fields)] = None
             found[json.dumps(demo.output.model_dump())] = None
     return list(found)
 

@@ -18,7 +18,7 @@ from polyhop.lm.base import Capabilities, Completion
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.voting import Vote, majority
 from polyhop.pipeline import Pipeline
-from polyhop.prompts.tasks import Response
+from polyhop.prompts.tasks.answers import Response
 from tests.kit.scripted_run import play, sure
 from tests.kit.virtual_clock import run_virtually
 

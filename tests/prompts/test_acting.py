@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.parsing import MAX_REPLY_CHARS, Malformed
-from polyhop.prompts.tasks import Continuation, Decomposition, Move, Response, Valuation
-from polyhop.prompts.tasks.react import ACTIONS, read_action
+from polyhop.prompts.tasks.acting import ACTIONS, Continuation, Move, read_action
+from polyhop.prompts.tasks.answers import Response
+from polyhop.prompts.tasks.decomposition import Decomposition, Valuation
 from polyhop.types import Passage
 from tests.prompts.test_injection import FENCE, HOSTILE, TURN
 
@@ -212,7 +213,7 @@ SAME_EACH_TIME = settings(max_examples=150, deadline=None, derandomize=True, dat
 )
 def test_a_move_written_is_read_back(thought: str | None, action: str, argument: str) -> None:
     move = Move.model_validate({"thought": thought, "action": action, "argument": argument})
-    written = BOOK["react.act"].task.write(move, FIELDS["react.act"])
+    written = BOOK["react.act"].task.write_text(move, FIELDS["react.act"])
     assert written.splitlines()[-1].startswith("Action 2: ")
     told = read("react.act", written).model_dump()
     assert {name: " ".join((value or "").split()) for name, value in told.items()} == {

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.parsing import Malformed
-from polyhop.prompts.tasks import TASKS, FollowUp, FollowUps, PlannedResponse
+from polyhop.prompts.tasks import TASKS
+from polyhop.prompts.tasks.decomposition import PlannedResponse
+from polyhop.prompts.tasks.self_ask import FollowUp, FollowUps
 from polyhop.types import Passage
 from tests.prompts.test_injection import FENCE, HOSTILE, TURN
 
@@ -186,7 +188,7 @@ AGAIN = settings(max_examples=200, deadline=None, derandomize=True, database=Non
 def test_a_chain_comes_back_as_written(steps: list[tuple[str, str | None]], answer: str) -> None:
     output = FollowUps.model_validate({"steps": [{"sub_question": q, "answer": a} for q, a in steps], "answer": answer})
     for rendering in get_args(Rendering):
-        written = TASKS["self_ask.chain"].write(output, {}) if rendering == "text" else output.model_dump_json()
+        written = TASKS["self_ask.chain"].write_text(output, {}) if rendering == "text" else output.model_dump_json()
         assert BOOK["self_ask.chain"].read(written, {}, rendering) == output
 
 
@@ -196,14 +198,14 @@ def test_a_turn_comes_back_as_written(told: str | None, asked: str | None, answe
     asks = None if conclude else asked
     output = FollowUp(intermediate=told, follow_up=asks, answer=None if asks else answer)
     fields = {"history": [{"sub_question": "Before?", "answer": None}] if told else [], "conclude": conclude}
-    assert BOOK["self_ask.turn"].read(TASKS["self_ask.turn"].write(output, fields), fields) == output
+    assert BOOK["self_ask.turn"].read(TASKS["self_ask.turn"].write_text(output, fields), fields) == output
 
 
 @AGAIN
 @given(st.lists(WORDS.map(lambda words: f"{words}."), max_size=4), WORDS)
 def test_a_plan_comes_back_as_written(plan: list[str], answer: str) -> None:
     output = PlannedResponse(plan=plan, rationale="It is so.", answer=answer)
-    assert BOOK["plan_solve.solve"].read(TASKS["plan_solve.solve"].write(output, {}), {}) == output
+    assert BOOK["plan_solve.solve"].read(TASKS["plan_solve.solve"].write_text(output, {}), {}) == output
 
 
 # --- what data may do to a prompt --------------------------------------------------------------------------------

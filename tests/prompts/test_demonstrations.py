@@ -14,7 +14,7 @@ from polyhop.common.text import STOP_WORDS, find_folded
 from polyhop.errors import PromptError
 from polyhop.prompts.book import Prompt, PromptBook, Rendering
 from polyhop.prompts.loading import Demonstration
-from polyhop.prompts.tasks import Review, Supplement
+from polyhop.prompts.tasks.tor import Review, Supplement
 from polyhop.types import Passage
 from tests.kit.prompt_cases import SWITCHED, Write, filled, overriding
 
@@ -80,8 +80,8 @@ def test_every_demonstration_is_read_back_as_written() -> None:
     for prompt, fields, demo in demonstrations():
         unasked = set(type(demo.output).model_fields).difference(prompt.task.asked(fields))
         asked_for = demo.output.model_copy(update=dict.fromkeys(unasked))
-        written = prompt.task.write(demo.output, fields)
-        assert prompt.check(prompt.task.parse(written, fields)) == asked_for
+        written = prompt.task.write_text(demo.output, fields)
+        assert prompt.check(prompt.task.read_text(written, fields)) == asked_for
         assert prompt.read(written, fields) == asked_for
 
 

@@ -13,20 +13,12 @@ from polyhop.prompts.answers import says_nothing
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.parsing import MARKERS, Malformed
 from polyhop.prompts.show import harmless
-from polyhop.prompts.tasks import (
-    TASKS,
-    ChainOfQuery,
-    MergedReview,
-    Plan,
-    QueryNode,
-    Response,
-    Review,
-    SubAnswer,
-    Sufficiency,
-    Summary,
-    Supplement,
-    TracedContent,
-)
+from polyhop.prompts.tasks import TASKS
+from polyhop.prompts.tasks.answers import Response
+from polyhop.prompts.tasks.resp import Plan, SubAnswer
+from polyhop.prompts.tasks.searchain import ChainOfQuery, QueryNode, TracedContent
+from polyhop.prompts.tasks.summaries import Summary
+from polyhop.prompts.tasks.tor import MergedReview, Review, Sufficiency, Supplement
 
 pytestmark = pytest.mark.slow
 
@@ -252,7 +244,7 @@ def test_what_is_written_is_read_back(data: st.DataObject) -> None:
         output = data.draw(OUTPUTS[task.output])
         unasked = set(task.output.model_fields).difference(task.asked(FIELDS))
         output = output.model_copy(update=dict.fromkeys(unasked))
-        written = task.write(output, FIELDS)
+        written = task.write_text(output, FIELDS)
         assert BOOK[name].read(written, FIELDS) == output
         for dumped in (json.dumps(output.model_dump()), output.model_dump_json(indent=2)):
             assert BOOK[name].read(f"Here it is:\n{dumped}\nDone.", FIELDS, "json") == output

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.parsing import Malformed
-from polyhop.prompts.tasks import TASKS, Hop, Sentence
+from polyhop.prompts.tasks import TASKS
+from polyhop.prompts.tasks.iterative import Hop, Sentence
 from polyhop.types import Passage
 from tests.prompts.test_injection import FENCE, HOSTILE, TURN
 
@@ -113,7 +114,7 @@ def test_a_hop_comes_back_as_written(summary: str | None, query: str | None) -> 
     output = Hop(summary=summary, query=query)
     for rendering in get_args(Rendering):
         fields = {"passages": ["…"]}
-        written = TASKS["dsp.hop"].write(output, fields) if rendering == "text" else output.model_dump_json()
+        written = TASKS["dsp.hop"].write_text(output, fields) if rendering == "text" else output.model_dump_json()
         assert BOOK["dsp.hop"].read(written, fields, rendering) == output
 
 
@@ -121,7 +122,7 @@ def test_a_hop_comes_back_as_written(summary: str | None, query: str | None) -> 
 @given(st.text(max_size=80), st.lists(st.text(max_size=20), max_size=3))
 def test_whatever_is_read_is_one_new_sentence_of_the_reply(text: str, so_far: list[str]) -> None:
     try:
-        sentence = TASKS["cot.sentence"].parse(text, {"reasoning": so_far})["sentence"]
+        sentence = TASKS["cot.sentence"].read_text(text, {"reasoning": so_far})["sentence"]
     except Malformed:
         return
     assert sentence in text

@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyhop.prompts.non_answers import MAX_NON_ANSWER_CHARS, is_non_answer
-from polyhop.prompts.tasks import QueryNode, Response, Summary
-from polyhop.prompts.tasks.closed_book import Decomposition
+from polyhop.prompts.tasks.answers import Response
+from polyhop.prompts.tasks.decomposition import Decomposition
+from polyhop.prompts.tasks.searchain import QueryNode
+from polyhop.prompts.tasks.summaries import Summary
 
 SHORT = [
     "unknown", "I don't know", "I don’t know", "I do not know", "not known", "not mentioned", "not specified",

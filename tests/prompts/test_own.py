@@ -41,7 +41,7 @@ class Checked(Output):
 
 
 @pytest.fixture
-def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Task]:
+def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Task[Any]]:
     """A task with its file, known until the test ends."""
     monkeypatch.setattr(registry, "_registered", dict(registry.methods()))
     home = tmp_path / "home"
@@ -60,7 +60,7 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Task]:
     TASKS.pop("own.check", None)
 
 
-def test_a_registered_task_has_its_file_and_demonstrations(task: Task) -> None:
+def test_a_registered_task_has_its_file_and_demonstrations(task: Task[Any]) -> None:
     assert register_task(task) is task
     prompt = PromptBook()["own.check"]
     turns = [turn["content"] for turn in prompt.render({"answer": "Rome"})]
@@ -72,7 +72,7 @@ def test_a_registered_task_has_its_file_and_demonstrations(task: Task) -> None:
     assert {"own.check", "checker"} <= PromptBook().callers()
 
 
-def test_a_folder_of_prompts_replaces_its_file_too(task: Task, tmp_path: Path) -> None:
+def test_a_folder_of_prompts_replaces_its_file_too(task: Task[Any], tmp_path: Path) -> None:
     register_task(task)
     other = tmp_path / "other"
     other.mkdir()
@@ -83,7 +83,7 @@ def test_a_folder_of_prompts_replaces_its_file_too(task: Task, tmp_path: Path) -
     assert after.hashes()["own.check"] != before.hashes()["own.check"]
 
 
-async def test_a_method_asks_it_and_a_model_is_named_for_it(task: Task) -> None:
+async def test_a_method_asks_it_and_a_model_is_named_for_it(task: Task[Any]) -> None:
     register_task(task)
 
     @method("checked", paper="-", layers=lambda settings: 1)
@@ -99,7 +99,7 @@ async def test_a_method_asks_it_and_a_model_is_named_for_it(task: Task) -> None:
     assert [call.task for call in asked.calls] == ["own.check"]
 
 
-async def test_what_cannot_be_read_is_its_default(task: Task) -> None:
+async def test_what_cannot_be_read_is_its_default(task: Task[Any]) -> None:
     def unreadable(text: str, fields: Any) -> dict[str, Any]:
         from polyhop.prompts.parsing import Malformed
 
@@ -118,7 +118,7 @@ async def test_what_cannot_be_read_is_its_default(task: Task) -> None:
     assert "yes or no" in model.calls[1].messages[-1]["content"]
 
 
-def test_registering_again_replaces_it_and_another_is_refused(task: Task) -> None:
+def test_registering_again_replaces_it_and_another_is_refused(task: Task[Any]) -> None:
     register_task(task)
     register_task(replace(task, default={"holds": True}))
     assert TASKS["own.check"].default == {"holds": True}
@@ -127,18 +127,18 @@ def test_registering_again_replaces_it_and_another_is_refused(task: Task) -> Non
 
 
 @pytest.mark.parametrize("name", ["tor.review", "promptrank.path"])
-def test_a_shipped_task_is_never_replaced(task: Task, name: str) -> None:
+def test_a_shipped_task_is_never_replaced(task: Task[Any], name: str) -> None:
     with pytest.raises(UsageError, match=r"already there"):
         register_task(replace(task, name=name))
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../own", "own/check", ".own", "own."])
-def test_a_name_is_words_with_dots(task: Task, name: str) -> None:
+def test_a_name_is_words_with_dots(task: Task[Any], name: str) -> None:
     with pytest.raises(UsageError, match="is no name for a prompt task"):
         register_task(replace(task, name=name))
 
 
-def test_a_folder_is_needed_and_so_is_the_file_in_it(task: Task, tmp_path: Path) -> None:
+def test_a_folder_is_needed_and_so_is_the_file_in_it(task: Task[Any], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="needs the folder"):
         register_task(replace(task, folder=None))
     register_task(replace(task, folder=tmp_path))
@@ -146,7 +146,7 @@ def test_a_folder_is_needed_and_so_is_the_file_in_it(task: Task, tmp_path: Path)
         PromptBook()["own.check"]
 
 
-def test_its_file_is_checked_against_it(task: Task) -> None:
+def test_its_file_is_checked_against_it(task: Task[Any]) -> None:
     register_task(replace(task, fields=("answer", "question")))
     with pytest.raises(PromptError, match=r"the field 'question' of own\.check is never used"):
         PromptBook()["own.check"]

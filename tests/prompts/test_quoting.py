@@ -137,7 +137,7 @@ def _pieces() -> list[str]:
         calls = [{**dict.fromkeys(task.fields), **switches}]
         calls += [{**calls[0], field: ["PWNED"]} for field in ("history", "passages", "steps") if field in task.fields]
         variants = [output, *(output.model_copy(update={field: None}) for field in ("query", "follow_up", "supported"))]
-        found += [task.write(variant, fields) for fields in calls for variant in variants]
+        found += [task.write_text(variant, fields) for fields in calls for variant in variants]
         found.append(output.model_dump_json())
     return list(dict.fromkeys(found))
 
@@ -179,7 +179,7 @@ def showing(name: str, switches: Mapping[str, Any], text: str) -> dict[str, Any]
 
 
 def written(name: str, output: Output, fields: dict[str, Any]) -> str:
-    return TASKS[name].write(output, {**fields, "question": "Who made it?"})
+    return TASKS[name].write_text(output, {**fields, "question": "Who made it?"})
 
 
 RATIONALES = {"rationale", "thought", "content", "text", "plan"}

@@ -13,8 +13,8 @@ from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.parsing import Malformed
 from polyhop.prompts.tasks import TASKS
 from polyhop.prompts.tasks.era_cot import Entities, Scores
+from polyhop.prompts.tasks.iterative import EditedSentence
 from polyhop.prompts.tasks.summaries import Candidates, Preference, Validity
-from polyhop.prompts.tasks.verify_edit import EditedSentence
 from polyhop.types import Passage
 from tests.prompts.test_injection import FENCE, HOSTILE, TURN
 
@@ -184,7 +184,7 @@ def test_what_is_written_is_read_back(data: st.DataObject) -> None:
     for task, outputs in OUTPUTS.items():
         output = data.draw(outputs)
         fields = {"triplets": [RELATION] * len(getattr(output, "scores", ()))}
-        assert BOOK[task].read(TASKS[task].write(output, fields), fields) == output
+        assert BOOK[task].read(TASKS[task].write_text(output, fields), fields) == output
         assert BOOK[task].read(output.model_dump_json(), fields, "json") == output
 
 

@@ -18,10 +18,10 @@ from polyhop.common.text import (
 from polyhop.data.converting.pdf import _cut
 from polyhop.data.converting.plain import markdown_blocks, text_blocks
 from polyhop.methods.graph import QuestionGraph
+from polyhop.prompts.lines import YesNo, find_yes_or_no
 from polyhop.prompts.parsing import _bare_judgement, after_label
 from polyhop.prompts.show import fences, harmless
-from polyhop.prompts.tasks.react import _patterns
-from polyhop.prompts.tasks.resp import _verdict, read_judgement
+from polyhop.prompts.tasks.acting import _patterns
 from polyhop.redaction import redacted
 from tests.kit.regexes import Found, explodes, patterns, pumped
 
@@ -86,7 +86,7 @@ def test_what_reads_strangers_texts_takes_time_as_they_are_long(read: Callable[[
 
 
 def judged(text: str) -> object:
-    return read_judgement(text + "\n[YES]", {})
+    return YesNo("sufficient").read(text + "\n[YES]", {})
 
 
 def bound(text: str) -> object:
@@ -112,7 +112,7 @@ def test_what_was_slow_once_reads_what_it_read() -> None:
         (24, 30, [1, 2]),
     ]
     assert [bare_title(title) for title in ("Ran  (1985 film) ", "(Ran)", "Ran (a) b")] == ["Ran", "(Ran)", "Ran (a) b"]
-    assert [_verdict(text)[0] for text in ("** Answer ** : ** yes", "answer - yes", "Judgement:no.")] == [
+    assert [find_yes_or_no(text)[0] for text in ("** Answer ** : ** yes", "answer - yes", "Judgement:no.")] == [
         True,
         None,
         False,

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from random import Random
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, overload
 
 from polyhop.answer import NON_ANSWER, Answer, cite, confidence, withheld
 from polyhop.common.aio import gather
@@ -35,7 +35,7 @@ from polyhop.errors import BudgetSpent, CapabilityError, LMError, UsageError, Wa
 from polyhop.lm.base import Capabilities, Completion, LanguageModel, ScoreRequest, TokenScores
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.prompts.non_answers import is_non_answer
-from polyhop.prompts.tasks import SCORED, Output
+from polyhop.prompts.tasks import SCORED, Output, task_name
 from polyhop.readers.base import DEFAULT_THRESHOLD, RunReader
 from polyhop.redaction import redacted
 from polyhop.retrieval.analysis import ENGLISH, Analysis
@@ -45,7 +45,7 @@ from polyhop.retrieval.base import (
 from polyhop.retrieval.tfidf import similarities
 from polyhop.trace import Ask, Note, Readout, Score, Searched, Step, Usage, passages_in
 from polyhop.trace.recorder import OpenStep, Recorder
-from polyhop.types import Kind, Passage, PathScorer, Span, SpanChoice
+from polyhop.types import Kind, Passage, PathScorer, Span, SpanChoice, TypedTask
 
 T = TypeVar("T")
 
@@ -133,7 +133,17 @@ class Run:
 
     # --- language models -----------------------------------------------------------------------------------------
 
-    async def ask(self, task: str, *, options: Options | None = None, final: bool = False, **fields: Any) -> Any:
+    @overload
+    async def ask(
+        self, task: TypedTask[T], *, options: Options | None = None, final: bool = False, **fields: Any
+    ) -> T: ...
+
+    @overload
+    async def ask(self, task: str, *, options: Options | None = None, final: bool = False, **fields: Any) -> Any: ...
+
+    async def ask(
+        self, task: TypedTask[Any] | str, *, options: Options | None = None, final: bool = False, **fields: Any
+    ) -> Any:
         """Make a language model call; return the task's typed output, whose ``.completion`` is the model's reply.
 
         A reply that cannot be read is requested once more with the reason; after that, the task's safe default is
@@ -142,7 +152,7 @@ class Run:
         last call, which the budget reserves. Raises ``BudgetSpent`` inside ``gathering``, and ``LMError`` if the model
         cannot be reached.
         """
-        call = self._call(task, fields, options, final)
+        call = self._call(task_name(task), fields, options, final)
         attempt = await self._attempt(call)
         retry = self._retry(attempt) if attempt.output is None else None
         if retry and self._meter.has_calls_left(reserve=0 if final else 1):
@@ -267,11 +277,12 @@ class Run:
         cut = getattr(model, "truncate", None)
         return str(cut(text, tokens)) if cut else text[: 4 * max(0, tokens)]
 
-    def prompt_tokens(self, task: str, *, options: Options | None = None, **fields: Any) -> int:
+    def prompt_tokens(self, task: TypedTask[Any] | str, *, options: Options | None = None, **fields: Any) -> int:
         """Count the tokens of the prompt of ``ask`` or ``score``: instruction, demonstrations and input."""
-        if task in SCORED:
-            return count_tokens(*self._render(task, fields, options))
-        return self._call(task, fields, options).prompt_tokens
+        name = task_name(task)
+        if name in SCORED:
+            return count_tokens(*self._render(name, fields, options))
+        return self._call(name, fields, options).prompt_tokens
 
     def demonstrations(self, task: str) -> Sequence[Mapping[str, Any]]:
         """Return the demonstrations in the prompt file of a scored task: their fields, and a ``kind``."""
@@ -326,7 +337,7 @@ class Run:
     def _call(self, task: str, fields: Fields, options: Options | None, final: bool = False) -> Call:
         prompt = self._engine.prompts[task]
         check_fields(task, fields, prompt.task.fields)
-        settings, rendering = settings_of(prompt, options), self._engine.rendering
+        settings, rendering = settings_of(prompt, options), prompt.form_of(self._engine.rendering)
         settings["max_tokens"] = self._engine.max_tokens_per_call or settings["max_tokens"]
         turns = prompt.render(fields, rendering=rendering, shots=settings["shots"])
         model = self._engine.models(task, settings["role"])

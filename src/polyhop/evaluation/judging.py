@@ -24,13 +24,14 @@ from polyhop.evaluation.predictions import Row
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import CONCURRENCY, Progress, call_settings
 from polyhop.pipeline import LM, LoopThread, Pipeline
+from polyhop.prompts.tasks.judge import JUDGE_ANSWER
 from polyhop.trace import Usage, add_usage
 
 if TYPE_CHECKING:
     from polyhop.engine.run import Run
 
 JUDGED = "judged.jsonl"
-TASK = "judge.answer"
+TASK = JUDGE_ANSWER.name
 
 Verdict = Mapping[str, Any]
 """A line of ``judged.jsonl``: judge, question, gold answers and prediction, whether it is ``correct`` (None: the reply
@@ -104,7 +105,7 @@ async def _all(
 
 
 async def _judge(question: str, run: Run, *, answers: Sequence[str], prediction: str) -> Answer:
-    verdict = await run.ask(TASK, final=True, question=question, answers=list(answers), prediction=prediction)
+    verdict = await run.ask(JUDGE_ANSWER, final=True, question=question, answers=list(answers), prediction=prediction)
     return Answer("correct" if verdict.correct else "incorrect")
 
 

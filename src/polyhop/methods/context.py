@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from polyhop.answer import Answer
 from polyhop.common.text import normalise
-from polyhop.prompts.tasks import Sentence
+from polyhop.prompts.tasks import Task
+from polyhop.prompts.tasks.answers import ANSWER_COT, ANSWER_READ, ANSWER_READ_COT, Response
+from polyhop.prompts.tasks.iterative import COT_SENTENCE, Sentence
 from polyhop.types import Evidence, Passage
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ def cut_oldest(
 
 
 def fit_to_context(
-    task: str, passages: Sequence[Passage], run: Run, *, options: Options, context_tokens: int, **fields: Any
+    task: Task[Any], passages: Sequence[Passage], run: Run, *, options: Options, context_tokens: int, **fields: Any
 ) -> dict[str, Any]:
     """Return the fields of a call with as many of ``passages`` as a prompt of ``context_tokens`` tokens can hold."""
 
@@ -72,11 +74,11 @@ def fit_to_context(
 
 def reading(
     question: str, passages: Sequence[Passage], run: Run, *, style: Style, options: Options, context_tokens: int
-) -> tuple[str, dict[str, Any]]:
+) -> tuple[Task[Response], dict[str, Any]]:
     """Return the task that answers ``question`` from ``passages``, and its fields; closed-book if none is left."""
-    task = "answer.read" if style == "direct" else "answer.read_cot"
+    task = ANSWER_READ if style == "direct" else ANSWER_READ_COT
     fields = fit_to_context(task, passages, run, options=options, context_tokens=context_tokens, question=question)
-    return (task, fields) if fields["passages"] else ("answer.cot", {"question": question})
+    return (task, fields) if fields["passages"] else (ANSWER_COT, {"question": question})
 
 
 def answer_from_passages(passages: tuple[Passage, ...], answer: str, **fields: Any) -> Answer:
@@ -97,6 +99,6 @@ async def next_sentence(
 ) -> Sentence | None:
     """Write one more sentence of a chain of thought from ``passages``, which may be empty; None if it is not new."""
     fields: dict[str, Any] = {"question": question, "reasoning": list(reasoning)}
-    fields = fit_to_context("cot.sentence", passages, run, options=options, context_tokens=context_tokens, **fields)
-    step: Sentence = await run.ask("cot.sentence", options=options, **fields)
+    fields = fit_to_context(COT_SENTENCE, passages, run, options=options, context_tokens=context_tokens, **fields)
+    step = await run.ask(COT_SENTENCE, options=options, **fields)
     return step if normalise(step.sentence) not in {"", *map(normalise, reasoning)} else None

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from polyhop.answer import Answer
 from polyhop.methods.fusion import Fusion, fuse
 from polyhop.methods.registry import method
-from polyhop.prompts.tasks import Response, Review
+from polyhop.prompts.tasks.answers import ANSWER_COT
+from polyhop.prompts.tasks.tor import COR_REVIEW
 from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ async def chain_of_reviews(
             with run.branch("turn", query) as turn:
                 found = await run.search(query, k)
                 passages += [passage for passage in found if passage not in passages]
-                review: Review = await run.ask(
-                    "cor.review",
+                review = await run.ask(
+                    COR_REVIEW,
                     options={"shots": shots},
                     question=question,
                     passages=list(passages),
@@ -66,11 +67,10 @@ async def chain_of_reviews(
                 turn.verdict = "accept" if accepted else "search"
 
     evidence = Evidence(tuple(passages), analysis if accepted else None)
-    response: Response
     if passages:
         response = await fuse(question, [evidence], run, mode=fusion, context_tokens=context_tokens, shots=shots)
     else:
-        response = await run.ask("answer.cot", options={"shots": shots}, final=True, question=question)
+        response = await run.ask(ANSWER_COT, options={"shots": shots}, final=True, question=question)
     return Answer(
         response.answer,
         passages=tuple(passages[:rank_limit]),

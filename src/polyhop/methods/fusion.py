@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from polyhop.methods.context import cut_to_fit
-from polyhop.prompts.tasks import Response
+from polyhop.prompts.tasks import Task
+from polyhop.prompts.tasks.answers import Response
+from polyhop.prompts.tasks.tor import TOR_FUSE
 from polyhop.types import Evidence, Passage
 
 if TYPE_CHECKING:
@@ -23,15 +25,14 @@ async def fuse(
     """Answer from the pool, in its order, as much of it as ``context_tokens`` of whole prompt can hold (§4.4)."""
 
     fields = {"question": question, "mode": mode}
-    evidence = shown_within("tor.fuse", fields, pool, run, context_tokens=context_tokens, shots=shots)
-    response: Response = await run.ask(
-        "tor.fuse", options={"shots": shots}, final=True, question=question, evidence=evidence, mode=mode
+    evidence = shown_within(TOR_FUSE, fields, pool, run, context_tokens=context_tokens, shots=shots)
+    return await run.ask(
+        TOR_FUSE, options={"shots": shots}, final=True, question=question, evidence=evidence, mode=mode
     )
-    return response
 
 
 def shown_within(
-    task: str, fields: Mapping[str, Any], pool: Sequence[Evidence], run: Run, *, context_tokens: int, shots: int
+    task: Task[Any], fields: Mapping[str, Any], pool: Sequence[Evidence], run: Run, *, context_tokens: int, shots: int
 ) -> list[Mapping[str, Any]]:
     """Return the ``evidence`` field of a task: pieces of the pool, in order, up to the first that the whole prompt
     cannot hold. If none fits, the passages of the first are cut from the end."""

@@ -34,7 +34,15 @@ from polyhop.methods.graph import QuestionGraph, Triplet, key, triplet_text
 from polyhop.methods.registry import method, select
 from polyhop.methods.voting import majority
 from polyhop.prompts.tasks.answers import Response
-from polyhop.prompts.tasks.ge import StepAnswer, SubQuestion, Triplets
+from polyhop.prompts.tasks.ge import (
+    GE_ANSWER,
+    GE_FILTER,
+    GE_GRAPH,
+    GE_SUBANSWER,
+    GE_SUBQUESTION,
+    GE_TRIPLETS,
+    StepAnswer,
+)
 from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
@@ -165,8 +173,8 @@ async def ge_reasoning(
                     postpone(triplet, state, run)
 
     pairs = [step.pair for step in state.history]
-    response: Response = await run.ask(  # line 27
-        "ge.answer", options=settings.options, final=True, question=question, history=pairs
+    response = await run.ask(  # line 27
+        GE_ANSWER, options=settings.options, final=True, question=question, history=pairs
     )
     evidence = tuple(Evidence(step.passages, step.answer) for step in state.history if step.passages)
     names = ("draws", "bindings", "dropped", "retrievals", "retrievals_saved")
@@ -182,9 +190,7 @@ async def ge_reasoning(
 
 async def construct_graph(question: str, run: Run, settings: Settings) -> QuestionGraph:
     """Elicit the graph of the question (§3.1; lines 3 to 6)."""
-    found: Triplets = await run.ask(
-        "ge.graph", options=settings.options, question=question, typed=settings.typed_variables
-    )
+    found = await run.ask(GE_GRAPH, options=settings.options, question=question, typed=settings.typed_variables)
     triplets = [triplet.model_dump() for triplet in found.triplets]
     graph = QuestionGraph.of(triplets, typed=settings.typed_variables)
     if graph.triplets:
@@ -209,8 +215,8 @@ async def answer_triplet(triplet: Triplet, state: State, run: Run, settings: Set
     """Ask for the triplet's sub-question and answer it (lines 9 to 14)."""
     now = state.graph.shown(triplet)
     with run.branch("triplet", triplet_text(now)) as branch:
-        asked: SubQuestion = await run.ask(  # line 9
-            "ge.subquestion", options=settings.options, triplet=now, question=None, history=None
+        asked = await run.ask(  # line 9
+            GE_SUBQUESTION, options=settings.options, triplet=now, question=None, history=None
         )
         step = await answer_sub_question(asked.sub_question or triplet_text(now), state, run, settings)
         branch.verdict = "bound" if is_kept(step, settings) else "dropped"
@@ -256,8 +262,7 @@ async def sub_answer(
     }
 
     async def ask() -> StepAnswer:
-        reply: StepAnswer = await run.ask("ge.subanswer", options=options, **fields)
-        return reply
+        return await run.ask(GE_SUBANSWER, options=options, **fields)
 
     agreement = settings.confidence == "agreement"
     replies = await run.gather(*(ask() for _ in range(settings.samples))) if agreement else [await ask()]
@@ -278,7 +283,7 @@ async def refine(hits: Sequence[Passage], sub_question: str, run: Run, settings:
         return passages_only
 
     async def extract(passage: Passage) -> list[dict[str, str]]:
-        found: Triplets = await run.ask("ge.triplets", options=settings.options, passage=passage)
+        found = await run.ask(GE_TRIPLETS, options=settings.options, passage=passage)
         return [triplet.model_dump() for triplet in found.triplets]
 
     by_passage = await run.gather(*map(extract, hits))
@@ -286,9 +291,7 @@ async def refine(hits: Sequence[Passage], sub_question: str, run: Run, settings:
     if not triplets:
         return passages_only
     if settings.triplet_filter:
-        chosen: Triplets = await run.ask(
-            "ge.filter", options=settings.options, triplets=triplets, sub_question=sub_question
-        )
+        chosen = await run.ask(GE_FILTER, options=settings.options, triplets=triplets, sub_question=sub_question)
         relevant = {key(triplet.model_dump()) for triplet in chosen.triplets}
         triplets = [triplet for triplet in triplets if key(triplet) in relevant] or triplets
     return {"triplets": triplets, "passages": None}
@@ -323,8 +326,8 @@ async def answer_freely(state: State, run: Run, settings: Settings, max_steps: i
     pairs: list[dict[str, str]] = []  # the history, and the dropped sub-questions without their answers
     while state.counts["draws"] < max_steps:
         with run.branch("step", f"({len(state.history) + 1})") as branch:
-            asked: SubQuestion = await run.ask(
-                "ge.subquestion", options=settings.options, triplet=None, question=state.question, history=list(pairs)
+            asked = await run.ask(
+                GE_SUBQUESTION, options=settings.options, triplet=None, question=state.question, history=list(pairs)
             )
             name = normalise(asked.sub_question or "")
             answered = {normalise(step.sub_question) for step in state.history}

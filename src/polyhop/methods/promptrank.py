@@ -33,7 +33,7 @@ from polyhop.methods.beam import Path, beam_search, follows_links, linked, paths
 from polyhop.methods.context import cut_to_fit
 from polyhop.methods.paths import Ensemble, Likelihood, LikelihoodScorer, Position
 from polyhop.methods.registry import method, select
-from polyhop.prompts.tasks import Response
+from polyhop.prompts.tasks.answers import ANSWER_DIRECT, ANSWER_READ
 from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
@@ -168,11 +168,10 @@ async def ask_reader(
 async def ask_model(question: str, run: Run, ranking: Answer, passages: tuple[Passage, ...], shots: int) -> Answer:
     """Answer in one call over the passages, from the model's own knowledge where there are none."""
     options: Options = {"shots": shots}
-    response: Response
     if not passages:
-        response = await run.ask("answer.direct", options=options, final=True, question=question)
+        response = await run.ask(ANSWER_DIRECT, options=options, final=True, question=question)
         return replace(ranking, text=response.answer)
-    response = await run.ask("answer.read", options=options, final=True, question=question, passages=list(passages))
+    response = await run.ask(ANSWER_READ, options=options, final=True, question=question, passages=list(passages))
     return replace(ranking, text=response.answer, evidence=(Evidence(passages, response.answer),), supported=True)
 
 

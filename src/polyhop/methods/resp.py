@@ -27,7 +27,8 @@ from polyhop.answer import Answer
 from polyhop.common.text import normalise
 from polyhop.methods.context import cut_to_fit
 from polyhop.methods.registry import method
-from polyhop.prompts.tasks import Plan, Response, SubAnswer, Sufficiency, Summary
+from polyhop.prompts.tasks import Task
+from polyhop.prompts.tasks.resp import RESP_GENERATE, RESP_JUDGE, RESP_PLAN, RESP_RESPOND, RESP_SUMMARIZE
 from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
@@ -75,10 +76,10 @@ async def retrieve_summarize_plan(
     sufficient = False
     options: Options = {"shots": shots, "max_tokens": output_tokens}
 
-    def fits(task: str, **fields: Any) -> bool:
+    def fits(task: Task[Any], **fields: Any) -> bool:
         return run.prompt_tokens(task, options=options, **fields) <= input_tokens
 
-    def shown(task: str, **fields: Any) -> dict[str, Any]:
+    def shown(task: Task[Any], **fields: Any) -> dict[str, Any]:
         """The fields of a call that sees the memories, as much of them as the prompt can hold."""
         evidence, pathway = list(global_evidence), list(local_pathway)
         while True:
@@ -88,8 +89,8 @@ async def retrieve_summarize_plan(
             del (evidence or pathway)[0]
 
     async def summarize(query: str, hits: list[Passage]) -> None:
-        kept = cut_to_fit(hits, lambda few: fits("resp.summarize", question=question, passages=few), run)
-        reply: Summary = await run.ask("resp.summarize", options=options, question=question, passages=kept)
+        kept = cut_to_fit(hits, lambda few: fits(RESP_SUMMARIZE, question=question, passages=few), run)
+        reply = await run.ask(RESP_SUMMARIZE, options=options, question=question, passages=kept)
         if normalise(reply.summary) not in {"", *map(normalise, global_evidence)}:
             global_evidence.append(reply.summary)
             sources[query] = Evidence(tuple(hits))
@@ -97,10 +98,10 @@ async def retrieve_summarize_plan(
     async def respond(query: str, hits: list[Passage]) -> None:
         fields: dict[str, Any] = {"sub_question": query, "passages": None, "memory": None}
         if local_source == "memory":
-            fields = shown("resp.respond", **fields)
+            fields = shown(RESP_RESPOND, **fields)
         else:
-            fields["passages"] = cut_to_fit(hits, lambda few: fits("resp.respond", **{**fields, "passages": few}), run)
-        reply: SubAnswer = await run.ask("resp.respond", options=options, **fields)
+            fields["passages"] = cut_to_fit(hits, lambda few: fits(RESP_RESPOND, **{**fields, "passages": few}), run)
+        reply = await run.ask(RESP_RESPOND, options=options, **fields)
         response = (reply.response or None) if reply.answered else None
         local_pathway.append({"sub_question": query, "response": response})
         if response and local_source == "passages":
@@ -121,7 +122,7 @@ async def retrieve_summarize_plan(
     async def judge() -> bool:
         if not (global_evidence or any(pair["response"] for pair in local_pathway)):
             return False  # an empty memory is enough for nothing
-        judged: Sufficiency = await run.ask("resp.judge", options=options, **shown("resp.judge", question=question))
+        judged = await run.ask(RESP_JUDGE, options=options, **shown(RESP_JUDGE, question=question))
         return judged.sufficient
 
     async def plan() -> str | None:
@@ -129,8 +130,8 @@ async def retrieve_summarize_plan(
         nonlocal repeats
         rejected: str | None = None
         for _ in range(PLANS):
-            fields = shown("resp.plan", question=question, asked=list(asked), rejected=rejected)
-            planned: Plan = await run.ask("resp.plan", options=options, **fields)
+            fields = shown(RESP_PLAN, question=question, asked=list(asked), rejected=rejected)
+            planned = await run.ask(RESP_PLAN, options=options, **fields)
             if (wanted := normalise(planned.sub_question)) not in map(normalise, asked):
                 return planned.sub_question if wanted else None
             repeats += 1
@@ -153,9 +154,7 @@ async def retrieve_summarize_plan(
                 query = None if sufficient else await plan()
                 iteration.verdict = "sufficient" if sufficient else "plan" if query else "no plan"
 
-    response: Response = await run.ask(
-        "resp.generate", options=options, final=True, **shown("resp.generate", question=question)
-    )
+    response = await run.ask(RESP_GENERATE, options=options, final=True, **shown(RESP_GENERATE, question=question))
     evidence = tuple(sources[query] for query in asked if query in sources)
     return Answer(
         response.answer,

@@ -34,7 +34,7 @@ from polyhop.common.text import normalise
 from polyhop.methods.references import Found, Recorded, Source, Verify, holds, resolve
 from polyhop.methods.registry import method, select
 from polyhop.metrics import rouge_l
-from polyhop.prompts.tasks import ChainOfQuery, QueryNode, TracedContent
+from polyhop.prompts.tasks.searchain import SEARCHAIN_CHAIN, SEARCHAIN_TRACE, QueryNode, TracedContent
 from polyhop.types import Evidence, Kind, NonNegative, Passage, Positive, Span, SpanChoice
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ async def search_in_the_chain(
         traced = TracedContent(content="", answer=state.final)
     else:
         traced = await run.ask(  # §3.3, tracing
-            "searchain.trace",
+            SEARCHAIN_TRACE,
             options={"shots": shots},
             final=True,
             question=question,
@@ -178,8 +178,8 @@ async def reason(state: State, run: Run, settings: Settings, ahead: SpeculativeR
 
 async def generate_chain(state: State, run: Run, settings: Settings) -> list[QueryNode]:
     """Ask for a chain of queries, with all earlier chains and the feedback on them (§3.2)."""
-    chain: ChainOfQuery = await run.ask(
-        "searchain.chain",
+    chain = await run.ask(
+        SEARCHAIN_CHAIN,
         options={"shots": settings.shots},
         question=state.question,
         kind=run.kind,

@@ -28,7 +28,8 @@ from polyhop.common.text import normalise
 from polyhop.errors import SettingError
 from polyhop.methods.fusion import Fusion, fuse, shown_within
 from polyhop.methods.registry import method
-from polyhop.prompts.tasks import MergedReview, Response, Review, Sufficiency, Supplement
+from polyhop.prompts.tasks.answers import ANSWER_COT, Response
+from polyhop.prompts.tasks.tor import TOR_COMPLETE, TOR_ENOUGH, TOR_MERGED, TOR_REVIEW, MergedReview, Review
 from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
@@ -120,21 +121,17 @@ async def tree_of_reviews(
             votes = Counter(normalise(piece.answer) for piece in pool if piece.answer)
             return early_stop is not None and max(votes.values(), default=0) >= early_stop
         evidence = shown_within(
-            "tor.enough", {"question": question}, pool, run, context_tokens=context_tokens, shots=shots
+            TOR_ENOUGH, {"question": question}, pool, run, context_tokens=context_tokens, shots=shots
         )
-        judged: Sufficiency = await run.ask(
-            "tor.enough", options={"shots": shots}, question=question, evidence=evidence
-        )
+        judged = await run.ask(TOR_ENOUGH, options={"shots": shots}, question=question, evidence=evidence)
         return judged.sufficient
 
     async def review_of(path: Path, run: Run) -> Review:
         fields: dict[str, Any] = {"question": question, "passages": list(path)}  # §3.2: the whole path as one
         if mpc_merged:
-            merged: MergedReview = await run.ask("tor.merged", options={"shots": shots}, **fields)
-            return merged
+            return await run.ask(TOR_MERGED, options={"shots": shots}, **fields)
         thoughts = expansion == "cot"
-        review: Review = await run.ask("tor.review", options={"shots": shots}, **fields, thoughts=thoughts)
-        return review
+        return await run.ask(TOR_REVIEW, options={"shots": shots}, **fields, thoughts=thoughts)
 
     def verdict(path: Path, review: Review) -> Verdict:
         if review.relevant and review.supported:
@@ -148,9 +145,7 @@ async def tree_of_reviews(
         if isinstance(review, MergedReview):
             query = review.information or query
         elif expansion == "mpc":  # §3.4, Table 9: the missing paragraph, from the model's own knowledge, is the query
-            supplement: Supplement = await run.ask(
-                "tor.complete", options={"shots": shots}, question=question, passages=list(path)
-            )
+            supplement = await run.ask(TOR_COMPLETE, options={"shots": shots}, question=question, passages=list(path))
             query = supplement.information or query
         return query or question
 
@@ -170,11 +165,10 @@ async def tree_of_reviews(
             await expand((), question)  # §3.1: the root is the question
 
     read, mode = (pool, fusion) if pool else (_unaccepted(relevant, run), "paragraph")
-    response: Response
     if read:
         response = await fuse(question, read, run, mode=mode, context_tokens=context_tokens, shots=shots)  # §3.3
     else:
-        response = await run.ask("answer.cot", options={"shots": shots}, final=True, question=question)
+        response = await run.ask(ANSWER_COT, options={"shots": shots}, final=True, question=question)
     return Answer(
         response.answer,
         passages=_ranked(read, response, run, rank_limit),

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from polyhop.common.text import normalise
+from polyhop.types import T, TypedTask
 
 if TYPE_CHECKING:
     from polyhop.engine.call import Options
@@ -76,14 +77,14 @@ def _likelihood(replies: Sequence[Answering]) -> float | None:
 
 
 async def sampled(
-    run: Run, task: str, calls: Sequence[dict[str, Any]], *, options: Options, final: bool = True
-) -> list[Any]:
+    run: Run, task: TypedTask[T], calls: Sequence[dict[str, Any]], *, options: Options, final: bool = True
+) -> list[T]:
     """The replies to ``calls``, the fields of each, all asked together, in order.
 
     Every call takes its own place in the budget, and one that finds none is left out. With ``final`` the last call has
     the budget's reserved place: there is always a reply.
     """
-    drawn: dict[int, Any] = {}
+    drawn: dict[int, T] = {}
 
     async def draw(number: int) -> None:
         last = final and number == len(calls) - 1

@@ -49,7 +49,7 @@ _ONE_OBJECT = "the reply must be one JSON object"
 class Prompt:
     """One task's prompt file, checked and parsed, with its demonstrations."""
 
-    task: Task
+    task: Task[Any]
     source: str
     text: str
     settings: PromptSettings
@@ -72,6 +72,7 @@ class Prompt:
     def render(self, fields: Mapping[str, Any], *, rendering: Rendering = "text", shots: int = 3) -> list[Turn]:
         """The chat messages of a call: instruction, ``shots`` demonstrations (the stable head that servers can keep),
         then the call's own input."""
+        rendering = self.form_of(rendering)
         switches = {name: fields[name] for name in self.switches}
         kept = (part.holds(fields) for part in (*self.instruction.parts, *self.form.parts))
         key = (rendering, shots, *map(str, switches.values()), *kept)
@@ -79,13 +80,17 @@ class Prompt:
             opening = self._openings[key] = self._opening(fields, switches, rendering, shots)
         return [*map(dict, opening), {"role": "user", "content": self._input(fields)}]
 
+    def form_of(self, rendering: Rendering) -> Rendering:
+        """Return the form that the task is asked in: json if it has no text form."""
+        return rendering if self.task.has_text_form else "json"
+
     def read(self, text: str, fields: Mapping[str, Any], rendering: Rendering = "text") -> Output:
         """The typed output of a reply; ``Malformed`` says what is wrong with it.
 
         The form that was asked for is read, and the other one only where it cannot be a quotation: a JSON object
         instead of text if it is the whole reply, text instead of JSON if no object begins in the reply.
         """
-        reader = self._read_text if rendering == "text" else self._read_json
+        reader = self._read_text if self.form_of(rendering) == "text" else self._read_json
         first: Malformed | None = None
         for part in reply_parts(text, fields):
             try:
@@ -97,18 +102,18 @@ class Prompt:
 
     def _read_text(self, text: str, fields: Mapping[str, Any]) -> Output:
         if not opens_object(text):
-            return self.check(self.task.parse(text, fields))
+            return self.check(self.task.read_text(text, fields))
         if (value := whole_object(text)) is not None:
             with suppress(Malformed):
                 return self._fit(value)
-        self.task.parse("", fields)  # refused with the form that was asked for
+        self.task.read_text("", fields)  # refused with the form that was asked for
         raise Malformed("the reply must be in the form asked for, without a JSON object")
 
     def _read_json(self, text: str, fields: Mapping[str, Any]) -> Output:
         """The last object of a reply, which may quote others before it; a reply that opens with another is refused."""
-        if not holds_object(text):
+        if self.task.has_text_form and not holds_object(text):
             with suppress(Malformed):
-                return self.check(self.task.parse(text, fields))
+                return self.check(self.task.read_text(text, fields))
         found = objects(text)
         if not found:
             raise Malformed(_ONE_OBJECT)
@@ -133,7 +138,7 @@ class Prompt:
     def check(self, value: Mapping[str, Any]) -> Output:
         """``value`` as the task's output, or ``Malformed``: of the wrong shape, or of the right one and incomplete."""
         try:
-            output = self.task.output.model_validate(dict(value))
+            output: Output = self.task.output.model_validate(dict(value))
         except ValidationError as error:
             raise Malformed(f"the reply is not in the form asked for ({_wrong(error)})") from None
         if lack := output.missing():
@@ -141,8 +146,9 @@ class Prompt:
         return output
 
     def default(self) -> Output:
-        """The task's safe default."""
-        return self.task.output.model_validate(dict(self.task.default))
+        """Return the task's safe default."""
+        output: Output = self.task.output.model_validate(dict(self.task.default))
+        return output
 
     def schema(self, fields: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The output shape as a strict JSON schema: every field required, null where it may be left out.
@@ -177,7 +183,7 @@ class Prompt:
         for demo in self.demonstrations_for(fields)[:shots]:
             shown = {**dict.fromkeys(self.task.fields), **demo.fields, **switches}
             if rendering == "text":
-                reply = self.task.write(demo.output, shown)
+                reply = self.task.write_text(demo.output, shown)
             else:
                 reply = json.dumps(demo.output.model_dump(include=set(self.task.asked(shown))), ensure_ascii=False)
             turns += [{"role": "user", "content": self._input(shown)}, {"role": "assistant", "content": reply}]
@@ -267,9 +273,11 @@ class PromptBook:
         scored = {name: _hash(self.scored(name).text, self.scored(name).demonstrations) for name in SCORED}
         return dict(sorted(({name: _digest(self[name]) for name in TASKS} | scored).items()))
 
-    def _load(self, task: Task) -> Prompt:
+    def _load(self, task: Task[Any]) -> Prompt:
         path, text, source = self._read(task.name, task.folder)
-        head, (instruction, form, shown) = parse_file(text, str(path))
+        sections = ("Output", "Input") if task.has_text_form else ("Input",)
+        head, (instruction, *forms, shown) = parse_file(text, str(path), sections=sections)
+        form = forms[0] if forms else Template.parse("")
         check_variables(task, (instruction, form, shown), str(path))
         prompt = Prompt(task, source, text, head, instruction, form, shown)
         prompt.demonstrations = tuple(self._demonstrations(prompt))

@@ -97,7 +97,7 @@ def _parse_head(text: str, source: str, keys: Set[str]) -> PromptSettings:
         raise PromptError(f"{source}: {error}") from None
 
 
-def check_variables(task: Task, templates: Sequence[Template], source: str) -> None:
+def check_variables(task: Task[Any], templates: Sequence[Template], source: str) -> None:
     """Every variable is a field of the task, and every field is used: neither can be misspelt unnoticed."""
     used: set[str] = set()
     try:
@@ -130,7 +130,7 @@ def check_names(names: Iterable[str], valid: Iterable[str], what: str) -> None:
 # --- demonstrations ----------------------------------------------------------------------------------------------
 
 
-def parse_demonstration(line: str, task: Task, switches: Iterable[str], optional: Set[str]) -> Demonstration:
+def parse_demonstration(line: str, task: Task[Any], switches: Iterable[str], optional: Set[str]) -> Demonstration:
     """One line of a demonstrations file; ``ValueError`` says what is wrong with it.
 
     It gives the task's fields, without those that only switch parts on or off and, at will, the ``optional`` ones;

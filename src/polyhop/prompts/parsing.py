@@ -234,9 +234,14 @@ def after_label(text: str, *names: str) -> str | None:
     >>> after_label("Step 3" + chr(10) + "**Output:** Lars Sonck", "answer", "output")
     'Lars Sonck'
     """
+    return clean_value(labelled_value(text, *names))
+
+
+def labelled_value(text: str, *names: str) -> str | None:
+    """Return the rest of the last line that one of the labels opens, as it is written; None without one."""
     lead = r"^[^\w\n]*+(?:step[ \t]*+\d+[^\w\n]*+)?(?:output[^\w\n]++)?"
-    lines = re.findall(rf"{lead}(?:{'|'.join(names)})[ \t*]*+:[ \t*]*+(.*)$", text, re.IGNORECASE | re.M)
-    return clean_value(lines[-1]) if lines and not has_marker(lines[-1]) else None
+    lines: list[str] = re.findall(rf"{lead}(?:{'|'.join(names)})[ \t*]*+:[ \t*]*+(.*)$", text, re.IGNORECASE | re.M)
+    return lines[-1] if lines and not has_marker(lines[-1]) else None
 
 
 def labelled_question(text: str, fields: Fields) -> str | None:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from polyhop.common.text import find_folded, normalise
-from polyhop.prompts.tasks.reader import Extraction
+from polyhop.prompts.tasks.reader import READER_EXTRACT, Extraction
 from polyhop.readers.base import RunReader
 from polyhop.types import Passage, QuestionRun, Span, SpanChoice
 
-TASK = "reader.extract"
 _VERDICTS = ("yes", "no")
 
 
@@ -33,10 +32,14 @@ class LmReader(RunReader):
         run = self.check_run(run)
         if not passages:
             return []
-        silent = not run.capabilities(TASK).token_logprobs
+        silent = not run.capabilities(READER_EXTRACT.name).token_logprobs
         for verbal in (True,) if silent else (False, True):  # one that should give log-probabilities may yet give none
-            found: Extraction = await run.ask(
-                TASK, options={"logprobs": not verbal}, question=question, passages=list(passages), verbal=verbal
+            found = await run.ask(
+                READER_EXTRACT,
+                options={"logprobs": not verbal},
+                question=question,
+                passages=list(passages),
+                verbal=verbal,
             )
             if found.answer is None or normalise(found.answer) in _VERDICTS:
                 return []

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from polyhop.prompts.tasks.react import read_action, read_finish, read_move
+from polyhop.prompts.tasks.acting import read_action, read_finish, read_move
 from tests.kit.transcripts import rows
 
 NAMES = ("Search", "Retrieve", "Lookup", "Finish")

@@ -332,7 +332,7 @@ def test_what_is_written_is_read_back(order: list[int], grade: int) -> None:
     for task, value in (("rerank.order", {"order": order}), ("rerank.grade", {"grade": grade})):
         prompt = BOOK[task]
         output = prompt.check(value)
-        assert prompt.read(prompt.task.write(output, {}), {}) == output
+        assert prompt.read(prompt.task.write_text(output, {}), {}) == output
         assert prompt.read(output.model_dump_json(), {}, "json") == output
 
 

@@ -25,7 +25,7 @@ from polyhop.answer import Answer
 from polyhop.common.text import normalise, sentences
 from polyhop.methods.baselines.question_clusters import cluster_questions
 from polyhop.methods.registry import method
-from polyhop.prompts.tasks import Response
+from polyhop.prompts.tasks.answers import AUTO_COT_ANSWER, ZERO_SHOT_COT
 from polyhop.types import FileName, NonNegative, Positive
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ async def automatic_chain_of_thought(
         """Algorithm 2, on one cluster: the first question, nearest first, that gets a fitting rationale."""
         short = [member for member in cluster if run.count_tokens(member) <= question_tokens]
         for member in [member for member in short if normalise(member) != normalise(question)][:TRIED]:
-            response: Response = await run.ask("zero_shot.cot", options={"shots": 0}, question=member)
+            response = await run.ask(ZERO_SHOT_COT, options={"shots": 0}, question=member)
             answered = not response.declines(response.answer)
             if answered and response.rationale and len(sentences(response.rationale)) <= rationale_steps:
                 built[cluster[0]] = {"question": member, "rationale": response.rationale, "answer": response.answer}
@@ -69,7 +69,7 @@ async def automatic_chain_of_thought(
         await run.gather(*map(demonstrate, clusters))
 
     demonstrations = [built[cluster[0]] for cluster in clusters if cluster[0] in built]
-    response: Response = await run.ask(
-        "auto_cot.answer", options={"shots": 0}, final=True, question=question, demonstrations=demonstrations
+    response = await run.ask(
+        AUTO_COT_ANSWER, options={"shots": 0}, final=True, question=question, demonstrations=demonstrations
     )
     return Answer(response.answer, statistics={"demonstrations": len(demonstrations)})

@@ -22,7 +22,7 @@ from annotated_types import Ge
 from polyhop.answer import Answer
 from polyhop.methods.registry import method
 from polyhop.methods.voting import majority, sampled
-from polyhop.prompts.tasks import Response
+from polyhop.prompts.tasks.answers import ANSWER_COT, ZERO_SHOT_COT
 from polyhop.types import NonNegative, Positive
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @method("zero-few-cot", family="closed book", calls=1, paper="Kojima et al., 2022", layers=lambda settings: 1)
 async def zero_plus_few_shot(question: str, run: Run, *, shots: NonNegative = 3) -> Answer:
     """Answer from the model's own knowledge, told to think step by step, beside demonstrations that do."""
-    response: Response = await run.ask("zero_shot.cot", options={"shots": shots}, final=True, question=question)
+    response = await run.ask(ZERO_SHOT_COT, options={"shots": shots}, final=True, question=question)
     return Answer(response.answer)
 
 
@@ -46,8 +46,8 @@ async def self_consistency(
     shots: NonNegative = 3,
 ) -> Answer:
     """Sample several chains of thought and take the answer most of them come to (§2)."""
-    replies: list[Response] = await sampled(
-        run, "answer.cot", [{"question": question}] * samples, options={"shots": shots, "temperature": temperature}
+    replies = await sampled(
+        run, ANSWER_COT, [{"question": question}] * samples, options={"shots": shots, "temperature": temperature}
     )
     vote = majority(replies)
     return Answer(vote.answer, confidence=vote.share, statistics={"samples": vote.cast, "agreement": vote.share})

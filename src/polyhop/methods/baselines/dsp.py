@@ -29,7 +29,7 @@ from polyhop.common.text import normalise
 from polyhop.methods.context import answer_from_passages, first_retrieved, fit_to_context, reading
 from polyhop.methods.registry import method
 from polyhop.methods.voting import majority, sampled
-from polyhop.prompts.tasks import Hop, Response
+from polyhop.prompts.tasks.iterative import DSP_HOP
 from polyhop.types import NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
@@ -67,9 +67,9 @@ async def demonstrate_search_predict(
         """Sum up the last hop's passages and write the next query; None where nothing is missing."""
         fields = {"question": question, "summaries": list(summaries)}
         last = found[-1] if found else []
-        hop: Hop = await run.ask(
-            "dsp.hop", options=options,
-            **fit_to_context("dsp.hop", last, run, options=options, context_tokens=context_tokens, **fields),
+        hop = await run.ask(
+            DSP_HOP, options=options,
+            **fit_to_context(DSP_HOP, last, run, options=options, context_tokens=context_tokens, **fields),
         )  # fmt: skip
         if hop.summary and last:
             summaries.append(hop.summary)
@@ -86,7 +86,7 @@ async def demonstrate_search_predict(
 
     passages = first_retrieved(found, rank_limit)
     task, fields = reading(question, passages, run, style="cot", options=options, context_tokens=context_tokens)
-    replies: list[Response] = await sampled(  # PREDICT
+    replies = await sampled(  # PREDICT
         run, task, [fields] * samples, options={**options, "temperature": temperature}
     )
     vote = majority(replies)

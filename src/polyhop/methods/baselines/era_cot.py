@@ -26,10 +26,15 @@ from polyhop.answer import Answer
 from polyhop.methods.baselines.one_shot import chain_of_thought
 from polyhop.methods.graph import key, triplet_text
 from polyhop.methods.registry import method
-from polyhop.prompts.tasks import Response
-from polyhop.prompts.tasks.era_cot import Entities, Scores
+from polyhop.prompts.tasks.era_cot import (
+    ERA_COT_ANSWER,
+    ERA_COT_ENTITIES,
+    ERA_COT_INFER,
+    ERA_COT_RELATIONS,
+    ERA_COT_SCORE,
+)
 from polyhop.prompts.tasks.ge import Triplets
-from polyhop.types import Evidence, NonNegative, Passage, Positive
+from polyhop.types import Evidence, NonNegative, Passage, Positive, T, TypedTask
 
 if TYPE_CHECKING:
     from polyhop.engine.call import Options
@@ -66,23 +71,23 @@ async def entity_relationship_analysis(
     inferred: list[Relation] = []
     kept: list[Relation] = []
 
-    async def ask(step: str, *, final: bool = False, **fields: Any) -> Any:
+    async def ask(task: TypedTask[T], *, final: bool = False, **fields: Any) -> T:
         options: Options = {"shots": shots}
         given = {"question": question, "passages": hits[:k], **fields}
-        return await run.ask(f"era_cot.{step}", options=options, final=final, **given)
+        return await run.ask(task, options=options, final=final, **given)
 
     with run.gathering():
         hits = await run.search(question, max(k, rank_limit))
         if hits:
-            extracted: Entities = await ask("entities")  # §3.1
+            extracted = await ask(ERA_COT_ENTITIES)  # §3.1
             entities = [entity for entity in extracted.entities if entity]
-            stated = distinct(await ask("relations", entities=entities))  # §3.2
+            stated = distinct(await ask(ERA_COT_RELATIONS, entities=entities))  # §3.2
         if stated and implicit:
-            implied: Triplets = await ask("infer", entities=entities, triplets=stated, count=per_pair)  # §3.3
+            implied = await ask(ERA_COT_INFER, entities=entities, triplets=stated, count=per_pair)  # §3.3
             inferred = distinct(implied, but=stated)
             kept = [] if discriminate else inferred
         if inferred and discriminate:
-            scored: Scores = await ask("score", triplets=inferred)  # §3.4
+            scored = await ask(ERA_COT_SCORE, triplets=inferred)  # §3.4
             kept = [triplet for triplet, score in zip(inferred, scored.scores, strict=False) if score >= keep_from]
 
     if not hits:
@@ -92,7 +97,7 @@ async def entity_relationship_analysis(
         stated=[triplet_text(triplet) for triplet in stated],
         kept=[triplet_text(triplet) for triplet in kept],
     )
-    response: Response = await ask("answer", final=True, entities=entities, triplets=[*stated, *kept])  # §3.5
+    response = await ask(ERA_COT_ANSWER, final=True, entities=entities, triplets=[*stated, *kept])  # §3.5
     return Answer(
         response.answer,
         passages=tuple(hits[:rank_limit]),

@@ -32,7 +32,7 @@ from polyhop.answer import Answer
 from polyhop.common.text import find_folded, normalise
 from polyhop.methods.context import answer_from_passages, first_retrieved, next_sentence, reading
 from polyhop.methods.registry import method
-from polyhop.prompts.tasks import Response, Sentence, SubQuestion
+from polyhop.prompts.tasks.iterative import FLARE_QUESTION, Sentence
 from polyhop.types import NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ async def active_retrieval(
 
     async def ask_about(tried: Sentence, phrase: str) -> str | None:
         fields: dict[str, Any] = {"reasoning": list(reasoning), "sentence": tried.sentence, "phrase": phrase}
-        asked: SubQuestion = await run.ask("flare.question", options=options, question=question, **fields)
+        asked = await run.ask(FLARE_QUESTION, options=options, question=question, **fields)
         return asked.sub_question
 
     async def queries(tried: Sentence) -> list[str]:
@@ -124,7 +124,7 @@ async def active_retrieval(
     passages = first_retrieved(found, rank_limit)
     if not answer:
         task, fields = reading(question, passages, run, style="cot", options=options, context_tokens=context_tokens)
-        response: Response = await run.ask(task, options=options, final=True, **fields)
+        response = await run.ask(task, options=options, final=True, **fields)
         answer = response.answer
     return answer_from_passages(
         passages,

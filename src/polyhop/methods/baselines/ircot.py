@@ -28,7 +28,6 @@ from polyhop.answer import Answer
 from polyhop.common.text import normalise
 from polyhop.methods.context import Style, answer_from_passages, first_retrieved, next_sentence, reading
 from polyhop.methods.registry import method
-from polyhop.prompts.tasks import Response
 from polyhop.types import NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ async def interleaving_retrieval(
 
     shown = shortened(passages, shown_words)
     task, fields = reading(question, shown, run, style=style, options=options, context_tokens=context_tokens)
-    response: Response = await run.ask(task, options=options, final=True, **fields)
+    response = await run.ask(task, options=options, final=True, **fields)
     return answer_from_passages(
         passages,
         response.answer,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from polyhop.answer import Answer
 from polyhop.methods.context import Style, first_retrieved, reading
 from polyhop.methods.registry import method
-from polyhop.prompts.tasks import Response
+from polyhop.prompts.tasks.answers import Response
 from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
@@ -57,8 +57,7 @@ async def iterative_retrieval_generation(
         """Answer from the passages of the newest search."""
         newest = found[-1] if found else []
         task, fields = reading(question, newest, run, style=style, options=options, context_tokens=context_tokens)
-        response: Response = await run.ask(task, options=options, final=last, **fields)
-        return response
+        return await run.ask(task, options=options, final=last, **fields)
 
     with run.gathering():
         query = question

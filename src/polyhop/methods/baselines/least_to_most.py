@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from polyhop.answer import Answer
 from polyhop.common.text import distinct
 from polyhop.methods.registry import method
-from polyhop.prompts.tasks import Decomposition, Response
+from polyhop.prompts.tasks.decomposition import LEAST_TO_MOST_DECOMPOSE, LEAST_TO_MOST_SOLVE
 from polyhop.types import NonNegative, Positive
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ async def least_to_most(
     history: list[dict[str, str]] = []
 
     async def solve(sub_question: str, *, last: bool) -> str:
-        response: Response = await run.ask(
-            "least_to_most.solve",
+        response = await run.ask(
+            LEAST_TO_MOST_SOLVE,
             options={"shots": shots},
             final=last,
             question=question,
@@ -55,7 +55,7 @@ async def least_to_most(
         return "" if not last and response.declines(response.answer) else response.answer
 
     with run.gathering():
-        parts: Decomposition = await run.ask("least_to_most.decompose", options={"shots": shots}, question=question)
+        parts = await run.ask(LEAST_TO_MOST_DECOMPOSE, options={"shots": shots}, question=question)
         for part in distinct(parts.sub_questions, but=[question])[:max_questions]:
             history.append({"sub_question": part, "answer": await solve(part, last=False)})
 

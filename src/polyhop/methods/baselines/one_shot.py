@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from polyhop.answer import Answer
 from polyhop.common.text import sentences
 from polyhop.methods.registry import method
-from polyhop.prompts.tasks import Response
+from polyhop.prompts.tasks.answers import ANSWER_COT, ANSWER_DIRECT, ANSWER_READ, ANSWER_READ_COT
 from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 @method("direct", family="closed book", calls=1, paper="Brown et al., 2020", layers=lambda settings: 1)
 async def direct(question: str, run: Run, *, shots: NonNegative = 3) -> Answer:
     """Answer from the model's own knowledge, without a word of reasoning."""
-    response: Response = await run.ask("answer.direct", options={"shots": shots}, final=True, question=question)
+    response = await run.ask(ANSWER_DIRECT, options={"shots": shots}, final=True, question=question)
     return Answer(response.answer)
 
 
 @method("cot", family="closed book", calls=1, paper="Wei et al., 2022", layers=lambda settings: 1)
 async def chain_of_thought(question: str, run: Run, *, shots: NonNegative = 3) -> Answer:
     """Answer from the model's own knowledge, reasoning step by step first."""
-    response: Response = await run.ask("answer.cot", options={"shots": shots}, final=True, question=question)
+    response = await run.ask(ANSWER_COT, options={"shots": shots}, final=True, question=question)
     return Answer(response.answer, statistics={"sentences": len(sentences(response.rationale or ""))})
 
 
@@ -74,10 +74,8 @@ async def answered_from(
     read = tuple(passages[:k])
     if not read:
         return await chain_of_thought(question, run, shots=shots)
-    task = "answer.read" if style == "direct" else "answer.read_cot"
-    response: Response = await run.ask(
-        task, options={"shots": shots}, final=True, question=question, passages=list(read)
-    )
+    task = ANSWER_READ if style == "direct" else ANSWER_READ_COT
+    response = await run.ask(task, options={"shots": shots}, final=True, question=question, passages=list(read))
     return Answer(
         response.answer,
         passages=tuple(passages[:rank_limit]),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from polyhop.answer import Answer
 from polyhop.methods.registry import method
-from polyhop.prompts.tasks import PlannedResponse
+from polyhop.prompts.tasks.decomposition import PLAN_SOLVE_SOLVE
 from polyhop.types import NonNegative
 
 if TYPE_CHECKING:
@@ -28,7 +28,5 @@ if TYPE_CHECKING:
 @method("plan-solve", family="closed book", calls=1, paper="Wang et al., 2023", layers=lambda settings: 1)
 async def plan_and_solve(question: str, run: Run, *, shots: NonNegative = 3) -> Answer:
     """Devise a plan for the question and carry it out, all in one reply (§2)."""
-    response: PlannedResponse = await run.ask(
-        "plan_solve.solve", options={"shots": shots}, final=True, question=question
-    )
+    response = await run.ask(PLAN_SOLVE_SOLVE, options={"shots": shots}, final=True, question=question)
     return Answer(response.answer, statistics={"plan": len(response.plan)})

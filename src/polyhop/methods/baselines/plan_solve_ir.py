@@ -22,7 +22,7 @@ from polyhop.answer import Answer
 from polyhop.common.text import distinct
 from polyhop.methods.context import answer_from_passages, first_retrieved, fit_to_context
 from polyhop.methods.registry import method
-from polyhop.prompts.tasks import Decomposition, Response
+from polyhop.prompts.tasks.decomposition import PLAN_SOLVE_IR_PLAN, PLAN_SOLVE_IR_SOLVE
 from polyhop.types import NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
@@ -53,12 +53,12 @@ async def plan_search_solve(
     plan = [question]
     hits: list[list[Passage]] = []
     with run.gathering():
-        planned: Decomposition = await run.ask("plan_solve_ir.plan", options=options, question=question)
+        planned = await run.ask(PLAN_SOLVE_IR_PLAN, options=options, question=question)
         plan = distinct(planned.sub_questions) or plan
         hits = await run.gather(*(run.search(step, k) for step in plan[:max_searches]))
 
     fields = fit_to_context(
-        "plan_solve_ir.solve",
+        PLAN_SOLVE_IR_SOLVE,
         first_retrieved(hits, k * max_searches),
         run,
         options=options,
@@ -66,7 +66,7 @@ async def plan_search_solve(
         question=question,
         plan=plan,
     )
-    response: Response = await run.ask("plan_solve_ir.solve", options=options, final=True, **fields)
+    response = await run.ask(PLAN_SOLVE_IR_SOLVE, options=options, final=True, **fields)
     passages = first_retrieved(hits, rank_limit)
     return answer_from_passages(
         passages,

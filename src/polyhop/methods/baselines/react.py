@@ -33,8 +33,9 @@ from polyhop.common.text import normalise, sentences
 from polyhop.methods.context import answer_from_passages, cut_oldest, first_retrieved
 from polyhop.methods.registry import method
 from polyhop.methods.voting import majority, sampled
-from polyhop.prompts.tasks import Move, Response
-from polyhop.types import NonNegative, Passage, Positive
+from polyhop.prompts.tasks.acting import REACT_ACT, REACT_FINISH, Move
+from polyhop.prompts.tasks.answers import ANSWER_COT
+from polyhop.types import NonNegative, Passage, Positive, T, TypedTask
 
 if TYPE_CHECKING:
     from polyhop.engine.run import Run
@@ -65,7 +66,7 @@ async def react(
     with run.gathering():
         answer = await episode.play(max_turns)
     if answer is None:
-        response: Response = await episode.ask("react.finish", final=True)
+        response = await episode.ask(REACT_FINISH, final=True)
         answer = response.answer
     return episode.answer(answer, rank_limit)
 
@@ -98,8 +99,8 @@ async def react_or_vote(
         answer = await episode.play(max_turns, last_word=True)
     if answer is not None:
         return episode.answer(answer, rank_limit, votes=0)
-    replies: list[Response] = await sampled(
-        run, "answer.cot", [{"question": question}] * samples, options={"shots": shots, "temperature": temperature}
+    replies = await sampled(
+        run, ANSWER_COT, [{"question": question}] * samples, options={"shots": shots, "temperature": temperature}
     )
     vote = majority(replies)
     result = episode.answer("", rank_limit, votes=vote.cast, agreement=vote.share)
@@ -123,7 +124,7 @@ class Episode:
         """The answer the model finishes with, or None: ``turns`` actions at most, then one more step to finish in where
         it is given the ``last_word``."""
         for turn in range(turns + last_word):
-            move: Move = await self.ask("react.act")
+            move = await self.ask(REACT_ACT)
             if move.action is None or move.action == "Finish":
                 return move.argument or None
             if turn < turns:
@@ -145,7 +146,7 @@ class Episode:
             action.verdict = "observed" if shown else "nothing found"
         self.steps.append({**step, "passages": shown})
 
-    async def ask(self, task: str, *, final: bool = False) -> Any:
+    async def ask(self, task: TypedTask[T], *, final: bool = False) -> T:
         """One call, shown the steps so far as ``context_tokens`` hold them."""
 
         def fits(steps: list[Mapping[str, Any]]) -> bool:

@@ -20,7 +20,7 @@ from annotated_types import Ge
 from polyhop.answer import Answer
 from polyhop.methods.registry import method
 from polyhop.methods.voting import majority, sampled
-from polyhop.prompts.tasks import Recitation, Response
+from polyhop.prompts.tasks.summaries import RECITE_ANSWER, RECITE_RECALL
 from polyhop.types import NonNegative, Positive
 
 if TYPE_CHECKING:
@@ -37,15 +37,15 @@ async def recite_and_answer(
     shots: NonNegative = 3,
 ) -> Answer:
     """Sample recitations of what bears on the question, answer from each, take the majority's answer (§3)."""
-    recited: list[Recitation] = await sampled(
+    recited = await sampled(
         run,
-        "recite.recall",
+        RECITE_RECALL,
         [{"question": question}] * samples,
         options={"shots": shots, "temperature": temperature},
         final=False,
     )
     readings = [{"question": question, "recitations": recitation.recitations} for recitation in recited]
     nothing = {"question": question, "recitations": []}  # where the budget left no place for a recitation
-    replies: list[Response] = await sampled(run, "recite.answer", readings or [nothing], options={"shots": shots})
+    replies = await sampled(run, RECITE_ANSWER, readings or [nothing], options={"shots": shots})
     vote = majority(replies)
     return Answer(vote.answer, confidence=vote.share, statistics={"samples": vote.cast, "agreement": vote.share})

@@ -27,7 +27,7 @@ from polyhop.answer import Answer
 from polyhop.common.text import sentences
 from polyhop.methods.baselines.one_shot import direct
 from polyhop.methods.registry import method
-from polyhop.prompts.tasks import Response, Summary
+from polyhop.prompts.tasks.summaries import RECOMP_ANSWER, RECOMP_COMPRESS
 from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
@@ -63,14 +63,14 @@ async def compressed_retrieval(
         if compress == "extractive":
             summary, sources = extract(question, hits[:k], kept, run)
         elif hits:
-            reply: Summary = await run.ask("recomp.compress", options=options, question=question, passages=hits[:k])
+            reply = await run.ask(RECOMP_COMPRESS, options=options, question=question, passages=hits[:k])
             summary, sources = reply.summary, hits[:k]
 
     passages = tuple(hits[:rank_limit])
     statistics = {"summary words": len(summary.split())}
     if not summary:  # §2, selective augmentation
         return replace(await direct(question, run, shots=shots), passages=passages, statistics=statistics)
-    response: Response = await run.ask("recomp.answer", options=options, final=True, question=question, summary=summary)
+    response = await run.ask(RECOMP_ANSWER, options=options, final=True, question=question, summary=summary)
     evidence = (Evidence(tuple(sources), response.answer),)
     return Answer(response.answer, passages=passages, evidence=evidence, supported=True, statistics=statistics)
 

@@ -30,13 +30,13 @@ from polyhop.answer import Answer
 from polyhop.common.text import normalise
 from polyhop.methods.baselines.one_shot import direct
 from polyhop.methods.registry import method
-from polyhop.prompts.tasks import Response
+from polyhop.prompts.tasks.answers import ANSWER_READ, Response
 from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
     from polyhop.engine.run import Run
 
-TASK = "answer.read"
+TASK = ANSWER_READ.name
 
 
 @method(
@@ -74,7 +74,7 @@ async def passage_ensemble(
 
     async def answer_from(passage: Passage, *, last: bool) -> None:
         with run.gathering():  # one that finds no place in the budget is left out
-            reply: Response = await run.ask(TASK, options=options, final=last, question=question, passages=[passage])
+            reply = await run.ask(ANSWER_READ, options=options, final=last, question=question, passages=[passage])
             replies[passage].append(reply)
 
     async def score(passage: Passage) -> dict[str, float]:

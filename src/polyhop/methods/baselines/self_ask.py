@@ -24,7 +24,7 @@ from polyhop.answer import Answer
 from polyhop.common.text import normalise
 from polyhop.methods.context import first_retrieved, fit_to_context
 from polyhop.methods.registry import method
-from polyhop.prompts.tasks import FollowUp, FollowUps
+from polyhop.prompts.tasks.self_ask import SELF_ASK_CHAIN, SELF_ASK_TURN, FollowUp
 from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ async def self_ask(
     """Ask follow-up questions, search and answer each, until the final answer follows (ToR §4.3)."""
     options: Options = {"shots": shots}
     if not open_book:
-        chain: FollowUps = await run.ask("self_ask.chain", options=options, final=True, question=question)
+        chain = await run.ask(SELF_ASK_CHAIN, options=options, final=True, question=question)
         return Answer(chain.answer, statistics={"follow_ups": len(chain.steps)})
 
     history: list[dict[str, str | None]] = []
@@ -63,7 +63,7 @@ async def self_ask(
     async def turn(*, conclude: bool) -> FollowUp:
         """Answer the last follow-up from the passages; then the next follow-up, or the final answer."""
         fields = fit_to_context(
-            "self_ask.turn",
+            SELF_ASK_TURN,
             first_retrieved(reversed(found), k * max_turns),
             run,
             options=options,
@@ -72,7 +72,7 @@ async def self_ask(
             history=[dict(pair) for pair in history],
             conclude=conclude,
         )
-        step: FollowUp = await run.ask("self_ask.turn", options=options, final=conclude, **fields)
+        step = await run.ask(SELF_ASK_TURN, options=options, final=conclude, **fields)
         if history and history[-1]["answer"] is None:
             history[-1]["answer"] = step.intermediate
         return step

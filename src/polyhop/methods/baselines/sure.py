@@ -27,8 +27,7 @@ from polyhop.answer import Answer
 from polyhop.common.text import normalise
 from polyhop.methods.baselines.one_shot import answered_from
 from polyhop.methods.registry import method
-from polyhop.prompts.tasks import Summary
-from polyhop.prompts.tasks.summaries import Candidates, Preference, Validity
+from polyhop.prompts.tasks.summaries import SURE_CANDIDATES, SURE_RANK, SURE_SUMMARIZE, SURE_VALIDATE
 from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
@@ -62,32 +61,28 @@ async def summarized_retrieval(
     scores: list[float] = []
 
     async def generate() -> list[str]:
-        reply: Candidates = await run.ask(
-            "sure.candidates", options=options, question=question, passages=read, count=candidates
-        )
+        reply = await run.ask(SURE_CANDIDATES, options=options, question=question, passages=read, count=candidates)
         distinct: dict[str, str] = {}
         for candidate in filter(None, reply.candidates):
             distinct.setdefault(normalise(candidate), candidate)
         return list(distinct.values())[:candidates]
 
     async def summarize(candidate: str) -> str:
-        reply: Summary = await run.ask(
-            "sure.summarize", options=options, question=question, passages=read, candidate=candidate
-        )
+        reply = await run.ask(SURE_SUMMARIZE, options=options, question=question, passages=read, candidate=candidate)
         return reply.summary
 
     async def valid(i: int) -> float:
         if not summaries[i]:
             return 0.0
-        reply: Validity = await run.ask(
-            "sure.validate", options=options, question=question, candidate=found[i], summary=summaries[i]
+        reply = await run.ask(
+            SURE_VALIDATE, options=options, question=question, candidate=found[i], summary=summaries[i]
         )
         return float(reply.valid)
 
     async def preferred(first: int, second: int) -> float:
         """Ask which summary is better: 1 for the first, 0 for the second, 0.5 for neither."""
         shown = [summaries[first], summaries[second]]
-        reply: Preference = await run.ask("sure.rank", options=options, question=question, summaries=shown)
+        reply = await run.ask(SURE_RANK, options=options, question=question, summaries=shown)
         return {1: 1.0, 2: 0.0, None: 0.5}[reply.better]
 
     with run.gathering():

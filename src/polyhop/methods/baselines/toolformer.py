@@ -24,8 +24,8 @@ from polyhop.answer import Answer
 from polyhop.common.text import normalise
 from polyhop.methods.context import answer_from_passages, cut_oldest, first_retrieved
 from polyhop.methods.registry import method
-from polyhop.prompts.tasks import Continuation, Response
-from polyhop.types import NonNegative, Positive
+from polyhop.prompts.tasks.acting import TOOLFORMER_FINISH, TOOLFORMER_WRITE
+from polyhop.types import NonNegative, Positive, T, TypedTask
 
 if TYPE_CHECKING:
     from polyhop.engine.run import Run
@@ -52,7 +52,7 @@ async def toolformer(
     """Write a text that calls the search where it needs a fact, until it comes to the answer (§2)."""
     written: list[dict[str, Any]] = []
 
-    async def write(task: str, *, final: bool = False) -> Any:
+    async def write(task: TypedTask[T], *, final: bool = False) -> T:
         """The text goes on, from as much of what was inserted as ``context_tokens`` hold, the newest first."""
 
         def fits(pieces: list[Mapping[str, Any]]) -> bool:
@@ -66,7 +66,7 @@ async def toolformer(
     answer: str | None = None
     with run.gathering():
         while len(written) < max_turns:
-            piece: Continuation = await write("toolformer.write")
+            piece = await write(TOOLFORMER_WRITE)
             answer = piece.answer
             called = {normalise(earlier["query"]) for earlier in written}
             if not piece.query or normalise(piece.query) in called:
@@ -77,7 +77,7 @@ async def toolformer(
             written.append({"text": piece.text, "query": piece.query, "passages": hits})
 
     if not answer:
-        response: Response = await write("toolformer.finish", final=True)
+        response = await write(TOOLFORMER_FINISH, final=True)
         answer = response.answer
     passages = first_retrieved((piece["passages"] for piece in written), rank_limit)
     return answer_from_passages(

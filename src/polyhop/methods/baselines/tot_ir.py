@@ -30,7 +30,8 @@ from polyhop.answer import Answer
 from polyhop.common.text import distinct
 from polyhop.methods.context import fit_to_context
 from polyhop.methods.registry import method
-from polyhop.prompts.tasks import Decomposition, Response, Valuation
+from polyhop.prompts.tasks import Task
+from polyhop.prompts.tasks.decomposition import TOT_IR_ANSWER, TOT_IR_PROPOSE, TOT_IR_VALUE, Valuation
 from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
@@ -80,15 +81,15 @@ async def tree_of_thoughts(
     found: list[Thought] = []
     valued = 0
 
-    def fitted(task: str, passages: Sequence[Passage], **fields: Any) -> dict[str, Any]:
+    def fitted(task: Task[Any], passages: Sequence[Passage], **fields: Any) -> dict[str, Any]:
         """The fields of a call, as many of ``passages`` among them as ``context_tokens`` hold."""
         fields["question"] = question
         return fit_to_context(task, passages, run, options=options, context_tokens=context_tokens, **fields)
 
     async def propose(state: State) -> list[State]:
         """G: the state with each of its next thoughts, searched."""
-        proposed: Decomposition = await run.ask(
-            "tot_ir.propose", options=options, question=question, history=_history(state), count=breadth
+        proposed = await run.ask(
+            TOT_IR_PROPOSE, options=options, question=question, history=_history(state), count=breadth
         )
         queries = distinct(proposed.sub_questions, but=[thought.sub_question for thought in state])[:breadth]
         hits = await run.gather(*(run.search(query, k) for query in queries))
@@ -99,10 +100,10 @@ async def tree_of_thoughts(
         *before, last = state
         if not last.passages:  # nothing was found: there is nothing to read an answer from
             return WORTH["impossible"] * values, state
-        fields = fitted("tot_ir.value", last.passages, history=_history(before), sub_question=last.sub_question)
+        fields = fitted(TOT_IR_VALUE, last.passages, history=_history(before), sub_question=last.sub_question)
         drawing: Options = {**options, "temperature": temperature} if values > 1 else options
         drawn: list[Valuation] = await run.gather(
-            *(run.ask("tot_ir.value", options=drawing, **fields) for _ in range(values))
+            *(run.ask(TOT_IR_VALUE, options=drawing, **fields) for _ in range(values))
         )
         answer = next((vote.answer for vote in drawn if vote.answer), None)
         grown = (*before, Thought(last.sub_question, last.passages, answer))
@@ -124,11 +125,11 @@ async def tree_of_thoughts(
                     break
 
     best_state = kept[0]
-    response: Response = await run.ask(
-        "tot_ir.answer",
+    response = await run.ask(
+        TOT_IR_ANSWER,
         options=options,
         final=True,
-        **fitted("tot_ir.answer", _passages(best_state or found), history=_history(best_state)),
+        **fitted(TOT_IR_ANSWER, _passages(best_state or found), history=_history(best_state)),
     )
     answered = [thought for thought in best_state if thought.passages and thought.answer]
     evidence = tuple(Evidence(thought.passages, thought.answer) for thought in answered)

@@ -29,9 +29,8 @@ from polyhop.answer import Answer
 from polyhop.common.text import sentences
 from polyhop.methods.registry import method
 from polyhop.methods.voting import majority, sampled
-from polyhop.prompts.tasks import Response
-from polyhop.prompts.tasks.ge import SubQuestion
-from polyhop.prompts.tasks.verify_edit import EditedSentence
+from polyhop.prompts.tasks.answers import ANSWER_COT, Response
+from polyhop.prompts.tasks.iterative import VERIFY_EDIT_ANSWER, VERIFY_EDIT_EDIT, VERIFY_EDIT_QUESTION
 from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
@@ -67,24 +66,24 @@ async def verify_and_edit(
         """Edit one sentence of the chain by what is found for it; where the budget ends, it stands."""
         with run.gathering(), run.branch("sentence", chain[i]) as branch:
             branch.verdict = "stands"
-            asked: SubQuestion = await run.ask(  # §3.2
-                "verify_edit.question", options=options, question=question, sentence=chain[i]
+            asked = await run.ask(  # §3.2
+                VERIFY_EDIT_QUESTION, options=options, question=question, sentence=chain[i]
             )
             query = asked.sub_question or chain[i]
             retrieved[i] = await run.search(query, k)  # §3.3
             if not retrieved[i]:
                 return
-            edited: EditedSentence = await run.ask(  # §3.4
-                "verify_edit.edit", options=options, sub_question=query, passages=retrieved[i]
+            edited = await run.ask(  # §3.4
+                VERIFY_EDIT_EDIT, options=options, sub_question=query, passages=retrieved[i]
             )
             if edited.sentence:
                 chain[i] = edited.sentence
                 found[i] = Evidence(tuple(retrieved[i]), edited.sentence)
                 branch.verdict = "edited"
 
-    replies: list[Response] = await sampled(  # §3.1
+    replies = await sampled(  # §3.1
         run,
-        "answer.cot",
+        ANSWER_COT,
         [{"question": question}] * samples,
         options={"shots": shots, "temperature": temperature},
         final=False,
@@ -99,8 +98,8 @@ async def verify_and_edit(
     chain = sentences(likeliest(vote.winners).rationale or known) if vote.answer else []
     with run.gathering():
         await run.gather(*map(verify, range(min(len(chain), max_turns))))
-    response: Response = await run.ask(  # §3.5
-        "verify_edit.answer", options=options, final=True, question=question, rationale=" ".join(chain)
+    response = await run.ask(  # §3.5
+        VERIFY_EDIT_ANSWER, options=options, final=True, question=question, rationale=" ".join(chain)
     )
     hits = (passage for i in sorted(retrieved) for passage in retrieved[i])
     return Answer(

@@ -1,18 +1,30 @@
-"""The tasks that end in a short answer, closed-book or from passages."""
+"""The tasks that end in a short answer: closed-book, by a chain of thought, or from passages.
+
+``demonstrations`` is ``[{"question": str, "rationale": str, "answer": str}]``, examples that a model wrote itself.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 from pydantic import Field
 
 from polyhop.prompts.answers import bare_answer, find_answer, leading_answer
 from polyhop.prompts.parsing import Malformed, has_marker
+from polyhop.prompts.show import one_line
 from polyhop.prompts.tasks.base import Fields, Output, Task
+
+Show: TypeAlias = Mapping[str, Callable[[Any, Fields], str]]
+BY_TYPE: Show = MappingProxyType({})
+
+THINK = "Let's think step by step."
+"""The phrase that starts the reasoning (Kojima et al., 2022)."""
 
 
 class Response(Output):
-    """A short answer, with the reasoning before it where the task asks for it."""
+    """A short answer, and the reasoning before it if the task asks for it."""
 
     ANSWER = "answer"
 
@@ -24,7 +36,7 @@ class Response(Output):
 
 
 def read_reasoned(text: str, fields: Fields) -> dict[str, Any]:
-    """Reasoning that ends in "The answer is …".
+    """Read reasoning that ends in "The answer is …".
 
     >>> read_reasoned("Alien is by Scott. So the answer is Ridley Scott.", {})
     {'rationale': 'Alien is by Scott.', 'answer': 'Ridley Scott'}
@@ -37,13 +49,13 @@ def read_reasoned(text: str, fields: Fields) -> dict[str, Any]:
 
 
 def write_reasoned(output: Any, fields: Fields) -> str:
-    """The inverse of ``read_reasoned``."""
+    """Write reasoning that ends in "The answer is …"."""
     lead = f"{output.rationale} " if output.rationale else ""
     return f"{lead}The answer is {output.answer}."
 
 
 def read_direct(text: str, fields: Fields) -> dict[str, Any]:
-    """A short answer alone, with or without "Answer:" or "The answer is" before it.
+    """Read a short answer alone, with or without "Answer:" or "The answer is" before it.
 
     >>> read_direct("Answer: Ridley Scott", {})["answer"]
     'Ridley Scott'
@@ -58,46 +70,44 @@ def read_direct(text: str, fields: Fields) -> dict[str, Any]:
     raise Malformed("the reply must be the answer alone, in a few words")
 
 
-def write_direct(output: Any, fields: Fields) -> str:
-    """The inverse of ``read_direct``."""
-    return f"Answer: {output.answer}"
+def reasoned_answer(
+    name: str, *, fields: tuple[str, ...], show: Show = BY_TYPE, demonstrations: str = ""
+) -> Task[Response]:
+    """Make a task whose reply reasons, then answers."""
+    return Task(
+        name, fields, Response, {"answer": ""},
+        parse=read_reasoned, write=write_reasoned, show=show, demonstrations=demonstrations,
+    )  # fmt: skip
 
 
-TASKS = (
-    Task(
-        "answer.direct",
-        fields=("question",),
-        output=Response,
-        parse=read_direct,
-        write=write_direct,
-        default={"answer": ""},
-        asked_if={"rationale": ""},
-        demonstrations="answer.cot",
-    ),
-    Task(
-        "answer.cot",
-        fields=("question",),
-        output=Response,
-        parse=read_reasoned,
-        write=write_reasoned,
-        default={"answer": ""},
-    ),
-    Task(
-        "answer.read",
-        fields=("question", "passages"),
-        output=Response,
-        parse=read_direct,
-        write=write_direct,
-        default={"answer": ""},
-        asked_if={"rationale": ""},
-    ),
-    Task(
-        "answer.read_cot",
-        fields=("question", "passages"),
-        output=Response,
-        parse=read_reasoned,
-        write=write_reasoned,
-        default={"answer": ""},
-        demonstrations="answer.read",
-    ),
+def direct_answer(
+    name: str, *, fields: tuple[str, ...], show: Show = BY_TYPE, demonstrations: str = ""
+) -> Task[Response]:
+    """Make a task whose reply is the answer alone."""
+    return Task(
+        name, fields, Response, {"answer": ""},
+        parse=read_direct, write=lambda output, fields: f"Answer: {output.answer}",
+        show=show, demonstrations=demonstrations, asked_if={"rationale": ""},
+    )  # fmt: skip
+
+
+def show_demonstrations(demonstrations: Sequence[Mapping[str, str]] | None, fields: Fields) -> str:
+    """Show worked examples in the form of the question below them."""
+    return "\n\n".join(
+        f"Question: {one_line(demo['question'])}\n{THINK} {one_line(demo['rationale'])} "
+        f"The answer is {one_line(demo['answer'])}."
+        for demo in demonstrations or ()
+    )
+
+
+ANSWER_DIRECT = direct_answer("answer.direct", fields=("question",), demonstrations="answer.cot")
+ANSWER_COT = reasoned_answer("answer.cot", fields=("question",))
+ANSWER_READ = direct_answer("answer.read", fields=("question", "passages"))
+ANSWER_READ_COT = reasoned_answer("answer.read_cot", fields=("question", "passages"), demonstrations="answer.read")
+ZERO_SHOT_COT = reasoned_answer("zero_shot.cot", fields=("question",), demonstrations="answer.cot")
+AUTO_COT_ANSWER = reasoned_answer(
+    "auto_cot.answer",
+    fields=("question", "demonstrations"),
+    show={"demonstrations": show_demonstrations},
+    demonstrations="answer.cot",
 )

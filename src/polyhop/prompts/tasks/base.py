@@ -1,4 +1,4 @@
-"""A prompt task, and the base class of every typed output."""
+"""Prompt tasks: their typed outputs, and the forms in which they are asked and answered."""
 
 from __future__ import annotations
 
@@ -6,23 +6,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources.abc import Traversable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, model_validator
 
+from polyhop.errors import UsageError
 from polyhop.lm.base import Completion
+from polyhop.prompts.lines import FieldLine
 from polyhop.prompts.non_answers import is_non_answer
+from polyhop.prompts.parsing import Malformed
 
-Fields = Mapping[str, Any]
+Fields: TypeAlias = Mapping[str, Any]
+
+OutputT = TypeVar("OutputT", bound="Output")
 
 
 class Output(BaseModel):
     """A task's typed output; ``completion`` is the reply it came from (text, tokens, log-probabilities).
 
-    A field's description is what the json rendering says of it. Values are taken as models fill in forms: keys in any
-    case, a number or true where text is asked for, "N/A" where null is. A text that only says that there is no answer
-    (``is_non_answer``) is null, or empty, so that no method takes it for knowledge, evidence or a query; in ``ANSWER``,
-    the field that can answer the question asked, it stands.
+    The json form describes a field by its description. Values are read as models fill in forms: keys in any case, a
+    number or true for text, "N/A" for null. A text that only says that there is no answer (``is_non_answer``) becomes
+    null, or empty, so that no method takes it for knowledge, evidence or a query. ``ANSWER`` names the field that may
+    answer the question asked: there such a text is kept.
     """
 
     ANSWER: ClassVar[str] = ""
@@ -39,12 +44,12 @@ class Output(BaseModel):
         texts = _texts_of(cls)
         named = {str(name).strip().lower(): value for name, value in given.items()}
         return {
-            name: _meant(value, texts[name], stands=name == cls.ANSWER) if name in texts else value
+            name: _meant(value, texts[name], is_answer=name == cls.ANSWER) if name in texts else value
             for name, value in named.items()
         }
 
     def missing(self) -> str | None:
-        """Say what a reply of the right shape still lacks, in words for the model; None if nothing."""
+        """Describe, for the model, what a reply of the right shape still lacks; None if it is complete."""
         return None
 
     def declines(self, answer: str) -> bool:
@@ -58,30 +63,29 @@ class Output(BaseModel):
             raise AttributeError("this output was not made by a language model call")
         return self._completion
 
-    def with_completion(self, completion: Completion, question: str = "") -> Output:
-        """This output, remembering the reply it came from and the question that was asked."""
+    def with_completion(self, completion: Completion, question: str = "") -> Self:
+        """Keep the reply that this output came from and the question that was asked; return the output."""
         self._completion = completion
         self._question = question
         return self
 
     def probability(self, answer: str, *, least: bool = False) -> float | None:
-        """Return the probability of the answer's first writing in the reply (``Completion.probability``)."""
+        """Return the probability of the answer's first occurrence in the reply (``Completion.probability``)."""
         return self.completion.probability(answer, least=least, question=self._question)
 
 
 @cache
 def _texts_of(output: type[Output]) -> Mapping[str, str | None]:
-    """The fields that take text or a list of it, each with what it holds where nothing is said: null where it may."""
+    """Map each field of text, or of a list of texts, to its empty value: null if the field may be null."""
     kinds = (str, str | None, list[str])
     fields = output.model_fields.items()
     return {name: "" if field.annotation is str else None for name, field in fields if field.annotation in kinds}
 
 
-def _meant(value: Any, nothing: str | None, *, stands: bool) -> Any:
-    """A value as a field of text takes it, which holds ``nothing`` where nothing is said; ``stands``: it keeps words
-    that mean nothing."""
+def _meant(value: Any, nothing: str | None, *, is_answer: bool) -> Any:
+    """Convert a value for a field of text whose empty value is ``nothing``; an answer keeps words that mean nothing."""
     if isinstance(value, str):
-        return nothing if not value.strip() or (not stands and is_non_answer(value)) else value
+        return nothing if not value.strip() or (not is_answer and is_non_answer(value)) else value
     if isinstance(value, (list, tuple)):
         return [item for item in value if not (isinstance(item, str) and is_non_answer(item))]
     if isinstance(value, bool):
@@ -89,43 +93,85 @@ def _meant(value: Any, nothing: str | None, *, stands: bool) -> Any:
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """One named prompt task.
+Parse: TypeAlias = Callable[[str, Fields], dict[str, Any]]
 
-    ``fields``: the names it must be given. ``parse(text, fields)`` reads the text form into the output's fields or
-    raises ``Malformed``; ``write(output, fields)`` is its inverse, for demonstrations. ``default`` is the safe output
-    when two replies in a row could not be read. ``show`` renders fields that need more than their type's own way.
-    ``asked_if``: output fields that are asked for only where that field of the call is true ("" for never).
-    ``folder``: where its prompt file is, ``NAME.md``, and its demonstrations, ``NAME.demos.jsonl``, if it has any; None
-    for the tasks that polyhop ships.
+
+@dataclass(frozen=True, slots=True)
+class Task(Generic[OutputT]):
+    """One named prompt task: what a call is given, and the typed output that ``Run.ask`` returns for it.
+
+    Its json form derives from ``output``. Its text form is declared as ``lines``; a form that lines cannot declare has
+    ``parse(text, fields)``, which reads a reply into the output's fields or raises ``Malformed``, and
+    ``write(output, fields)``, its inverse, for demonstrations. A task without any of them is asked in json alone.
     """
 
     name: str
     fields: tuple[str, ...]
-    output: type[Output]
-    parse: Callable[[str, Fields], dict[str, Any]]
-    write: Callable[[Any, Fields], str]
+    """The names that a call must give."""
+    output: type[OutputT]
     default: Fields
+    """The safe output when two replies in a row could not be read."""
+    lines: tuple[FieldLine, ...] = ()
+    parse: Parse | None = None
+    write: Callable[[OutputT, Fields], str] | None = None
     show: Mapping[str, Callable[[Any, Fields], str]] = field(default_factory=dict)
+    """Renders the fields that need more than the rendering of their type."""
     demonstrations: str = ""
-    """The task whose demonstrations this one shows, where it has none of its own."""
+    """The task whose demonstrations this one shows if it has none itself."""
     asked_if: Mapping[str, str] = field(default_factory=dict)
+    """Output fields that are asked for only if that field of the call is true; "" for never."""
     folder: Traversable | None = None
+    """The folder of ``NAME.md`` and, if the task has demonstrations, ``NAME.demos.jsonl``; None for a shipped task."""
+
+    def __post_init__(self) -> None:
+        if (self.parse is None) is not (self.write is None):
+            raise UsageError(f"{self.name}: a text form needs both parse and write, or lines instead of them")
+
+    @property
+    def has_text_form(self) -> bool:
+        """True if the task can be asked in text; a task without a text form is asked in json."""
+        return bool(self.lines or self.parse)
 
     def asked(self, fields: Fields) -> list[str]:
-        """The names of the output's fields that a call asks for, in order."""
+        """Return the names of the output's fields that a call asks for, in order."""
         unasked = {name for name, switch in self.asked_if.items() if not (switch and fields[switch])}
         return [name for name in self.output.model_fields if name not in unasked]
+
+    def read_text(self, text: str, fields: Fields) -> dict[str, Any]:
+        """Read a reply in the text form into the output's fields.
+
+        Raises:
+            Malformed: the reply is in another form, or lacks a line of a field that has no default.
+        """
+        if self.parse:
+            return self.parse(text, fields)
+        values: dict[str, Any] = {}
+        complaints: list[Malformed] = []
+        for line in self.lines:
+            try:
+                values[line.field] = line.read(text, fields)
+            except Malformed as complaint:
+                complaints.append(complaint)
+                if self.output.model_fields[line.field].is_required():
+                    raise
+        if not values:
+            raise complaints[0] if complaints else Malformed("the reply must be one JSON object")
+        return values
+
+    def write_text(self, output: OutputT, fields: Fields) -> str:
+        """Write an output in the text form, as a demonstration shows it."""
+        if self.write:
+            return self.write(output, fields)
+        return "\n".join(line.write(getattr(output, line.field)) for line in self.lines)
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredTask:
-    """One task that generates nothing: a model scores a given text after the prompt.
+    """A task that generates nothing: a model scores a given text after the prompt.
 
-    ``fields``: what the prompt shows, or is steered by. ``target``: the field that the scored text states, which the
-    prompt must not show; a call is given it too. ``passages`` stand in the prompt as the file's ``# Passage`` part
-    says. ``optional``: the fields that a prompt file need not use.
+    ``fields``: what the prompt shows, or is steered by. ``target``: the field that the scored text states; a call gives
+    it, and the prompt must not show it. The file's ``# Passage`` part renders each of ``passages``. ``optional``: the
+    fields that a prompt file need not use.
     """
 
     name: str

@@ -13,12 +13,12 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
+from polyhop.prompts.lines import Items, write_items
 from polyhop.prompts.parsing import Malformed
 from polyhop.prompts.show import one_line
-from polyhop.prompts.tasks.answers import Response, read_reasoned, write_reasoned
+from polyhop.prompts.tasks.answers import reasoned_answer
 from polyhop.prompts.tasks.base import Fields, Output, Task
-from polyhop.prompts.tasks.closed_book import read_items, write_items
-from polyhop.prompts.tasks.ge import Triplets, read_triplets, show_triplets, write_triplets
+from polyhop.prompts.tasks.ge import show_triplets, triplets_task
 from polyhop.prompts.triplets import MAX_TRIPLETS, write_triplet
 
 HIGHEST = 10.0
@@ -35,7 +35,7 @@ class Entities(Output):
 
 
 class Scores(Output):
-    """§3.4: how likely each relation is, 0 to 10, in the order given."""
+    """§3.4: the likelihood of each relation, 0 to 10, in the order given."""
 
     scores: list[float] = Field(description="a number from 0 to 10 for each relation, in their order")
 
@@ -53,7 +53,7 @@ _CLOSING = re.compile(r"(?<![\w.-])(\d{1,3}(?:\.\d{1,3})?)(?:[ \t]?/[ \t]?10)?[ 
 
 
 def _score(value: Any) -> float:
-    """A score within its bounds; 0 for what is none."""
+    """Convert a value to a score within its bounds; 0 if it is not a number."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -61,25 +61,8 @@ def _score(value: Any) -> float:
     return min(max(number, 0.0), HIGHEST) if math.isfinite(number) else 0.0
 
 
-def read_entities(text: str, fields: Fields) -> dict[str, Any]:
-    """Entities, one a numbered line.
-
-    >>> read_entities("1. Alien (film)\\n2. Ridley Scott (person)", {})
-    {'entities': ['Alien (film)', 'Ridley Scott (person)']}
-    """
-    entities = read_items(text, fields)
-    if not entities:
-        raise Malformed("the reply must be the entities, each with its number: 1. name (type)")
-    return {"entities": entities}
-
-
-def write_entities(output: Any, fields: Fields) -> str:
-    """The inverse of ``read_entities``."""
-    return write_items(output.entities)
-
-
 def read_scores(text: str, fields: Fields) -> dict[str, Any]:
-    """The number of each relation and its score; a relation without one has 0.
+    """Read the number of each relation and its score; a relation without a score has 0.
 
     >>> read_scores("1. 9\\n2. (Alien; made in; 1990): 2/10", {"triplets": [{}, {}, {}]})
     {'scores': [9.0, 2.0, 0.0]}
@@ -93,71 +76,49 @@ def read_scores(text: str, fields: Fields) -> dict[str, Any]:
 
 
 def _scored(line: str) -> float:
-    """The score a line opens with, else the one it closes with."""
+    """Return the score that opens a line, else the one that ends it."""
     if opening := _OPENING.match(line):
         return _score(opening[0])
     closing = _CLOSING.search(line[-40:])
     return _score(closing[1]) if closing else 0.0
 
 
-def write_scores(output: Any, fields: Fields) -> str:
-    """The inverse of ``read_scores``."""
-    return write_items([f"{score:g}" for score in output.scores])
-
-
 def show_numbered(triplets: Sequence[Mapping[str, str]] | None, fields: Fields) -> str:
-    """Relations under their numbers, one a line."""
+    """Show relations under their numbers, one per line."""
     return write_items([write_triplet(triplet) for triplet in triplets or ()])
 
 
 def show_entities(entities: Sequence[str] | None, fields: Fields) -> str:
-    """Entities, one a line."""
+    """Show entities, one per line."""
     return "\n".join(f"- {one_line(entity)}" for entity in entities or ()) or "none"
 
 
-TASKS = (
-    Task(
-        "era_cot.entities",
-        fields=("question", "passages"),
-        output=Entities,
-        parse=read_entities,
-        write=write_entities,
-        default={"entities": ()},
-    ),
-    Task(
-        "era_cot.relations",
-        fields=("question", "passages", "entities"),
-        output=Triplets,
-        parse=read_triplets,
-        write=write_triplets,
-        default={"triplets": ()},
-        show={"entities": show_entities},
-    ),
-    Task(
-        "era_cot.infer",
-        fields=("question", "passages", "entities", "triplets", "count"),
-        output=Triplets,
-        parse=read_triplets,
-        write=write_triplets,
-        default={"triplets": ()},
-        show={"entities": show_entities, "triplets": show_triplets},
-    ),
-    Task(
-        "era_cot.score",
-        fields=("question", "passages", "triplets"),
-        output=Scores,
-        parse=read_scores,
-        write=write_scores,
-        default={"scores": ()},
-        show={"triplets": show_numbered},
-    ),
-    Task(
-        "era_cot.answer",
-        fields=("question", "passages", "entities", "triplets"),
-        output=Response,
-        parse=read_reasoned,
-        write=write_reasoned,
-        default={"answer": ""},
-        show={"entities": show_entities, "triplets": show_triplets},
-    ),
+ERA_COT_ENTITIES = Task(
+    "era_cot.entities",
+    fields=("question", "passages"),
+    output=Entities,
+    lines=(Items("entities", "the entities", "name (type)"),),
+    default={"entities": ()},
+)
+ERA_COT_RELATIONS = triplets_task(
+    "era_cot.relations", fields=("question", "passages", "entities"), show={"entities": show_entities}
+)
+ERA_COT_INFER = triplets_task(
+    "era_cot.infer",
+    fields=("question", "passages", "entities", "triplets", "count"),
+    show={"entities": show_entities, "triplets": show_triplets},
+)
+ERA_COT_SCORE = Task(
+    "era_cot.score",
+    fields=("question", "passages", "triplets"),
+    output=Scores,
+    parse=read_scores,
+    write=lambda output, fields: write_items([f"{score:g}" for score in output.scores]),
+    default={"scores": ()},
+    show={"triplets": show_numbered},
+)
+ERA_COT_ANSWER = reasoned_answer(
+    "era_cot.answer",
+    fields=("question", "passages", "entities", "triplets"),
+    show={"entities": show_entities, "triplets": show_triplets},
 )

@@ -12,7 +12,7 @@ from polyhop.prompts.answers import bare_answer, clean_value, find_answer
 from polyhop.prompts.confidence import read_confidence, require_confidence, split_confidence
 from polyhop.prompts.parsing import Malformed, bare_question, has_marker, labelled_question, quotable
 from polyhop.prompts.show import one_line, show_passages
-from polyhop.prompts.tasks.answers import Response, read_reasoned
+from polyhop.prompts.tasks.answers import BY_TYPE, Response, Show, read_reasoned
 from polyhop.prompts.tasks.base import Fields, Output, Task
 from polyhop.prompts.triplets import TRIPLET, as_triplets, find_triplets, own_lines, write_triplet
 
@@ -36,13 +36,13 @@ class Triplets(Output):
 
 
 class SubQuestion(Output):
-    """GE §3.2, Table 9: the next sub-question; null where none is left."""
+    """GE §3.2, Table 9: the next sub-question; null if none is left."""
 
     sub_question: str | None = Field(description="the sub-question")
 
 
 class StepAnswer(Output):
-    """GE §3.3, Table 10: a sub-question's answer as a sentence and in a few words, and how sure it is where asked."""
+    """GE §3.3, Table 10: a sub-question's answer as a sentence and in a few words, and its confidence if asked for."""
 
     ANSWER = "answer"
 
@@ -68,7 +68,7 @@ MAX_BARE_WORDS = 6
 
 
 def read_triplets(text: str, fields: Fields) -> dict[str, Any]:
-    """Triplets, one a line or side by side; "none" for none. Those of the last lines if others may be quoted.
+    """Read triplets, one per line or side by side; "none" for none. The last lines count if others may be quoted.
 
     >>> read_triplets("Triplets:" + chr(10) + "(Alien; director; Ridley Scott)", {})["triplets"][0]["tail"]
     'Ridley Scott'
@@ -80,13 +80,18 @@ def read_triplets(text: str, fields: Fields) -> dict[str, Any]:
     return {"triplets": found}
 
 
-def write_triplets(output: Any, fields: Fields) -> str:
-    """The inverse of ``read_triplets``."""
+def write_triplets(output: Triplets, fields: Fields) -> str:
+    """Write the form that ``read_triplets`` reads."""
     return show_triplets([triplet.model_dump() for triplet in output.triplets], fields)
 
 
+def triplets_task(name: str, *, fields: tuple[str, ...], show: Show = BY_TYPE) -> Task[Triplets]:
+    """Make a task whose reply is a list of triplets."""
+    return Task(name, fields, Triplets, {"triplets": ()}, parse=read_triplets, write=write_triplets, show=show)
+
+
 def read_subquestion(text: str, fields: Fields) -> dict[str, Any]:
-    """A sub-question, labelled or standing alone; "none" where there is none left.
+    """Read a sub-question, labelled or alone; "none" if none is left.
 
     >>> read_subquestion("Subquestion: Who directed Alien?", {}), read_subquestion("Subquestion: none", {})
     ({'sub_question': 'Who directed Alien?'}, {'sub_question': None})
@@ -102,13 +107,16 @@ def read_subquestion(text: str, fields: Fields) -> dict[str, Any]:
     return {"sub_question": found}
 
 
-def write_subquestion(output: Any, fields: Fields) -> str:
-    """The inverse of ``read_subquestion``."""
-    return f"Subquestion: {output.sub_question or 'none'}"
+def sub_question_task(name: str, *, fields: tuple[str, ...], show: Show = BY_TYPE) -> Task[SubQuestion]:
+    """Make a task whose reply is a sub-question."""
+    return Task(
+        name, fields, SubQuestion, {"sub_question": None}, parse=read_subquestion,
+        write=lambda output, fields: f"Subquestion: {output.sub_question or 'none'}", show=show,
+    )  # fmt: skip
 
 
 def read_subanswer(text: str, fields: Fields) -> dict[str, Any]:
-    """A sentence, then "Answer:" and the answer, then "Confidence:" where it is asked for.
+    """Read a sentence, then "Answer:" and the answer, then "Confidence:" if it is asked for.
 
     >>> read_subanswer("Alien was directed by Ridley Scott." + chr(10) + "Answer: Ridley Scott", {})["answer"]
     'Ridley Scott'
@@ -132,35 +140,35 @@ def _sentence(text: str) -> str:
     return " ".join(line for line in lines if line and not line.endswith("?"))
 
 
-def write_subanswer(output: Any, fields: Fields) -> str:
-    """The inverse of ``read_subanswer``."""
+def write_subanswer(output: StepAnswer, fields: Fields) -> str:
+    """Write the form that ``read_subanswer`` reads."""
     sure = f"\nConfidence: {output.confidence}" if fields.get("verbal") else ""
     return f"{output.sentence}\nAnswer: {output.answer}{sure}".lstrip()
 
 
-def write_final(output: Any, fields: Fields) -> str:
+def write_final(output: Response, fields: Fields) -> str:
     """Write the form that ``read_reasoned`` reads, in the paper's words (§3.6)."""
     lead = f"{output.rationale} " if output.rationale else ""
     return f"{lead}So the answer is {output.answer}."
 
 
 def show_triplets(triplets: Sequence[Mapping[str, str]] | None, fields: Fields) -> str:
-    """One triplet a line."""
+    """Show one triplet per line."""
     return "\n".join(map(write_triplet, triplets or ())) or "none"
 
 
 def show_triplet(triplet: Mapping[str, str] | None, fields: Fields) -> str:
-    """A triplet on its line."""
+    """Show a triplet on its line."""
     return write_triplet(triplet) if triplet else "none"
 
 
 def show_passage(passage: Any, fields: Fields) -> str:
-    """One passage in its fence."""
+    """Show one passage in its fence."""
     return show_passages([passage] if passage else [])
 
 
 def show_history(history: Sequence[Mapping[str, str]] | None, fields: Fields) -> str:
-    """Sub-questions and their answers, numbered (Table 10); one that was dropped has none.
+    """Show sub-questions and their answers, numbered (Table 10); one that was dropped has none.
 
     >>> print(show_history([{"sub_question": "Who made it?", "sentence": "Ann Lee made it.", "answer": "Ann Lee"}], {}))
     (1) Who made it?
@@ -175,63 +183,32 @@ def show_history(history: Sequence[Mapping[str, str]] | None, fields: Fields) ->
 
 
 def show_next(sub_question: Any, fields: Fields) -> str:
-    """The sub-question under the number that follows the history's."""
+    """Show the sub-question under the number that follows the history's."""
     return f"({len(fields.get('history') or ()) + 1}) {one_line(str(sub_question))}"
 
 
-TASKS = (
-    Task(
-        "ge.graph",
-        fields=("question", "typed"),
-        output=Triplets,
-        parse=read_triplets,
-        write=write_triplets,
-        default={"triplets": ()},
-    ),
-    Task(
-        "ge.subquestion",
-        fields=("triplet", "question", "history"),
-        output=SubQuestion,
-        parse=read_subquestion,
-        write=write_subquestion,
-        default={"sub_question": None},
-        show={"triplet": show_triplet, "history": show_history},
-    ),
-    Task(
-        "ge.subanswer",
-        fields=("question", "history", "sub_question", "triplets", "passages", "verbal"),
-        output=StepAnswer,
-        parse=read_subanswer,
-        write=write_subanswer,
-        default={"sentence": "", "answer": ""},
-        show={"history": show_history, "sub_question": show_next, "triplets": show_triplets},
-        asked_if={"confidence": "verbal"},
-    ),
-    Task(
-        "ge.triplets",
-        fields=("passage",),
-        output=Triplets,
-        parse=read_triplets,
-        write=write_triplets,
-        default={"triplets": ()},
-        show={"passage": show_passage},
-    ),
-    Task(
-        "ge.filter",
-        fields=("triplets", "sub_question"),
-        output=Triplets,
-        parse=read_triplets,
-        write=write_triplets,
-        default={"triplets": ()},
-        show={"triplets": show_triplets},
-    ),
-    Task(
-        "ge.answer",
-        fields=("question", "history"),
-        output=Response,
-        parse=read_reasoned,
-        write=write_final,
-        default={"answer": ""},
-        show={"history": show_history},
-    ),
+GE_GRAPH = triplets_task("ge.graph", fields=("question", "typed"))
+GE_SUBQUESTION = sub_question_task(
+    "ge.subquestion", fields=("triplet", "question", "history"), show={"triplet": show_triplet, "history": show_history}
+)
+GE_SUBANSWER = Task(
+    "ge.subanswer",
+    fields=("question", "history", "sub_question", "triplets", "passages", "verbal"),
+    output=StepAnswer,
+    parse=read_subanswer,
+    write=write_subanswer,
+    default={"sentence": "", "answer": ""},
+    show={"history": show_history, "sub_question": show_next, "triplets": show_triplets},
+    asked_if={"confidence": "verbal"},
+)
+GE_TRIPLETS = triplets_task("ge.triplets", fields=("passage",), show={"passage": show_passage})
+GE_FILTER = triplets_task("ge.filter", fields=("triplets", "sub_question"), show={"triplets": show_triplets})
+GE_ANSWER = Task(
+    "ge.answer",
+    fields=("question", "history"),
+    output=Response,
+    parse=read_reasoned,
+    write=write_final,
+    default={"answer": ""},
+    show={"history": show_history},
 )

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from polyhop.prompts.tasks.base import ScoredTask
 
-SCORED = (
-    ScoredTask(
-        "promptrank.path",
-        target="question",
-        fields=("passages", "titles", "instruction", "position", "demonstrations"),
-        optional=("titles", "demonstrations"),  # a file may always show titles; demonstrations stand before the prompt
-    ),
-    ScoredTask("promptrank.question", target="passages", fields=("question",)),
+PROMPTRANK_PATH = ScoredTask(
+    "promptrank.path",
+    target="question",
+    fields=("passages", "titles", "instruction", "position", "demonstrations"),
+    optional=("titles", "demonstrations"),  # a file may always show titles; demonstrations stand before the prompt
 )
+PROMPTRANK_QUESTION = ScoredTask("promptrank.question", target="passages", fields=("question",))

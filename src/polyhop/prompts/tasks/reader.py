@@ -21,7 +21,7 @@ _NONE = re.compile(r"\W*(?:none|no (?:answer|passage|such)|not (?:stated|given|f
 
 
 class Extraction(Output):
-    """Words copied from a passage, null where no passage answers; the number of that passage; how sure, where asked."""
+    """Words copied from a passage, null if none answers; the number of that passage; a confidence if asked for."""
 
     answer: str | None = Field(description="the words of the passage that answer, copied exactly, or null")
     passage: int | None = Field(default=None, description="the number of the passage they stand in")
@@ -40,7 +40,7 @@ class Extraction(Output):
 
 
 def read_extraction(text: str, fields: Fields) -> dict[str, Any]:
-    """The words after "Answer:" or none, the number after "Passage:", the share after "Confidence:" where asked for.
+    """Read the words after "Answer:" or none, the number after "Passage:", the confidence if it is asked for.
 
     >>> read_extraction("Answer: Ridley Scott\\nPassage: 2", {})
     {'answer': 'Ridley Scott', 'passage': '2', 'confidence': None}
@@ -64,7 +64,7 @@ def read_extraction(text: str, fields: Fields) -> dict[str, Any]:
 
 
 def _cut_passage(text: str) -> tuple[str | None, str]:
-    """The number on the last line "Passage:", and the reply without it and those before it.
+    """Return the number on the last line "Passage:", and the reply without such lines.
 
     A line counts after the answer, or right before it if it holds nothing else; any other is quoted.
     """
@@ -78,8 +78,8 @@ def _cut_passage(text: str) -> tuple[str | None, str]:
     return lines[-1][1] if own else None, _PASSAGE.sub("", text)
 
 
-def write_extraction(output: Any, fields: Fields) -> str:
-    """The inverse of ``read_extraction``."""
+def write_extraction(output: Extraction, fields: Fields) -> str:
+    """Write the form that ``read_extraction`` reads."""
     if output.answer is None:
         return "Answer: none"
     passage = f"\nPassage: {output.passage}" if output.passage is not None else ""
@@ -87,14 +87,12 @@ def write_extraction(output: Any, fields: Fields) -> str:
     return f"Answer: {output.answer}{passage}{sure}"
 
 
-TASKS = (
-    Task(
-        "reader.extract",
-        fields=("question", "passages", "verbal"),
-        output=Extraction,
-        parse=read_extraction,
-        write=write_extraction,
-        default={"answer": None},
-        asked_if={"confidence": "verbal"},
-    ),
+READER_EXTRACT = Task(
+    "reader.extract",
+    fields=("question", "passages", "verbal"),
+    output=Extraction,
+    parse=read_extraction,
+    write=write_extraction,
+    default={"answer": None},
+    asked_if={"confidence": "verbal"},
 )

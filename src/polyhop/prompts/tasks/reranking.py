@@ -1,6 +1,6 @@
-"""The tasks of the LM reranker: to put numbered passages in order, and to grade a passage alone.
+"""The tasks of the LM reranker: to put numbered passages in order, and to grade one passage.
 
-``question`` is what was searched for, in a multi-hop method mostly not the question that was asked.
+``question`` is the search query, which in a multi-hop method is mostly not the question that was asked.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from polyhop.prompts.parsing import Malformed, after_label
+from polyhop.prompts.lines import Line
+from polyhop.prompts.parsing import Malformed
 from polyhop.prompts.tasks.base import Fields, Output, Task
 from polyhop.prompts.tasks.ge import show_passage
 
@@ -47,7 +48,7 @@ class Order(Output):
 
 
 class Grade(Output):
-    """How much a passage helps, 0 to 4."""
+    """The degree to which a passage helps, 0 to 4."""
 
     grade: int = Field(description="0 to 4: how much the passage helps to answer the question")
 
@@ -61,7 +62,7 @@ class Grade(Output):
 
 
 def read_order(text: str, fields: Fields) -> dict[str, Any]:
-    """Numbers of passages in a row: [2] > [1], or as models write it else.
+    """Read a ranking: [2] > [1], or another form that models write.
 
     >>> read_order("Passages [1] and [2] differ: [2] > [3] > [1]", {})
     {'order': [2, 3, 1]}
@@ -80,44 +81,19 @@ def read_order(text: str, fields: Fields) -> dict[str, Any]:
     return {"order": list(dict.fromkeys(map(int, numbers[:_MAX_ITEMS])))}
 
 
-def write_order(output: Any, fields: Fields) -> str:
-    """The inverse of ``read_order``."""
-    return " > ".join(f"[{number}]" for number in output.order)
-
-
-def read_grade(text: str, fields: Fields) -> dict[str, Any]:
-    """The number after "Grade:", or the first number.
-
-    >>> read_grade("Grade: 3 (it names the director)", {}), read_grade("2/4", {})
-    ({'grade': '3'}, {'grade': '2'})
-    """
-    line = after_label(text, "grade", "score", "rating", "relevance") or text.strip().partition("\n")[0]
-    if not (found := _NUMBER.search(line[:_MAX_GRADE_CHARS])):
-        raise Malformed(f'the reply must be "Grade:" and a number from 0 to {HIGHEST}')
-    return {"grade": found[1]}
-
-
-def write_grade(output: Any, fields: Fields) -> str:
-    """The inverse of ``read_grade``."""
-    return f"Grade: {output.grade}"
-
-
-TASKS = (
-    Task(
-        "rerank.order",
-        fields=("question", "passages"),
-        output=Order,
-        parse=read_order,
-        write=write_order,
-        default={"order": ()},
-    ),
-    Task(
-        "rerank.grade",
-        fields=("question", "passage"),
-        output=Grade,
-        parse=read_grade,
-        write=write_grade,
-        default={"grade": 0},
-        show={"passage": show_passage},
-    ),
+RERANK_ORDER = Task(
+    "rerank.order",
+    fields=("question", "passages"),
+    output=Order,
+    parse=read_order,
+    write=lambda output, fields: " > ".join(f"[{number}]" for number in output.order),
+    default={"order": ()},
+)
+RERANK_GRADE = Task(
+    "rerank.grade",
+    fields=("question", "passage"),
+    output=Grade,
+    lines=(Line("Grade", "grade", also=("score", "rating", "relevance"), bare=True),),
+    default={"grade": 0},
+    show={"passage": show_passage},
 )

@@ -68,7 +68,7 @@ _MAX_NODES = 50
 
 
 def read_chain(text: str, fields: Fields) -> dict[str, Any]:
-    """[Query i]: …, [Answer i]: …, [Unsolved Query]: …, [Final Content]: …; self-ask's names of them too.
+    """Read [Query i]: …, [Answer i]: …, [Unsolved Query]: … and [Final Content]: …, or self-ask's names for them.
 
     If labels may be quoted, a chain counts from its last query 1 on, and from the last line without a label on.
 
@@ -88,8 +88,8 @@ def read_chain(text: str, fields: Fields) -> dict[str, Any]:
             final = _final(content, fields) or final
         elif label["answer"]:
             content, *after = _CONCLUSION.split(content, maxsplit=1)
-            if (at := _unanswered(nodes, numbers, label["number"])) is not None:
-                nodes[at]["answer"] = clean_value(content)
+            if (i := _unanswered(nodes, numbers, label["number"])) is not None:
+                nodes[i]["answer"] = clean_value(content)
             if after and fields.get("kind") != "long":  # the final answer may come without its label
                 final = _final(after[0], fields) or final
         elif (query := clean_value(content.partition("\n")[0])) and len(nodes) < _MAX_NODES:
@@ -103,7 +103,7 @@ def read_chain(text: str, fields: Fields) -> dict[str, Any]:
 
 
 def _labels(text: str) -> list[re.Match[str]]:
-    """Find the labels that open a line; those within lines too if no more than one line is opened so.
+    """Find the labels that open a line; also those within lines if at most one line opens with a label.
 
     >>> [label[0] for label in _labels("[Query 1]: Who?\\n[Answer 1]: not [Final Content]: Rome")]
     ['[Query 1]: ', '[Answer 1]: ']
@@ -118,16 +118,16 @@ def _labels(text: str) -> list[re.Match[str]]:
 
 
 def _labelled(text: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Each label with the text up to the next."""
+    """Yield each label with the text up to the next."""
     labels = _labels(text)
     for label, following in itertools.zip_longest(labels, labels[1:]):
         yield label, text[label.end() : following.start() if following else None].strip()
 
 
 def _unanswered(nodes: Sequence[Mapping[str, Any]], numbers: Sequence[str | None], number: str | None) -> int | None:
-    """The node an answer line belongs to: the unanswered one of its number, else the last, if that has no answer."""
-    waiting = [at for at, node in enumerate(nodes) if node["answer"] is None]
-    named = [at for at in waiting if number is not None and numbers[at] == number]
+    """Return the index of the node that an answer line belongs to: the unanswered one of its number, else the last."""
+    waiting = [i for i, node in enumerate(nodes) if node["answer"] is None]
+    named = [i for i in waiting if number is not None and numbers[i] == number]
     return named[-1] if named else waiting[-1] if waiting and waiting[-1] == len(nodes) - 1 else None
 
 
@@ -139,8 +139,8 @@ def _final(content: str, fields: Fields) -> str | None:
     return found.answer if found else None
 
 
-def write_chain(output: Any, fields: Fields) -> str:
-    """The inverse of ``read_chain``."""
+def write_chain(output: ChainOfQuery, fields: Fields) -> str:
+    """Write the form that ``read_chain`` reads."""
     final = "" if output.final is None else f"\n[Final Content]: {_concluded(output.final, fields)}"
     return show_nodes([node.model_dump() for node in output.nodes]) + final
 
@@ -150,9 +150,9 @@ def _concluded(answer: str, fields: Fields) -> str:
 
 
 def read_content(text: str, fields: Fields) -> dict[str, Any]:
-    """[Final Content]: reasoning with marks, ending in "So the final answer is …"; all of it where it is a long one.
+    """Read [Final Content]: reasoning with marks that ends in "So the final answer is …"; a long answer is all of it.
 
-    A reply that opens with the label is all of it content, labels that it quotes too; else the last label counts.
+    If the reply opens with the label, all after it is content, even quoted labels; else the last label counts.
 
     >>> read_content("[Final Content]: It is by Ann Lee [1]. So the final answer is Ann Lee.", {})
     {'content': 'It is by Ann Lee [1].', 'answer': 'Ann Lee'}
@@ -171,7 +171,7 @@ def read_content(text: str, fields: Fields) -> dict[str, Any]:
 
 
 def _before_answer(content: str) -> str:
-    """The reasoning without its last sentence; marks that stand in that sentence are kept."""
+    """Return the reasoning without its last sentence, but with the marks in that sentence."""
     named = find_answer(content)
     if named is None or not content.startswith(named.before):
         return content
@@ -179,18 +179,15 @@ def _before_answer(content: str) -> str:
     return f"{named.before} {late}".strip()
 
 
-def write_content(output: Any, fields: Fields) -> str:
-    """The inverse of ``read_content``."""
+def write_content(output: TracedContent, fields: Fields) -> str:
+    """Write the form that ``read_content`` reads."""
     if fields.get("kind") == "long":
         return f"[Final Content]: {output.content or output.answer}"
     return f"[Final Content]: {output.content} So the final answer is {output.answer}."
 
 
-# --- how the growing chat is shown -------------------------------------------------------------------------------
-
-
 def show_nodes(nodes: Sequence[Mapping[str, Any]] | None, fields: Fields | None = None) -> str:
-    """Nodes as query and answer lines, numbered.
+    """Show nodes as numbered query and answer lines.
 
     >>> print(show_nodes([{"query": "Who?", "answer": "Ann"}, {"query": "Where?"}]))
     [Query 1]: Who?
@@ -207,7 +204,7 @@ def show_nodes(nodes: Sequence[Mapping[str, Any]] | None, fields: Fields | None 
 
 
 def show_chains(chains: Sequence[Sequence[Mapping[str, Any]]] | None, fields: Fields) -> str:
-    """The chat so far up to its last feedback: each chain, and what was answered to it. It only ever grows."""
+    """Show the chat up to its last feedback: each chain, then the feedback to it. It only ever grows."""
     answered = [_show_feedback(feedback) for feedback in (fields.get("feedback") or ())]
     turns: list[str] = []
     for number, chain in enumerate(chains or (), 1):
@@ -232,23 +229,21 @@ def _show_feedback(feedback: Mapping[str, Any]) -> str:
     return f"{lead}{said}You can {change} your answer and go on from this query.\n{show_passages([passage])}"
 
 
-TASKS = (
-    Task(
-        "searchain.chain",
-        fields=("question", "kind", "chains", "feedback"),
-        output=ChainOfQuery,
-        parse=read_chain,
-        write=write_chain,
-        default={"nodes": []},
-        show={"chains": show_chains, "feedback": show_feedback},
-    ),
-    Task(
-        "searchain.trace",
-        fields=("question", "kind", "nodes"),
-        output=TracedContent,
-        parse=read_content,
-        write=write_content,
-        default={"content": "", "answer": ""},
-        show={"nodes": show_nodes},
-    ),
+SEARCHAIN_CHAIN = Task(
+    "searchain.chain",
+    fields=("question", "kind", "chains", "feedback"),
+    output=ChainOfQuery,
+    parse=read_chain,
+    write=write_chain,
+    default={"nodes": []},
+    show={"chains": show_chains, "feedback": show_feedback},
+)
+SEARCHAIN_TRACE = Task(
+    "searchain.trace",
+    fields=("question", "kind", "nodes"),
+    output=TracedContent,
+    parse=read_content,
+    write=write_content,
+    default={"content": "", "answer": ""},
+    show={"nodes": show_nodes},
 )

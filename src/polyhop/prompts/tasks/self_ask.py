@@ -1,4 +1,4 @@
-"""The tasks of self-ask (Press et al., 2022): all follow-ups in one reply, or one turn at a time beside passages.
+"""The tasks of self-ask (Press et al., 2022): all follow-ups in one reply, or one turn at a time with passages.
 
 ``history`` is ``[{"sub_question": str, "answer": str | None}]``: the follow-ups so far; the last has no answer yet.
 """
@@ -69,9 +69,9 @@ _NEEDED = re.compile(r"^[^\w\n]{0,6}are follow[ -]?up questions needed", re.IGNO
 
 
 def read_follow_ups(text: str, fields: Fields) -> dict[str, Any]:
-    """Follow up: …, Intermediate answer: …, in turn; the last line names the final answer.
+    """Read "Follow up: …" and "Intermediate answer: …" in turn; the last line names the final answer.
 
-    If labels may be quoted, what counts begins with the form's last opening line.
+    If labels may be quoted, the reply counts from the form's last opening line on.
 
     >>> read_follow_ups("Follow up: Who made it?\\nIntermediate answer: Ann.\\nSo the final answer is: Ann.", {})
     {'steps': [{'sub_question': 'Who made it?', 'answer': 'Ann.'}], 'answer': 'Ann'}
@@ -91,8 +91,8 @@ def read_follow_ups(text: str, fields: Fields) -> dict[str, Any]:
     return {"steps": steps, "answer": answer}
 
 
-def write_follow_ups(output: Any, fields: Fields) -> str:
-    """The inverse of ``read_follow_ups``."""
+def write_follow_ups(output: FollowUps, fields: Fields) -> str:
+    """Write the form that ``read_follow_ups`` reads."""
     steps = "".join(_written(step) for step in output.steps)
     return f"{_needed(bool(output.steps))}{steps}So the final answer is: {output.answer}."
 
@@ -107,7 +107,7 @@ def _written(step: FollowUpStep) -> str:
 
 
 def read_turn(text: str, fields: Fields) -> dict[str, Any]:
-    """Intermediate answer: …, then Follow up: … or the final answer; what is made up after the follow-up is not read.
+    """Read "Intermediate answer: …", then "Follow up: …" or the final answer; text after the follow-up is ignored.
 
     >>> read_turn("Intermediate answer: Ann Lee.\\nFollow up: Where was she born?\\nIntermediate answer: in Rome.", {})
     {'intermediate': 'Ann Lee.', 'follow_up': 'Where was she born?', 'answer': None}
@@ -136,8 +136,8 @@ def read_turn(text: str, fields: Fields) -> dict[str, Any]:
 
 
 def _last_turn(text: str, *, conclude: bool) -> dict[str, Any]:
-    """The turn that a reply ends with, if labels before it may be quoted: its last follow-up or an answer after that,
-    and the intermediate answer on the line before."""
+    """Read the turn that ends a reply that may quote others: the last follow-up or an answer after it, and the
+    intermediate answer on the line before."""
     asks = [] if conclude else [label for label in _LABEL.finditer(text) if label["ask"]]
     start, end = asks[-1].span() if asks else (0, 0)
     named = find_answer(text[end:])
@@ -155,8 +155,8 @@ def _no_turn(conclude: bool) -> Malformed:
     return Malformed(f'the reply must end with {ending}"So the final answer is: …", with an answer')
 
 
-def write_turn(output: Any, fields: Fields) -> str:
-    """The inverse of ``read_turn``."""
+def write_turn(output: FollowUp, fields: Fields) -> str:
+    """Write the form that ``read_turn`` reads."""
     lead = "" if fields.get("history") else _needed(not output.answer)
     intermediate = f"Intermediate answer: {output.intermediate}\n" if output.intermediate else ""
     if output.answer:
@@ -165,7 +165,7 @@ def write_turn(output: Any, fields: Fields) -> str:
 
 
 def _labelled(text: str) -> Iterator[tuple[bool, str]]:
-    """Each labelled line that says something: whether it asks, and what."""
+    """Yield each labelled line that says something: True if it asks, and its text."""
     labels = list(_LABEL.finditer(text))
     for label, following in itertools.zip_longest(labels, labels[1:]):
         line = text[label.end() : following.start() if following else None].lstrip("\n").partition("\n")[0]
@@ -173,11 +173,8 @@ def _labelled(text: str) -> Iterator[tuple[bool, str]]:
             yield bool(label["ask"]), value
 
 
-# --- how the follow-ups so far are shown -------------------------------------------------------------------------
-
-
 def show_follow_ups(history: Sequence[Mapping[str, str | None]] | None, fields: Fields) -> str:
-    """The follow-ups as the model writes them; the last one waits for its answer.
+    """Show the follow-ups as the model writes them; the last one has no answer yet.
 
     >>> asked = [{"sub_question": "Who?", "answer": None}, {"sub_question": "Where?", "answer": None}]
     >>> print(show_follow_ups(asked, {}))
@@ -193,22 +190,20 @@ def show_follow_ups(history: Sequence[Mapping[str, str | None]] | None, fields: 
     return "\n".join(lines)
 
 
-TASKS = (
-    Task(
-        "self_ask.chain",
-        fields=("question",),
-        output=FollowUps,
-        parse=read_follow_ups,
-        write=write_follow_ups,
-        default={"steps": (), "answer": ""},
-    ),
-    Task(
-        "self_ask.turn",
-        fields=("question", "history", "passages", "conclude"),
-        output=FollowUp,
-        parse=read_turn,
-        write=write_turn,
-        default={},
-        show={"history": show_follow_ups},
-    ),
+SELF_ASK_CHAIN = Task(
+    "self_ask.chain",
+    fields=("question",),
+    output=FollowUps,
+    parse=read_follow_ups,
+    write=write_follow_ups,
+    default={"steps": (), "answer": ""},
+)
+SELF_ASK_TURN = Task(
+    "self_ask.turn",
+    fields=("question", "history", "passages", "conclude"),
+    output=FollowUp,
+    parse=read_turn,
+    write=write_turn,
+    default={},
+    show={"history": show_follow_ups},
 )

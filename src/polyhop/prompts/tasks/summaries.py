@@ -1,4 +1,4 @@
-"""The tasks of the baselines that read summaries: SuRe (Kim et al., 2024) and RECOMP (Xu et al., 2023).
+"""The tasks that recall or condense passages before they answer: recitation, SuRe and RECOMP.
 
 ``candidate`` is a possible answer, ``summary`` what passages were condensed to, ``summaries`` two of them to compare.
 """
@@ -11,17 +11,29 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from polyhop.prompts.answers import bare_answer, short_answer
-from polyhop.prompts.parsing import Malformed, after_label, has_marker
+from polyhop.prompts.answers import bare_answer, clean_value, short_answer
+from polyhop.prompts.lines import Items, YesNo, read_items, whole_reply, write_items
+from polyhop.prompts.parsing import Malformed, after_label, has_marker, own_mark
 from polyhop.prompts.show import one_line
-from polyhop.prompts.tasks.answers import Response, read_direct, write_direct
+from polyhop.prompts.tasks.answers import direct_answer
 from polyhop.prompts.tasks.base import Fields, Output, Task
-from polyhop.prompts.tasks.closed_book import read_items, write_items
-from polyhop.prompts.tasks.resp import Summary, read_judgement, read_summary, write_summary
+from polyhop.prompts.tasks.decomposition import show_numbered
+
+
+class Recitation(Output):
+    """Recitation-augmented generation (Sun et al., 2022): passages from the model's own memory."""
+
+    recitations: list[str] = Field(description="short passages recalled from memory, one for each fact needed")
+
+
+class Summary(Output):
+    """The part of the passages that helps to answer the question: ReSP's global evidence (§3.1), SuRe's summaries."""
+
+    summary: str = Field(description="what the passages say that helps, or empty")
 
 
 class Candidates(Output):
-    """SuRe §3.2: possible answers, the likeliest first."""
+    """SuRe §3.2 (Kim et al., 2024): possible answers, the likeliest first."""
 
     candidates: list[str] = Field(description="possible answers, the likeliest first, each in as few words as possible")
 
@@ -30,13 +42,13 @@ class Candidates(Output):
 
 
 class Validity(Output):
-    """SuRe §3.3: whether a summary supports the answer that it was written for."""
+    """SuRe §3.3: true if a summary supports the answer that it was written for."""
 
     valid: bool = Field(description="whether the summary supports the answer")
 
 
 class Preference(Output):
-    """SuRe §3.3: which of two summaries tells more of what is asked; null for neither."""
+    """SuRe §3.3: the one of two summaries that is more informative about the question; null for neither."""
 
     better: int | None = Field(description="1 or 2, null if neither is better")
 
@@ -46,20 +58,40 @@ class Preference(Output):
         return _number(str(value)[:_MAX_CHOICE_CHARS])
 
 
+_DONE = re.compile(r"\[\s*done\s*\]|\n[^\w\n]*done\W*\Z", re.IGNORECASE)
+_HEADING = re.compile(r"\A[\s*#:>-]*(?:(?:response|passage|summary)[ \t*]*:[\s*]*)?", re.IGNORECASE)
 _MAX_CHOICE_CHARS = 80
 """Characters of a line that can name one of two."""
 _NUMBER = re.compile(r"(?<![\w.])[12](?![\w]|\.\d)")
 _NEITHER = re.compile(r"\b(?:neither|both|equal|tie|none|null)\b", re.IGNORECASE)
 
 
-def _number(text: str) -> int | None:
-    """The one of two that a text names; None where it names neither, or both."""
-    named = set(_NUMBER.findall(text))
-    return int(named.pop()) if len(named) == 1 else None
+def read_summary(text: str, fields: Fields) -> dict[str, Any]:
+    """Read a summary that [DONE] ends. One that was cut off before it is taken as it is; [DONE] alone is an empty one.
+
+    The first [DONE] counts, or the last if one may be quoted.
+
+    >>> read_summary("Response: Alien is by Ridley Scott. [DONE] Question: …", {})
+    {'summary': 'Alien is by Ridley Scott.'}
+    """
+    done = own_mark(_DONE, text, fields)
+    passage = _HEADING.sub("", text[: done.start()] if done else text, count=1)
+    summary = clean_value(passage)
+    if done is None and (summary is None or summary.startswith(("{", "```"))):
+        raise Malformed("write the passage, then [DONE]; [DONE] alone if nothing helps")
+    return {"summary": summary or ""}
+
+
+def summary_task(name: str, *, fields: tuple[str, ...], demonstrations: str = "") -> Task[Summary]:
+    """Make a task whose reply is a summary that [DONE] ends."""
+    return Task(
+        name, fields, Summary, {"summary": ""}, parse=read_summary,
+        write=lambda output, fields: f"{output.summary} [DONE]".strip(), demonstrations=demonstrations,
+    )  # fmt: skip
 
 
 def read_candidates(text: str, fields: Fields) -> dict[str, Any]:
-    """Numbered answers; a reply of one short line is one.
+    """Read numbered answers; a reply of one short line is one answer.
 
     >>> read_candidates("1. Ridley Scott\\n2. James Cameron.", {})
     {'candidates': ['Ridley Scott', 'James Cameron']}
@@ -71,27 +103,8 @@ def read_candidates(text: str, fields: Fields) -> dict[str, Any]:
     return {"candidates": candidates}
 
 
-def write_candidates(output: Any, fields: Fields) -> str:
-    """The inverse of ``read_candidates``."""
-    return write_items(output.candidates)
-
-
-def read_validity(text: str, fields: Fields) -> dict[str, Any]:
-    """Yes or No, whatever is said after it.
-
-    >>> read_validity("No, it names another town.", {})
-    {'valid': False}
-    """
-    return {"valid": read_judgement(text, fields)["sufficient"]}
-
-
-def write_validity(output: Any, fields: Fields) -> str:
-    """The inverse of ``read_validity``."""
-    return "Yes" if output.valid else "No"
-
-
 def read_preference(text: str, fields: Fields) -> dict[str, Any]:
-    """The number of the better one, or "neither".
+    """Read the number of the better one, or "neither".
 
     >>> read_preference("Better: Summary 2", {}), read_preference("Both are equal.", {})
     ({'better': 2}, {'better': None})
@@ -104,67 +117,50 @@ def read_preference(text: str, fields: Fields) -> dict[str, Any]:
     return {"better": better}
 
 
-def write_preference(output: Any, fields: Fields) -> str:
-    """The inverse of ``read_preference``."""
-    return f"Better: {output.better or 'neither'}"
+def _number(text: str) -> int | None:
+    """Return the one of two that a text names; None if it names neither, or both."""
+    named = set(_NUMBER.findall(text))
+    return int(named.pop()) if len(named) == 1 else None
 
 
 def show_summaries(summaries: Sequence[str] | None, fields: Fields) -> str:
-    """Each summary under its number, on a line of its own."""
+    """Show each summary under its number, one per line."""
     shown = (one_line(summary) or "(empty)" for summary in summaries or ())
     return "\n".join(f"Summary {number}: {summary}" for number, summary in enumerate(shown, 1))
 
 
-TASKS = (
-    Task(
-        "sure.candidates",
-        fields=("question", "passages", "count"),
-        output=Candidates,
-        parse=read_candidates,
-        write=write_candidates,
-        default={"candidates": ()},
-    ),
-    Task(
-        "sure.summarize",
-        fields=("question", "passages", "candidate"),
-        output=Summary,
-        parse=read_summary,
-        write=write_summary,
-        default={"summary": ""},
-    ),
-    Task(
-        "sure.validate",
-        fields=("question", "candidate", "summary"),
-        output=Validity,
-        parse=read_validity,
-        write=write_validity,
-        default={"valid": False},
-    ),
-    Task(
-        "sure.rank",
-        fields=("question", "summaries"),
-        output=Preference,
-        parse=read_preference,
-        write=write_preference,
-        default={"better": None},
-        show={"summaries": show_summaries},
-    ),
-    Task(
-        "recomp.compress",
-        fields=("question", "passages"),
-        output=Summary,
-        parse=read_summary,
-        write=write_summary,
-        default={"summary": ""},
-        demonstrations="resp.summarize",
-    ),
-    Task(
-        "recomp.answer",
-        fields=("question", "summary"),
-        output=Response,
-        parse=read_direct,
-        write=write_direct,
-        default={"answer": ""},
-        asked_if={"rationale": ""},
-    ),
+RECITE_RECALL = Task(
+    "recite.recall",
+    fields=("question",),
+    output=Recitation,
+    lines=(Items("recitations", "the recited passages", otherwise=whole_reply),),
+    default={"recitations": ()},
 )
+RECITE_ANSWER = direct_answer("recite.answer", fields=("question", "recitations"), show={"recitations": show_numbered})
+SURE_CANDIDATES = Task(
+    "sure.candidates",
+    fields=("question", "passages", "count"),
+    output=Candidates,
+    parse=read_candidates,
+    write=lambda output, fields: write_items(output.candidates),
+    default={"candidates": ()},
+)
+SURE_SUMMARIZE = summary_task("sure.summarize", fields=("question", "passages", "candidate"))
+SURE_VALIDATE = Task(
+    "sure.validate",
+    fields=("question", "candidate", "summary"),
+    output=Validity,
+    lines=(YesNo("valid"),),
+    default={"valid": False},
+)
+SURE_RANK = Task(
+    "sure.rank",
+    fields=("question", "summaries"),
+    output=Preference,
+    parse=read_preference,
+    write=lambda output, fields: f"Better: {output.better or 'neither'}",
+    default={"better": None},
+    show={"summaries": show_summaries},
+)
+RECOMP_COMPRESS = summary_task("recomp.compress", fields=("question", "passages"), demonstrations="resp.summarize")
+RECOMP_ANSWER = direct_answer("recomp.answer", fields=("question", "summary"))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from pydantic import Field
 
+from polyhop.prompts.lines import Judgement
 from polyhop.prompts.parsing import (
     Malformed,
     after_label,
@@ -19,12 +19,12 @@ from polyhop.prompts.parsing import (
     without_thoughts,
 )
 from polyhop.prompts.show import show_evidence
-from polyhop.prompts.tasks.answers import Response, read_reasoned, write_reasoned
+from polyhop.prompts.tasks.answers import reasoned_answer
 from polyhop.prompts.tasks.base import Fields, Output, Task
 
 
 class Review(Output):
-    """ToR §3.2, Tables 7 and 8: is the path relevant, is it enough, and then its answer or the next query."""
+    """ToR §3.2, Tables 7 and 8: the judgement of a path, then its answer or the next query."""
 
     thought: str | None = Field(default=None, description="a short thought on each step")
     relevant: bool = Field(description="step 1")
@@ -52,13 +52,13 @@ class MergedReview(Review):
 
 
 class Sufficiency(Output):
-    """Whether what was gathered is enough to answer."""
+    """True if the gathered evidence is enough to answer."""
 
     sufficient: bool = Field(description="whether it is enough")
 
 
 def read_review(text: str, fields: Fields) -> dict[str, Any]:
-    """Three steps: [RELEVANT] or [IRRELEVANT]; [SUPPORTED] or [UNSUPPORTED]; [ANSWER] … or [QUERY] …
+    """Read three steps: [RELEVANT] or [IRRELEVANT]; [SUPPORTED] or [UNSUPPORTED]; [ANSWER] … or [QUERY] …
 
     >>> read_review("[RELEVANT] [UNSUPPORTED] [QUERY] Who wrote it?", {})["query"]
     'Who wrote it?'
@@ -84,15 +84,15 @@ def read_review(text: str, fields: Fields) -> dict[str, Any]:
 
 
 def _judged_relevant(text: str) -> tuple[bool, str]:
-    """Step 1, and the reply after it; marks within a thought count only if there are none outside it."""
+    """Read step 1; return it and the rest of the reply. Marks within a thought count only without others."""
     for own in (without_thoughts(text), text):
         if found := find_judgement(own, "RELEVANT", "IRRELEVANT"):
             return found.value, own[found.end :]
     raise Malformed("Step 1 needs its judgment: [RELEVANT] or [IRRELEVANT]")
 
 
-def write_review(output: Any, fields: Fields) -> str:
-    """The inverse of ``read_review``; a thought of three lines is spread over the three steps."""
+def write_review(output: Review, fields: Fields) -> str:
+    """Write the form that ``read_review`` reads; a thought of three lines is spread over the three steps."""
     lines = (output.thought or "").split("\n") if fields.get("thoughts") else []
     ends = (
         f"Judgment: [{'RELEVANT' if output.relevant else 'IRRELEVANT'}]",
@@ -107,7 +107,7 @@ def write_review(output: Any, fields: Fields) -> str:
 
 
 def read_supplement(text: str, fields: Fields) -> dict[str, Any]:
-    """A thought, [INFO] and the missing information, [ANSWER] and the answer.
+    """Read a thought, [INFO] and the missing information, [ANSWER] and the answer.
 
     >>> read_supplement("[INFO] Alien was directed by Ridley Scott. [ANSWER] 1937", {})["information"]
     'Alien was directed by Ridley Scott.'
@@ -120,15 +120,15 @@ def read_supplement(text: str, fields: Fields) -> dict[str, Any]:
     return {"thought": thoughts(text), "information": information, "answer": answer}
 
 
-def write_supplement(output: Any, fields: Fields) -> str:
-    """The inverse of ``read_supplement``."""
+def write_supplement(output: Supplement, fields: Fields) -> str:
+    """Write the form that ``read_supplement`` reads."""
     thought = f"Thought: {output.thought}\n" if output.thought else ""
     answer = f"\nAnswer: [ANSWER] {output.answer}" if output.answer else ""
     return f"{thought}Information: [INFO] {output.information}{answer}"
 
 
 def read_merged(text: str, fields: Fields) -> dict[str, Any]:
-    """A review whose third step is [ANSWER] … or [INFO] and the missing information.
+    """Read a review whose third step is [ANSWER] … or [INFO] and the missing information.
 
     >>> read_merged("[RELEVANT] [UNSUPPORTED] [INFO] Alien is by Ridley Scott.", {})["information"]
     'Alien is by Ridley Scott.'
@@ -140,88 +140,66 @@ def read_merged(text: str, fields: Fields) -> dict[str, Any]:
     return {**review, "information": information}
 
 
-def write_merged(output: Any, fields: Fields) -> str:
-    """The inverse of ``read_merged``."""
+def write_merged(output: MergedReview, fields: Fields) -> str:
+    """Write the form that ``read_merged`` reads."""
     if output.supported:
         return write_review(output, fields)
     lead, _, _ = write_review(output, fields).rpartition("Output: ")
     return f"{lead}Output: [INFO] {output.information}"
 
 
-def read_sufficiency(text: str, fields: Fields) -> dict[str, Any]:
-    """[SUFFICIENT] or [INSUFFICIENT], or yes or no at the head of the reply.
-
-    >>> read_sufficiency("[INSUFFICIENT]", {}), read_sufficiency("Yes.", {})
-    ({'sufficient': False}, {'sufficient': True})
-    """
-    found = judgement(without_echo(text), "SUFFICIENT", "INSUFFICIENT")
-    if found is None and (word := re.match(r"\W*(yes|no)\b", text, re.IGNORECASE)):
-        found = word[1].lower() == "yes"
-    if found is None:
-        raise Malformed("the judgment is missing: [SUFFICIENT] or [INSUFFICIENT]")
-    return {"sufficient": found}
-
-
-def write_sufficiency(output: Any, fields: Fields) -> str:
-    """The inverse of ``read_sufficiency``."""
-    return f"Judgment: [{'SUFFICIENT' if output.sufficient else 'INSUFFICIENT'}]"
-
-
 _REJECT = {"relevant": False, "supported": False}
 
-TASKS = (
-    Task(
-        "tor.review",
-        fields=("question", "passages", "thoughts"),
-        output=Review,
-        parse=read_review,
-        write=write_review,
-        default=_REJECT,
-        asked_if={"thought": "thoughts"},
-    ),
-    Task(
-        "cor.review",
-        fields=("question", "passages", "thoughts"),
-        output=Review,
-        parse=read_review,
-        write=write_review,
-        default=_REJECT,
-        asked_if={"thought": "thoughts"},
-        demonstrations="tor.review",
-    ),
-    Task(
-        "tor.complete",
-        fields=("question", "passages"),
-        output=Supplement,
-        parse=read_supplement,
-        write=write_supplement,
-        default={"information": ""},
-    ),
-    Task(
-        "tor.merged",
-        fields=("question", "passages"),
-        output=MergedReview,
-        parse=read_merged,
-        write=write_merged,
-        default=_REJECT,
-        asked_if={"thought": "", "query": ""},
-    ),
-    Task(
-        "tor.enough",
-        fields=("question", "evidence"),
-        output=Sufficiency,
-        parse=read_sufficiency,
-        write=write_sufficiency,
-        default={"sufficient": False},
-        show={"evidence": show_evidence},
-    ),
-    Task(
-        "tor.fuse",
-        fields=("question", "evidence", "mode"),
-        output=Response,
-        parse=read_reasoned,
-        write=write_reasoned,
-        default={"answer": ""},
-        show={"evidence": show_evidence},
-    ),
+TOR_REVIEW = Task(
+    "tor.review",
+    fields=("question", "passages", "thoughts"),
+    output=Review,
+    parse=read_review,
+    write=write_review,
+    default=_REJECT,
+    asked_if={"thought": "thoughts"},
 )
+COR_REVIEW = Task(
+    "cor.review",
+    fields=("question", "passages", "thoughts"),
+    output=Review,
+    parse=read_review,
+    write=write_review,
+    default=_REJECT,
+    demonstrations="tor.review",
+    asked_if={"thought": "thoughts"},
+)
+TOR_COMPLETE = Task(
+    "tor.complete",
+    fields=("question", "passages"),
+    output=Supplement,
+    parse=read_supplement,
+    write=write_supplement,
+    default={"information": ""},
+)
+TOR_MERGED = Task(
+    "tor.merged",
+    fields=("question", "passages"),
+    output=MergedReview,
+    parse=read_merged,
+    write=write_merged,
+    default=_REJECT,
+    asked_if={"thought": "", "query": ""},
+)
+TOR_ENOUGH = Task(
+    "tor.enough",
+    fields=("question", "evidence"),
+    output=Sufficiency,
+    lines=(
+        Judgement(
+            "sufficient",
+            "SUFFICIENT",
+            "INSUFFICIENT",
+            yes_or_no=True,
+            complaint="the judgment is missing: [SUFFICIENT] or [INSUFFICIENT]",
+        ),
+    ),
+    default={"sufficient": False},
+    show={"evidence": show_evidence},
+)
+TOR_FUSE = reasoned_answer("tor.fuse", fields=("question", "evidence", "mode"), show={"evidence": show_evidence})

@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias, get_args
 
 from polyhop.common.registry import path_and_options, with_options
 from polyhop.errors import SettingError, UnknownName
-from polyhop.prompts.tasks.reranking import Grade, Order
+from polyhop.prompts.tasks.reranking import RERANK_GRADE, RERANK_ORDER
 from polyhop.retrieval.reranking.base import checked_first
 from polyhop.types import Passage, QuestionRun
 
@@ -66,7 +66,7 @@ class LmReranker:
         with run.gathering():
             for part in windows(len(ranked), self.window, self.step):
                 shown = [self._cut(run, passage) for passage in ranked[part]]
-                reply: Order = await run.ask("rerank.order", question=query, passages=shown)
+                reply = await run.ask(RERANK_ORDER, question=query, passages=shown)
                 ranked[part] = ordered(ranked[part], reply.order)
         return ranked
 
@@ -74,7 +74,7 @@ class LmReranker:
         grades: dict[Passage, int] = {}
 
         async def grade(passage: Passage) -> None:
-            reply: Grade = await run.ask("rerank.grade", question=query, passage=self._cut(run, passage))
+            reply = await run.ask(RERANK_GRADE, question=query, passage=self._cut(run, passage))
             grades[passage] = reply.grade
 
         with run.gathering():
