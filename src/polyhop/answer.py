@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 from polyhop.common.text import find_folded, normalise, printable, without_citation_marks
 from polyhop.lm.base import Completion
+from polyhop.prompts.non_answers import is_non_answer
 from polyhop.prompts.tasks import Output
-from polyhop.trace import Note, Trace, Usage
+from polyhop.trace import Note, Trace, Usage, passages_in
 from polyhop.types import Citation, Evidence, Passage
 
 NON_ANSWER = "non-answer"
@@ -94,6 +95,26 @@ def cite(answer: Answer, read: Sequence[Passage] = ()) -> tuple[Citation, ...]:
         start, end = find_folded(answer.text, passage.text) or (None, None)
         citations.append(Citation(marker, passage.id, start, end))
     return tuple(citations)
+
+
+def without_non_answer(answer: Answer, question: str) -> Answer:
+    """Return the answer of a method, or an abstention if it is a non-answer. Nothing supports an empty answer."""
+    if not answer.text:
+        return replace(answer, supported=False)
+    if not is_non_answer(answer.text, question):
+        return answer
+    evidence = tuple(piece for piece in answer.evidence if not (piece.answer and is_non_answer(piece.answer)))
+    return replace(withheld(answer), supported=False, confidence=0.0, evidence=evidence)
+
+
+def completed(answer: Answer, final: Output | None, trace: Trace, usage: Usage) -> Answer:
+    """Complete an answer with its confidence, citations, trace and usage. ``final``: the output of the last call."""
+    probability = answer.confidence if answer.confidence is not None else confidence(answer, final)
+    call = trace.answers_call
+    read = tuple(dict.fromkeys(passages_in(call.fields))) if call else ()
+    answer = replace(answer, passages=answer.passages or read)
+    citations = () if answer.abstained else answer.citations or cite(answer, read)
+    return replace(answer, confidence=probability, citations=citations, trace=trace, usage=usage)
 
 
 def withheld(answer: Answer) -> Answer:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict, cast
 
 from polyhop.common.text import estimate_tokens
-from polyhop.errors import CutReply, UsageError, nearest
-from polyhop.lm.base import Completion, LanguageModel, Message, Request, seed_of
-from polyhop.prompts.book import Prompt, Rendering
+from polyhop.errors import CapabilityError, CutReply, UsageError, nearest
+from polyhop.lm.base import (
+    Completion,
+    LanguageModel,
+    Message,
+    Request,
+    ScoreRequest,
+    TokenScores,
+    seed_of,
+)
+from polyhop.prompts.book import Prompt, PromptBook, Rendering
 from polyhop.prompts.parsing import Malformed
-from polyhop.prompts.tasks import Output
+from polyhop.prompts.tasks import SCORED, Output
 from polyhop.redaction import redacted
+from polyhop.trace.recorder import OpenStep
 from polyhop.types import Passage
 
 Fields = Mapping[str, Any]
@@ -168,6 +177,130 @@ class Call:
         }
 
 
+class Attempt(NamedTuple):
+    """A call that was made: its reply, and the output read from it, or None and the ``complaint``."""
+
+    call: Call
+    step: OpenStep
+    sample: int
+    reply: Completion
+    output: Output | None
+    complaint: str
+
+    def retry(self, *, may_grow: bool) -> Call | None:
+        """Return the call that retries one whose reply could not be read; None for one that was read, or that spent its
+        token cap if this may not grow."""
+        if self.output is not None:
+            return None
+        if not self.reply.ran_out:
+            return self.call.corrected(self.reply.text, self.complaint)
+        return self.call.with_more_tokens(self.sample) if may_grow else None
+
+
+class ScoreCall(NamedTuple):
+    """A call that scores ``targets`` as continuations of a prompt."""
+
+    task: str
+    fields: Fields
+    model: LanguageModel
+    prompt: str
+    targets: Sequence[str]
+    temperature: float
+
+    @property
+    def identity(self) -> tuple[Hashable, ...]:
+        """The key that identical calls share."""
+        return ("score", self.model.name, self.prompt, tuple(self.targets), self.temperature)
+
+    @property
+    def scorer(self) -> Callable[[list[ScoreRequest]], Awaitable[list[TokenScores]]]:
+        """The model's function that scores. Raises ``CapabilityError`` if it has none."""
+        scorer = getattr(self.model, "score", None)
+        if not self.model.capabilities.score or scorer is None:
+            raise CapabilityError(
+                f"{self.model.name} cannot score a given text, which {self.task} needs; use pocket, an hf: model or a "
+                "server that scores (vLLM, llama-cpp-python)"
+            )
+        return cast("Callable[[list[ScoreRequest]], Awaitable[list[TokenScores]]]", scorer)
+
+    def requests(self) -> list[ScoreRequest]:
+        """Return a request per target."""
+        return [
+            ScoreRequest(
+                task=self.task, prompt=self.prompt, target=target, fields=self.fields, temperature=self.temperature
+            )
+            for target in self.targets
+        ]
+
+    def record(self, scores: Sequence[TokenScores]) -> dict[str, Any]:
+        """Return the data of the call's step in the trace."""
+        requests = self.requests()
+        return {
+            "task": self.task,
+            "model": redacted(self.model.name),
+            "targets": tuple(self.targets),
+            "logprobs": tuple(sum(score.logprobs) for score in scores),
+            "tokens": tuple(score.logprobs for score in scores),
+            "prompt_hash": requests[0].digest() if requests else "",
+            "temperature": self.temperature,
+            "prompt_tokens": sum(estimate_tokens(self.prompt) + len(score.logprobs) for score in scores),
+            "prompt_words": sum(len(self.prompt.split()) + len(target.split()) for target in self.targets),
+            "retries": sum(score.retries for score in scores),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """The language models and prompts, which together make calls.
+
+    ``max_tokens_per_call`` replaces the token cap of every call, which its prompt file or its method sets otherwise.
+    """
+
+    models: Models
+    prompts: PromptBook = field(default_factory=PromptBook)
+    rendering: Rendering = "text"
+    max_tokens_per_call: int | None = None
+
+    def model_of(self, task: str) -> LanguageModel:
+        """Return the language model for a task, by the role of its prompt."""
+        return self.models(task, self.prompts.role(task))
+
+    def call(self, task: str, fields: Fields, options: Options | None, *, final: bool = False) -> Call:
+        """Render the call of a task. Its options override the head of the prompt file."""
+        prompt = self.prompts[task]
+        check_fields(task, fields, prompt.task.fields)
+        names = ("role", "temperature", "max_tokens", "stop", "shots")
+        settings: dict[str, Any] = {name: getattr(prompt.settings, name) for name in names}
+        settings |= {"logprobs": False, **(options or {})}
+        settings["max_tokens"] = self.max_tokens_per_call or settings["max_tokens"]
+        rendering = prompt.form_of(self.rendering)
+        turns = prompt.render(fields, rendering=rendering, shots=settings["shots"])
+        return Call(prompt, fields, settings, self.models(task, settings["role"]), rendering, turns, final=final)
+
+    def score_call(
+        self, task: str, targets: Sequence[str], temperature: float, fields: Fields, options: Options | None
+    ) -> ScoreCall:
+        """Render the call that scores ``targets`` after the prompt of a task."""
+        model, prompt = self._scored_prompt(task, fields, options)
+        return ScoreCall(task, fields, model, prompt, targets, temperature)
+
+    def prompt_tokens(self, task: str, fields: Fields, options: Options | None) -> int:
+        """Count the tokens of the prompt of a task: instruction, demonstrations and input."""
+        if task in SCORED:
+            return count_tokens(*self._scored_prompt(task, fields, options))
+        return self.call(task, fields, options).prompt_tokens
+
+    def _scored_prompt(self, task: str, fields: Fields, options: Options | None) -> tuple[LanguageModel, str]:
+        """Return the model that scores a task, and the whole prompt as one text."""
+        if task not in SCORED:
+            call = self.call(task, fields, options)
+            return call.model, "\n\n".join(turn["content"] for turn in call.turns)
+        prompt = self.prompts.scored(task)
+        check_fields(task, fields, (prompt.task.target, *prompt.task.fields))
+        role = (options or {}).get("role", prompt.settings.role)
+        return self.models(task, role), prompt.render(fields)
+
+
 def correction(reply: str, complaint: str) -> list[dict[str, str]]:
     """Return the turns that a corrective retry adds: the reply, and what was wrong with it."""
     wanted = f"That could not be read: {complaint}. Reply again, exactly in the form asked for."
@@ -186,16 +319,16 @@ def check_fields(task: str, fields: Fields, known: Sequence[str]) -> None:
     )
 
 
-def settings_of(prompt: Prompt, options: Options | None) -> dict[str, Any]:
-    """Return the settings in the head of the prompt file, overridden by the call's options."""
-    settings = {name: getattr(prompt.settings, name) for name in ("role", "temperature", "max_tokens", "stop", "shots")}
-    return {**settings, "logprobs": False, **(options or {})}
-
-
 def count_tokens(model: LanguageModel, text: str) -> int:
     """Count the tokens of a text with the model's own tokenizer; without one, 4 characters are a token."""
     count = getattr(model, "count_tokens", None)
     return int(count(text)) if count else estimate_tokens(text)
+
+
+def truncate(model: LanguageModel, text: str, tokens: int) -> str:
+    """Cut a text at the end to at most ``tokens`` tokens of the model's own tokenizer; without one, of 4 characters."""
+    cut = getattr(model, "truncate", None)
+    return str(cut(text, tokens)) if cut else text[: 4 * max(0, tokens)]
 
 
 @lru_cache(maxsize=256)

@@ -10,40 +10,34 @@ import copy
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from random import Random
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, TypeVar, overload
 
-from polyhop.answer import NON_ANSWER, Answer, cite, confidence, withheld
+from polyhop.answer import NON_ANSWER, Answer, completed, without_non_answer
 from polyhop.common.aio import gather
-from polyhop.common.text import estimate_tokens
 from polyhop.engine.budget import Budget, Meter, until_spent
 from polyhop.engine.call import (
     MORE_TOKENS,
+    Attempt,
     Call,
+    Caller,
     Fields,
-    Models,
     Options,
-    check_fields,
     count_tokens,
     freeze,
-    settings_of,
+    truncate,
 )
 from polyhop.engine.speculation import SpeculativeRun, Speculator
-from polyhop.errors import BudgetSpent, CapabilityError, LMError, UsageError, Waiting
-from polyhop.lm.base import Capabilities, Completion, LanguageModel, ScoreRequest, TokenScores
-from polyhop.prompts.book import PromptBook, Rendering
-from polyhop.prompts.non_answers import is_non_answer
-from polyhop.prompts.tasks import SCORED, Output, task_name
+from polyhop.errors import BudgetSpent, LMError, UsageError
+from polyhop.lm.base import Capabilities, Completion, TokenScores
+from polyhop.prompts.tasks import Output, task_name
 from polyhop.readers.base import DEFAULT_THRESHOLD, RunReader
-from polyhop.redaction import redacted
 from polyhop.retrieval.analysis import ENGLISH, Analysis
-from polyhop.retrieval.base import (
-    RunRetriever,
-)
+from polyhop.retrieval.base import RunRetriever
 from polyhop.retrieval.tfidf import similarities
-from polyhop.trace import Ask, Note, Readout, Score, Searched, Step, Usage, passages_in
+from polyhop.trace import Ask, Note, Readout, Score, Searched, Step, Usage
 from polyhop.trace.recorder import OpenStep, Recorder
 from polyhop.types import Kind, Passage, PathScorer, Span, SpanChoice, TypedTask
 
@@ -51,26 +45,15 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
-    """The models, retriever, reader, path scorer and prompts, which stay open between questions.
+class Engine(Caller):
+    """The models, prompts, retriever, reader and path scorer, which stay open between questions."""
 
-    ``max_tokens_per_call`` replaces the token cap of every call, which its prompt file or its method sets otherwise.
-    """
-
-    models: Models
-    prompts: PromptBook = field(default_factory=PromptBook)
     retriever: RunRetriever | None = None
     reader: RunReader | None = None
     path_scorer: PathScorer | None = None
-    rendering: Rendering = "text"
     budget: Budget = field(default_factory=Budget)
-    max_tokens_per_call: int | None = None
     seed: int | None = None
     analysis: Analysis = ENGLISH
-
-    def model_of(self, task: str) -> LanguageModel:
-        """Return the language model for a task, by the role of its prompt."""
-        return self.models(task, self.prompts.role(task))
 
     async def answer(
         self,
@@ -85,15 +68,13 @@ class Engine:
         called with every step when it ends, and with a branch also when it begins."""
         run = Run(self, question, name, kind, listen=listen)
         with run.recorder.recording():
-            answer = _settled(await function(question, run, **settings), run)
+            found = await function(question, run, **settings)
+            answer = without_non_answer(found, question)
+            if answer.text != found.text:
+                run.note(NON_ANSWER, said=found.text)
         trace = run.recorder.trace()
         usage = Usage.of(trace, run.recorder.clock(), wasted=run.wasted)
-        probability = answer.confidence if answer.confidence is not None else confidence(answer, run.final)
-        call = trace.answers_call
-        read = tuple(dict.fromkeys(passages_in(call.fields))) if call else ()
-        answer = replace(answer, passages=answer.passages or read)
-        citations = () if answer.abstained else answer.citations or cite(answer, read)
-        return replace(answer, confidence=probability, citations=citations, trace=trace, usage=usage)
+        return completed(answer, run.final, trace, usage)
 
     async def search(self, query: str, k: int) -> list[Passage]:
         """Search outside any question, with the retriever and its reranker."""
@@ -152,9 +133,9 @@ class Run:
         last call, which the budget reserves. Raises ``BudgetSpent`` inside ``gathering``, and ``LMError`` if the model
         cannot be reached.
         """
-        call = self._call(task_name(task), fields, options, final)
+        call = self._engine.call(task_name(task), fields, options, final=final)
         attempt = await self._attempt(call)
-        retry = self._retry(attempt) if attempt.output is None else None
+        retry = attempt.retry(may_grow=self._engine.max_tokens_per_call is None)
         if retry and self._meter.has_calls_left(reserve=0 if final else 1):
             try:
                 attempt = await self._attempt(retry, retry_of=attempt.step)
@@ -179,36 +160,14 @@ class Run:
         **fields: Any,
     ) -> list[TokenScores]:
         """Return the token log-probabilities of each target after the task's rendered prompt, in order."""
-        model, text = self._render(task, fields, options)
-        scorer = getattr(model, "score", None)
-        if not model.capabilities.score or scorer is None:
-            raise CapabilityError(
-                f"{model.name} cannot score a given text, which {task} needs; use pocket, an hf: model or a server "
-                "that scores (vLLM, llama-cpp-python)"
-            )
+        call = self._engine.score_call(task, targets, temperature, fields, options)
+        scorer = call.scorer
         step = await self._begin(call=True)
-        key = ("score", model.name, text, tuple(targets), temperature)
-        requests = [
-            ScoreRequest(task=task, prompt=text, target=target, fields=fields, temperature=temperature)
-            for target in targets
-        ]
         async with self._meter.deadline():
-            scores: list[TokenScores] = await self._execute(key, partial(scorer, requests))
-        tokens = sum(estimate_tokens(text) + len(score.logprobs) for score in scores)
-        self._meter.charge(model.name, tokens, 0)
-        step.close(
-            Score,
-            task=task,
-            model=redacted(model.name),
-            targets=tuple(targets),
-            logprobs=tuple(sum(score.logprobs) for score in scores),
-            tokens=tuple(score.logprobs for score in scores),
-            prompt_hash=requests[0].digest() if requests else "",
-            temperature=temperature,
-            prompt_tokens=tokens,
-            prompt_words=sum(len(text.split()) + len(target.split()) for target in targets),
-            retries=sum(score.retries for score in scores),
-        )
+            scores: list[TokenScores] = await self._execute(call.identity, partial(scorer, call.requests()))
+        record = call.record(scores)
+        self._meter.charge(call.model.name, record["prompt_tokens"], 0)
+        step.close(Score, **record)
         return scores
 
     def capabilities(self, task: str) -> Capabilities:
@@ -273,16 +232,11 @@ class Run:
 
     def truncate(self, text: str, tokens: int) -> str:
         """Cut ``text`` at the end to at most ``tokens`` tokens."""
-        model = self._engine.models.default
-        cut = getattr(model, "truncate", None)
-        return str(cut(text, tokens)) if cut else text[: 4 * max(0, tokens)]
+        return truncate(self._engine.models.default, text, tokens)
 
     def prompt_tokens(self, task: TypedTask[Any] | str, *, options: Options | None = None, **fields: Any) -> int:
         """Count the tokens of the prompt of ``ask`` or ``score``: instruction, demonstrations and input."""
-        name = task_name(task)
-        if name in SCORED:
-            return count_tokens(*self._render(name, fields, options))
-        return self._call(name, fields, options).prompt_tokens
+        return self._engine.prompt_tokens(task_name(task), fields, options)
 
     def demonstrations(self, task: str) -> Sequence[Mapping[str, Any]]:
         """Return the demonstrations in the prompt file of a scored task: their fields, and a ``kind``."""
@@ -324,36 +278,14 @@ class Run:
         recorder = self.recorder
         run = Run(self._engine, recorder.question, recorder.method, self.kind, explores_for=speculator)
         try:
-            yield SpeculativeRun(run, speculator)
-        except Waiting:
-            await speculator.finish()  # so that the calls of the explorers are in the same batch
-            raise
+            async with speculator:
+                yield SpeculativeRun(run, speculator)
         finally:
             self.wasted = speculator.wasted
-            await speculator.close()
 
     # --- inside --------------------------------------------------------------------------------------------------
 
-    def _call(self, task: str, fields: Fields, options: Options | None, final: bool = False) -> Call:
-        prompt = self._engine.prompts[task]
-        check_fields(task, fields, prompt.task.fields)
-        settings, rendering = settings_of(prompt, options), prompt.form_of(self._engine.rendering)
-        settings["max_tokens"] = self._engine.max_tokens_per_call or settings["max_tokens"]
-        turns = prompt.render(fields, rendering=rendering, shots=settings["shots"])
-        model = self._engine.models(task, settings["role"])
-        return Call(prompt, fields, settings, model, rendering, turns, final=final)
-
-    def _render(self, task: str, fields: Fields, options: Options | None) -> tuple[LanguageModel, str]:
-        """Return the model that scores a task, and the whole prompt as one text."""
-        if task not in SCORED:
-            call = self._call(task, fields, options)
-            return call.model, "\n\n".join(turn["content"] for turn in call.turns)
-        prompt = self._engine.prompts.scored(task)
-        check_fields(task, fields, (prompt.task.target, *prompt.task.fields))
-        role = (options or {}).get("role", prompt.settings.role)
-        return self._engine.models(task, role), prompt.render(fields)
-
-    async def _attempt(self, call: Call, retry_of: OpenStep | None = None) -> _Attempt:
+    async def _attempt(self, call: Call, retry_of: OpenStep | None = None) -> Attempt:
         """Make the call and read the reply."""
         step = await self._begin(call=True, final=call.final)
         step.retry_of = retry_of
@@ -368,13 +300,7 @@ class Run:
         record = call.record(request, reply, output, complaint)
         self._meter.charge(call.model.name, record["prompt_tokens"], record["completion_tokens"])
         step.close(Ask, **record, depth=self._speculator.depth() if self._speculator else None)
-        return _Attempt(call, step, sample, reply, output, complaint)
-
-    def _retry(self, attempt: _Attempt) -> Call | None:
-        """Return the call that retries one whose reply could not be read; None if it spent a cap that must not grow."""
-        if not attempt.reply.ran_out:
-            return attempt.call.corrected(attempt.reply.text, attempt.complaint)
-        return attempt.call.with_more_tokens(attempt.sample) if self._engine.max_tokens_per_call is None else None
+        return Attempt(call, step, sample, reply, output, complaint)
 
     async def _begin(self, *, call: bool, final: bool = False) -> OpenStep:
         """Open a step, if the budget allows it. Tasks that start together all open theirs before any step ends."""
@@ -425,25 +351,3 @@ class Run:
     def _mark(self, spent: BudgetSpent) -> None:
         self.recorder.budget = spent.limit
         self.note("budget spent", limit=spent.limit)
-
-
-def _settled(found: Answer, run: Run) -> Answer:
-    """The method's answer; an abstention if it is a non-answer. Nothing supports an empty answer."""
-    if not found.text:
-        return replace(found, supported=False)
-    if not is_non_answer(found.text, run.recorder.question):
-        return found
-    run.note(NON_ANSWER, said=found.text)
-    evidence = tuple(piece for piece in found.evidence if not (piece.answer and is_non_answer(piece.answer)))
-    return replace(withheld(found), supported=False, confidence=0.0, evidence=evidence)
-
-
-class _Attempt(NamedTuple):
-    """A call that was made: its reply, and the output read from it, or None and the ``complaint``."""
-
-    call: Call
-    step: OpenStep
-    sample: int
-    reply: Completion
-    output: Output | None
-    complaint: str

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
+from polyhop.errors import Waiting
+
 Key: TypeAlias = tuple[Hashable, ...]
 Priority: TypeAlias = tuple[Any, ...]
 Start: TypeAlias = Callable[[], Awaitable[Any]]
@@ -117,10 +119,15 @@ class Speculator:
         """Return the length of the chain of calls that leads to the current task."""
         return _depth.get()
 
-    async def finish(self) -> None:
-        """Wait until every explorer is at its end."""
-        while self._explorers:
-            await asyncio.wait(set(self._explorers))
+    async def __aenter__(self) -> Speculator:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Close it; before the method waits for a batch, its explorers may add their calls to the same batch."""
+        if kind is not None and issubclass(kind, Waiting):
+            while self._explorers:
+                await asyncio.wait(set(self._explorers))
+        await self.close()
 
     async def close(self) -> None:
         """Cancel all explorers and their calls."""

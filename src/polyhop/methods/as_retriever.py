@@ -9,7 +9,7 @@ budgeted and cached with it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from polyhop.methods.beam import follows_links, ranked
 from polyhop.methods.hops import RANKING, ranked_by_paths, scoring_needs
@@ -18,13 +18,9 @@ from polyhop.methods.promptrank import promptrank
 from polyhop.methods.registry import method_named, select
 from polyhop.methods.settings import read_retriever, read_settings
 from polyhop.retrieval import open_retriever, register_reranker, register_retriever
-from polyhop.retrieval.base import (
-    AnyRetriever,
-    RunRetriever,
-    as_retriever,
-)
+from polyhop.retrieval.base import AnyRetriever, RunRetriever, as_retriever
 from polyhop.retrieval.index import Index
-from polyhop.types import Passage
+from polyhop.types import Passage, QuestionRun
 
 if TYPE_CHECKING:
     from polyhop.engine.run import Run
@@ -42,10 +38,10 @@ class PathRetriever(RunRetriever):
         self._settings = {**method_named(NAME).resolve(settings), "answer_by": "none"}
         self.needs = (*follows_links(self._settings), *select(Likelihood, self._settings).needs)
 
-    async def search(self, query: str, k: int, run: Run) -> Sequence[Passage]:
+    async def search(self, query: str, k: int, run: QuestionRun) -> Sequence[Passage]:
         """The ``k`` best passages of all scored paths, then of the first search."""
         first = max(k, self._settings["first"])
-        return (await promptrank(query, run, **{**self._settings, "first": first})).passages[:k]
+        return (await promptrank(query, cast("Run", run), **{**self._settings, "first": first})).passages[:k]
 
 
 class HopsRetriever(RunRetriever):
@@ -58,10 +54,10 @@ class HopsRetriever(RunRetriever):
         self._settings = {key: method_named(HOPS).resolve(settings)[key] for key in RANKING}
         self.needs = (*follows_links(self._settings), *scoring_needs(self._settings["scorer"]))
 
-    async def search(self, query: str, k: int, run: Run) -> Sequence[Passage]:
+    async def search(self, query: str, k: int, run: QuestionRun) -> Sequence[Passage]:
         """The ``k`` best passages of all scored paths."""
         first = max(k, self._settings["first"])
-        ranking, _ = await ranked_by_paths(query, run, **{**self._settings, "first": first})
+        ranking, _ = await ranked_by_paths(query, cast("Run", run), **{**self._settings, "first": first})
         return ranking[:k]
 
 

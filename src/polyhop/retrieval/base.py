@@ -110,7 +110,7 @@ class RunRetriever(ABC):
     needs: Iterable[str] = ()
 
     @abstractmethod
-    async def search(self, query: str, k: int, run: Any) -> Sequence[Passage]:
+    async def search(self, query: str, k: int, run: QuestionRun) -> Sequence[Passage]:
         """The ``k`` best passages, best first. ``run`` asks and scores within the question's budget, trace and cache;
         its own ``search`` and ``links`` go to ``base_retriever``."""
 
