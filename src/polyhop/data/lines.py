@@ -182,12 +182,18 @@ def json_value(text: bytes | str) -> Any:
         raise ValueError(f"not valid JSON: {error}") from None
     data = text.encode() if isinstance(text, str) else text
     if data.count(b"[") + data.count(b"{") > MAX_DEPTH:
-        level = [value]
-        for _ in range(MAX_DEPTH):
-            level = [child for container in level for child in _containers(container)]
-        if level:
-            raise ValueError(f"nested more than {MAX_DEPTH} deep")
+        check_depth(value)
     return value
+
+
+def check_depth(value: Any) -> None:
+    """Raise ``ValueError`` for a JSON value that is nested more than ``MAX_DEPTH`` deep."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [child for container in level for child in _containers(container)]
+        if not level:
+            return
+    raise ValueError(f"nested more than {MAX_DEPTH} deep")
 
 
 def _containers(value: Any) -> list[Any]:

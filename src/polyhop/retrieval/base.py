@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("polyhop.retrieval")
 
 
-_log = logging.getLogger("polyhop.retrieval")
-
-
 @runtime_checkable
 class Retriever(Protocol):
     """Searches a corpus, for one query or many. Ties are broken by passage id, so results are reproducible."""
@@ -291,11 +288,12 @@ def check_passages(found: Any) -> list[Passage]:
     return passages
 
 
-class ScoringRetriever(ABC):
-    """A retriever with a score for each passage; subclasses implement ``_scored``."""
+class ScoringRetriever:
+    """A retriever with a score for each passage. Subclasses implement ``_scored`` or, if many queries at once are
+    faster, ``_scored_many``."""
 
     def search(self, query: str, k: int) -> list[Passage]:
-        """The ``k`` best passages, best first; fewer where fewer match; [] for a query without a term.
+        """Return the ``k`` best passages, best first; fewer if fewer match; [] for a query without a term.
 
         Raises:
             UsageError: ``k`` is less than 1.
@@ -303,15 +301,15 @@ class ScoringRetriever(ABC):
         return [passage for passage, _ in self.search_scored(query, k)]
 
     def search_many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
-        """``search`` for each query, in order."""
+        """Search for each query, in order."""
         return [[passage for passage, _ in found] for found in self.search_many_scored(queries, k)]
 
     def search_scored(self, query: str, k: int) -> list[tuple[Passage, float]]:
-        """``search``, each passage with its score."""
+        """Search as ``search`` does; each passage comes with its score."""
         return self.search_many_scored([query], k)[0]
 
     def search_many_scored(self, queries: Sequence[str], k: int) -> list[list[tuple[Passage, float]]]:
-        """``search_many``, each passage with its score."""
+        """Search as ``search_many`` does; each passage comes with its score."""
         if k < 1:
             raise UsageError(f"k is {k}; a search returns at least 1 passage")
         return self._scored_many(queries, k)
@@ -319,8 +317,8 @@ class ScoringRetriever(ABC):
     def _scored_many(self, queries: Sequence[str], k: int) -> list[list[tuple[Passage, float]]]:
         return [self._scored(query, k) for query in queries]
 
-    @abstractmethod
-    def _scored(self, query: str, k: int) -> list[tuple[Passage, float]]: ...
+    def _scored(self, query: str, k: int) -> list[tuple[Passage, float]]:
+        return self._scored_many([query], k)[0]
 
 
 class OverIndex(ScoringRetriever):

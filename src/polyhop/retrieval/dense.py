@@ -56,10 +56,6 @@ class Dense(OverIndex):
         key = (self.name, encoder.key)
         self._nearest, self.how = dense_index(index, vectors, key, kind, exact_up_to=exact_up_to)
 
-    def _scored(self, query: str, k: int) -> list[tuple[Passage, float]]:
-        """MapShards passage with its inner product."""
-        return self._scored_many([query], k)[0]
-
     def _scored_many(self, queries: Sequence[str], k: int) -> list[list[tuple[Passage, float]]]:
         asked = [query for query in queries if query.strip()]
         if not asked:

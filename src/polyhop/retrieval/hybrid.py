@@ -83,10 +83,6 @@ class Hybrid(ScoringRetriever):
             return self._index.links(passage)
         return next(filter(None, (part.links(passage) for part, _ in self._parts)), [])
 
-    def _scored(self, query: str, k: int) -> list[tuple[Passage, float]]:
-        """Each passage with its fused score."""
-        return self._scored_many([query], k)[0]
-
     def _scored_many(self, queries: Sequence[str], k: int) -> list[list[tuple[Passage, float]]]:
         by_part = [(self._hits(part, queries, max(k, self.depth)), weight) for part, weight in self._parts]
         return [

@@ -68,10 +68,6 @@ class MDR(OverIndex):
         """The paths of the beam, best first: at most ``beam`` times ``beam``; [] for an empty question."""
         return self._searched([asked(question)], self.beam)[0][0] if asked(question) else []
 
-    def _scored(self, query: str, k: int) -> list[tuple[Passage, float]]:
-        """Each passage with the score of its best path; of those on no path, by the first step alone."""
-        return self._scored_many([query], k)[0]
-
     def _scored_many(self, queries: Sequence[str], k: int) -> list[list[tuple[Passage, float]]]:
         questions = [asked(query) for query in queries]
         found = iter(self._searched([question for question in questions if question], k))

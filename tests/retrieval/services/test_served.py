@@ -8,6 +8,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator, Iterator
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,7 @@ from polyhop.net.failures import WrongShape
 from polyhop.retrieval import brings_corpus, open_plain_retriever, open_retriever
 from polyhop.retrieval.base import AwaitedRetriever, Retriever, ScoringRetriever, as_retriever
 from polyhop.retrieval.services import served
-from polyhop.retrieval.services.protocols import PROTOCOLS
-from polyhop.retrieval.services.served import ServedRetriever
+from polyhop.retrieval.services.served import PROTOCOLS, ServedRetriever
 from tests.kit import openai_server as kit
 from tests.kit.retrieval_services import KEY, FakeService, failing, flashrag, ours, search_r1, serving
 from tests.kit.terminal import Cli, cli
@@ -37,6 +37,8 @@ PASSAGES = [
     Passage("3", "Kiln", "A kiln is an oven."),
 ]
 GUIDE = Path(__file__).parents[3] / "docs" / "engines.md"
+DEEP = {"id": "1", "text": "Ada", "metadata": {"nested": reduce(lambda inner, _: [inner], range(150), 1)}}
+"""A passage with metadata nested deeper than a corpus may have it."""
 MAKERS = {"polyhop": ours, "flashrag": flashrag, "search-r1": search_r1}
 
 
@@ -161,7 +163,7 @@ def test_a_server_without_scores_is_fused_by_rank() -> None:
     with serving(FakeService(ours(PASSAGES, scores=False))) as service:
         retriever = ServedRetriever(service.url)
         assert [p.id for p in retriever.search("kiln", 5)] == ["3"]
-        with pytest.raises(RetrievalError, match=r"tells no scores: fuse it by rank \(hybrid:rrf"):
+        with pytest.raises(RetrievalError, match=r"sends no scores: fuse it by rank \(hybrid:rrf"):
             retriever.search_scored("kiln", 5)
         asyncio.run(retriever.aclose())
 
@@ -324,6 +326,9 @@ async def test_what_stays_wrong_is_told_at_once(service: FakeService, fault: kit
         ("flashrag", {"results": []}, "documents"),
         ("flashrag", [{"id": "1"}], r"documents\[0\]\[0\]: missing field one of 'text', 'contents'"),
         ("search-r1", {"result": [[{"document": {}}]]}, r"result\[0\]\[0\]: missing field"),
+        ("polyhop", {"results": [[DEEP]]}, r"results\[0\]\[0\]: nested more than 100 deep"),
+        ("flashrag", [DEEP], r"documents\[0\]\[0\]: nested more than 100 deep"),
+        ("search-r1", {"result": [[DEEP]]}, r"result\[0\]\[0\]: nested more than 100 deep"),
     ],
 )  # fmt: skip
 async def test_another_shape_is_no_empty_result_and_names_the_field(protocol: str, reply: Any, words: str) -> None:

@@ -255,9 +255,6 @@ class Remote(ScoringRetriever):
             )
         self.fingerprint, self.analysis = manifest.fingerprint, manifest.analysis
 
-    def _scored(self, query: str, k: int) -> Hits:
-        return self._scored_many([query], k)[0]
-
     def _scored_many(self, queries: Sequence[str], k: int) -> list[Hits]:
         queries = [_sendable(query) for query in queries]
         asked = [query for query in dict.fromkeys(queries) if query]

@@ -51,10 +51,6 @@ class Colbert(OverIndex):
         self._index, self._checkpoint = index, checkpoint
         self._tokens = token_vectors(index, checkpoint.name, checkpoint.key, checkpoint.size, checkpoint.passages)
 
-    def _scored(self, query: str, k: int) -> list[tuple[Passage, float]]:
-        """Each passage with its MaxSim."""
-        return self._scored_many([query], k)[0]
-
     def _scored_many(self, queries: Sequence[str], k: int) -> list[list[tuple[Passage, float]]]:
         found = self.start.search_many(queries, max(k, self.first))
         return [self._ranked(query, passages)[:k] for query, passages in zip(queries, found, strict=True)]

@@ -1,14 +1,14 @@
-"""Three web search APIs: what each is sent and what it answers, as their own documentation has it.
+"""Three web search APIs: their requests and replies, as they document them.
 
-- Serper (Google's results): POST ``google.serper.dev/search``, the key in ``X-API-KEY``; ``organic`` results, and where
-  Google shows them an ``answerBox`` and a ``knowledgeGraph``. 403 is a wrong key, 400 "Not enough credits".
-- Tavily: POST ``api.tavily.com/search``, the key as a bearer token; ``results``, whose ``content`` is what of a page
-  bears on the query. Its ``answer``, written by a language model, is not asked for: it is no evidence. 432 and 433 are
-  limits of a plan.
-- Brave (an index of its own): GET ``api.search.brave.com/res/v1/web/search``, the key in ``X-Subscription-Token``;
-  ``web.results`` and an ``infobox``, in HTML. 422 is a wrong key, 429 with ``QUOTA_LIMITED`` a quota used up.
+- Serper (Google's results): POST ``google.serper.dev/search``, the key in ``X-API-KEY``; ``organic`` results and, if
+  Google shows them, an ``answerBox`` and a ``knowledgeGraph``. 403 is a wrong key, 400 "Not enough credits".
+- Tavily: POST ``api.tavily.com/search``, the key as a bearer token; ``results``, whose ``content`` is the part of a
+  page that is relevant to the query. Its ``answer``, written by a language model, is not requested: it is no evidence.
+  432 and 433 are limits of a plan.
+- Brave (its own index): GET ``api.search.brave.com/res/v1/web/search``, the key in ``X-Subscription-Token``;
+  ``web.results`` and an ``infobox``, in HTML. 422 is a wrong key, 429 with ``QUOTA_LIMITED`` a spent quota.
 
-An answer box, knowledge graph or infobox stands before the results, as a passage of its own; pages keep their order.
+An answer box, a knowledge graph or an infobox becomes a passage before the results. Pages keep their order.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from urllib.parse import urlencode
 
 from polyhop.errors import brief
 from polyhop.lm.wire import to_json
-from polyhop.net.failures import WrongShape
-from polyhop.retrieval.services.base import field, listed, mapped
+from polyhop.retrieval.services import field, listed, mapped, wrong_shape
 from polyhop.types import Passage
 
 MAX_TITLE, MAX_TEXT, MAX_URL = 300, 8000, 2000
-"""Characters of a result that are kept; a URL that is longer is no result."""
+"""Maximum lengths in characters. Longer titles and texts are cut; a result with a longer URL is dropped."""
 
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 _HIDDEN = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
@@ -36,18 +35,21 @@ Payload = Mapping[str, Any]
 
 
 class WebApi(ABC):
-    """An API. ``usual`` results are asked for where ``k`` is no more, so that one kept reply serves all of these;
-    ``most`` can be had. A query is cut to ``letters`` characters and ``terms`` words. ``options`` narrow a search.
+    """A web search API.
+
+    For any ``k`` up to ``usual``, ``usual`` results are requested, so that one cached reply serves all of them;
+    ``max_count`` is the maximum. A query is cut to ``letters`` characters and ``terms`` words. ``options`` narrow a
+    search.
     """
 
     name: ClassVar[str]
     variable: ClassVar[str]
     """The environment variable of the key."""
     account: ClassVar[str]
-    """The web site that gives out keys."""
+    """The website that issues keys."""
     url: ClassVar[str]
     header: ClassVar[str | None]
-    """The header that holds the key; None: it is a bearer token."""
+    """The header of the key; None if it is a bearer token."""
     usual: ClassVar[int]
     max_count: ClassVar[int]
     letters: ClassVar[int]
@@ -56,22 +58,22 @@ class WebApi(ABC):
 
     @abstractmethod
     def payload(self, query: str, count: int, options: Mapping[str, str]) -> Payload:
-        """The request for a query; it holds all that the reply depends on."""
+        """Return the request for a query: everything that the reply depends on."""
 
     @abstractmethod
     def passages(self, reply: Any) -> Iterator[Passage]:
-        """The passages of a reply; ``WrongShape`` where it is none of this API."""
+        """Yield the passages of a reply. Raises ``WrongShape``."""
 
     def count(self, k: int) -> int:
-        """The number of results to ask for, to get ``k``."""
+        """Return the number of results to request, to get ``k``."""
         return self.usual if k <= self.usual else min(self.max_count, -(-k // 10) * 10)
 
     def request(self, url: str, payload: Payload) -> tuple[str, bytes | None]:
-        """The address and the body to post, None to ask by GET."""
+        """Return the URL and the body to post; no body means GET."""
         return url, to_json(payload)
 
     def cut(self, query: str, site: str | None = None) -> str:
-        """A query within the API's limits, cut between words; with the operator that keeps to a site."""
+        """Cut a query between words to the API's limits, and add the operator that restricts it to a site."""
         ending = f" site:{site}" if site else ""
         words = query.split()
         if self.terms is not None:
@@ -147,14 +149,14 @@ class Brave(WebApi):
 
     def passages(self, reply: Any) -> Iterator[Passage]:
         if field(reply, "type", "the reply") != "search":
-            raise WrongShape(f"the reply has another shape: type is {brief(reply['type'])}, expected 'search'")
+            raise wrong_shape(f"type is {brief(reply['type'])}, expected 'search'")
         boxes = mapped(reply.get("infobox") or {}, "infobox").get("results") or []
         for box in boxes if isinstance(boxes, list) else [boxes]:
             pairs = listed(mapped(box, "infobox.results").get("attributes") or [], "infobox.results.attributes")
             facts = _facts(pair for pair in pairs if isinstance(pair, list) and len(pair) == 2)
             parts = [box.get("long_desc") or box.get("description"), *facts]
             yield from _extra("infobox", box.get("url"), _bare(box.get("title")), map(_bare, parts))
-        rows = field(reply["web"], "results", "web") if reply.get("web") else []  # left out where it found no page
+        rows = field(reply["web"], "results", "web") if reply.get("web") else []  # absent if it found no page
         for rank, row in enumerate(listed(rows, "web.results"), 1):
             path, date = f"web.results[{rank - 1}]", mapped(row, f"web.results[{rank - 1}]").get("page_age")
             title, text = _bare(row.get("title")), _bare(row.get("description"))
@@ -166,9 +168,9 @@ APIS: Mapping[str, WebApi] = {api.name: api for api in (Serper(), Tavily(), Brav
 
 
 def _page(url: Any, path: str, title: Any, text: Any, rank: int, date: Any) -> Iterator[Passage]:
-    """A result as a passage; none where it has neither title nor text."""
+    """Yield a result as a passage, unless it has neither title nor text."""
     if not isinstance(url, str) or not url.strip():
-        raise WrongShape(f"the reply has another shape: {path} has no URL")
+        raise wrong_shape(f"{path} has no URL")
     title, text = shown(title, MAX_TITLE), shown(text, MAX_TEXT)
     url = shown(url, MAX_URL + 1)
     if (title or text) and 0 < len(url) <= MAX_URL:
@@ -177,7 +179,7 @@ def _page(url: Any, path: str, title: Any, text: Any, rank: int, date: Any) -> I
 
 
 def _extra(kind: str, url: Any, title: Any, parts: Iterable[Any]) -> Iterator[Passage]:
-    """Make a passage of an extra beside the results. Its id is not its page's, which may be a result too."""
+    """Yield an extra beside the results as a passage. Its id differs from its page's, which may be a result too."""
     title = shown(title, MAX_TITLE)
     texts = [found for part in parts if (found := shown(part, MAX_TEXT))]
     text = shown(" ".join(part if part[-1] in ".!?" else f"{part}." for part in texts), MAX_TEXT)
@@ -188,14 +190,14 @@ def _extra(kind: str, url: Any, title: Any, parts: Iterable[Any]) -> Iterator[Pa
 
 
 def _facts(pairs: Iterable[Any]) -> Iterator[str]:
-    """Attributes and their values, as sentences."""
+    """Write attributes and their values as sentences."""
     for name, value in pairs:
         if isinstance(name, str) and isinstance(value, str | int | float) and str(value).strip():
             yield f"{name}: {value}"
 
 
 def shown(value: Any, limit: int) -> str:
-    """A text of a reply as one line without hidden characters, of ``most`` at most; "" for what is no text.
+    """Write a text of a reply as one line of up to ``limit`` characters, none of them hidden; "" for any other value.
 
     >>> shown("Ada\\u200b  Lovelace\\n(1815)", 12), shown(None, 9)
     ('Ada Lovelace', '')
@@ -206,7 +208,7 @@ def shown(value: Any, limit: int) -> str:
 
 
 def _bare(value: Any) -> str:
-    """A text of HTML without its tags and entities; "" for what is no text.
+    """Remove the tags and entities of HTML; "" for a value that is no text.
 
     >>> _bare("<strong>Ada</strong> &amp; Charles: 1 &lt; 2")
     'Ada & Charles: 1 < 2'

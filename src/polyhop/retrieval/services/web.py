@@ -1,8 +1,8 @@
-"""``web:serper``, ``web:tavily``, ``web:brave``: web search by a key of one's own, the setting of Bamboogle.
+"""``web:serper``, ``web:tavily``, ``web:brave``: web search with the user's own key, the setting of Bamboogle.
 
-Replies are kept in the cache folder's ``web.sqlite``, so that a run that goes on, or is made again, finds what it
-found: the web changes, and each request costs. The key is no part of what is kept, and neither a failure nor a reply
-without a result is kept. Only the replies are read: no page is ever fetched.
+Replies are cached in ``web.sqlite`` in the cache folder, so that a run that is resumed or repeated gets the same
+results: the web changes, and each request costs money. Keys, failures and replies without a result are not cached.
+Only the replies are read: no page is ever fetched.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from polyhop.net.client import Address, Server
 from polyhop.net.failures import BadReply, FailureKind
 from polyhop.net.limits import Rates
 from polyhop.net.single_flight import SingleFlight
+from polyhop.retrieval.services import MAX_RESPONSE_BYTES, Service, checked_options
 from polyhop.retrieval.services.apis import APIS, Payload, WebApi
-from polyhop.retrieval.services.base import MAX_RESPONSE_BYTES, Service, checked_options
 from polyhop.types import Passage
 
 
 class WebSearch(Service):
-    """Pages that an API of ``APIS`` finds: the id is the URL, the text the API's snippet of the page.
+    """Web search by an API of ``APIS``. A passage's id is the page's URL, its text the API's snippet of the page.
 
-    ``site``, ``country`` and ``language`` narrow the search, where the API can. ``key`` is by default that of the API's
-    environment variable; ``url`` another address of the same API. ``cache`` is a file, None for the usual one, False
-    for none. The rest as for ``ServedRetriever``. A query longer than the API takes is cut; an API gives 20 results at
-    most (Serper 100).
+    ``site``, ``country`` and ``language`` narrow the search, if the API supports them. ``key`` defaults to the API's
+    environment variable; ``url`` is another address of the same API. ``cache`` is a file, None for the default one or
+    False for none. The rest is as for ``ServedRetriever``. A query that is too long for the API is cut. An API returns
+    at most 20 results (Serper 100).
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class WebSearch(Service):
                 raise UnknownName(f"option of web:{api}", name, self.api.options)
         self._address = Address(url or self.api.url, ())
         self._store = _store(cache)
-        self._under_way: SingleFlight[list[Passage]] = SingleFlight()
+        self._in_flight: SingleFlight[list[Passage]] = SingleFlight()
         own, header = _key(self.api, key), self.api.header
         server = Server(
             self._address,
@@ -81,7 +81,7 @@ class WebSearch(Service):
         super().__init__(f"web:{api}" + (f"?{narrowed}" if narrowed else ""), server, _advice(self.api))
 
     async def aclose(self) -> None:
-        """Close the connections, and have all that was found on disk."""
+        """Close the connections and write the cache to the disk."""
         await super().aclose()
         if self._store is not None:
             self._store.close()
@@ -91,10 +91,10 @@ class WebSearch(Service):
 
     async def _one(self, query: str, k: int) -> list[Passage]:
         payload = self.api.payload(query, self.api.count(k), self._options)
-        key = self._name_of(payload)
+        key = self._cache_key(payload)
         if (kept := self._kept(key)) is not None:
             return kept
-        passages, _ = await self._under_way.run(key, lambda: self._fetched(key, payload))
+        passages, _ = await self._in_flight.run(key, lambda: self._fetched(key, payload))
         return passages
 
     async def _fetched(self, key: bytes, payload: Payload) -> list[Passage]:
@@ -108,7 +108,7 @@ class WebSearch(Service):
         return reply, list(self.api.passages(reply))
 
     def _kept(self, key: bytes) -> list[Passage] | None:
-        """The passages found before; None if the kept reply cannot be read any more, so that it is requested again."""
+        """Return the passages of the cached reply; None if there is none that can be read."""
         if self._store is None or (kept := self._store.get(key)) is None:
             return None
         try:
@@ -116,16 +116,16 @@ class WebSearch(Service):
         except (BadReply, LookupError, TypeError, AttributeError, ValueError):
             return None
 
-    def _name_of(self, payload: Payload) -> bytes:
-        """A search's name in the cache: all that its reply depends on, the key apart."""
+    def _cache_key(self, payload: Payload) -> bytes:
+        """Hash everything that the reply depends on, except the key."""
         return blake2b(to_json({"url": self._address.redacted_url, "payload": payload}), digest_size=20).digest()
 
 
 def open_web(rest: str) -> WebSearch:
-    """``API[?OPTIONS]``: ``site``, ``country``, ``language``, ``cache=off``, and those of any service.
+    """Open ``API[?OPTIONS]``: ``site``, ``country``, ``language``, ``cache=off``, and those of any service.
 
     Raises:
-        UsageError: there is no such API or option, or its key is not there.
+        UsageError: there is no such API or option, or its key is missing.
     """
     api, options = path_and_options("web", rest, "site=en.wikipedia.org")
     if not api:
