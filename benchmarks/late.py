@@ -20,8 +20,8 @@ import numpy as np
 
 from polyhop.common.text import sentences
 from polyhop.data.corpora import open_corpus
-from polyhop.retrieval.late_interaction.checkpoint import ColbertCheckpoint
-from polyhop.retrieval.late_interaction.maxsim import Vectors, codes_of, max_sims
+from polyhop.retrieval.colbert import ColbertCheckpoint
+from polyhop.retrieval.token_vectors import Vectors, codes_of, max_sims
 
 CANDIDATES = (100, 1000)
 REPEATS = 5

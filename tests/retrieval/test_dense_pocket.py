@@ -14,9 +14,9 @@ import polyhop
 from polyhop.data.corpora import open_corpus
 from polyhop.lm.pocket.encoder.network import WIDTH, fingerprint
 from polyhop.retrieval import Index, build_index, open_index, open_plain_retriever, vectors
+from polyhop.retrieval.encoders import local as encoders
 from polyhop.retrieval.encoders import open_encoder
-from polyhop.retrieval.encoders import pocket as encoders
-from polyhop.retrieval.encoders.pocket import PocketEncoder
+from polyhop.retrieval.encoders.local import PocketEncoder
 from polyhop.types import Passage
 
 PASSAGES = [

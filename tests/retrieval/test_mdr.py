@@ -17,11 +17,10 @@ import polyhop
 from polyhop.cli import main
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import DataError, MissingExtra, SettingError, UsageError
-from polyhop.retrieval import Index, build_index, mdr_checkpoint, open_retriever, retrievers
+from polyhop.retrieval import Index, build_index, mdr, open_retriever, retrievers
 from polyhop.retrieval import vectors as vectors_module
 from polyhop.retrieval.base import Retriever
-from polyhop.retrieval.mdr import MDR
-from polyhop.retrieval.mdr_checkpoint import CONVERT
+from polyhop.retrieval.mdr import CONVERT, MDR, MdrCheckpoint
 from polyhop.types import Passage
 from tests.kit import mdr as kit
 from tests.kit import tiny_models
@@ -230,7 +229,7 @@ def test_a_stopped_encoding_goes_on_to_the_same_vectors(
     given = list(retriever._index.passages)
     whole = MDR(build_index(open_corpus(given), tmp_path / "whole"), str(folder))
     index = build_index(open_corpus(given), tmp_path / "index")
-    embed, calls = mdr_checkpoint.MdrCheckpoint._embed, 0
+    embed, calls = MdrCheckpoint._embed, 0
 
     def stopping(*given: Any) -> Any:
         nonlocal calls
@@ -239,7 +238,7 @@ def test_a_stopped_encoding_goes_on_to_the_same_vectors(
             raise KeyboardInterrupt
         return embed(*given)
 
-    monkeypatch.setattr(mdr_checkpoint.MdrCheckpoint, "_embed", stopping)
+    monkeypatch.setattr(MdrCheckpoint, "_embed", stopping)
     with pytest.raises(KeyboardInterrupt):
         MDR(index, str(folder))
     calls = 10
@@ -254,13 +253,13 @@ def test_only_what_changes_passages_encodes_them_again(
     index = build_index(open_corpus(list(retriever._index.passages)), tmp_path / "index")
     own = shutil.copytree(folder, tmp_path / "own")
     counted: list[str] = []
-    opened = mdr_checkpoint.MdrCheckpoint.passage_encoder
+    opened = MdrCheckpoint.passage_encoder
 
-    def counting(checkpoint: mdr_checkpoint.MdrCheckpoint) -> Any:
+    def counting(checkpoint: MdrCheckpoint) -> Any:
         counted.append(checkpoint.name)
         return opened(checkpoint)
 
-    monkeypatch.setattr(mdr_checkpoint.MdrCheckpoint, "passage_encoder", counting)
+    monkeypatch.setattr(MdrCheckpoint, "passage_encoder", counting)
 
     def encodes(index: Index, **settings: Any) -> bool:
         before = len(counted)
@@ -290,7 +289,7 @@ def test_the_guide_says_how_to_convert() -> None:
 
 def test_it_needs_an_extra(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "mdr:" in retrievers()
-    monkeypatch.setattr(mdr_checkpoint, "is_installed", lambda _: False)
+    monkeypatch.setattr(mdr, "is_installed", lambda _: False)
     with pytest.raises(MissingExtra, match=r"the retriever mdr:some needs .* pip install 'polyhop\[hf\]'"):
         open_retriever("mdr:some", index)
 

@@ -28,3 +28,13 @@ def batches(items: Sequence[T], length: Callable[[T], int], max_size: int, *, sp
         batch.append(item)
     if batch:
         yield batch
+
+
+def index_batches(lengths: Sequence[int], size: int) -> Iterator[list[int]]:
+    """Yield the indexes of items in batches of ``size``, the shortest items first.
+
+    >>> list(index_batches([5, 1, 9, 2], 2))
+    [[1, 3], [0, 2]]
+    """
+    by_length = sorted(range(len(lengths)), key=lengths.__getitem__)
+    return (by_length[start : start + size] for start in range(0, len(lengths), size))

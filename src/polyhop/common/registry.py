@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 from polyhop.errors import SettingError, UnknownName
@@ -76,3 +76,21 @@ def with_options(name: str, options: Mapping[str, Any]) -> str:
     """
     query = "&".join(f"{option}={value}" for option, value in sorted(options.items()))
     return f"{name}?{query}" if query else name
+
+
+def check_options(name: str, options: Iterable[str], known: Iterable[str]) -> None:
+    """Raise ``UnknownName`` for the first of the options that is not a known one of ``name``."""
+    if unknown := sorted(set(options).difference(known)):
+        raise UnknownName(f"option of {name}", unknown[0], list(known))
+
+
+def check_at_least(minimum: int, **settings: object) -> None:
+    """Raise ``SettingError`` for a setting that is not a whole number of at least ``minimum``.
+
+    >>> check_at_least(1, batch_size=0)
+    Traceback (most recent call last):
+    polyhop.errors.SettingError: batch_size=0: must be at least 1
+    """
+    for name, value in settings.items():
+        if not isinstance(value, int) or value < minimum:
+            raise SettingError(f"{name}={value}: must be at least {minimum}")

@@ -179,14 +179,14 @@ def _web(rest: str) -> Retriever:
 
 @register_retriever("colbert:")
 def _colbert(index: Index, spec: str) -> Retriever:
-    from polyhop.retrieval.late_interaction.colbert import open_colbert
+    from polyhop.retrieval.colbert import open_colbert
 
     return open_colbert(index, spec, open_plain_retriever)
 
 
 @register_reranker("colbert:")
 def _colbert_reranker(spec: str) -> Reranker:
-    from polyhop.retrieval.late_interaction.colbert import open_colbert_reranker
+    from polyhop.retrieval.colbert import open_colbert_reranker
 
     return open_colbert_reranker(spec)
 

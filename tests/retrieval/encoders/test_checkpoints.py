@@ -14,8 +14,7 @@ import pytest
 from polyhop.common.extras import require
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import DataError, MissingExtra, SettingError, UnknownName, UsageError
-from polyhop.retrieval import build_index, open_retriever, pretrained
-from polyhop.retrieval import onnx_network as module_of_exports
+from polyhop.retrieval import build_index, checkpoints, open_retriever
 from polyhop.retrieval.encoders import open_encoder
 from polyhop.retrieval.encoders.base import Pooled, shown
 from polyhop.types import Passage
@@ -192,8 +191,8 @@ def test_checkpoints_that_cannot_be_opened_are_errors(copied: Path, tmp_path: Pa
 
 
 def test_without_its_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, spec, extra in ((pretrained, "intfloat/e5-base", "hf"), (module_of_exports, "onnx:folder", "onnx")):
-        monkeypatch.setattr(module, "is_installed", lambda extra: False)
+    for spec, extra in (("intfloat/e5-base", "hf"), ("onnx:folder", "onnx")):
+        monkeypatch.setattr(checkpoints, "is_installed", lambda extra: False)
         with pytest.raises(MissingExtra, match=rf"pip install 'polyhop\[{extra}\]'"):
             open_encoder(spec)
 

@@ -7,6 +7,8 @@ import asyncio
 import json
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -85,11 +87,12 @@ def files(
 
 
 def recipe(made: Mapping[str, Any], name: str = "mine", **options: Any) -> Recipe:
-    def read(path: str) -> bytes | None:
-        data = made.get(path)
-        return data if data is None or isinstance(data, bytes) else json.dumps(data).encode()
-
-    return recipe_of(f"dense:{name}", name, options, read)
+    with TemporaryDirectory() as folder:
+        for path, data in made.items():
+            file = Path(folder, path)
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(data if isinstance(data, bytes) else json.dumps(data).encode())
+        return recipe_of(f"dense:{name}", name, options, lambda path: Path(folder, path) if path in made else None)
 
 
 @pytest.mark.parametrize(

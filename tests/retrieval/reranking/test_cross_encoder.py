@@ -16,8 +16,7 @@ import pytest
 from polyhop.errors import DataError, MissingExtra, SettingError, UnknownName, UsageError
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
-from polyhop.retrieval import onnx_network as module_of_exports
-from polyhop.retrieval import open_reranker, pretrained, rerankers
+from polyhop.retrieval import checkpoints, open_reranker, rerankers
 from polyhop.retrieval.reranking.cross_encoder import CrossEncoder
 from polyhop.types import Passage
 from tests.kit import encoders as kit
@@ -211,7 +210,7 @@ def test_what_cannot_be_opened_says_why(folder: Path, tmp_path: Path, monkeypatc
     monkeypatch.setattr(broken, "_logits", lambda pairs: np.full((len(pairs.input_ids), 1), np.nan))
     with pytest.raises(UsageError, match="gives scores that are not numbers"):
         broken.scores("mill", PASSAGES)
-    for module, spec, extra in ((pretrained, str(folder), "hf"), (module_of_exports, f"onnx:{folder}", "onnx")):
-        monkeypatch.setattr(module, "is_installed", lambda extra: False)
+    for spec, extra in ((str(folder), "hf"), (f"onnx:{folder}", "onnx")):
+        monkeypatch.setattr(checkpoints, "is_installed", lambda extra: False)
         with pytest.raises(MissingExtra, match=rf"pip install 'polyhop\[{extra}\]'"):
             opened(spec)

@@ -8,7 +8,6 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator, Iterator
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ PASSAGES = [
     Passage("3", "Kiln", "A kiln is an oven."),
 ]
 GUIDE = Path(__file__).parents[3] / "docs" / "engines.md"
-DEEP = {"id": "1", "text": "Ada", "metadata": {"nested": reduce(lambda inner, _: [inner], range(150), 1)}}
+DEEP = {"id": "1", "text": "Ada", "metadata": json.loads('{"a": ' * 150 + "1" + "}" * 150)}
 """A passage with metadata nested deeper than a corpus may have it."""
 MAKERS = {"polyhop": ours, "flashrag": flashrag, "search-r1": search_r1}
 

@@ -1,4 +1,4 @@
-"""Encoders by name: what stands behind ``dense:``."""
+"""Encoders by name: the part of a retriever's name after ``dense:``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def open_encoder(spec: str) -> Encoder:
-    """``pocket``, ``PATH_OR_NAME[?OPTIONS]`` (transformers), ``onnx:FOLDER[?OPTIONS]`` or ``openai:MODEL[@URL]``.
+    """Open ``pocket``, ``PATH_OR_NAME[?OPTIONS]`` (transformers), ``onnx:FOLDER[?OPTIONS]`` or ``openai:MODEL[@URL]``.
 
     Options: ``pooling``, ``normalise``, ``query``, ``passage``, ``max_tokens``, ``batch_size`` and, for transformers,
     ``dtype`` and ``device``.
@@ -22,7 +22,7 @@ def open_encoder(spec: str) -> Encoder:
     """
     kind, _, rest = spec.partition(":")
     if spec == "pocket":
-        from polyhop.retrieval.encoders.pocket import PocketEncoder
+        from polyhop.retrieval.encoders.local import PocketEncoder
 
         return PocketEncoder()
     if kind == "openai":
@@ -31,11 +31,11 @@ def open_encoder(spec: str) -> Encoder:
 
         return ServedEncoder(*model_and_url("dense:openai", rest))
     if kind == "onnx":
-        from polyhop.retrieval.encoders.onnx import OnnxEncoder
+        from polyhop.retrieval.encoders.local import OnnxEncoder
 
         path, options = path_and_options("dense:onnx", rest)
         return OnnxEncoder(path, **options)
-    from polyhop.retrieval.encoders.hf import TransformersEncoder
+    from polyhop.retrieval.encoders.local import TransformersEncoder
 
     path, options = path_and_options("dense", spec)
     if not path:

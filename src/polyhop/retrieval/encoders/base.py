@@ -1,4 +1,4 @@
-"""Encoders of queries and passages, and the steps that all checkpoints share: pooling, a last layer, length 1."""
+"""The base of encoders, and the steps that all checkpoints share: pooling, a last layer, scaling to length 1."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from polyhop.errors import SettingError, UsageError
+from polyhop.common.batching import index_batches
+from polyhop.common.registry import check_at_least
+from polyhop.retrieval.checkpoints import check_finite
 from polyhop.retrieval.encoders.families import Recipe
 from polyhop.types import Passage
 
@@ -18,9 +20,9 @@ Vectors = NDArray[np.float32]
 
 
 class Encoder(Protocol):
-    """Queries and passages to vectors whose inner product says how well they fit.
+    """Encodes queries and passages as vectors; their inner product is the score.
 
-    ``key`` changes with whatever changes a passage's vector; ``size``: numbers of a vector.
+    ``key`` changes with everything that changes the vector of a passage; ``size`` is numbers per vector.
     """
 
     name: str
@@ -28,62 +30,57 @@ class Encoder(Protocol):
     size: int
 
     def queries(self, texts: Sequence[str]) -> Vectors:
-        """(texts, size)."""
+        """Encode queries: (texts, size)."""
         ...
 
     def passages(self, passages: Sequence[Passage]) -> Vectors:
-        """(passages, size)."""
+        """Encode passages: (passages, size)."""
         ...
 
 
 class Layer(NamedTuple):
-    """A linear layer: (out, in) and, where there is one, (out,)."""
+    """A linear layer: weights, (out, in), and optionally a bias, (out,)."""
 
     weight: Vectors
     bias: Vectors | None
 
 
 class Pooled(ABC):
-    """An encoder by a network's token states. Safe across threads: one batch is worked on at a time.
-
-    A subclass gives the states; texts of like length share a batch.
-    """
+    """An encoder that pools the token states of a network, which a subclass runs. Safe across threads: one batch runs
+    at a time, of texts of similar length."""
 
     def __init__(self, name: str, recipe: Recipe, batch_size: int) -> None:
-        if not isinstance(batch_size, int) or batch_size < 1:
-            raise SettingError(f"batch_size={batch_size}: must be at least 1")
+        check_at_least(1, batch_size=batch_size)
         self.name, self.recipe = name, recipe
         self.size = 0
         self._batch_size, self._lock = batch_size, Lock()
         self._layer: Layer | None = None
 
     def queries(self, texts: Sequence[str]) -> Vectors:
-        """(texts, size)."""
+        """Encode queries: (texts, size)."""
         return self._vectors([self.recipe.query + text.strip() for text in texts])
 
     def passages(self, passages: Sequence[Passage]) -> Vectors:
-        """(passages, size), of title and text."""
+        """Encode titles and texts: (passages, size)."""
         return self._vectors([self.recipe.passage + shown(passage) for passage in passages])
 
     @abstractmethod
     def _states(self, texts: Sequence[str]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The last states, (texts, tokens, width), and which tokens are the texts' own, (texts, tokens)."""
+        """Return the last states, (texts, tokens, width), and the mask of tokens that are no padding, (texts,
+        tokens)."""
 
     def _vectors(self, texts: Sequence[str]) -> Vectors:
         vectors = np.zeros((len(texts), self.size), np.float32)
-        by_length = sorted(range(len(texts)), key=lambda number: len(texts[number]))
         with self._lock:
-            for start in range(0, len(texts), self._batch_size):
-                numbers = by_length[start : start + self._batch_size]
+            for numbers in index_batches(list(map(len, texts)), self._batch_size):
                 states, mask = self._states([texts[number] for number in numbers])
                 vectors[numbers] = finished(states, mask, self.recipe, self._layer)
-        if not np.isfinite(vectors).all():
-            raise UsageError(f"{self.name} gives vectors that are not numbers; in float32 it may not")
+        check_finite(self.name, "vectors", vectors)
         return vectors
 
 
 def finished(states: NDArray[Any], mask: NDArray[Any], recipe: Recipe, layer: Layer | None) -> Vectors:
-    """Token states, (texts, tokens, width), to vectors: pooled, through the layer, scaled, as the recipe says.
+    """Turn token states, (texts, tokens, width), into vectors: pool, apply the layer, scale, as the recipe says.
 
     >>> states = np.array([[[3, 0], [0, 8], [9, 9]]], np.float32)
     >>> finished(states, np.array([[1, 1, 0]]), Recipe("mean", normalise=False), None).tolist()
@@ -103,7 +100,7 @@ def finished(states: NDArray[Any], mask: NDArray[Any], recipe: Recipe, layer: La
 
 
 def shown(passage: Passage) -> str:
-    """A passage as one text.
+    """Write a passage as one text.
 
     >>> shown(Passage("1", "Alien", "A film of 1979."))
     'Alien A film of 1979.'
@@ -112,8 +109,8 @@ def shown(passage: Passage) -> str:
 
 
 def similarities(encoder: Encoder, text: str, texts: Sequence[str]) -> list[float]:
-    """The cosine of ``text`` to each of ``texts``, from 0 to 1 (0 where it is negative), all encoded as queries: what
-    E5's authors advise for texts of one kind."""
+    """Compute the cosine of ``text`` to each of ``texts``, from 0 to 1 (0 if it is negative). All are encoded as
+    queries, as E5's authors recommend for texts of one kind."""
     if not texts:
         return []
     first, *others = encoder.queries([text, *texts]).astype(np.float64)

@@ -1,30 +1,34 @@
-"""The recipes of families of encoders: the prefix of a text, the pooling of token states, and whether the vector is
-scaled to length 1.
+"""The recipes of families of encoders: the prefix of a text, the pooling of token states, and scaling to length 1.
 
 Sources: the papers and model cards of Contriever (Izacard et al., 2021), E5 (Wang et al., 2022), BGE (Xiao et al.,
 2023), GTR (Ni et al., 2021), Nomic Embed (Nussbaum et al., 2024), and of sentence-transformers' MiniLM and MPNet. A
-model of no family here is made as its own sentence-transformers files say: ``modules.json`` and what it points to.
+model of another family follows its own sentence-transformers files: ``modules.json`` and the files that it names.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import orjson
 
-from polyhop.errors import DataError, SettingError, UnknownName, UsageError
+from polyhop.common.registry import check_at_least, check_options
+from polyhop.errors import DataError, SettingError, UsageError
 
 Pooling: TypeAlias = Literal["mean", "cls"]
-ReadFile: TypeAlias = Callable[[str], bytes | None]
-"""A file of a checkpoint by its path within it; None where there is none."""
+FindFile: TypeAlias = Callable[[str], Path | None]
+"""Finds a file of a checkpoint by its path inside it; None if it has none."""
 
 
 class Recipe(NamedTuple):
-    """From token states to a vector. ``pooling``: the mean of all states, or the first one. ``normalise``: to length 1.
-    ``query``, ``passage``: what stands before each. ``max_tokens``: what is beyond is cut. ``layer``: the folder of a
-    linear layer behind the pooling."""
+    """The steps from a text to its vector.
+
+    ``pooling`` takes the mean of all token states, or the first one; ``normalise`` scales the vector to length 1.
+    ``query`` and ``passage`` are prefixes. A text is cut to ``max_tokens``. ``layer`` is the folder of a linear layer
+    after the pooling.
+    """
 
     pooling: Pooling
     normalise: bool
@@ -50,14 +54,14 @@ FAMILIES: Mapping[str, Recipe] = {
     r"all-mpnet-base-v2": Recipe("mean", True, max_tokens=384),
     r"nomic-embed-text(-v1(\.5)?)?": Recipe("mean", True, "search_query: ", "search_document: ", max_tokens=8192),
 }
-"""By the model's name in lower case."""
+"""The recipes by the model's name in lower case."""
 
 _EXAMPLES = "Contriever, E5, BGE, GTR, MiniLM, MPNet and Nomic's"
 _GIVEN = "?pooling=mean&normalise=true&query=query: &passage=passage: "
 
 
 def family(path_or_name: str) -> Recipe | None:
-    """The recipe of a model's family, found by its name or by that of its folder, nearest the end first.
+    """Find the recipe of a model's family by the parts of its name or path, the last part first.
 
     >>> family("intfloat/e5-base-v2").passage
     'passage: '
@@ -75,15 +79,15 @@ def family(path_or_name: str) -> Recipe | None:
     return None
 
 
-def recipe_of(name: str, path_or_name: str, options: Mapping[str, Any], read: ReadFile) -> Recipe:
-    """The recipe of a checkpoint: its family's, else that of its own files, with what ``options`` say otherwise.
+def recipe_of(name: str, path_or_name: str, options: Mapping[str, Any], file: FindFile) -> Recipe:
+    """Find the recipe of a checkpoint: its family's, else that in its own files, changed by ``options``.
 
     Raises:
-        UsageError: neither tells it; the message says what to give.
-        SettingError: an option has a value it cannot take.
+        UsageError: neither has one; the message says which options to give.
+        SettingError: an option has an invalid value.
     """
     given = _checked(name, options)
-    found = family(path_or_name) or _own(name, read)
+    found = family(path_or_name) or _own(name, file)
     if found is None and not {"pooling", "normalise"} <= given.keys():
         raise UsageError(
             f"{name}: how its vectors are made is not known: it is none of {_EXAMPLES} families by name and has no "
@@ -95,29 +99,26 @@ def recipe_of(name: str, path_or_name: str, options: Mapping[str, Any], read: Re
 def _checked(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     known = ("pooling", "normalise", "query", "passage", "max_tokens")
     given = dict(options)
-    if strange := sorted(given.keys() - set(known)):
-        raise UnknownName(f"option of {name}", strange[0], known)
+    check_options(name, given, known)
     if given.get("pooling", "mean") not in get_args(Pooling):
         raise SettingError(f"pooling={given['pooling']}: must be mean or cls")
     if "normalise" in given:
         if str(given["normalise"]).lower() not in ("true", "false"):
             raise SettingError(f"normalise={given['normalise']}: must be true or false")
         given["normalise"] = str(given["normalise"]).lower() == "true"
-    max_tokens = given.get("max_tokens", 1)
-    if not isinstance(max_tokens, int) or max_tokens < 1:
-        raise SettingError(f"max_tokens={max_tokens}: must be at least 1")
+    check_at_least(1, max_tokens=given.get("max_tokens", 1))
     return {key: str(value) if key in ("query", "passage") else value for key, value in given.items()}
 
 
-def _own(name: str, read: ReadFile) -> Recipe | None:
+def _own(name: str, file: FindFile) -> Recipe | None:
     """Read the recipe of a checkpoint of sentence-transformers; None if it has no ``modules.json``."""
-    if read("modules.json") is None:
+    if file("modules.json") is None:
         return None
     pooling: Pooling | None = None
     normalise, layer = False, None
-    for kind, path in _modules(name, read):
+    for kind, path in _modules(name, file):
         if kind == "Pooling":
-            pooling = _pooling(name, _json(name, read, f"{path}/config.json"))
+            pooling = _pooling(name, _json(name, file, f"{path}/config.json"))
         elif kind == "Normalize":
             normalise = True
         elif kind == "Dense" and pooling and layer is None:
@@ -126,9 +127,9 @@ def _own(name: str, read: ReadFile) -> Recipe | None:
             raise UsageError(f"{name}: its modules.json has a {kind} module, which is not known here")
     if pooling is None:
         raise UsageError(f"{name}: its modules.json has no Pooling module; say it: {name}{_GIVEN}")
-    prompts = _json(name, read, "config_sentence_transformers.json").get("prompts")
+    prompts = _json(name, file, "config_sentence_transformers.json").get("prompts")
     prefixes = prompts if isinstance(prompts, dict) else {}
-    max_tokens = _json(name, read, "sentence_bert_config.json").get("max_seq_length")
+    max_tokens = _json(name, file, "sentence_bert_config.json").get("max_seq_length")
     return Recipe(
         pooling,
         normalise,
@@ -139,9 +140,9 @@ def _own(name: str, read: ReadFile) -> Recipe | None:
     )
 
 
-def _modules(name: str, read: ReadFile) -> list[tuple[str, str]]:
-    """Kind and folder of each module, in order."""
-    listed = _loaded(name, "modules.json", read("modules.json"))
+def _modules(name: str, file: FindFile) -> list[tuple[str, str]]:
+    """Read the kind and folder of each module, in order."""
+    listed = _loaded(name, "modules.json", file("modules.json"))
     try:
         return [(str(module["type"]).rpartition(".")[2], str(module["path"])) for module in listed]
     except (TypeError, KeyError) as error:
@@ -158,17 +159,17 @@ def _pooling(name: str, config: Mapping[str, Any]) -> Pooling:
     return "mean" if modes == ["mean"] else "cls"
 
 
-def _json(name: str, read: ReadFile, path: str) -> dict[str, Any]:
-    """A JSON object of the checkpoint, empty where the file is absent."""
-    data = read(path)
-    loaded = {} if data is None else _loaded(name, path, data)
+def _json(name: str, file: FindFile, path: str) -> dict[str, Any]:
+    """Read a JSON object of the checkpoint; {} if the file is absent."""
+    found = file(path)
+    loaded = {} if found is None else _loaded(name, path, found)
     if not isinstance(loaded, dict):
         raise DataError(f"{name}: its {path} is no JSON object")
     return loaded
 
 
-def _loaded(name: str, path: str, data: bytes | None) -> Any:
+def _loaded(name: str, path: str, file: Path | None) -> Any:
     try:
-        return orjson.loads(data or b"")
+        return orjson.loads(file.read_bytes() if file else b"")
     except orjson.JSONDecodeError as error:
         raise DataError(f"{name}: its {path} is damaged: {error}") from error

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from polyhop.common.aio import LoopThread, gather
+from polyhop.common.registry import check_at_least
 from polyhop.common.text import counted
 from polyhop.errors import LMError, SettingError
 from polyhop.lm.openai import DEFAULT_URL, checked_key
@@ -21,11 +22,12 @@ from polyhop.types import Passage
 
 
 class ServedEncoder:
-    """``url``, ``api_key``, ``timeout``, ``retries`` as for a language model (``lm.openai.OpenAICompatible``).
+    """An encoder behind a server. ``url``, ``api_key``, ``timeout`` and ``retries`` are as for a language model
+    (``lm.openai.OpenAICompatible``).
 
-    The server pools and cuts; the prefixes of queries and passages are the family's, found by the model's name, and
-    nothing for one that is not known. Opening it asks for one vector, to learn the size. ``batch_size`` texts go into
-    a request, ``max_concurrency`` requests are under way at once. Raises ``LMError`` when the vectors cannot be had.
+    The server pools and cuts. The prefixes of queries and passages are those of the model's family, found by its name;
+    none if the family is unknown. Opening it requests one vector, to learn the size. ``batch_size`` is texts per
+    request, ``max_concurrency`` the maximum number of concurrent requests. A failed request raises ``LMError``.
     """
 
     def __init__(
@@ -41,8 +43,7 @@ class ServedEncoder:
     ) -> None:
         if not model:
             raise SettingError("dense:openai: needs the name of a model, as in dense:openai:text-embedding-3-small")
-        if batch_size < 1:
-            raise SettingError(f"batch_size={batch_size}: must be at least 1")
+        check_at_least(1, batch_size=batch_size)
         address = Address(url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_URL)
         key = checked_key(api_key or os.environ.get("OPENAI_API_KEY"))
         if address.redacted_url == DEFAULT_URL and key is None:
@@ -60,11 +61,11 @@ class ServedEncoder:
         self.key = repr((self.name, self.recipe.passage))
 
     def queries(self, texts: Sequence[str]) -> Vectors:
-        """(texts, size)."""
+        """Encode queries: (texts, size)."""
         return self._vectors([self.recipe.query + text.strip() for text in texts])
 
     def passages(self, passages: Sequence[Passage]) -> Vectors:
-        """(passages, size), of title and text."""
+        """Encode titles and texts: (passages, size)."""
         return self._vectors([self.recipe.passage + shown(passage) for passage in passages])
 
     def _vectors(self, texts: Sequence[str]) -> Vectors:

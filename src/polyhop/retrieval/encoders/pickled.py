@@ -1,8 +1,8 @@
-"""Vectors out of pickles, as DPR's tools write them: pairs of a passage's id and its vector.
+"""Convert vectors from pickles, as DPR's tools write them: pairs of a passage's id and its vector.
 
-A pickle names what is to be called when it is opened, and may name anything. The reader here knows the few names that
-NumPy's arrays are made of; any other ends it before anything is called. It runs in a process of its own that knows no
-environment variable, and whose memory, time and output are bounded, so that a fault of the reader reaches no further.
+A pickle names the functions to call when it is opened, and may name any. The reader here accepts only those that build
+NumPy's arrays and stops at any other before it calls anything. It runs in a separate process without environment
+variables and with limited memory, time and output, so that a fault of the reader stays there.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _MORE_IDS = 5  # in a message
 
 
 def take_vectors(index: Index, files: Sequence[Path], out: Path) -> int:
-    """Write the vectors of pickles as one ``.npy`` of 16 bits, (rows, size), a row for each passage of an index in its
-    order, for ``dense:vectors:FILE@ENCODER``; rows of removed passages are zeros. Gives the size.
+    """Write the vectors of pickles as one ``.npy`` of 16 bits, (rows, size), for ``dense:vectors:FILE@ENCODER``: one
+    row per passage of an index in its order, zeros for removed ones. Return the size.
 
     Raises:
-        DataError: a file is no pickle of ids and vectors or names what no array needs; an id is met twice or not in the
-            index; a passage has no vector; ``out`` stands already.
+        DataError: a file is no pickle of ids and vectors or names a function that no array needs; an id occurs twice or
+            is not in the index; a passage has no vector; ``out`` exists already.
     """
     if out.exists():
         raise DataError("exists already; name another file", out)
@@ -98,7 +98,7 @@ def _rows(index: Index, ids: Sequence[str], met: NDArray[np.bool_], path: Path) 
 
 
 def _read_apart(path: Path) -> tuple[list[str], NDArray[np.float16]]:
-    """The ids and vectors of a pickle, read by a process of its own."""
+    """Read the ids and vectors of a pickle in a separate process."""
     if not path.is_file():
         raise DataError("no such file of vectors", path)
     size = path.stat().st_size
@@ -123,7 +123,7 @@ def _read_apart(path: Path) -> tuple[list[str], NDArray[np.float16]]:
         return ids, np.load(Path(folder, _VECTORS), allow_pickle=False)
 
 
-# --- in the process of its own --------------------------------------------------------------------------------------
+# --- in the separate process ----------------------------------------------------------------------------------------
 
 
 class _ArraysOnly(pickle.Unpickler):

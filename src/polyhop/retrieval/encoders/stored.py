@@ -1,11 +1,12 @@
-"""Vectors and tensors from files that cannot run code: ``.npy``, ``.fvecs``, ``.safetensors``, mapped as they lie.
+"""Vectors and tensors from files that cannot run code: ``.npy``, ``.fvecs`` and ``.safetensors``, memory-mapped.
 
-Pickles, as DPR's and FlashRAG's tools write, can run any code when they are opened, so they are never read here; the
-error says how an ``.npy`` is made of one (``pickled.py``).
+Pickles, which DPR's and FlashRAG's tools write, can run any code when they are opened, so they are never read here. The
+error says how to convert one to ``.npy`` (``pickled.py``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,7 +14,8 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from polyhop.errors import DataError
+from polyhop.errors import DataError, UsageError
+from polyhop.retrieval.encoders.base import Layer
 
 Matrix: TypeAlias = NDArray[np.float16] | NDArray[np.float32]
 
@@ -22,6 +24,10 @@ KINDS = ".npy, .fvecs and .safetensors"
 RAW = """\
 import numpy; numpy.save("{1}.npy", numpy.memmap("{0}", "float32").reshape(-1, SIZE))"""
 
+CONVERT = """\
+import torch; from safetensors.torch import save_file
+save_file(torch.load("pytorch_model.bin", "cpu", weights_only=True), "model.safetensors")"""
+
 _PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".bin")
 _NUMBERS = {"F16": "<f2", "F32": "<f4"}
 _MAX_HEADER_BYTES = 100_000_000
@@ -29,10 +35,10 @@ _BLOCK = 2**22
 
 
 def read_vectors(path: str | Path, rows: int, size: int) -> Matrix:
-    """The vectors of a file, (rows, size), row by row those of the corpus' passages in its order.
+    """Read the vectors of a corpus' passages from a file, (rows, size), in the order of the corpus.
 
     Raises:
-        DataError: the file is absent, damaged, of another kind or shape, or holds what is no number.
+        DataError: the file is absent, damaged, of another kind or shape, or holds values that are not numbers.
     """
     path = Path(path).expanduser()
     if not path.is_file():
@@ -49,10 +55,10 @@ def read_vectors(path: str | Path, rows: int, size: int) -> Matrix:
 
 
 def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
-    """The tensors of 16 or 32 bits floats of a safetensors file, mapped.
+    """Map the tensors of a safetensors file, of floats of 16 or 32 bits.
 
     Raises:
-        DataError: the file is damaged, or a tensor is of other numbers.
+        DataError: the file is damaged, or a tensor has another type.
     """
     try:
         with path.open("rb") as stream:
@@ -64,6 +70,35 @@ def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
         return {name: _tensor(path, 8 + length, **about) for name, about in header.items()}
     except (OSError, ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
         raise DataError(f"is no whole safetensors file of F16 or F32 numbers ({error})", path) from error
+
+
+def read_layer(name: str, file: Callable[[str], Path | None], folder: str) -> Layer:
+    """Read the linear layer that some checkpoints of sentence-transformers, such as GTR, have after the pooling.
+
+    ``folder`` is that of the layer; ``file`` finds the files of the checkpoint by their paths.
+
+    Raises:
+        DataError: its weights are missing or damaged.
+        UsageError: it is more than a linear layer.
+    """
+    weights, config = file(f"{folder}/model.safetensors"), file(f"{folder}/config.json")
+    if weights is None:
+        raise DataError(
+            f"{name}: {folder}/model.safetensors is missing. A pytorch_model.bin there is a pickle, which can run code "
+            f"and is never read; if you trust it, convert it in Python:\n{CONVERT}"
+        )
+    try:
+        settings = orjson.loads(config.read_bytes()) if config else {}
+        activation = str(settings.get("activation_function", "Identity")).rpartition(".")[2]
+    except (orjson.JSONDecodeError, AttributeError) as error:
+        raise DataError(f"{name}: {folder}/config.json is damaged: {error}") from error
+    if activation != "Identity":
+        raise UsageError(f"{name}: the layer in {folder} ends in {activation}; known here is a linear one alone")
+    tensors = {key: np.asarray(value, np.float32) for key, value in read_tensors(weights).items()}
+    weight, bias = tensors.get("linear.weight"), tensors.get("linear.bias")
+    if weight is None or weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[:1]):
+        raise DataError("holds no linear.weight with its linear.bias", weights)
+    return Layer(weight, bias)
 
 
 def _opened(path: Path) -> Matrix:

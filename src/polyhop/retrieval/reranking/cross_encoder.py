@@ -1,7 +1,7 @@
-"""Cross-encoders: a network reads a query and a passage together and says how well they fit.
+"""Cross-encoders: a network reads a query and a passage together and scores the pair.
 
-Source: Nogueira and Cho, "Passage Re-ranking with BERT", 2019: a classifier over the pair. One logit is the score, as
-sentence-transformers' checkpoints have it (the sigmoid behind it changes no order); of two, the second less the first.
+Source: Nogueira and Cho, "Passage Re-ranking with BERT", 2019: a classifier over the pair. A single logit is the score,
+as in sentence-transformers' checkpoints (their sigmoid changes no order); of two logits, the second minus the first.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polyhop.common.registry import path_and_options, with_options
+from polyhop.common.batching import index_batches
+from polyhop.common.registry import check_at_least, check_options, path_and_options, with_options
 from polyhop.common.text import counted
-from polyhop.errors import SettingError, UnknownName, UsageError
+from polyhop.errors import SettingError, UsageError
+from polyhop.retrieval.checkpoints import Dtype, Exported, Pretrained, check_finite
 from polyhop.retrieval.encoders.base import shown
-from polyhop.retrieval.onnx_network import Exported
-from polyhop.retrieval.pretrained import Dtype, Pretrained
-from polyhop.retrieval.reranking.base import ScoringReranker, checked_first
+from polyhop.retrieval.reranking import ScoringReranker
 from polyhop.types import Passage
 
 FIRST = 100
-"""Hits that are read by default."""
+"""Default number of hits to rerank."""
 MAX_TOKENS = 512
 
 _OPTIONS = ("first", "max_tokens", "batch_size")
 
 
 class Pairs(NamedTuple):
-    """Queries with passages, padded on the right, each of shape (pairs, tokens)."""
+    """Queries with passages, padded on the right; each field is (pairs, tokens)."""
 
     input_ids: NDArray[np.int64]
     attention_mask: NDArray[np.int64]
@@ -39,41 +39,37 @@ class Pairs(NamedTuple):
 
 
 class CrossEncoder(ScoringReranker):
-    """Any retriever's hits by a network that reads each with the query, at most ``max_tokens`` together, the longer of
-    the two cut. Safe across threads: one batch is worked on at a time; pairs of like length share it.
+    """A reranker whose network reads the query with each hit, up to ``max_tokens`` together; the longer one is cut.
+    Safe across threads: one batch runs at a time, of pairs of similar length.
 
-    A subclass opens a network: its ``tokenizers.Tokenizer`` goes to ``_ready``, its logits come from ``_logits``.
+    A subclass opens a network: it hands a ``tokenizers.Tokenizer`` to ``_ready`` and returns logits from ``_logits``.
     """
 
     def __init__(self, name: str, *, first: int = FIRST, batch_size: int = 32) -> None:
-        if not isinstance(batch_size, int) or batch_size < 1:
-            raise SettingError(f"batch_size={batch_size}: must be at least 1")
-        self.name, self.first = name, checked_first(first)
+        check_at_least(1, batch_size=batch_size, first=first)
+        self.name, self.first = name, first
         self._batch_size, self._lock = batch_size, Lock()
 
     @abstractmethod
     def _logits(self, pairs: Pairs) -> NDArray[Any]:
-        """(pairs, labels)."""
+        """Run the network: (pairs, labels)."""
 
     def scores(self, query: str, passages: Sequence[Passage]) -> list[float]:
-        """A score of each passage; the higher, the better it fits.
+        """Score each passage; higher is better.
 
         Raises:
-            UsageError: the network gives what is no number, or more than two.
+            UsageError: the network returns values that are not numbers, or more than two per pair.
         """
         with self._lock:
             rows = self._tokenizer.encode_batch([(query.strip(), shown(passage)) for passage in passages])
             found = np.zeros(len(rows))
-            by_length = sorted(range(len(rows)), key=lambda number: len(rows[number].ids))
-            for start in range(0, len(rows), self._batch_size):
-                numbers = by_length[start : start + self._batch_size]
+            for numbers in index_batches([len(row.ids) for row in rows], self._batch_size):
                 found[numbers] = self._one_each(self._logits(self._padded([rows[number] for number in numbers])))
         scores: list[float] = found.tolist()
         return scores
 
     def _ready(self, tokenizer: Any, max_tokens: object) -> None:
-        if not isinstance(max_tokens, int) or max_tokens < 8:
-            raise SettingError(f"max_tokens={max_tokens}: must be at least 8")
+        check_at_least(8, max_tokens=max_tokens)
         self._tokenizer, self._pad = tokenizer, (tokenizer.padding or {}).get("pad_id", 0)
         tokenizer.no_padding()
         tokenizer.enable_truncation(max_tokens, strategy="longest_first")
@@ -92,15 +88,14 @@ class CrossEncoder(ScoringReranker):
             raise UsageError(
                 f"{self.name} gives {counted(logits.shape[1], 'logits')} per pair; a reranker gives one or two"
             )
-        if not np.isfinite(logits).all():
-            raise UsageError(f"{self.name} gives scores that are not numbers; in float32 it may not")
+        check_finite(self.name, "scores", logits)
         scores: NDArray[np.float64] = logits[:, -1] - (logits[:, 0] if logits.shape[1] == 2 else 0)
         return scores
 
 
 class TransformersCrossEncoder(CrossEncoder):
-    """A checkpoint of ``AutoModelForSequenceClassification``; ``path_or_name``, ``device``, ``dtype`` as
-    ``Pretrained``'s."""
+    """A checkpoint of ``AutoModelForSequenceClassification``; ``path_or_name``, ``device`` and ``dtype`` are as for
+    ``Pretrained``."""
 
     def __init__(
         self,
@@ -135,7 +130,7 @@ class TransformersCrossEncoder(CrossEncoder):
 
 
 class OnnxCrossEncoder(CrossEncoder):
-    """An exported one, without torch: ``folder`` as ``Exported``'s, whose graph gives ``logits``."""
+    """A cross-encoder exported for onnxruntime; ``folder`` is as for ``Exported``, its graph returns ``logits``."""
 
     def __init__(self, folder: str, *, max_tokens: int = MAX_TOKENS, **options: Any) -> None:
         super().__init__(f"cross-encoder:onnx:{folder}", **options)
@@ -147,8 +142,8 @@ class OnnxCrossEncoder(CrossEncoder):
 
 
 def open_cross_encoder(spec: str) -> CrossEncoder:
-    """``PATH_OR_NAME[?OPTIONS]`` (transformers) or ``onnx:FOLDER[?OPTIONS]``: ``first``, ``max_tokens``, ``batch_size``
-    and, for transformers, ``device`` and ``dtype``.
+    """Open ``PATH_OR_NAME[?OPTIONS]`` (transformers) or ``onnx:FOLDER[?OPTIONS]``: ``first``, ``max_tokens``,
+    ``batch_size`` and, for transformers, ``device`` and ``dtype``.
 
     Raises:
         UsageError: it cannot be opened; the message says why.
@@ -160,8 +155,7 @@ def open_cross_encoder(spec: str) -> CrossEncoder:
     if not path:
         raise SettingError(f"{prefix}: needs a checkpoint, as in {prefix}:models/ms-marco-MiniLM-L6-v2")
     known = _OPTIONS if is_onnx else (*_OPTIONS, "device", "dtype")
-    if strange := sorted(given.keys() - set(known)):
-        raise UnknownName(f"option of {prefix}", strange[0], known)
+    check_options(prefix, given, known)
     opened: CrossEncoder = OnnxCrossEncoder(path, **given) if is_onnx else TransformersCrossEncoder(path, **given)
     opened.name = with_options(
         opened.name, {key: value for key, value in given.items() if key not in ("batch_size", "device")}

@@ -1,13 +1,13 @@
-"""A language model as reranker: it puts passages in order, window by window, or grades each alone.
+"""A language model as reranker: it orders passages, window by window, or grades each alone.
 
 Sources: listwise, Sun, Yan, Ma, Wang, Ren, Chen, Yin and Ren, "Is ChatGPT Good at Search? Investigating Large Language
-Models as Re-Ranking Agents", 2023, §3: windows of 20 from the end of the list to its head, each 10 further on, so that
-the best of one are in the next. Pointwise, Zhuang, Qin, Hui, Wu, Yan, Wang and Bendersky, "Beyond Yes and No: Improving
-Zero-Shot LLM Rankers via Scoring Fine-Grained Relevance Labels", 2023: grades from 0 to 4. Differs: the last window
-always begins at the head, whatever the length; a grade is the reported one, not an expectation over log-probabilities,
-so that any model will do; prompts and demonstrations are ours (the prompt files ``rerank.order`` and ``rerank.grade``).
+Models as Re-Ranking Agents", 2023, §3: windows of 20 from the end of the list to its head, in steps of 10, so that the
+best of each window are in the next. Pointwise, Zhuang, Qin, Hui, Wu, Yan, Wang and Bendersky, "Beyond Yes and No:
+Improving Zero-Shot LLM Rankers via Scoring Fine-Grained Relevance Labels", 2023: grades from 0 to 4. Differs: the last
+window always begins at the head; a grade is the one in the reply, not an expectation over log-probabilities, so that
+any model can be used; prompts and demonstrations are our own (the prompt files ``rerank.order`` and ``rerank.grade``).
 
-One example: of 25 passages the model orders the 6th to the 25th, then the first 15 as they now stand: two calls.
+One example: of 25 passages the model orders the 6th to the 25th, then the first 15 of the new order: two calls.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias, get_args
 
-from polyhop.common.registry import path_and_options, with_options
-from polyhop.errors import SettingError, UnknownName
+from polyhop.common.registry import check_at_least, check_options, path_and_options, with_options
+from polyhop.errors import SettingError
 from polyhop.prompts.tasks.reranking import RERANK_GRADE, RERANK_ORDER
-from polyhop.retrieval.reranking.base import checked_first
 from polyhop.types import Passage, QuestionRun
 
 How: TypeAlias = Literal["listwise", "pointwise"]
@@ -28,10 +27,10 @@ _OPTIONS = ("how", "first", "window", "step", "passage_tokens")
 
 
 class LmReranker:
-    """Any retriever's hits as the run's model orders them. Its calls are the question's own: traced, budgeted, cached.
+    """A reranker by the model of the run. Its calls belong to the question: they are traced, budgeted and cached.
 
-    ``first``: hits that are looked at, §3's 100: nine calls a search; 20 are one. ``passage_tokens``: what is shown of
-    each. A reply that cannot be read, and a spent budget, leave passages as they came.
+    ``first`` is the number of hits to rerank: §3's 100 take nine calls per search, 20 take one. Each passage is cut to
+    ``passage_tokens``. After a reply that cannot be read, and with a spent budget, passages keep their order.
     """
 
     def __init__(
@@ -46,16 +45,14 @@ class LmReranker:
     ) -> None:
         if how not in get_args(How):
             raise SettingError(f"how={how}: must be {' or '.join(get_args(How))}")
-        for setting, value in (("window", window), ("step", step), ("passage_tokens", passage_tokens)):
-            if not isinstance(value, int) or value < 1:
-                raise SettingError(f"{setting}={value}: must be at least 1")
+        check_at_least(1, window=window, step=step, passage_tokens=passage_tokens, first=first)
         if step > window or window < 2:
             raise SettingError(f"window={window}, step={step}: a window holds at least 2 passages and a step")
-        self.name, self.how, self.first = name, how, checked_first(first)
+        self.name, self.how, self.first = name, how, first
         self.window, self.step, self.passage_tokens = window, step, passage_tokens
 
     async def rerank_by(self, run: QuestionRun, query: str, passages: Sequence[Passage], k: int) -> Sequence[Passage]:
-        """The ``k`` best of ``passages``, best first."""
+        """Return the ``k`` best of ``passages``, best first."""
         if len(passages) < 2:
             return passages[:k]
         ranked = self._in_windows if self.how == "listwise" else self._by_grade
@@ -86,7 +83,7 @@ class LmReranker:
 
 
 def windows(count: int, size: int, step: int) -> Iterable[slice]:
-    """The windows over a list of ``count``, from its end to its head.
+    """Yield the windows over a list of ``count``, from its end to its head.
 
     >>> [(part.start, part.stop) for part in windows(25, 20, 10)]
     [(5, 25), (0, 15)]
@@ -100,7 +97,7 @@ def windows(count: int, size: int, step: int) -> Iterable[slice]:
 
 
 def ordered(passages: Sequence[Passage], order: Iterable[int]) -> list[Passage]:
-    """Order passages by their listed numbers, from 1; those not listed follow as they came.
+    """Order passages by their listed numbers, from 1; the others follow in their old order.
 
     >>> three = [Passage(id, "", "") for id in "abc"]
     >>> [passage.id for passage in ordered(three, [3, 7, 3])]
@@ -111,14 +108,13 @@ def ordered(passages: Sequence[Passage], order: Iterable[int]) -> list[Passage]:
 
 
 def open_lm_reranker(options: str = "") -> LmReranker:
-    """``?OPTIONS``: ``how`` (listwise or pointwise), ``first``, ``window``, ``step``, ``passage_tokens``.
+    """Open ``?OPTIONS``: ``how`` (listwise or pointwise), ``first``, ``window``, ``step``, ``passage_tokens``.
 
     Raises:
-        SettingError: one has a value that it cannot take.
+        SettingError: an option has an invalid value.
     """
     path, given = path_and_options("lm", options, "first=20")
     if path:
         raise SettingError(f"lm:{options}: the run's own model reranks; options come behind a ?, as in lm?first=20")
-    if strange := sorted(given.keys() - set(_OPTIONS)):
-        raise UnknownName("option of the reranker lm", strange[0], _OPTIONS)
+    check_options("the reranker lm", given, _OPTIONS)
     return LmReranker(**given, name=with_options("lm", given))

@@ -14,7 +14,7 @@ import pytest
 from polyhop.errors import DataError
 from polyhop.lm.pocket.encoder.inputs import KINDS, MAX_PIECES, PLACES, EncoderInput
 from polyhop.lm.pocket.encoder.network import FOLDER, NETWORK, VOCABULARY, WIDTH, Encoder, encoder, fingerprint
-from polyhop.retrieval.encoders.pocket import PocketEncoder
+from polyhop.retrieval.encoders.local import PocketEncoder
 from polyhop.types import Passage
 
 MILL = Passage("mill", "Dark Mill", "Dark Mill is a 1931 German drama film directed by Rolf Anders.")
@@ -156,7 +156,7 @@ def imported(code: str, *names: str) -> str:
 
 def test_importing_polyhop_opens_nothing() -> None:
     code = (
-        "import polyhop, polyhop.lm.pocket, polyhop.retrieval.encoders.pocket\n"
+        "import polyhop, polyhop.lm.pocket, polyhop.retrieval.encoders.local\n"
         "from polyhop.retrieval.encoders import open_encoder\n"
         "open_encoder('pocket')"
     )

@@ -20,15 +20,14 @@ from polyhop.pipeline import Pipeline
 from polyhop.retrieval import (
     Index,
     build_index,
+    checkpoints,
     open_plain_retriever,
     open_reranker,
     open_retriever,
-    pretrained,
     rerankers,
     retrievers,
 )
-from polyhop.retrieval.late_interaction.checkpoint import ColbertCheckpoint
-from polyhop.retrieval.late_interaction.colbert import Colbert, ColbertReranker
+from polyhop.retrieval.colbert import Colbert, ColbertCheckpoint, ColbertReranker
 from polyhop.trace import Searched
 from polyhop.types import Passage
 from tests.kit import colbert, tiny_models
@@ -298,6 +297,6 @@ def test_other_checkpoints_are_refused(copied: Path, tmp_path: Path, monkeypatch
         opened(plain)
     with pytest.raises(UsageError, match=r"is of roberta; ColBERT is made of bert"):
         opened(encoders.make(tmp_path / "roberta", "roberta"))
-    monkeypatch.setattr(pretrained, "is_installed", lambda extra: False)
+    monkeypatch.setattr(checkpoints, "is_installed", lambda extra: False)
     with pytest.raises(MissingExtra, match=r"pip install 'polyhop\[hf\]'"):
         opened(copied)

@@ -1,1 +1,0 @@
-"""Late interaction: a vector for every token, a passage scored by the best match of each of the query's."""
