@@ -13,7 +13,7 @@ from polyhop.errors import DataError, SettingError, UnknownName, UsageError
 from polyhop.evaluation.store import read_report
 from polyhop.lm.base import Capabilities, Request
 from polyhop.methods.registry import method_named
-from polyhop.retrieval.engines.address import address_of
+from polyhop.retrieval.engines.base import address_of
 from polyhop.retrieval.index import build_index
 from tests.kit.terminal import run_cli
 
@@ -136,7 +136,7 @@ def test_what_was_skipped_is_told(
 
 
 def test_a_database_without_a_table_names_no_place_to_search() -> None:
-    with pytest.raises(SettingError, match=r"names no place to search: write postgres://localhost/DATABASE#TABLE"):
+    with pytest.raises(SettingError, match=r"does not say what to search: write postgres://localhost/DATABASE#TABLE"):
         address_of("postgres", "//ada:secret@localhost/mydb")
 
 

@@ -17,10 +17,10 @@ from polyhop.cli import main
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import SettingError, UsageError
 from polyhop.pipeline import Pipeline
-from polyhop.retrieval import Index, build_index, encoders, open_index, open_plain_retriever
+from polyhop.retrieval import Index, build_index, encoders, engines, open_index, open_plain_retriever
 from polyhop.retrieval.dense import Dense
-from polyhop.retrieval.engines import loading, open_store, parse_address
-from polyhop.retrieval.engines.base import Remote, Row, Store
+from polyhop.retrieval.engines import Remote, open_store, parse_address
+from polyhop.retrieval.engines.base import Row, Store
 from polyhop.retrieval.hybrid import fused
 from polyhop.retrieval.updating import remove_passages
 from polyhop.types import Passage, Question
@@ -61,7 +61,7 @@ def index(built: Path, tmp_path: Path) -> Index:
 def load(index: Index, spec: str, encoder: Any = None, **options: Any) -> str:
     store = open_store(parse_address(spec))
     try:
-        return loading.load(index, store, encoder, **options)
+        return engines.load(index, store, encoder, **options)
     finally:
         store.close()
 
@@ -81,7 +81,7 @@ class EngineContract:
 
     @pytest.fixture(autouse=True)
     def _small(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(loading, "_BATCH", 4)
+        monkeypatch.setattr(engines, "_BATCH", 4)
         monkeypatch.setattr(encoders, "open_encoder", lambda spec: WordEncoder())
 
     @pytest.fixture(autouse=True)
@@ -205,7 +205,7 @@ class EngineContract:
             self._noted(address, stopping, stop_after=after)
             with pytest.raises(KeyboardInterrupt):
                 load(index, address, WordEncoder())
-        with pytest.raises(UsageError, match="was stopped; the same load goes on"):
+        with pytest.raises(UsageError, match="was stopped; repeat it, and it continues"):
             opened(address)
         sent = self._noted(address, monkeypatch)
         assert load(index, address, WordEncoder()) == "loaded to its end"
@@ -247,7 +247,7 @@ class EngineContract:
     def test_options_are_checked(self, address: str) -> None:
         for options, message in (
             ("k1=2", "there is no option 'k1'"),
-            ("fusion=rrf", "say whose"),
+            ("fusion=rrf", "needs the vectors of an encoder"),
             ("dense=x&fusion=best", "must be zscore or rrf"),
             ("dense", "names no options"),
         ):

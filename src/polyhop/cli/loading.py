@@ -8,8 +8,7 @@ from polyhop.cli.printing import say
 from polyhop.cli.progress import ProgressBar
 from polyhop.data.corpora import Corpus
 from polyhop.retrieval.encoders import open_encoder
-from polyhop.retrieval.engines import open_store, parse_address
-from polyhop.retrieval.engines.loading import load
+from polyhop.retrieval.engines import load, open_store, parse_address
 from polyhop.retrieval.index import index_for
 
 

@@ -130,7 +130,7 @@ def test_a_connection_that_breaks_says_so(server: SearchEngine, address: str, in
         ("elastic", "opensearch", "3.1.0", "is not Elasticsearch; an OpenSearch is named opensearch:"),
         ("opensearch", "elastic", "9.0.0", "is not OpenSearch but elasticsearch: write elastic:"),
         ("elastic", "elastic", "8.17.0", r"is older than the installed client of Elasticsearch 9: .*elasticsearch<9"),
-        ("opensearch", "opensearch", "1.3.0", r"OpenSearch 1.3.0 at http://.* is too old: 2.11 or newer is needed"),
+        ("opensearch", "opensearch", "1.3.0", r"http://.*: OpenSearch 1.3.0 is too old: 2.11 or newer is needed"),
     ],
 )
 def test_another_product_or_version_is_told(kind: str, real: str, number: str, message: str) -> None:
@@ -256,7 +256,7 @@ def test_a_place_that_cannot_be_read_shows_the_form(rest: str) -> None:
 
 def test_a_passage_it_does_not_take_is_named(server: SearchEngine, address: str, tmp_path: Path) -> None:
     long = build_index(open_corpus([Passage("é" * 257, "", "text")]), tmp_path / "long")
-    with pytest.raises(UsageError, match="takes ids of up to 512 bytes, not 'é"):
+    with pytest.raises(UsageError, match="accepts ids of up to 512 bytes, not 'é"):
         load(long, address)
     odd = build_index(open_corpus([Passage("1", "", "text")]), tmp_path / "odd")
     load(odd, address, WordEncoder(), overwrite=True)

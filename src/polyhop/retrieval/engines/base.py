@@ -1,27 +1,31 @@
-"""The operations of every engine, and the retriever over it: same ids, same passages, same protocol as over an index.
+"""The base of search engines: the address of a corpus in one, the manifest kept there, and the operations of each.
 
-An engine keeps with each passage the ids of those it links to, and with all of them a manifest: which corpus this is,
-how its texts became terms, whose vectors it has, and whether it is whole.
+An engine stores with each passage the ids of the passages it links to, and once a manifest: which corpus this is, how
+its texts became terms, which encoder made its vectors, and whether the load is complete.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar, cast, get_args
+from urllib.parse import unquote
 
 from polyhop._version import __version__
-from polyhop.common.text import counted
-from polyhop.errors import RetrievalError, UsageError
+from polyhop.common.registry import path_and_options
+from polyhop.common.text import counted, printable
+from polyhop.data.lines import check_depth
+from polyhop.errors import RetrievalError, SettingError, UsageError
+from polyhop.net.client import Address
 from polyhop.net.failures import backoff
+from polyhop.redaction import summary
 from polyhop.retrieval.analysis import Analysis
-from polyhop.retrieval.base import ScoringRetriever
-from polyhop.retrieval.engines.address import EngineAddress
-from polyhop.retrieval.hybrid import Fusion, fused
+from polyhop.retrieval.hybrid import Fusion
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
@@ -35,14 +39,117 @@ T = TypeVar("T")
 Hits: TypeAlias = "list[tuple[Passage, float]]"
 
 FORMAT = 1
-DEPTH = 100
-"""Hits of each ranking that are fused, more where more are asked for."""
+SPARE = 20
+"""Hits fetched beyond ``k``, so that a small tie at the cut is broken by passage id."""
 
 _ATTEMPTS = 8
+_FORMS = {
+    "elastic": "elastic:http://localhost:9200/INDEX",
+    "opensearch": "opensearch:https://localhost:9200/INDEX",
+    "qdrant": "qdrant:http://localhost:6333/COLLECTION or qdrant:FOLDER",
+    "postgres": "postgres://localhost/DATABASE#TABLE",
+}
+_EXAMPLE = "dense=intfloat/e5-base-v2"
+_DSN_SCHEMES = ("", "postgres:", "postgresql:")
+_DSN_SHOWN = ("host", "port", "dbname")
+
+
+# --- the address ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class EngineAddress:
+    """The address of a corpus in an engine, read from a retriever's name.
+
+    Attributes:
+        server: a URL, a connection string or a folder as given, with its secrets: never shown.
+        shown: the retriever's name without secrets and options.
+        dense: the encoder of the vectors to search; without ``fusion``, only the vectors are searched.
+        ca: a file with the certificates that sign the server's.
+    """
+
+    kind: str
+    server: str = field(repr=False)
+    collection: str
+    shown: str
+    dense: str | None = None
+    fusion: Fusion | None = None
+    ca: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The retriever's name without secrets."""
+        pairs = {"dense": self.dense, "fusion": self.fusion}
+        options = "&".join(f"{name}={value}" for name, value in pairs.items() if value)
+        return f"{self.shown}?{options}" if options else self.shown
+
+
+def address_of(kind: str, rest: str) -> EngineAddress:
+    """Parse the part after ``elastic:``, ``opensearch:``, ``qdrant:`` or ``postgres:``.
+
+    >>> address_of("elastic", "http://ada:secret@localhost:9200/wiki?dense=intfloat/e5-base-v2&fusion=rrf").name
+    'elastic:http://localhost:9200/wiki?dense=intfloat/e5-base-v2&fusion=rrf'
+    >>> address_of("postgres", "//ada:secret@localhost/db#wiki").name
+    'postgres://localhost/db#wiki'
+    >>> address_of("qdrant", "my-folder").collection
+    'polyhop'
+
+    Raises:
+        SettingError: it cannot be read, or has an unknown option.
+    """
+    if kind == "postgres":
+        server, mark, tail = rest.rpartition("#")
+        collection, given = path_and_options(kind, tail if mark else "", _EXAMPLE)
+        shown = f"postgres:{_shown_dsn(server)}#{collection}"
+    elif kind == "qdrant" and "://" not in rest:
+        server, given = path_and_options(kind, rest, _EXAMPLE)
+        collection, shown = "polyhop" if server else "", f"qdrant:{server}"
+    else:
+        path, given = path_and_options(kind, rest, _EXAMPLE)
+        server, _, collection = path.rpartition("/")
+        shown = f"{kind}:{Address(server).redacted_url}/{collection}" if collection and "://" in server else kind
+        collection = collection if "://" in server else ""
+    if not collection:
+        raise SettingError(f"{kind}: does not say what to search: write {_FORMS[kind]}")
+    options = {name: unquote(str(value)) for name, value in given.items()}
+    if unknown := sorted(set(options) - {"dense", "fusion", "ca"}):
+        raise SettingError(
+            f"{shown}: there is no option {unknown[0]!r}, but dense=ENCODER, fusion=rrf|zscore and ca=FILE (a question "
+            "mark or ampersand within one is written %3F or %26)"
+        )
+    fusion = options.get("fusion")
+    if fusion is not None and fusion not in get_args(Fusion):
+        raise SettingError(f"{shown}: fusion={fusion!r}: must be {' or '.join(get_args(Fusion))}")
+    if fusion and not options.get("dense"):
+        raise SettingError(f"{shown}: fusion={fusion} needs the vectors of an encoder, as dense=intfloat/e5-base-v2")
+    return EngineAddress(
+        kind, server, collection, shown, options.get("dense"), cast(Fusion | None, fusion), options.get("ca")
+    )
+
+
+def _shown_dsn(dsn: str) -> str:
+    """Remove user, password and parameters from a connection string.
+
+    >>> _shown_dsn("//ada:se@cret@host:5432/db?sslmode=require"), _shown_dsn("postgresql://ada@host/db")
+    ('//host:5432/db', '//host/db')
+    >>> _shown_dsn("host=localhost dbname=db password='my secret'"), _shown_dsn("")
+    ('dbname=db host=localhost', '')
+    >>> _shown_dsn("//ada:se?cret@host/db")  # libpq allows a question mark in a password
+    '//'
+    """
+    scheme, slashes, rest = dsn.partition("//")
+    if slashes and scheme in _DSN_SCHEMES:
+        host, _, options = rest.partition("?")
+        return "//" if "@" in options else "//" + host.rpartition("@")[2]
+    words = (word.partition("=") for word in dsn.split())
+    return " ".join(sorted(f"{name}={value}" for name, _, value in words if name in _DSN_SHOWN))
+
+
+# --- the content ------------------------------------------------------------------------------------------------------
 
 
 class Row(NamedTuple):
-    """A passage as it is loaded: ``linked``: the ids of those it links to; ``vector``: (size,), where it has one."""
+    """A passage to load, the ids of the passages it links to, and its vector, (size,), if the load has vectors."""
 
     passage: Passage
     linked: Sequence[str]
@@ -52,7 +159,7 @@ class Row(NamedTuple):
 @dataclass(frozen=True)
 class Manifest:
     """The description of an engine's content: its corpus, the analysis of its texts, and the encoder of its vectors, if
-    any. ``facts``: kept for the engine itself."""
+    any. ``facts`` belong to the engine."""
 
     corpus: str
     fingerprint: str
@@ -70,7 +177,7 @@ class Manifest:
 
     @classmethod
     def of(cls, index: Index, encoder: Encoder | None) -> Manifest:
-        """The manifest of an index's corpus, to be loaded with the vectors of an encoder."""
+        """Describe the corpus of an index, to be loaded with the vectors of an encoder."""
         terms = index.analysis
         described = cls(index.name, index.fingerprint, len(index), terms.language, terms.stem, terms.stop_words)
         if encoder is None:
@@ -83,12 +190,12 @@ class Manifest:
         return Analysis(self.language, self.stem, self.stop_words)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values."""
+        """Return JSON-ready values."""
         return asdict(self)
 
     @classmethod
     def read(cls, data: object, shown: str) -> Manifest:
-        """Read the values of ``to_dict`` from an engine. ``UsageError`` for others, ``Unfit`` for another format."""
+        """Read the values of ``to_dict``. Raises ``UsageError`` for others, and ``Unfit`` for another format."""
         needed = {item.name for item in fields(cls) if item.default is item.default_factory is MISSING}
         names = set(data) if isinstance(data, Mapping) else set()
         if not isinstance(data, Mapping) or "format" not in names or not (needed <= names or data["format"] != FORMAT):
@@ -104,7 +211,7 @@ class Manifest:
         return cls(**{item.name: data[item.name] for item in fields(cls) if item.name in data})
 
     def same(self, other: Manifest) -> bool:
-        """True if both describe the same passages, terms and vectors."""
+        """Return True if both describe the same passages, terms and vectors."""
         return self._content() == other._content()
 
     def _content(self) -> Manifest:
@@ -121,16 +228,16 @@ class Manifest:
 
 
 def short_key(encoder: Encoder) -> str:
-    """An encoder's ``key`` in 16 digits."""
+    """Hash an encoder's ``key`` to 16 digits."""
     return sha256(encoder.key.encode()).hexdigest()[:16]
 
 
 class Unfit(UsageError):
-    """A load by polyhop that is in another format or was changed since: it may be overwritten."""
+    """A load by polyhop that has another format or was changed since; it may be overwritten."""
 
 
 class Busy(RetrievalError):
-    """An engine that asks to be asked again; ``wait``: after so many seconds."""
+    """An engine that cannot answer now; ``wait`` is the number of seconds that it asks to wait."""
 
     def __init__(self, message: str, wait: float | None = None) -> None:
         super().__init__(message)
@@ -138,7 +245,7 @@ class Busy(RetrievalError):
 
 
 def patiently(call: Callable[[], T]) -> T:
-    """Call, again with growing pauses while the engine is busy."""
+    """Call, and repeat with growing pauses while the engine is busy."""
     for failures in range(_ATTEMPTS - 1):
         try:
             return call()
@@ -152,7 +259,7 @@ def patiently(call: Callable[[], T]) -> T:
 
 @contextmanager
 def readable(shown: str) -> Iterator[None]:
-    """Raise ``RetrievalError`` for a reply that is whole and yet of another shape than the engine's own."""
+    """Raise ``RetrievalError`` for a complete reply that does not have the engine's shape."""
     try:
         yield
     except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError) as error:
@@ -164,8 +271,8 @@ def readable(shown: str) -> Iterator[None]:
 class Store(ABC):
     """A corpus in an engine: the operations of loading and searching. Safe across threads.
 
-    Every method may raise ``RetrievalError``, after the retries are spent. ``manifest`` is known once ``find`` or
-    ``create`` has returned. ``max_vector_size``: in numbers.
+    Every method may raise ``RetrievalError``, once the retries are used up. ``manifest`` is known after ``find`` or
+    ``create``. ``max_vector_size`` is in numbers.
     """
 
     max_vector_size: ClassVar[int]
@@ -175,36 +282,37 @@ class Store(ABC):
         self.address = address
 
     def facts(self, index: Index) -> dict[str, Any]:
-        """Compute the facts about a corpus that the engine needs before loading; they are kept in the manifest."""
+        """Compute the facts about a corpus that the engine needs before loading, for the manifest."""
         return {}
 
     @abstractmethod
     def find(self) -> Manifest | None:
-        """Find the manifest of an earlier load, whole or not; None if nothing is stored there.
+        """Find the manifest of an earlier load, complete or not; None if nothing is stored there.
 
         Raises:
-            UsageError: it is not ours; or ``Unfit``: it is not as we made it.
+            UsageError: polyhop did not load it.
+            Unfit: it was changed since.
         """
 
     @abstractmethod
     def create(self, manifest: Manifest) -> None:
-        """Make an empty one, to be filled."""
+        """Create it empty."""
 
     @abstractmethod
     def drop(self) -> None:
-        """Remove all of it. Called only after ``find`` returned a manifest or raised ``Unfit``."""
+        """Remove everything. Called only after ``find`` returned a manifest or raised ``Unfit``."""
 
     @abstractmethod
     def known(self, ids: Sequence[str]) -> Collection[str]:
-        """Those of these ids whose passages are here already."""
+        """Return those of these ids whose passages are stored already."""
 
     @abstractmethod
     def add(self, rows: Sequence[Row]) -> None:
-        """Write passages, whole when it returns; one of the same id is the same passage."""
+        """Write passages; they are stored when it returns. A passage with a known id is the same one."""
 
     @abstractmethod
     def finish(self) -> int:
-        """Make all that was added searchable; how many passages there are."""
+        """Make everything that was added searchable; return the number of passages."""
 
     @abstractmethod
     def keep(self, manifest: Manifest) -> None:
@@ -212,15 +320,15 @@ class Store(ABC):
 
     @abstractmethod
     def by_terms(self, query: str, k: int) -> Hits:
-        """The ``k`` best passages for a query's words, best first."""
+        """Search for the words of a query: the ``k`` best passages, best first."""
 
     @abstractmethod
     def by_vector(self, vector: NDArray[np.float32], k: int) -> Hits:
-        """The ``k`` passages of the largest inner product, best first, as far as an approximate index finds them."""
+        """Search for the ``k`` passages with the largest inner products, best first, in an approximate index."""
 
     @abstractmethod
     def linked(self, id: str) -> Sequence[str]:
-        """The ids of the passages that this one links to; none for an id that is not here."""
+        """Return the ids of the passages that this one links to; none for an unknown id."""
 
     @abstractmethod
     def close(self) -> None:
@@ -228,85 +336,28 @@ class Store(ABC):
 
     @abstractmethod
     def get(self, ids: Sequence[str]) -> dict[str, Passage]:
-        """The passages of these ids, those there are, in one request."""
+        """Return the stored passages with these ids, in one request."""
 
 
-class Remote(ScoringRetriever):
-    """Search in an engine, over the corpus that was loaded there. Safe across threads.
-
-    Without an encoder by terms, with one by vectors, with ``fusion`` by both, fused here. Passages are the corpus'
-    own; those of equal score are in the order of their ids.
-    """
-
-    def __init__(self, store: Store, encoder: Encoder | None = None, fusion: Fusion | None = None) -> None:
-        self.name, self.encoder, self.fusion = store.address.name, encoder, fusion
-        self._store = store
-        shown = store.address.shown
-        with readable(shown):
-            manifest = store.find()
-        if manifest is None:
-            raise nothing_loaded(store.address)
-        if not manifest.complete:
-            raise UsageError(f"the load of {manifest} into {shown} was stopped; the same load goes on where it was")
-        if encoder is not None and (manifest.encoder_key, manifest.size) != (short_key(encoder), encoder.size):
-            raise UsageError(
-                f"{shown} has {manifest.vectors}, not {counted(encoder.size, 'numbers')} by {encoder.name}; "
-                "load it with these: polyhop index load … --dense … --overwrite"
-            )
-        self.fingerprint, self.analysis = manifest.fingerprint, manifest.analysis
-
-    def _scored_many(self, queries: Sequence[str], k: int) -> list[Hits]:
-        queries = [_sendable(query) for query in queries]
-        asked = [query for query in dict.fromkeys(queries) if query]
-        found = dict(zip(asked, self._found(asked, k), strict=True)) if asked else {}
-        return [found.get(query, []) for query in queries]
-
-    def _found(self, queries: Sequence[str], k: int) -> list[Hits]:
-        if self.encoder is None:
-            return [self._by_terms(query, k) for query in queries]
-        vectors = self.encoder.queries(queries)
-        if self.fusion is None:
-            return [self._by_vector(vector, k) for vector in vectors]
-        depth = max(k, DEPTH)
-        return [
-            fused([(self._by_terms(query, depth), 1), (self._by_vector(vector, depth), 1)], self.fusion)[:k]
-            for query, vector in zip(queries, vectors, strict=True)
-        ]
-
-    def _by_terms(self, query: str, k: int) -> Hits:
-        with readable(self._store.address.shown):
-            return self._store.by_terms(query, k)
-
-    def _by_vector(self, vector: NDArray[np.float32], k: int) -> Hits:
-        with readable(self._store.address.shown):
-            return self._store.by_vector(vector, k)
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        self._store.close()
-
-    def links(self, passage: Passage) -> list[Passage]:
-        """The passages this one links to, as the index had them that was loaded."""
-        with readable(self._store.address.shown):
-            ids = list(self._store.linked(passage.id))
-            found = self._store.get(ids) if ids else {}
-        return [found[id] for id in ids if id in found]
+def body_of(passage: Passage) -> str:
+    """Write the text that is searched for terms."""
+    return f"{passage.title}\n{passage.text}"
 
 
-def nothing_loaded(address: EngineAddress) -> UsageError:
-    """Build the error for an address with nothing to search."""
-    return UsageError(f"nothing is loaded at {address.shown}; first: polyhop index load CORPUS '{address.shown}'")
-
-
-def _sendable(query: str) -> str:
-    """A query without what no engine takes: NUL, and half a surrogate pair.
-
-    >>> _sendable(" Ada\\0Lovelace\\ud800 ")
-    'Ada Lovelace?'
-    """
-    return query.encode(errors="replace").decode().replace("\0", " ").strip()
+def read_passage(row: Mapping[str, Any]) -> Passage:
+    """Read a passage from the fields that an engine stored."""
+    metadata = row.get("metadata") or {}
+    check_depth(metadata)
+    return Passage(row["id"], row["title"], row["text"], tuple(row.get("links") or ()), metadata)
 
 
 def by_id(hits: Hits, k: int) -> Hits:
-    """The first ``k`` of hits, those of equal score in the order of their ids."""
+    """Return the first ``k`` of hits; ties are broken by passage id."""
     return sorted(hits, key=lambda hit: (-hit[1], hit[0].id))[:k]
+
+
+def check_version(server: str, version: str, oldest: Sequence[int]) -> None:
+    """Raise ``UsageError`` if the version of a server is older than ``oldest``."""
+    if tuple(int(part) for part in re.findall(r"\d{1,9}", version)[: len(oldest)]) < tuple(oldest):
+        needed = ".".join(map(str, oldest))
+        raise UsageError(f"{server} {printable(summary(version))} is too old: {needed} or newer is needed")

@@ -1,12 +1,16 @@
-"""Elasticsearch and OpenSearch: BM25 (k1 1.2, b 0.75) and nearest vectors, over an index of their own.
+"""Elasticsearch and OpenSearch: BM25 (k1 1.2, b 0.75) and nearest vectors, over their own index.
 
-The analysis is the corpus' own as near as the engines have it: the same words, stop words, folding and Snowball
-stemmer, each distinct word of a query once, over title and text as one field. What they lack: Unicode's NFKC in other
-languages than English. An index has one shard, so that a word is as rare in one place as in all.
+The analysis is as close to the corpus' own as the engines allow: the same words, stop words, folding and Snowball
+stemmer, each distinct word of a query once, over title and text as one field. They lack Unicode's NFKC for languages
+other than English. An index has one shard, so that a word has the same rarity for all passages.
+
+Requests are sent by the engines' own clients; one call serves both, with one family of errors.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,12 +18,27 @@ from urllib.parse import quote
 
 import orjson
 
-from polyhop.common.text import STOP_WORDS, counted
+from polyhop.common.extras import require
+from polyhop.common.text import STOP_WORDS, counted, printable
 from polyhop.errors import RetrievalError, SettingError, UsageError
+from polyhop.net.client import Address
+from polyhop.net.failures import retry_after
+from polyhop.redaction import register_credentials, register_secret, summary
 from polyhop.retrieval.analysis import WITHOUT_STOP_WORDS, Analysis
-from polyhop.retrieval.engines.address import EngineAddress
-from polyhop.retrieval.engines.base import Busy, Hits, Manifest, Row, Store, Unfit, by_id, patiently
-from polyhop.retrieval.engines.wire import Refused, Wire
+from polyhop.retrieval.engines.base import (
+    SPARE,
+    Busy,
+    EngineAddress,
+    Hits,
+    Manifest,
+    Row,
+    Store,
+    Unfit,
+    by_id,
+    check_version,
+    patiently,
+    read_passage,
+)
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
@@ -27,15 +46,24 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _NAME = re.compile(r"[a-z0-9.][a-z0-9._-]{0,254}")
-_MAX_ID_BYTES = 512  # bytes, of the engines
-_MAX_TERMS = 1000  # of a query; more than 1024 clauses are refused
-_SPARE = 20
-"""Neighbours fetched beyond ``k``, so that the order of ids decides a small tie at the cut."""
+_MAX_ID_BYTES = 512  # the engines' own limit
+_MAX_TERMS = 1000  # per query: the engines refuse more than 1024 clauses
+_SHOWN = ["id", "title", "text", "links", "metadata"]
+
+_OLDEST = {"elastic": (8, 12), "opensearch": (2, 11)}
+_PRODUCT = {"elastic": "Elasticsearch", "opensearch": "OpenSearch"}
+_VARIABLES = {
+    "elastic": "ELASTIC_API_KEY, or ELASTIC_USERNAME and ELASTIC_PASSWORD",
+    "opensearch": "OPENSEARCH_USERNAME and OPENSEARCH_PASSWORD",
+}
+_LOGGERS = {"elastic": "elastic_transport", "opensearch": "opensearch"}
+_BUSY = frozenset({429, 502, 503, 504})
+_SECONDS = 120
 
 
 class ElasticStore(Store):
-    """An index of Elasticsearch or OpenSearch. Passages of exactly equal BM25 score are in the order of their ids, also
-    at the cut; of equal vectors, where no more than ``_SPARE`` tie there."""
+    """An index of Elasticsearch or OpenSearch. Ties of BM25 scores are broken by passage id, also at the cut; ties of
+    vectors too, if at most ``SPARE`` tie there."""
 
     max_vector_size = 4096
 
@@ -47,11 +75,10 @@ class ElasticStore(Store):
                 "lower-case letters, digits, dots, dashes"
             )
         self._ask = Wire(address)
-        self._ask.check()
+        self._ask.check_product()
         self._path = f"/{quote(address.collection, safe='')}"
 
     def find(self) -> Manifest | None:
-        """As ``Store.find``; the mapping is compared with the one it was made with."""
         try:
             found, *others = self._ask("GET", f"{self._path}/_mapping").values()
         except Refused as refused:
@@ -59,7 +86,7 @@ class ElasticStore(Store):
                 return None
             raise
         if others:
-            raise UsageError(f"{self.address.shown} stands for several indexes; name one")
+            raise UsageError(f"{self.address.shown} is an alias of several indexes; name one")
         mapping = found["mappings"]
         stored = mapping.get("_meta", {}).get("polyhop")
         self.manifest = Manifest.read(stored, self.address.shown)
@@ -74,41 +101,35 @@ class ElasticStore(Store):
         return self.manifest
 
     def create(self, manifest: Manifest) -> None:
-        """As ``Store.create``."""
         settings: dict[str, Any] = {
             "number_of_shards": 1,
-            "refresh_interval": "-1",  # while it is loaded
+            "refresh_interval": "-1",  # until the load ends
             "analysis": _analysis(manifest.analysis, self.address),
             "similarity": {"polyhop": {"type": "BM25", "k1": 1.2, "b": 0.75}},
         }
         if self.address.kind == "opensearch" and manifest.size:
             settings["knn"] = True
-        mappings = {
-            "dynamic": False,
-            "_meta": {"polyhop": manifest.to_dict()},
-            "properties": self._properties(manifest),
-        }
+        meta, properties = {"polyhop": manifest.to_dict()}, self._properties(manifest)
+        mappings = {"dynamic": False, "_meta": meta, "properties": properties}
         try:
             self._ask("PUT", self._path, {"settings": {"index": settings}, "mappings": mappings})
         except Refused as refused:
             if refused.kind == "resource_already_exists_exception":
-                raise RetrievalError(f"{self.address.shown} was made by another load just now; load again") from None
+                raise RetrievalError(f"{self.address.shown} was created by another load just now; load again") from None
             raise
         self.manifest = manifest
 
     def drop(self) -> None:
-        """As ``Store.drop``."""
         self._ask("DELETE", self._path)
 
     def known(self, ids: Sequence[str]) -> Collection[str]:
-        """As ``Store.known``."""
         found = self._ask("POST", f"{self._path}/_mget", {"ids": list(ids)}, _source="false")
         return {hit["_id"] for hit in found["docs"] if hit.get("found")}
 
     def add(self, rows: Sequence[Row]) -> None:
-        """As ``Store.add``, in smaller batches where the server takes no larger ones."""
+        """Write passages, in halves of a batch that is too large for the server."""
         if long := next((row.passage.id for row in rows if len(row.passage.id.encode()) > _MAX_ID_BYTES), None):
-            raise UsageError(f"{self._ask.product} takes ids of up to {_MAX_ID_BYTES} bytes, not {long[:60]!r}…")
+            raise UsageError(f"{self._ask.product} accepts ids of up to {_MAX_ID_BYTES} bytes, not {long[:60]!r}…")
         try:
             patiently(lambda: self._bulk(rows))
         except Refused as refused:
@@ -118,18 +139,16 @@ class ElasticStore(Store):
             self.add(rows[len(rows) // 2 :])
 
     def finish(self) -> int:
-        """As ``Store.finish``."""
         self._ask("PUT", f"{self._path}/_settings", {"index": {"refresh_interval": "1s"}})
         self._ask("POST", f"{self._path}/_refresh")
         return int(self._ask("GET", f"{self._path}/_count")["count"])
 
     def keep(self, manifest: Manifest) -> None:
-        """As ``Store.keep``."""
         self._ask("PUT", f"{self._path}/_mapping", {"_meta": {"polyhop": manifest.to_dict()}})
         self.manifest = manifest
 
     def by_terms(self, query: str, k: int) -> Hits:
-        """As ``Store.by_terms``: BM25. The query is words alone, whatever signs are in it."""
+        """Search by BM25. Special characters of a query language have no effect."""
         asked = {
             "query": {"match": {"body": {"query": query, "operator": "or"}}},
             "sort": [{"_score": "desc"}, {"id": "asc"}],
@@ -137,8 +156,7 @@ class ElasticStore(Store):
         return self._hits(asked, k)
 
     def by_vector(self, vector: NDArray[np.float32], k: int) -> Hits:
-        """As ``Store.by_vector``."""
-        numbers, wanted = vector.tolist(), k + _SPARE
+        numbers, wanted = vector.tolist(), k + SPARE
         if self.address.kind == "opensearch":
             asked: dict[str, Any] = {"query": {"knn": {"vector": {"vector": numbers, "k": wanted}}}}
         else:
@@ -147,17 +165,14 @@ class ElasticStore(Store):
         return by_id([(passage, _product(score)) for passage, score in self._hits(asked, wanted)], k)
 
     def linked(self, id: str) -> Sequence[str]:
-        """As ``Store.linked``."""
         (found,) = self._ask("POST", f"{self._path}/_mget", {"ids": [id]}, _source_includes="linked")["docs"]
         return found["_source"].get("linked", []) if found.get("found") else []
 
     def get(self, ids: Sequence[str]) -> dict[str, Passage]:
-        """As ``Store.get``."""
         found = self._ask("POST", f"{self._path}/_mget", {"ids": list(ids)}, _source_includes=",".join(_SHOWN))["docs"]
         return {hit["_id"]: _passage(hit["_source"]) for hit in found if hit.get("found")}
 
     def close(self) -> None:
-        """As ``Store.close``."""
         self._ask.client.close()
 
     def _hits(self, asked: Mapping[str, Any], k: int) -> Hits:
@@ -166,7 +181,7 @@ class ElasticStore(Store):
         return [(_passage(hit["_source"]), float(hit["_score"])) for hit in found]
 
     def _bulk(self, rows: Sequence[Row]) -> None:
-        """Write rows. ``Busy`` where some were put off, which are not harmed by being written again."""
+        """Write rows. Raises ``Busy`` if some were put off; writing all of them again does no harm."""
         lines = b"".join(orjson.dumps(part) + b"\n" for row in rows for part in _document(row))
         found = self._ask("POST", f"{self._path}/_bulk", lines, lines=True)
         failed = [item["index"] for item in found["items"] if "error" in item["index"]] if found["errors"] else []
@@ -182,6 +197,7 @@ class ElasticStore(Store):
     def _properties(self, manifest: Manifest) -> dict[str, Any]:
         kept = {"type": "keyword", "index": False, "doc_values": False}
         shown = {"type": "text", "index": False, "copy_to": "body"}
+        analysed = {"type": "text", "analyzer": "polyhop", "search_analyzer": "polyhop_query"}
         fields: dict[str, Any] = {
             "id": {"type": "keyword"},
             "title": shown,
@@ -189,12 +205,7 @@ class ElasticStore(Store):
             "links": kept,
             "metadata": kept,
             "linked": kept,
-            "body": {
-                "type": "text",
-                "analyzer": "polyhop",
-                "search_analyzer": "polyhop_query",
-                "similarity": "polyhop",
-            },
+            "body": {**analysed, "similarity": "polyhop"},
         }
         if manifest.size:
             fields["vector"] = self._vector(manifest.size)
@@ -202,19 +213,10 @@ class ElasticStore(Store):
 
     def _vector(self, size: int) -> dict[str, Any]:
         if self.address.kind == "opensearch":
-            method = {"name": "hnsw", "engine": "faiss", "space_type": "innerproduct"}
+            method: dict[str, Any] = {"name": "hnsw", "engine": "faiss", "space_type": "innerproduct"}
             return {"type": "knn_vector", "dimension": size, "method": method}
-        options = {"type": "int8_hnsw"}
-        return {
-            "type": "dense_vector",
-            "dims": size,
-            "index": True,
-            "similarity": "max_inner_product",
-            "index_options": options,
-        }
-
-
-_SHOWN = ["id", "title", "text", "links", "metadata"]
+        method = {"similarity": "max_inner_product", "index_options": {"type": "int8_hnsw"}}
+        return {"type": "dense_vector", "dims": size, "index": True, **method}
 
 
 def _document(row: Row) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -231,12 +233,11 @@ def _document(row: Row) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _passage(source: Mapping[str, Any]) -> Passage:
-    metadata = orjson.loads(source["metadata"]) if "metadata" in source else {}
-    return Passage(source["id"], source["title"], source["text"], tuple(source.get("links", ())), metadata)
+    return read_passage({**source, "metadata": orjson.loads(source.get("metadata") or "{}")})
 
 
 def _product(score: float) -> float:
-    """The inner product behind an engine's score of a vector, which is never below 0.
+    """Convert an engine's score of a vector, which is never below 0, to the inner product.
 
     >>> _product(1.5), _product(0.25)
     (0.5, -3.0)
@@ -245,7 +246,7 @@ def _product(score: float) -> float:
 
 
 def _analysis(terms: Analysis, address: EngineAddress) -> dict[str, Any]:
-    """The engines' analysis nearest to ours."""
+    """Return the engines' analysis that is closest to ours."""
     if terms.by_characters:
         tokenizer: dict[str, Any] = {"type": "standard"}
         steps: dict[str, Any] = {"width": {"type": "cjk_width"}, "lower": {"type": "lowercase"}}
@@ -279,3 +280,128 @@ def _stemmer(terms: Analysis, address: EngineAddress) -> dict[str, Any]:
     if terms.stemmer == "tamil":
         raise UsageError(f"{address.shown}: the engine has no stemmer for tamil; load an index built with --no-stem")
     return {"stem": {"type": "stemmer", "language": "porter2" if terms.stemmer == "english" else terms.stemmer}}
+
+
+# --- requests ---------------------------------------------------------------------------------------------------------
+
+
+class Refused(RetrievalError):
+    """A request that the server refused: the HTTP ``status``, and the ``kind`` and ``reason`` in its reply."""
+
+    def __init__(self, message: str, status: int, kind: str, reason: str) -> None:
+        super().__init__(message)
+        self.status, self.kind, self.reason = status, kind, reason
+
+
+class Wire:
+    """Sends requests to one server and returns the JSON of its replies. Safe across threads; a busy server is asked
+    again."""
+
+    def __init__(self, address: EngineAddress) -> None:
+        self.kind, self.product = address.kind, _PRODUCT[address.kind]
+        server = Address(address.server)
+        self.shown = server.redacted_url
+        headers = self._authorisation(server)
+        logging.getLogger(_LOGGERS[self.kind]).addHandler(logging.NullHandler())  # else it prints failures
+        more = {"ca_certs": address.ca} if address.ca else {}
+        if address.kind == "elastic":
+            self._library = require("elasticsearch", "elastic", "the retriever elastic:")
+            self.client = self._library.Elasticsearch(
+                server.redacted_url, request_timeout=_SECONDS, max_retries=0, headers=headers, **more
+            )
+            self._perform = self.client.perform_request
+        else:
+            self._library = require("opensearchpy", "elastic", "the retriever opensearch:")
+            self.client = self._library.OpenSearch(
+                [server.redacted_url], timeout=_SECONDS, max_retries=0, headers=headers, **more
+            )
+            self._perform = self.client.transport.perform_request
+
+    def __call__(self, method: str, path: str, body: Any = None, *, lines: bool = False, **params: str) -> Any:
+        """Send a request and return the JSON of the reply. ``body`` is JSON-ready, or bytes; JSON ``lines`` are bytes.
+
+        Raises:
+            Refused: the server refuses.
+            RetrievalError: it cannot be reached, or is still busy after all attempts.
+        """
+        sent = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
+        kind = "application/x-ndjson" if lines else "application/json"
+        headers = {"accept": "application/json", **({"content-type": kind} if sent is not None else {})}
+        return patiently(lambda: self._once(method, path, sent, headers, params))
+
+    def check_product(self) -> None:
+        """Check the product and version of the server.
+
+        Raises:
+            UsageError: it is another product, or too old.
+        """
+        try:
+            version = self("GET", "/")["version"]
+            number, distribution = str(version["number"]), version.get("distribution", "elasticsearch")
+        except Refused as refused:
+            if refused.status == 403:  # a key for one index may not ask
+                return
+            raise
+        except (KeyError, TypeError, AttributeError):
+            raise UsageError(f"the server at {self.shown} is not {self.product}") from None
+        if (distribution == "opensearch") != (self.kind == "opensearch"):
+            other = "opensearch" if self.kind == "elastic" else "elastic"
+            there = printable(summary(str(distribution)))
+            raise UsageError(f"the server at {self.shown} is not {self.product} but {there}: write {other}:…")
+        check_version(f"{self.shown}: {self.product}", number, _OLDEST[self.kind])
+
+    def _authorisation(self, address: Address) -> dict[str, str]:
+        """Return the header of the credentials in the environment, else in the URL."""
+        prefix = "ELASTIC" if self.kind == "elastic" else "OPENSEARCH"
+        key, user, password = (os.environ.get(f"{prefix}_{name}") for name in ("API_KEY", "USERNAME", "PASSWORD"))
+        register_secret(key, password)
+        if key and self.kind == "elastic":
+            return {"authorization": f"ApiKey {key}"}
+        if user and password:
+            return {"authorization": register_credentials(user, password)}
+        return {"authorization": address.user} if address.user else {}
+
+    def _once(self, method: str, path: str, body: bytes | None, headers: dict[str, str], params: dict[str, str]) -> Any:
+        library = self._library
+        failures = (library.TransportError, library.ApiError) if self.kind == "elastic" else library.OpenSearchException
+        try:
+            answer = self._perform(method, path, params=params, headers=headers, body=body)
+        except failures as error:
+            raise self._explained(error) from None
+        except (ValueError, RecursionError):  # the client's own, for a body that it cannot read as JSON
+            raise RetrievalError(f"{self.product} at {self.shown} sends a reply that cannot be read") from None
+        return getattr(answer, "body", answer)
+
+    def _explained(self, error: Any) -> Exception:
+        if type(error).__name__ == "UnsupportedProductError":
+            return UsageError(f"the server at {self.shown} is not Elasticsearch; an OpenSearch is named opensearch:…")
+        status = getattr(error, "status_code", None)
+        if not isinstance(status, int):
+            said = printable(summary(str(getattr(error, "message", None) or error)))
+            return RetrievalError(f"{self.product} at {self.shown} cannot be reached: {said}")
+        kind, reason = _words(error.info)
+        reason = printable(summary(reason))
+        if kind == "media_type_header_exception":
+            version = self._library.__version__[0]
+            return UsageError(
+                f"the server at {self.shown} is older than the installed client of Elasticsearch {version}: install "
+                f"one of its own version, as pip install 'elasticsearch<{version}'"
+            )
+        if status in _BUSY:
+            meta: Mapping[str, str] = getattr(getattr(error, "meta", None), "headers", {})
+            asked = retry_after({"Retry-After": meta.get("retry-after", "")}, 0.0)
+            return Busy(f"{self.product} at {self.shown} is busy ({status}: {reason})", asked)
+        said = f"{self.product} at {self.shown} refuses ({status}): {reason}"
+        if status in (401, 403):
+            said += f"; user and key come from {_VARIABLES[self.kind]}, or from the URL"
+        return Refused(said, status, kind, reason)
+
+
+def _words(info: object) -> tuple[str, str]:
+    """Read the kind and reason of an error's body, those of the root cause if it is given."""
+    error = info.get("error", info) if isinstance(info, Mapping) else info
+    if not isinstance(error, Mapping):
+        return "", str(error)
+    roots = error.get("root_cause")
+    root = roots[0] if isinstance(roots, list) and roots and isinstance(roots[0], Mapping) else error
+    return str(error.get("type", "")), str(root.get("reason") or error.get("reason") or error)

@@ -1,12 +1,12 @@
 """PostgreSQL: full-text search by ``ts_rank_cd`` over a GIN index, and nearest vectors by pgvector's HNSW.
 
-``ts_rank_cd`` is not BM25: it does not know how rare a word is, but how close the query's words stand together (Clarke,
-Cormack and Tudhope, "Relevance Ranking for One to Three Term Queries", 2000). Of its normalisations the sum of 1 and 4,
-by length and by distance, found most in the training questions of three benchmarks. Passages with any word of the query
-are ranked; words are made by PostgreSQL's own configuration of the language, in English with accents dropped before, as
-ours are. Vectors are of 16 bits (``halfvec``), as our own are.
+``ts_rank_cd`` is not BM25: it ignores how rare a word is, and counts how close the words of the query are to each other
+(Clarke, Cormack and Tudhope, "Relevance Ranking for One to Three Term Queries", 2000). Of its normalisations, the sum
+of 1 and 4 (by length and by distance) had the best recall on the training questions of three benchmarks. Every passage
+with a word of the query is ranked. PostgreSQL's own configuration of the language makes the words; in English, accents
+are removed before, as in our own analysis. Vectors have 16 bits (``halfvec``), as our own.
 
-Values are always bound, names always quoted. The manifest is the table's comment.
+Values are always bound, and names always quoted. The manifest is the comment of the table.
 """
 
 from __future__ import annotations
@@ -25,8 +25,20 @@ from polyhop.common.text import normalise_unicode, printable
 from polyhop.errors import RetrievalError, SettingError, UsageError
 from polyhop.redaction import register_secret, summary
 from polyhop.retrieval.analysis import Analysis
-from polyhop.retrieval.engines.address import EngineAddress
-from polyhop.retrieval.engines.base import Busy, Hits, Manifest, Row, Store, Unfit, patiently
+from polyhop.retrieval.engines.base import (
+    SPARE,
+    Busy,
+    EngineAddress,
+    Hits,
+    Manifest,
+    Row,
+    Store,
+    Unfit,
+    body_of,
+    check_version,
+    patiently,
+    read_passage,
+)
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
@@ -35,18 +47,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_OLDEST, _OLDEST_VECTOR = 120000, (0, 7)
-_MAX_NAME_BYTES = 63  # bytes, of PostgreSQL
-_MAX_EF_SEARCH = 1000  # hnsw.ef_search
-_SPARE = 20
-"""Neighbours fetched beyond ``k``, so that the order of ids decides a small tie at the cut."""
-
-_COLUMNS = "id, title, text, links, metadata"
+_OLDEST, _OLDEST_VECTOR = (12,), (0, 7)
+_MAX_NAME_BYTES = 63  # PostgreSQL's own limit
+_MAX_EF_SEARCH = 1000  # pgvector's maximum of hnsw.ef_search
+_FIELDS = ("id", "title", "text", "links", "metadata")
+_COLUMNS = ", ".join(_FIELDS)
 
 
 class PostgresStore(Store):
-    """A table of PostgreSQL. Passages of equal rank are in the order of their ids, also at the cut; of equal vectors,
-    where no more than ``_SPARE`` tie there."""
+    """A table of PostgreSQL. Ties of ranks are broken by passage id, also at the cut; ties of vectors too, if at most
+    ``SPARE`` tie there."""
 
     max_vector_size = 4000
 
@@ -63,11 +73,9 @@ class PostgresStore(Store):
         self._name = self._sql.Identifier(*parts).as_string()
         self._idle: LifoQueue[Any] = LifoQueue()
         version = self._one("SELECT current_setting('server_version_num')::int")[0]
-        if version < _OLDEST:
-            raise UsageError(f"{address.shown}: PostgreSQL {version // 10000} is too old: 12 or newer is needed")
+        check_version(f"{address.shown}: PostgreSQL", str(version // 10000), _OLDEST)
 
     def find(self) -> Manifest | None:
-        """As ``Store.find``."""
         oid, comment = self._one(
             "SELECT to_regclass(%s), obj_description(to_regclass(%s), 'pg_class')", [self._name] * 2
         )
@@ -88,7 +96,6 @@ class PostgresStore(Store):
         return self.manifest
 
     def create(self, manifest: Manifest) -> None:
-        """As ``Store.create``."""
         if manifest.size:
             self._check_vectors()
         self._do(
@@ -103,15 +110,13 @@ class PostgresStore(Store):
         self.manifest = manifest
 
     def drop(self) -> None:
-        """As ``Store.drop``."""
         self._do(self._formatted("DROP TABLE {table}"))
 
     def known(self, ids: Sequence[str]) -> Collection[str]:
-        """As ``Store.known``."""
         return {id for (id,) in self._all(self._formatted("SELECT id FROM {table} WHERE id = ANY(%s)"), [list(ids)])}
 
     def add(self, rows: Sequence[Row]) -> None:
-        """As ``Store.add``: all rows as one value, in one statement."""
+        """Write passages in one statement, all rows as one value."""
         values = [_values(row, self.manifest.analysis) for row in rows]
         if nul := next((row.passage.id for row in rows if _has_nul(row.passage)), None):
             raise UsageError(f"PostgreSQL holds no NUL character (U+0000), and the passage {nul!r} has one")
@@ -125,25 +130,24 @@ class PostgresStore(Store):
         self._do(statement, values=[orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY).decode()])
 
     def finish(self) -> int:
-        """As ``Store.finish``: the indexes are built at the end, which is faster."""
+        """Build the indexes, which is faster after the load than before it."""
         steps = [self._formatted("CREATE INDEX ON {table} USING gin (body)")]
         if self.manifest.size:
             steps.append(self._formatted("CREATE INDEX ON {table} USING hnsw (vector halfvec_ip_ops)"))
         (there,) = self._one("SELECT count(*) FROM pg_index WHERE indrelid = to_regclass(%s)", [self._name])
-        if there == 1:  # its key's alone
+        if there == 1:  # only that of its key
             self._do(*steps)
         self._do(self._formatted("ANALYZE {table}"))
         return int(self._one(self._formatted("SELECT count(*) FROM {table}"))[0])
 
     def keep(self, manifest: Manifest) -> None:
-        """As ``Store.keep``."""
         self._do(self._comment(manifest))
         self.manifest = manifest
 
     def by_terms(self, query: str, k: int) -> Hits:
-        """As ``Store.by_terms``: passages with any of the words, by ``ts_rank_cd``."""
+        """Search for passages with any of the words, by ``ts_rank_cd``."""
         statement = self._formatted(
-            # what plainto_tsquery joins by "and", joined by "or": its words are quoted, so nothing else is touched
+            # plainto_tsquery joins words by "and", this by "or"; its words are quoted, so nothing else changes
             "WITH asked AS (SELECT replace(plainto_tsquery({language}, %s)::text, $$' & '$$, $$' | '$$)::tsquery AS q) "
             f"SELECT {_COLUMNS}, ts_rank_cd(body, q, 5) AS score FROM {{table}}, asked WHERE body @@ q "
             "ORDER BY score DESC, id LIMIT %s"
@@ -151,8 +155,8 @@ class PostgresStore(Store):
         return self._hits(statement, [_prepared(query, self.manifest.analysis), k])
 
     def by_vector(self, vector: NDArray[np.float32], k: int) -> Hits:
-        """As ``Store.by_vector``; exact, and slower, for more than a thousand."""
-        wanted, numbers = k + _SPARE, "[" + ",".join(map(str, vector.tolist())) + "]"
+        """Search for the nearest vectors; exactly, and more slowly, for more than a thousand."""
+        wanted, numbers = k + SPARE, "[" + ",".join(map(str, vector.tolist())) + "]"
         statement = self._formatted(
             f"SELECT {_COLUMNS}, -distance FROM (SELECT {_COLUMNS}, vector <#> %s::halfvec AS distance FROM {{table}} "
             "ORDER BY distance LIMIT %s) AS near ORDER BY distance, id LIMIT %s"
@@ -163,17 +167,14 @@ class PostgresStore(Store):
         return self._hits(statement, [numbers, wanted, k], first=deep)
 
     def linked(self, id: str) -> Sequence[str]:
-        """As ``Store.linked``."""
         found = self._all(self._formatted("SELECT linked FROM {table} WHERE id = %s"), [id])
         return list(found[0][0]) if found else []
 
     def get(self, ids: Sequence[str]) -> dict[str, Passage]:
-        """As ``Store.get``."""
         statement = self._formatted(f"SELECT {_COLUMNS} FROM {{table}} WHERE id = ANY(%s)")
-        return {row[0]: _passage(row) for row in self._all(statement, [list(ids)])}
+        return {row[0]: read_passage(dict(zip(_FIELDS, row, strict=True))) for row in self._all(statement, [list(ids)])}
 
     def close(self) -> None:
-        """As ``Store.close``."""
         while not self._idle.empty():
             self._idle.get_nowait().close()
 
@@ -183,7 +184,7 @@ class PostgresStore(Store):
                 cursor.execute(first)
             return list(cursor.execute(statement, values).fetchall())
 
-        return [(_passage(row), float(row[5])) for row in self._with(ask)]
+        return [(read_passage(dict(zip(_FIELDS, row, strict=False))), float(row[5])) for row in self._with(ask)]
 
     def _check_vectors(self) -> None:
         try:
@@ -191,8 +192,7 @@ class PostgresStore(Store):
         except RetrievalError as error:
             raise UsageError(f"{self.address.shown} has no vectors: {error}; install pgvector 0.7 or newer") from None
         found = self._one("SELECT extversion FROM pg_extension WHERE extname = 'vector'")[0]
-        if tuple(map(int, found.split(".")[:2])) < _OLDEST_VECTOR:
-            raise UsageError(f"{self.address.shown}: pgvector {found} is too old: 0.7 or newer is needed")
+        check_version(f"{self.address.shown}: pgvector", found, _OLDEST_VECTOR)
 
     def _comment(self, manifest: Manifest) -> Any:
         comment = orjson.dumps({"polyhop": manifest.to_dict()}).decode()
@@ -207,7 +207,7 @@ class PostgresStore(Store):
         return self._plain(self._sql.Literal(value).as_string())
 
     def _plain(self, text: str) -> Any:
-        """A part of a statement in which a per cent sign marks no value."""
+        """Return a part of a statement in which a percent sign marks no value."""
         return self._sql.SQL(text.replace("%", "%%"))
 
     def _one(self, statement: Any, values: Sequence[Any] = ()) -> Any:
@@ -224,7 +224,7 @@ class PostgresStore(Store):
         self._with(run)
 
     def _with(self, work: Callable[[Any], T]) -> T:
-        """Run ``work`` on a cursor, in one transaction on its own connection."""
+        """Run ``work`` on a cursor, in one transaction on a connection of its own."""
 
         def once() -> T:
             with self._connection() as connection, connection.transaction(), connection.cursor() as cursor:
@@ -234,7 +234,7 @@ class PostgresStore(Store):
 
     @contextmanager
     def _connection(self) -> Iterator[Any]:
-        """A connection that is idle, or a new one; kept for the next, unless it broke."""
+        """Yield an idle connection, or a new one; it is kept for later use unless it broke."""
         connection = None
         try:
             try:
@@ -253,20 +253,20 @@ class PostgresStore(Store):
         dsn = f"postgresql:{dsn}" if dsn.startswith("//") else dsn
         try:
             given = self._psycopg.conninfo.conninfo_to_dict(dsn)
-        except self._psycopg.Error:  # its words hold the string
+        except self._psycopg.Error:  # its message contains the string
             raise SettingError(
                 f"{self.address.kind}: the connection string cannot be read: write postgres://HOST/DATABASE#TABLE"
             ) from None
         register_secret(os.environ.get("PGPASSWORD"), *map(given.get, ("user", "password", "sslpassword")))
         given = {"connect_timeout": 15, "application_name": "polyhop", **given}
-        # nothing is prepared: a pooler between may hand on each transaction to another session
+        # nothing is prepared: a pooler may run each transaction in another session
         return self._psycopg.connect(**given, autocommit=True, prepare_threshold=None)
 
     def _explained(self, error: Exception, *, broken: bool) -> Exception:
         state = getattr(error, "sqlstate", None)
         said = printable(summary(str(error)))
         shown = self.address.shown
-        if broken:  # a connection that was idle, as after a restart: another is made
+        if broken:  # it was idle, as after a restart: the next attempt connects again
             return Busy(f"the connection to PostgreSQL at {shown} broke: {said}")
         if state is None and isinstance(error, self._psycopg.OperationalError):
             return RetrievalError(
@@ -291,7 +291,7 @@ def _values(row: Row, analysis: Analysis) -> dict[str, Any]:
         "links": list(passage.links),
         "metadata": dict(passage.metadata),
         "linked": list(row.linked),
-        "body": _prepared(f"{passage.title}\n{passage.text}", analysis),
+        "body": _prepared(body_of(passage), analysis),
         **({} if row.vector is None else {"vector": row.vector}),
     }
 
@@ -300,13 +300,8 @@ def _has_nul(passage: Passage) -> bool:
     return any("\0" in text for text in (passage.id, passage.title, passage.text, *passage.links))
 
 
-def _passage(row: Sequence[Any]) -> Passage:
-    id, title, text, links, metadata = row[:5]
-    return Passage(id, title, text, tuple(links), metadata)
-
-
 def _config(analysis: Analysis) -> str:
-    """PostgreSQL's configuration of a language, which drops stop words too; ``simple`` does neither.
+    """Return PostgreSQL's configuration of a language, which stems and drops stop words; ``simple`` does neither.
 
     >>> _config(Analysis("german")), _config(Analysis("chinese")), _config(Analysis(stem=False))
     ('german', 'simple', 'simple')
@@ -315,8 +310,7 @@ def _config(analysis: Analysis) -> str:
 
 
 def _prepared(text: str, analysis: Analysis) -> str:
-    """A text as it is made words of: in pairs of characters where it is written without blanks; in English without
-    accents.
+    """Prepare a text for PostgreSQL: English without accents, languages without blanks in pairs of characters.
 
     >>> _prepared("Antonín Dvořák", Analysis())
     'Antonin Dvorak'

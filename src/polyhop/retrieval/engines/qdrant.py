@@ -1,9 +1,9 @@
 """Qdrant: BM25 by sparse vectors of our own terms, and nearest vectors; a server, or a folder without one.
 
-Source: Robertson and Zaragoza, 2009, equation 3.15, taken apart: a passage's vector holds each term's saturated and
-length-normalised count, a query's 1 for each term, and the engine multiplies with the idf it keeps (its ``idf``
-modifier, Lucene's form). Terms are those of the corpus' own analysis, hashed to 32 bits; lengths are exact. The
-manifest is a point of its own, without a vector, so that no search finds it.
+Source: Robertson and Zaragoza, 2009, equation 3.15, split in two: the vector of a passage holds the saturated and
+length-normalised count of each term, that of a query 1 for each term, and the engine multiplies by the idf that it
+keeps (its ``idf`` modifier, in Lucene's form). Terms are those of the corpus' own analysis, hashed to 32 bits; lengths
+are exact. The manifest is a point without a vector, so that no search finds it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,25 @@ from uuid import NAMESPACE_URL, uuid5
 from polyhop.common.extras import require
 from polyhop.common.progress import report_progress
 from polyhop.common.text import counted, printable
-from polyhop.errors import RetrievalError, SettingError, UsageError
+from polyhop.errors import RetrievalError, SettingError
 from polyhop.net.client import Address
 from polyhop.net.failures import retry_after
 from polyhop.redaction import register_secret, summary
-from polyhop.retrieval.engines.address import EngineAddress
-from polyhop.retrieval.engines.base import Busy, Hits, Manifest, Row, Store, Unfit, by_id, patiently
+from polyhop.retrieval.engines.base import (
+    SPARE,
+    Busy,
+    EngineAddress,
+    Hits,
+    Manifest,
+    Row,
+    Store,
+    Unfit,
+    body_of,
+    by_id,
+    check_version,
+    patiently,
+    read_passage,
+)
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
@@ -44,13 +57,11 @@ _MANIFEST = str(uuid5(NAMESPACE_URL, "polyhop:manifest"))
 _TERMS, _VECTOR = "terms", "vector"
 _OLDEST = (1, 10)
 _SECONDS = 120
-_SPARE = 20
-"""Hits fetched beyond ``k``, so that the order of ids decides a small tie at the cut."""
 
 
 class QdrantStore(Store):
-    """A collection of a Qdrant server, or of a folder that one process at a time opens. Passages of equal score are in
-    the order of their ids, at the cut where no more than ``_SPARE`` tie there."""
+    """A collection of a Qdrant server, or of a folder, which only one process at a time can open. Ties are broken by
+    passage id, at the cut if at most ``SPARE`` tie there."""
 
     max_vector_size = 65536
 
@@ -66,33 +77,29 @@ class QdrantStore(Store):
         put_off = require("qdrant_client.common.client_exceptions", "qdrant", "the retriever qdrant:").QdrantException
         self._failures = (api, put_off)
         self._name, self._local = address.collection, "://" not in address.server
-        self._lock = RLock()  # a folder's client is for one thread
+        self._lock = RLock()  # the client of a folder is not safe across threads
         self._client = self._opened()
         if not self._local:
             version = str(self._call(lambda: self._client.info()).version)
-            if tuple(int(part) for part in re.findall(r"\d{1,9}", version)[:2]) < _OLDEST:
-                raise UsageError(
-                    f"{address.shown}: Qdrant {printable(version)[:40]} is too old: 1.10 or newer is needed"
-                )
+            check_version(f"{address.shown}: Qdrant", version, _OLDEST)
 
     def facts(self, index: Index) -> dict[str, Any]:
-        """The mean number of terms of a passage, which BM25 needs."""
+        """Compute the mean number of terms per passage, which BM25 needs."""
         total = 0
-        with report_progress("passages counted") as tell:
+        with report_progress("passages counted") as report:
             for number, passage in enumerate(index.passages, 1):
-                total += len(index.analysis.terms(_body(passage)))
-                tell(number, len(index))
+                total += len(index.analysis.terms(body_of(passage)))
+                report(number, len(index))
         return {"mean_terms": total / len(index)}
 
     def find(self) -> Manifest | None:
-        """As ``Store.find``."""
         if not self._call(lambda: self._client.collection_exists(self._name)):
             return None
         points = self._points([_MANIFEST])
         described = self._call(lambda: self._client.get_collection(self._name)).config.params
         vectors = described.vectors or {}
         if not points and self._count() == 0 and list(described.sparse_vectors or {}) == [_TERMS]:
-            return None  # a load was stopped before its first point
+            return None  # a load stopped before its first point
         self.manifest = Manifest.read(points[0].payload.get("polyhop") if points else None, self.address.shown)
         size = vectors[_VECTOR].size if isinstance(vectors, Mapping) and _VECTOR in vectors else 0
         if size != self.manifest.size or _TERMS not in (described.sparse_vectors or {}):
@@ -103,7 +110,6 @@ class QdrantStore(Store):
         return self.manifest
 
     def create(self, manifest: Manifest) -> None:
-        """As ``Store.create``."""
         m = self._models
         dense = {_VECTOR: m.VectorParams(size=manifest.size, distance=m.Distance.DOT)} if manifest.size else {}
         sparse = {_TERMS: m.SparseVectorParams(modifier=m.Modifier.IDF)}
@@ -115,16 +121,13 @@ class QdrantStore(Store):
         self.keep(manifest)
 
     def drop(self) -> None:
-        """As ``Store.drop``."""
         self._call(lambda: self._client.delete_collection(self._name))
 
     def known(self, ids: Sequence[str]) -> Collection[str]:
-        """As ``Store.known``."""
         points = {_point(id): id for id in ids}
         return {points[str(point.id)] for point in self._points(list(points), payload=False)}
 
     def add(self, rows: Sequence[Row]) -> None:
-        """As ``Store.add``."""
         made = [
             self._models.PointStruct(id=_point(row.passage.id), vector=self._vectors(row), payload=_payload(row))
             for row in rows
@@ -132,45 +135,39 @@ class QdrantStore(Store):
         self._call(lambda: self._client.upsert(self._name, made, wait=True))
 
     def finish(self) -> int:
-        """As ``Store.finish``."""
         return self._count() - 1  # the manifest
 
     def keep(self, manifest: Manifest) -> None:
-        """As ``Store.keep``."""
         point = self._models.PointStruct(id=_MANIFEST, vector={}, payload={"polyhop": manifest.to_dict()})
         self._call(lambda: self._client.upsert(self._name, [point], wait=True))
         self.manifest = manifest
 
     def by_terms(self, query: str, k: int) -> Hits:
-        """As ``Store.by_terms``: BM25."""
+        """Search by BM25."""
         numbers = sorted({_number(term) for term in self.manifest.analysis.terms(query)})
         if not numbers:
             return []
         return self._hits(_TERMS, self._models.SparseVector(indices=numbers, values=[1.0] * len(numbers)), k)
 
     def by_vector(self, vector: NDArray[np.float32], k: int) -> Hits:
-        """As ``Store.by_vector``."""
         return self._hits(_VECTOR, vector.tolist(), k)
 
     def linked(self, id: str) -> Sequence[str]:
-        """As ``Store.linked``."""
         points = self._points([_point(id)])
         return points[0].payload["linked"] if points else []
 
     def get(self, ids: Sequence[str]) -> dict[str, Passage]:
-        """As ``Store.get``."""
-        found = (_passage(point.payload) for point in self._points([_point(id) for id in ids]))
+        found = (read_passage(point.payload) for point in self._points([_point(id) for id in ids]))
         return {passage.id: passage for passage in found}
 
     def close(self) -> None:
-        """As ``Store.close``."""
         self._client.close()
 
     def _hits(self, using: str, query: Any, k: int) -> Hits:
         found = self._call(
-            lambda: self._client.query_points(self._name, query=query, using=using, limit=k + _SPARE).points
+            lambda: self._client.query_points(self._name, query=query, using=using, limit=k + SPARE).points
         )
-        return by_id([(_passage(point.payload), float(point.score)) for point in found], k)
+        return by_id([(read_passage(point.payload), float(point.score)) for point in found], k)
 
     def _count(self) -> int:
         return int(self._call(lambda: self._client.count(self._name, exact=True)).count)
@@ -179,7 +176,7 @@ class QdrantStore(Store):
         return self._call(lambda: self._client.retrieve(self._name, list(ids), with_payload=payload))
 
     def _vectors(self, row: Row) -> dict[str, Any]:
-        counts = Counter(_number(term) for term in self.manifest.analysis.terms(_body(row.passage)))
+        counts = Counter(_number(term) for term in self.manifest.analysis.terms(body_of(row.passage)))
         norm = K1 * (1 - B + B * counts.total() / (self.manifest.facts.get("mean_terms") or 1))
         vectors: dict[str, Any] = {}
         if counts:
@@ -196,7 +193,7 @@ class QdrantStore(Store):
             register_secret(key)
             headers = {"authorization": address.user} if address.user else {}
             port = None if re.search(r":\d+(/|$)", address.redacted_url.partition("://")[2]) else 6333
-            with warnings.catch_warnings():  # of a key sent without TLS: the user's own server
+            with warnings.catch_warnings():  # about a key sent without TLS, to the user's own server
                 warnings.simplefilter("ignore")
                 return make(
                     url=address.redacted_url,
@@ -220,8 +217,8 @@ class QdrantStore(Store):
                 return work()
             except self._failures as error:
                 raise self._explained(error) from None
-            except (ValueError, RecursionError):  # the client's own, of a body that is no JSON it can read
-                raise RetrievalError(f"Qdrant at {self.address.shown} answers what cannot be read") from None
+            except (ValueError, RecursionError):  # the client's own, for a body that it cannot read as JSON
+                raise RetrievalError(f"Qdrant at {self.address.shown} sends a reply that cannot be read") from None
 
         return patiently(once)
 
@@ -242,12 +239,8 @@ class QdrantStore(Store):
         return RetrievalError(f"Qdrant at {shown} refuses ({status}): {said}")
 
 
-def _body(passage: Passage) -> str:
-    return f"{passage.title}\n{passage.text}"
-
-
 def _point(id: str) -> str:
-    """A passage's point: engines take no other ids than numbers and UUIDs."""
+    """Return the id of a passage's point: the engine allows only numbers and UUIDs."""
     return str(uuid5(NAMESPACE_URL, f"polyhop:passage:{id}"))
 
 
@@ -257,13 +250,3 @@ def _number(term: str) -> int:
 
 def _payload(row: Row) -> dict[str, Any]:
     return {**row.passage.to_dict(), "linked": list(row.linked)}
-
-
-def _passage(payload: Mapping[str, Any]) -> Passage:
-    return Passage(
-        payload["id"],
-        payload["title"],
-        payload["text"],
-        tuple(payload.get("links", ())),
-        payload.get("metadata", {}),
-    )
