@@ -21,8 +21,8 @@ from typing import Any, TypeAlias
 
 from polyhop.common.aio import gather
 from polyhop.common.registry import path_and_options
-from polyhop.data.passages import read_passage
 from polyhop.data.lines import check_depth, json_type
+from polyhop.data.passages import read_passage
 from polyhop.errors import RetrievalError, UnknownName
 from polyhop.lm.openai import checked_key
 from polyhop.lm.wire import to_json
