@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
@@ -22,6 +23,7 @@ KINDS = ("shared", "postgres", "extra", "browser")
 """Marks of tests that need more than the core; any other test is of the kind ``core``."""
 
 _skipped: list[tuple[str, str]] = []
+_numbers = itertools.count()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,8 +35,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _own_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("POLYHOP_CACHE", str(tmp_path / "cache"))
+def _own_cache_folder(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cache folder for each test, which only a test that writes into it makes: most tests need no folder."""
+    folder = tmp_path_factory.getbasetemp() / f"test-{next(_numbers)}"
+    if "tmp_path" in request.fixturenames:
+        folder = request.getfixturevalue("tmp_path")
+    monkeypatch.setenv("POLYHOP_CACHE", str(folder / "cache"))
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
 

@@ -7,7 +7,9 @@ import inspect
 import typing
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from importlib.metadata import entry_points
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from pydantic import TypeAdapter, ValidationError
@@ -118,12 +120,7 @@ class Method:
     @property
     def settings(self) -> Mapping[str, Setting]:
         """The settings by name, in the order of the function's signature."""
-        hints = typing.get_type_hints(self.function, localns={"Run": Any}, include_extras=True)
-        return {
-            parameter.name: Setting(parameter.name, hints[parameter.name], parameter.default)
-            for parameter in inspect.signature(self.function).parameters.values()
-            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        }
+        return _settings_of(self.function)
 
     def resolve(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """All settings, the given ones checked and typed, the others at their defaults."""
@@ -135,6 +132,18 @@ class Method:
             name: setting.parse(given[name], self.name) if name in given else setting.default
             for name, setting in known.items()
         }
+
+
+@cache
+def _settings_of(function: Callable[..., Awaitable[Answer]]) -> Mapping[str, Setting]:
+    hints = typing.get_type_hints(function, localns={"Run": Any}, include_extras=True)
+    return MappingProxyType(
+        {
+            parameter.name: Setting(parameter.name, hints[parameter.name], parameter.default)
+            for parameter in inspect.signature(function).parameters.values()
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        }
+    )
 
 
 _registered: dict[str, Method] = {}

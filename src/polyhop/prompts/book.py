@@ -220,6 +220,10 @@ def _kind(item: Mapping[str, Any]) -> str:
     return f"{kind} ({item['description']})" if "description" in item else kind
 
 
+_shipped: dict[str, Prompt] = {}
+"""The prompts of the package, parsed once for all books."""
+
+
 class PromptBook:
     """All prompts: each task's own file, replaced by a file of the same name in ``folder`` where there is one."""
 
@@ -232,7 +236,7 @@ class PromptBook:
 
     def __getitem__(self, name: str) -> Prompt:
         if name not in self._prompts:
-            self._prompts[name] = self._load(task_named(name))
+            self._prompts[name] = self._open(task_named(name))
         return self._prompts[name]
 
     def scored(self, name: str) -> ScoredPrompt:
@@ -272,6 +276,13 @@ class PromptBook:
         """A short hash of every prompt file with its demonstrations: what a run used, to the letter."""
         scored = {name: _hash(self.scored(name).text, self.scored(name).demonstrations) for name in SCORED}
         return dict(sorted(({name: _digest(self[name]) for name in TASKS} | scored).items()))
+
+    def _open(self, task: Task[Any]) -> Prompt:
+        if self.folder is not None or task.folder is not None:
+            return self._load(task)
+        if (prompt := _shipped.get(task.name)) is None or prompt.task is not task:
+            prompt = _shipped[task.name] = self._load(task)
+        return prompt
 
     def _load(self, task: Task[Any]) -> Prompt:
         path, text, source = self._read(task.name, task.folder)
