@@ -15,9 +15,8 @@ from polyhop.common.aio import LoopThread as LoopThread
 from polyhop.common.files import cache_folder
 from polyhop.common.text import check_text
 from polyhop.data.corpora import Corpus, open_corpus
-from polyhop.engine.budget import Budget, check_limit
+from polyhop.engine.budget import Budget, Prices, check_limit
 from polyhop.engine.call import Models
-from polyhop.engine.prices import Prices
 from polyhop.engine.run import Engine
 from polyhop.errors import CapabilityError, SettingError, UnknownName, UsageError, brief
 from polyhop.lm.base import LanguageModel

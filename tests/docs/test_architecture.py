@@ -22,7 +22,7 @@ import typer.main
 from typer.testing import CliRunner
 
 from polyhop.cli.app import app
-from polyhop.engine.prices import Prices
+from polyhop.engine.budget import Prices
 from polyhop.evaluation.sweeps.plan import read_plan
 from polyhop.methods.registry import methods
 from polyhop.prompts.tasks import SCORED, TASKS

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 import polyhop
 from polyhop import Pipeline, ScriptedLM
-from polyhop.engine.budget import Budget
-from polyhop.engine.prices import Price, Prices
+from polyhop.engine.budget import Budget, Price, Prices
 from polyhop.engine.run import Run
 from polyhop.errors import SettingError, UsageError
 from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, TokenScores, TokenUsage

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import polyhop
 from polyhop import ScriptedLM
-from polyhop.engine.prices import Prices
+from polyhop.engine.budget import Prices
 from polyhop.errors import SettingError, UnknownName, UsageError
 from polyhop.evaluation.figures import shared_metric
 from polyhop.evaluation.frontier import COSTS, frontier

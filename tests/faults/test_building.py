@@ -22,7 +22,7 @@ from polyhop.errors import DataError, IndexFolderError
 from polyhop.lm import cache_store as store
 from polyhop.lm.base import Completion
 from polyhop.lm.cache import CompletionCache
-from polyhop.methods.settings import write_settings
+from polyhop.methods.registry import write_settings
 from polyhop.retrieval import build_index, open_index
 from polyhop.retrieval.bm25 import BM25
 from polyhop.retrieval.dense import Dense

@@ -16,7 +16,7 @@ from polyhop.cli.traces import trace_tree
 from polyhop.errors import LMError, SettingError
 from polyhop.lm.base import ScoreRequest
 from polyhop.lm.scripted import ScriptedLM
-from polyhop.methods.beam import Path
+from polyhop.methods.paths import Path
 from polyhop.methods.promptrank import probability, ranked_passages
 from polyhop.pipeline import Pipeline
 from polyhop.types import Passage, Span

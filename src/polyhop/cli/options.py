@@ -220,7 +220,7 @@ def _value(text: str) -> Any:
 def _from_file(given: Mapping[str, Any]) -> dict[str, Any]:
     if given.get("set_from") is None:
         return {}
-    from polyhop.methods.settings import read_settings
+    from polyhop.methods.registry import read_settings
 
     return read_settings(given["set_from"], given["method"])
 

@@ -14,7 +14,7 @@ from polyhop.cli.printing import say
 from polyhop.cli.progress import ProgressBar
 from polyhop.common.files import path_text
 from polyhop.common.text import counted
-from polyhop.engine.prices import Prices
+from polyhop.engine.budget import Prices
 from polyhop.errors import UnknownName, UsageError
 from polyhop.evaluation.agreement import ensemble, on_common_questions
 from polyhop.evaluation.compare import compare_all

@@ -19,7 +19,7 @@ from polyhop.cli.progress import ProgressBar
 from polyhop.cli.report import print_repeated, say_causes, say_failed, say_unscored
 from polyhop.data import DEMO
 from polyhop.data.corpora import Corpus, open_corpus
-from polyhop.engine.prices import Prices
+from polyhop.engine.budget import Prices
 from polyhop.errors import UsageError
 from polyhop.evaluation.methods import MethodReports, evaluate_methods, parse_methods
 from polyhop.evaluation.repeats import Repeated, evaluate_repeated

@@ -10,7 +10,7 @@ from rich.text import Text
 from polyhop.cli.answers import cut_replies
 from polyhop.cli.show import print_rows
 from polyhop.common.text import counted
-from polyhop.engine.prices import Prices
+from polyhop.engine.budget import Prices
 from polyhop.evaluation.agreement import EnsembleScores
 from polyhop.evaluation.compare import Comparison
 from polyhop.evaluation.errors import count_errors

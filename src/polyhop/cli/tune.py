@@ -21,7 +21,7 @@ from polyhop.evaluation.compare import Difference
 from polyhop.evaluation.tuning.grid_search import GE_GRID, GridPoint, GridSearchResult, tune
 from polyhop.evaluation.tuning.readers import ReaderFit, fit_reader
 from polyhop.evaluation.tuning.staged import StagedSearchResult
-from polyhop.methods.settings import write_settings
+from polyhop.methods.registry import write_settings
 from polyhop.retrieval.index import index_for
 
 Found = TypeVar("Found", ReaderFit, GridSearchResult, StagedSearchResult)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from polyhop.engine.prices import Prices
+from polyhop.engine.budget import Prices
 from polyhop.errors import UsageError
 from polyhop.evaluation.errors import MEANINGS, count_errors
 from polyhop.evaluation.report import Report

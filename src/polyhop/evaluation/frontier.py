@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from polyhop.engine.prices import Prices
+from polyhop.engine.budget import Prices
 from polyhop.errors import UnknownName, UsageError
 from polyhop.evaluation.agreement import on_common_questions
 from polyhop.evaluation.figures import scored, shared_metric

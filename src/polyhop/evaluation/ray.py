@@ -24,7 +24,7 @@ from polyhop._version import __version__
 from polyhop.answer import Answer
 from polyhop.common.extras import require
 from polyhop.common.ray import CPUS, connected, environment, prepare_worker, split_evenly, worker_count
-from polyhop.engine.prices import Prices
+from polyhop.engine.budget import Prices
 from polyhop.errors import PolyhopError, ServiceError, SettingError, UsageError
 from polyhop.evaluation.runner import Ask, run_settings
 from polyhop.net.limits import MAX_CONCURRENCY, MINUTE

@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from polyhop.methods.beam import follows_links, ranked
 from polyhop.methods.hops import RANKING, ranked_by_paths, scoring_needs
-from polyhop.methods.paths import Likelihood, LikelihoodScorer
+from polyhop.methods.paths import Likelihood, LikelihoodScorer, follows_links, ranked
 from polyhop.methods.promptrank import promptrank
-from polyhop.methods.registry import method_named, select
-from polyhop.methods.settings import read_retriever, read_settings
+from polyhop.methods.registry import method_named, read_retriever, read_settings, select
 from polyhop.retrieval import open_retriever, register_reranker, register_retriever
 from polyhop.retrieval.base import AnyRetriever, RunRetriever, as_retriever
 from polyhop.retrieval.index import Index

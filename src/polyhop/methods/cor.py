@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from polyhop.answer import Answer
-from polyhop.methods.fusion import Fusion, fuse
 from polyhop.methods.registry import method
+from polyhop.methods.tor import Fusion, fuse
 from polyhop.prompts.tasks.answers import ANSWER_COT
 from polyhop.prompts.tasks.tor import COR_REVIEW
 from polyhop.types import Evidence, NonNegative, Passage, Positive

@@ -25,9 +25,18 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from polyhop.answer import Answer
 from polyhop.common.text import content_words
 from polyhop.methods.baselines.one_shot import answered_from
-from polyhop.methods.beam import Path, Scorer, beam_search, follows_links, linked, paths_of, ranked
 from polyhop.methods.context import Style
-from polyhop.methods.paths import Likelihood, LikelihoodScorer
+from polyhop.methods.paths import (
+    Likelihood,
+    LikelihoodScorer,
+    Path,
+    Scorer,
+    beam_search,
+    follows_links,
+    linked,
+    paths_of,
+    ranked,
+)
 from polyhop.methods.registry import method, method_named, select
 from polyhop.types import NonNegative, Passage, Positive
 

@@ -1,27 +1,79 @@
-"""The likelihood of a question after a path of passages: the score by which PromptRank ranks paths (§2.1 to §2.3).
+"""Paths of passages: beam search, and the score by which PromptRank ranks paths (§2.1 to §2.3).
 
-A path's prompt is its passages, an instruction and a slot for the question; the score is the log-probability of the
-question's tokens there, averaged. With several instructions or demonstrations there is one prompt for each, and
-the scores are combined.
-
-If a prompt is too long, its passages are cut: first each to ``passage_tokens``, then the longest of them.
+Paths begin at retrieved passages and grow by one passage per hop. The score is the likelihood of the question after a
+path: the prompt is the path's passages, an instruction and a slot for the question; the score is the mean
+log-probability of the question's tokens there. Several instructions or demonstrations make several prompts, whose
+scores are combined. If a prompt is too long, its passages are cut: first each to ``passage_tokens``, then the longest.
 """
 
 from __future__ import annotations
 
 import random
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from polyhop.errors import SettingError
-from polyhop.methods.beam import Path
 from polyhop.types import Passage
 
 if TYPE_CHECKING:
     from polyhop.engine.run import Run
+
+
+Path: TypeAlias = tuple[Passage, ...]
+Expand: TypeAlias = Callable[[Path], Awaitable[Iterable[Passage]]]
+"""Returns the passages by which a path may be extended; passages already on the path are ignored."""
+
+
+class Scorer(Protocol):
+    """A scorer of one question's paths. ``scores`` holds the scores so far; higher is better."""
+
+    scores: dict[Path, float]
+
+    async def score(self, paths: Sequence[Path]) -> None:
+        """Add the scores of these paths to ``scores``."""
+        ...
+
+
+async def beam_search(
+    start: Sequence[Passage], scorer: Scorer, expand: Expand, *, beam_width: int, max_hops: int
+) -> None:
+    """Score paths of one passage, extend the ``beam_width`` best, score those, and so on to ``max_hops`` passages."""
+    paths: list[Path] = [(passage,) for passage in start]
+    await scorer.score(paths)
+    for _ in range(1, max_hops):
+        beam = ranked(paths, scorer.scores)[:beam_width]
+        paths = [
+            (*path, passage) for path in beam for passage in dict.fromkeys(await expand(path)) if passage not in path
+        ]
+        await scorer.score(paths)
+
+
+def follows_links(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the need for links if the settings ``hops`` and ``links`` extend paths by links."""
+    return ("links",) if settings["hops"] > 1 and settings["links"] else ()
+
+
+def linked(path: Path, run: Run) -> list[Passage]:
+    """Return the passages that the path's last passage links to and that are not on the path."""
+    return [passage for passage in dict.fromkeys(run.links(path[-1])) if passage not in path]
+
+
+def ranked(paths: Iterable[Path], scores: Mapping[Path, float]) -> list[Path]:
+    """Sort paths, best first; equal scores keep their order."""
+    return sorted(paths, key=lambda path: -scores[path])
+
+
+def paths_of(paths: Iterable[Path]) -> dict[Passage, list[Path]]:
+    """Group paths by the passages on them, in the order given."""
+    by_passage: dict[Passage, list[Path]] = {}
+    for path in paths:
+        for passage in path:
+            by_passage.setdefault(passage, []).append(path)
+    return by_passage
+
 
 Position: TypeAlias = Literal["after", "before"]
 Ensemble: TypeAlias = Literal["max", "mean", "token-mean", "token-max", "token-median"]

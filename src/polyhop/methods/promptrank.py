@@ -29,9 +29,19 @@ from annotated_types import Ge, Gt, Le, MultipleOf
 
 from polyhop.answer import Answer
 from polyhop.common.text import normalise as normal
-from polyhop.methods.beam import Path, beam_search, follows_links, linked, paths_of, ranked
 from polyhop.methods.context import cut_to_fit
-from polyhop.methods.paths import Ensemble, Likelihood, LikelihoodScorer, Position
+from polyhop.methods.paths import (
+    Ensemble,
+    Likelihood,
+    LikelihoodScorer,
+    Path,
+    Position,
+    beam_search,
+    follows_links,
+    linked,
+    paths_of,
+    ranked,
+)
 from polyhop.methods.registry import method, select
 from polyhop.prompts.tasks.answers import ANSWER_DIRECT, ANSWER_READ
 from polyhop.types import Evidence, NonNegative, Passage, Positive

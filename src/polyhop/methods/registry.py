@@ -1,4 +1,4 @@
-"""The registry of methods: the paper, settings, needs and layers of each."""
+"""The registry of methods: the paper, settings, needs and layers of each; and settings files."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib.metadata import entry_points
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
+import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from polyhop.answer import Answer
-from polyhop.errors import SettingError, UnknownName, UsageError, brief
+from polyhop.common.files import atomic_write
+from polyhop.errors import DataError, SettingError, UnknownName, UsageError, brief
 from polyhop.types import FileName
 
 T = TypeVar("T")
@@ -29,8 +32,6 @@ BUILT_IN = (
     "polyhop.methods.promptrank",
     "polyhop.methods.hops",
     "polyhop.methods.baselines.one_shot",
-    "polyhop.methods.baselines.retrieval",
-    "polyhop.methods.baselines.chain_of_thought",
     "polyhop.methods.baselines.auto_cot",
     "polyhop.methods.baselines.recite",
     "polyhop.methods.baselines.least_to_most",
@@ -214,3 +215,45 @@ def _is_sequence(hint: Any) -> bool:
     if origin is typing.Annotated:
         return _is_sequence(typing.get_args(hint)[0])
     return (inspect.isclass(origin) and issubclass(origin, (tuple, list))) or "Sequence" in str(origin)
+
+
+def write_settings(path: str | Path, content: Mapping[str, Any]) -> None:
+    """Write a settings file: indented JSON of ``method``, ``settings`` and where they come from."""
+    with atomic_write(Path(path)) as stream:
+        stream.write(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
+
+
+def read_settings(path: str | Path, method: str) -> dict[str, Any]:
+    """The settings for ``method`` in a settings file.
+
+    Raises:
+        DataError: the file is missing or not a settings file.
+        UsageError: it is another method's, or has a setting that the method does not have.
+    """
+    held = _held(path)
+    if held["method"] != method:
+        raise UsageError(f"{path} holds settings of {held['method']}, not of {method}: give --method {held['method']}")
+    known = method_named(method).settings
+    for name, value in held["settings"].items():
+        if name not in known:
+            raise UnknownName(f"setting of {method} in {path}", name, known)
+        known[name].parse(value, f"{path}: {method}")
+    return dict(held["settings"])
+
+
+def read_retriever(path: str | Path) -> str | None:
+    """The name of the retriever that a settings file's settings were fitted with, where it tells."""
+    retriever = _held(path).get("retriever")
+    return retriever if isinstance(retriever, str) else None
+
+
+def _held(path: str | Path) -> dict[str, Any]:
+    try:
+        held = orjson.loads(Path(path).read_bytes())
+    except OSError as error:
+        raise DataError(f"the settings cannot be read: {error.strerror}", path) from None
+    except ValueError:
+        raise DataError("not a settings file: not JSON", path) from None
+    if not (isinstance(held, dict) and isinstance(held.get("method"), str) and isinstance(held.get("settings"), dict)):
+        raise DataError('not a settings file: it must be {"method": name, "settings": {name: value}}', path)
+    return held

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyhop.errors import SettingError, UsageError
-from polyhop.readers.spans import Logits, answered, characters, joint
-from polyhop.readers.windows import Window, Windows, check_lengths
+from polyhop.readers.spans import Logits, Window, Windows, answered, characters, check_lengths, joint
 from polyhop.types import Passage, Span
 
 Ids = NDArray[np.int64]

@@ -13,8 +13,7 @@ from polyhop.common.extras import is_installed, require
 from polyhop.common.text import counted
 from polyhop.errors import DataError, MissingExtra, SettingError, UsageError
 from polyhop.readers.checkpoint import Batch, CheckpointReader, NoAnswerReader, Scores, inside
-from polyhop.readers.spans import characters, independent, joint
-from polyhop.readers.windows import Window, Windows
+from polyhop.readers.spans import Window, Windows, characters, independent, joint
 from polyhop.types import Passage, Span, SpanChoice
 
 Dtype: TypeAlias = Literal["float32", "float16", "bfloat16"]

@@ -17,7 +17,7 @@ from polyhop.evaluation.tuning.promptrank import DEMO_SEEDS, TEMPERATURES, tune_
 from polyhop.evaluation.tuning.staged import StagedSearchResult
 from polyhop.lm.base import Capabilities, ScoreRequest
 from polyhop.lm.scripted import ScriptedLM
-from polyhop.methods.settings import read_settings, write_settings
+from polyhop.methods.registry import read_settings, write_settings
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.book import PromptBook
 from polyhop.types import Passage, Question, Span

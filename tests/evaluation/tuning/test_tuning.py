@@ -17,7 +17,7 @@ from polyhop.evaluation.tuning.grid_search import GridSearchResult, tune
 from polyhop.evaluation.tuning.readers import contains_answer, fit_reader, steps_of
 from polyhop.lm.base import Capabilities, Completion
 from polyhop.lm.scripted import ScriptedLM
-from polyhop.methods.settings import read_settings, write_settings
+from polyhop.methods.registry import read_settings, write_settings
 from polyhop.retrieval.index import Index, index_for
 from polyhop.types import Passage, Question, Span
 

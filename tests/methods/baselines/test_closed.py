@@ -11,8 +11,7 @@ import pytest
 from polyhop.errors import DataError
 from polyhop.lm.base import Capabilities, Request
 from polyhop.lm.scripted import ScriptedLM
-from polyhop.methods.baselines.auto_cot import TRIED
-from polyhop.methods.baselines.question_clusters import cluster_questions
+from polyhop.methods.baselines.auto_cot import TRIED, cluster_questions
 from polyhop.pipeline import Pipeline
 from tests.kit.scripted_run import play, sure
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from polyhop.errors import DataError
-from polyhop.methods.baselines.question_clusters import MAX_QUESTIONS, cluster_questions, k_means, tf_idf
+from polyhop.methods.baselines.auto_cot import MAX_QUESTIONS, cluster_questions, k_means, tf_idf
 
 FILMS = [f"Who directed the film {name}?" for name in ("Alien", "Jaws", "Heat")]
 WARS = ["When did the war begin?", "When did the war end?"]

@@ -18,7 +18,7 @@ from string import Template
 
 from polyhop._version import __version__
 from polyhop.common.text import counted
-from polyhop.engine.prices import Prices
+from polyhop.engine.budget import Prices
 from polyhop.evaluation.errors import MEANINGS
 from polyhop.evaluation.pages import embedded, summary
 from polyhop.evaluation.pages.bundle import bundle

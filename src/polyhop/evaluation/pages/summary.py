@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from polyhop.common.text import counted
-from polyhop.engine.prices import Prices
+from polyhop.engine.budget import Prices
 from polyhop.errors import UsageError
 from polyhop.evaluation.errors import MEANINGS, count_errors
 from polyhop.evaluation.figures import cost_label, costs, is_shown, label, scored, shared_metric

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from polyhop.engine.prices import Prices
+from polyhop.engine.budget import Prices
 from polyhop.errors import PolyhopError
 from polyhop.evaluation.runner import Progress
 from polyhop.evaluation.runs import RunSpec, run_all

@@ -30,8 +30,7 @@ from polyhop.data.questions import read_questions
 from polyhop.errors import DataError, PolyhopError, SettingError, UnknownName
 from polyhop.evaluation.runner import CONCURRENCY
 from polyhop.evaluation.runs import combinations, folder_name
-from polyhop.methods.registry import Method, method_named, methods
-from polyhop.methods.settings import read_settings
+from polyhop.methods.registry import Method, method_named, methods, read_settings
 from polyhop.redaction import redacted
 from polyhop.types import Positive, Question
 

@@ -1,21 +1,39 @@
-"""Answers in one call: closed-book, or from one retrieval.
+"""The simplest baselines: closed-book, from one retrieval, and retrieval alone.
 
 - ``direct``: Brown et al., "Language Models are Few-Shot Learners", 2020.
 - ``cot``: Wei et al., "Chain-of-Thought Prompting Elicits Reasoning in Large Language Models", 2022.
 - ``one-r``: one-step retrieval, read directly or by chain of thought, as in Tree of Reviews §4.3 (OneR).
+- ``bm25``: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009.
+- ``tfidf``, ``tfidf-bm25``: the baselines without training of PromptRank (Khalifa et al., "Few-shot Reranking for
+  Multi-hop QA via Language Model Prompting", 2023), Table 1: TF-IDF; its hits and the pages they link to, by BM25.
+- ``zero-few-cot``: Kojima, Gu, Reid, Matsuo, Iwasawa, "Large Language Models are Zero-Shot Reasoners", 2022, in its
+  Zero-Plus-Few-Shot form, the row of GE-Reasoning's Table 4: "Let's think step by step." before the reasoning, in the
+  demonstrations and in the question. ``shots=0`` is the paper's zero-shot form.
+- ``cot-sc``: Wang et al., "Self-Consistency Improves Chain of Thought Reasoning in Language Models", 2022, with the
+  5 samples at temperature 0.7 of GE-Reasoning §4.3 (the paper draws 40).
 
-Settled here: ``one-r`` reads its first 5 passages and ranks 15, so that recall@15 compares like with like.
+Settled here: ``one-r`` reads its first 5 passages and ranks 15, so that recall@15 is comparable with the other methods.
+A method of retrieval alone is its retriever of the same name as a row of a table; it asks no language model, unless
+``rerank`` does, and ranks 20 passages, for R@20 and AR@20 of PromptRank's Table 1. A chain of thought ends with a
+sentence that gives the answer; no second call asks for it, as Kojima et al. do. ``cot-sc`` needs a model that samples;
+log-probabilities, if the model gives them, settle ties.
+
+Example: "In which town was the leader of the Kon-Tiki expedition born?" Five chains of ``cot-sc`` end in Larvik, Oslo,
+Larvik, Larvik and Bergen: the answer is Larvik, with a confidence of 0.6.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from annotated_types import Ge
 
 from polyhop.answer import Answer
 from polyhop.common.text import sentences
 from polyhop.methods.registry import method
-from polyhop.prompts.tasks.answers import ANSWER_COT, ANSWER_DIRECT, ANSWER_READ, ANSWER_READ_COT
+from polyhop.methods.voting import majority, sampled
+from polyhop.prompts.tasks.answers import ANSWER_COT, ANSWER_DIRECT, ANSWER_READ, ANSWER_READ_COT, ZERO_SHOT_COT
 from polyhop.types import Evidence, NonNegative, Passage, Positive
 
 if TYPE_CHECKING:
@@ -82,3 +100,69 @@ async def answered_from(
         evidence=(Evidence(read, response.answer),),
         supported=True,
     )
+
+
+PROMPTRANK = "PromptRank (Khalifa et al., 2023), Table 1"
+
+
+def ranking(name: str, paper: str) -> Callable[[Callable[..., Awaitable[Answer]]], Callable[..., Awaitable[Answer]]]:
+    """Register a function as the method that ranks by the retriever of its name, and gives no answer."""
+    return method(
+        name,
+        family="retrieval only",
+        calls=0,
+        paper=paper,
+        layers=lambda _: 0,
+        needs=("retriever",),
+        retriever=name,
+        answers=lambda settings: False,
+    )
+
+
+@ranking("bm25", "Robertson and Zaragoza, 2009")
+async def bm25(question: str, run: Run, *, rank_limit: Positive = 20) -> Answer:
+    """Rank passages by BM25, without an answer."""
+    return await _ranked(question, run, rank_limit)
+
+
+@ranking("tfidf", PROMPTRANK)
+async def tfidf(question: str, run: Run, *, rank_limit: Positive = 20) -> Answer:
+    """Rank passages by TF-IDF cosine, without an answer."""
+    return await _ranked(question, run, rank_limit)
+
+
+@ranking("tfidf-bm25", PROMPTRANK)
+async def tfidf_bm25(question: str, run: Run, *, rank_limit: Positive = 20) -> Answer:
+    """Rank TF-IDF's hits and the passages they link to by BM25, without an answer."""
+    return await _ranked(question, run, rank_limit)
+
+
+async def _ranked(question: str, run: Run, rank_limit: int) -> Answer:
+    passages: list[Passage] = []
+    with run.gathering():
+        passages = await run.search(question, rank_limit)
+    return Answer("", passages=tuple(passages))
+
+
+@method("zero-few-cot", family="closed book", calls=1, paper="Kojima et al., 2022", layers=lambda settings: 1)
+async def zero_plus_few_shot(question: str, run: Run, *, shots: NonNegative = 3) -> Answer:
+    """Answer from the model's own knowledge, told to think step by step, beside demonstrations that do."""
+    response = await run.ask(ZERO_SHOT_COT, options={"shots": shots}, final=True, question=question)
+    return Answer(response.answer)
+
+
+@method("cot-sc", family="closed book", calls=5, paper="Wang et al., 2022", layers=lambda settings: 1)
+async def self_consistency(
+    question: str,
+    run: Run,
+    *,
+    samples: Positive = 5,  # chains that vote: GE-Reasoning §4.3
+    temperature: Annotated[float, Ge(0)] = 0.7,  # GE-Reasoning §4.3
+    shots: NonNegative = 3,
+) -> Answer:
+    """Sample several chains of thought and take the answer most of them come to (§2)."""
+    replies = await sampled(
+        run, ANSWER_COT, [{"question": question}] * samples, options={"shots": shots, "temperature": temperature}
+    )
+    vote = majority(replies)
+    return Answer(vote.answer, confidence=vote.share, statistics={"samples": vote.cast, "agreement": vote.share})
