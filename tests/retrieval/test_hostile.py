@@ -13,14 +13,13 @@ import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from polyhop.retrieval.services.protocols import PROTOCOLS
 
 from polyhop.common.extras import is_installed
 from polyhop.errors import PolyhopError
 from polyhop.net.failures import BadReply
 from polyhop.retrieval.engines import open_engine
 from polyhop.retrieval.services.apis import APIS
-from polyhop.retrieval.services.served import ServedRetriever
+from polyhop.retrieval.services.served import PROTOCOLS, ServedRetriever
 from polyhop.retrieval.services.web import WebSearch
 from polyhop.types import Passage
 

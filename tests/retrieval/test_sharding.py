@@ -23,7 +23,7 @@ from polyhop.cli.app import app
 from polyhop.data.corpora import open_corpus
 from polyhop.errors import ServiceError, UsageError
 from polyhop.retrieval import links, sharding, vectors
-from polyhop.retrieval.encoders import pocket
+from polyhop.retrieval.encoders import local
 from polyhop.retrieval.index import build_index, open_index
 from polyhop.retrieval.sharding import MapShards
 from polyhop.types import Passage
@@ -150,7 +150,7 @@ def test_an_encoder_goes_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
         none = sharding.encode_by_name("onnx:no-such-folder", map_shards)(not_to_be_sent, [passages])
         with pytest.raises(ServiceError, match=r"a worker cannot go on: .*no-such-folder"):
             list(none)
-    encoder = pocket.PocketEncoder()
+    encoder = local.PocketEncoder()
     assert [one.tobytes() for one in made] == [encoder.passages(p).tobytes() for p in (passages[:2], passages[2:])]
 
 

@@ -15,8 +15,7 @@ from polyhop.errors import UsageError
 from polyhop.retrieval import Index, build_index, open_retriever
 from polyhop.retrieval.base import Retriever
 from polyhop.retrieval.bm25 import BM25
-from polyhop.retrieval.tfidf import TfIdf
-from polyhop.retrieval.tfidf_bm25 import TfIdfBM25
+from polyhop.retrieval.tfidf import TfIdf, TfIdfBM25
 from polyhop.types import Passage
 from tests.retrieval.test_bm25 import WORDS, by_hand
 

@@ -1,5 +1,5 @@
-"""Retrievers and rerankers: what searches a corpus, and what orders what was found anew. Names are looked up here; new
-ones register by decorator or entry point."""
+"""Retrievers search a corpus, rerankers reorder their hits. Both are opened by name here; new ones register by
+decorator or entry point."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ _bring_corpus: set[str] = set()
 
 
 def register_retriever(name: str, *, brings_corpus: bool = False) -> Callable[[AnyFactory], AnyFactory]:
-    """Decorate a class or function, called with an ``Index``, as the retriever ``name``; the latest of a name counts.
+    """Decorate a class or function, called with an ``Index``, as the retriever ``name``, in place of any other.
 
-    A name that ends in a colon is a prefix: ``mine:`` opens ``mine:FILE``, called with the index and ``FILE``. One that
-    ``brings_corpus``, as an engine elsewhere does, is called without the index. A package does the same by an entry
-    point ``name`` in the group ``polyhop.retrievers``, over an index.
+    A name that ends in a colon is a prefix: ``mine:`` opens ``mine:FILE``, called with the index and ``FILE``. A
+    retriever that ``brings_corpus``, such as a search engine, is called without an index. A package can register one
+    over an index by an entry point ``name`` in the group ``polyhop.retrievers``.
     """
     (_bring_corpus.add if brings_corpus else _bring_corpus.discard)(name)
     return _retrievers.register(name)
 
 
 def brings_corpus(spec: str) -> bool:
-    """True if the retriever of this name searches its own passages, not a corpus; a hybrid, if all its parts do."""
+    """Return True if the retriever with this name searches its own passages; for a hybrid, if all its parts do."""
     name, colon, rest = spec.partition(":")
     if name + colon == "hybrid:":
         from polyhop.retrieval.hybrid import parts_of
@@ -69,16 +69,16 @@ def brings_corpus(spec: str) -> bool:
 
 
 def retrievers() -> list[str]:
-    """The names that ``open_retriever`` knows."""
+    """Return the names that ``open_retriever`` knows."""
     return _retrievers.names()
 
 
 def open_retriever(spec: str, index: Index | None) -> RetrieverObject:
-    """The retriever of a name over an index, or over passages of its own.
+    """Open a retriever by name, over an index or over its own passages.
 
     Raises:
-        UnknownName: no retriever is called so; the message lists those that are.
-        UsageError: it needs an index and there is none.
+        UnknownName: no retriever has this name; the message lists those that exist.
+        UsageError: it needs an index and none is given.
     """
     name, colon, _ = spec.partition(":")
     if name + colon in _bring_corpus:
@@ -89,7 +89,7 @@ def open_retriever(spec: str, index: Index | None) -> RetrieverObject:
 
 
 def open_plain_retriever(spec: str, index: Index | None) -> Retriever:
-    """``open_retriever``, where no language model is at hand: one that asks a model is a ``UsageError``."""
+    """Open a retriever that needs no language model. Raises ``UsageError`` for one that does."""
     opened = open_retriever(spec, index)
     if not isinstance(opened, Retriever):
         raise UsageError(
@@ -99,25 +99,21 @@ def open_plain_retriever(spec: str, index: Index | None) -> Retriever:
 
 
 def register_reranker(name: str) -> Callable[[AnyFactory], AnyFactory]:
-    """Decorate a class or function, called without arguments, as the reranker ``name``; the latest of a name counts.
+    """Decorate a class or function, called without arguments, as the reranker ``name``, in place of any other.
 
-    A name that ends in a colon is a prefix: ``mine:`` opens ``mine:FILE``, called with ``FILE``. A package does the
-    same by an entry point ``name`` in the group ``polyhop.rerankers``.
+    A name that ends in a colon is a prefix: ``mine:`` opens ``mine:FILE``, called with ``FILE``. A package can register
+    one by an entry point ``name`` in the group ``polyhop.rerankers``.
     """
     return _rerankers.register(name)
 
 
 def rerankers() -> list[str]:
-    """The names that ``open_reranker`` knows."""
+    """Return the names that ``open_reranker`` knows."""
     return _rerankers.names()
 
 
 def open_reranker(spec: str) -> Reranker:
-    """The reranker of a name.
-
-    Raises:
-        UnknownName: no reranker is called so; the message lists those that are.
-    """
+    """Open a reranker by name. Raises ``UnknownName``."""
     return _rerankers.open(spec)
 
 
@@ -137,7 +133,7 @@ def _tfidf(index: Index) -> Retriever:
 
 @register_retriever("tfidf-bm25")
 def _tfidf_bm25(index: Index) -> Retriever:
-    from polyhop.retrieval.tfidf_bm25 import TfIdfBM25
+    from polyhop.retrieval.tfidf import TfIdfBM25
 
     return TfIdfBM25(index)
 
@@ -154,20 +150,6 @@ def _dense(index: Index, spec: str) -> Retriever:
     from polyhop.retrieval.dense import open_dense
 
     return open_dense(index, spec)
-
-
-@register_retriever("http:", brings_corpus=True)
-def _http(rest: str) -> Retriever:
-    from polyhop.retrieval.services.served import open_served
-
-    return open_served("http", rest)
-
-
-@register_retriever("https:", brings_corpus=True)
-def _https(rest: str) -> Retriever:
-    from polyhop.retrieval.services.served import open_served
-
-    return open_served("https", rest)
 
 
 @register_retriever("web:", brings_corpus=True)
@@ -206,12 +188,20 @@ def _lm(options: str = "") -> Reranker:
     return open_lm_reranker(options)
 
 
+def _served(scheme: str, rest: str) -> Retriever:
+    from polyhop.retrieval.services.served import open_served
+
+    return open_served(scheme, rest)
+
+
 def _engine(kind: str, rest: str) -> Retriever:
     from polyhop.retrieval.engines import open_engine
 
     return open_engine(kind, rest)
 
 
+for _scheme in ("http", "https"):
+    register_retriever(f"{_scheme}:", brings_corpus=True)(partial(_served, _scheme))
 for _kind in ("elastic", "opensearch", "postgres", "qdrant"):
     register_retriever(f"{_kind}:", brings_corpus=True)(partial(_engine, _kind))
 

@@ -26,29 +26,30 @@ _log = logging.getLogger("polyhop.retrieval")
 
 @runtime_checkable
 class Retriever(Protocol):
-    """Searches a corpus, for one query or many. Ties are broken by passage id, so results are reproducible."""
+    """Searches a corpus, for one query or many. Ties are broken by passage id, so that results are reproducible."""
 
     name: str
 
     def search(self, query: str, k: int) -> list[Passage]:
-        """The ``k`` best passages, best first; fewer if fewer match; [] for a query without a term."""
+        """Return the ``k`` best passages, best first; fewer if fewer match; [] for a query without a term."""
         ...
 
     def search_many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
-        """``search`` for every query, in order."""
+        """Search for each query, in order."""
         ...
 
     def links(self, passage: Passage) -> list[Passage]:
-        """The passages this one links to: its corpus' hyperlinks, else the titles its text mentions."""
+        """Return the passages this one links to: by the corpus' hyperlinks, else by the titles that its text
+        mentions."""
         ...
 
 
 @runtime_checkable
 class AwaitedRetriever(Retriever, Protocol):
-    """A retriever that waits for another machine: it is searched on the event loop instead of on a thread."""
+    """A retriever that waits for another machine, so that it is called on the event loop instead of on a thread."""
 
     async def asearch(self, query: str, k: int) -> list[Passage]:
-        """``search``, awaited."""
+        """Search as ``search`` does, on the running event loop."""
         ...
 
 
@@ -56,24 +57,24 @@ class AwaitedRetriever(Retriever, Protocol):
 class AskingRetriever(Protocol):
     """A retriever that asks a language model while it searches.
 
-    It may have ``needs``: the capabilities its model must have (``score``, ``token_logprobs``; ``score:TASK`` for the
-    model of that prompt task). They are checked before the first call.
+    It may have ``needs``, the capabilities of its model (``score``, ``token_logprobs``; ``score:TASK`` for the model of
+    that prompt task). They are checked before the first call.
     """
 
     name: str
 
     @property
     def start(self) -> AnyRetriever:
-        """The retriever it begins with."""
+        """The retriever that makes its first search."""
         ...
 
     async def search_by(self, run: Any, query: str, k: int) -> Sequence[Passage]:
-        """The ``k`` best passages, best first. ``run`` asks and scores within the question's budget, trace and cache;
-        its own ``search`` and ``links`` go to ``start``."""
+        """Return the ``k`` best passages, best first. ``run`` asks and scores within the question's budget, trace and
+        cache; its own ``search`` and ``links`` go to ``start``."""
         ...
 
     def links(self, passage: Passage) -> list[Passage]:
-        """The passages this one links to."""
+        """Return the passages this one links to."""
         ...
 
 
@@ -81,7 +82,7 @@ class AskingRetriever(Protocol):
 class Reranker(Protocol):
     """Reorders the passages that a retriever found, for any method; it may ask a language model.
 
-    ``first``: the number of the retriever's passages that it reorders; more if more are requested. ``needs``: as for an
+    ``first`` is the number of passages to reorder; more if more are requested. It may have ``needs``, as an
     ``AskingRetriever``.
     """
 
@@ -89,7 +90,7 @@ class Reranker(Protocol):
     first: int
 
     async def rerank_by(self, run: Any, query: str, passages: Sequence[Passage], k: int) -> Sequence[Passage]:
-        """The ``k`` best of ``passages`` (the retriever's, best first), best first; ``run`` as in ``search_by``."""
+        """Return the ``k`` best of the retriever's ``passages``, best first; ``run`` is as in ``search_by``."""
         ...
 
 
@@ -98,8 +99,8 @@ class RunRetriever(ABC):
 
     Attributes:
         name: None if the user's callable has none.
-        base_retriever: the retriever that the run given to ``search`` searches with; None if that run is not used.
-        needs: the capabilities its model must have, as for an ``AskingRetriever``.
+        base_retriever: the retriever of the run given to ``search``; None if it does not use that run.
+        needs: the capabilities of its model, as for an ``AskingRetriever``.
     """
 
     name: str | None
@@ -108,27 +109,27 @@ class RunRetriever(ABC):
 
     @abstractmethod
     async def search(self, query: str, k: int, run: QuestionRun) -> Sequence[Passage]:
-        """The ``k`` best passages, best first. ``run`` asks and scores within the question's budget, trace and cache;
-        its own ``search`` and ``links`` go to ``base_retriever``."""
+        """Return the ``k`` best passages, best first. ``run`` asks and scores within the question's budget, trace and
+        cache; its own ``search`` and ``links`` go to ``base_retriever``."""
 
     def links(self, passage: Passage) -> list[Passage]:
-        """The passages this one links to; by default those of the base retriever."""
+        """Return the passages this one links to, by default by the base retriever."""
         return self.base_retriever.links(passage) if self.base_retriever else []
 
     @property
     def has_links(self) -> bool:
-        """False if it knows the links of no passage; by default as the base retriever."""
+        """False if it knows no links; by default as the base retriever."""
         return self.base_retriever.has_links if self.base_retriever else True
 
     def with_links(self, corpus: CorpusLinks) -> RunRetriever:
-        """A copy that takes the links of a corpus wherever it, or a retriever below it, has none of its own."""
+        """Return a copy that takes links from a corpus if it, or a retriever below it, has none."""
         linked = copy.copy(self)
         linked.base_retriever = self.base_retriever and self.base_retriever.with_links(corpus)
         return linked
 
     @property
     def layers(self) -> Iterator[RunRetriever]:
-        """This retriever, its base retriever, and so on down to the one that makes the first search."""
+        """Yield this retriever, its base retriever, and so on to the one that makes the first search."""
         yield self
         if self.base_retriever is not None:
             yield from self.base_retriever.layers
@@ -140,12 +141,12 @@ class RunRetriever(ABC):
 
     @property
     def innermost(self) -> Any:
-        """The object that makes the first search, below everything that asks or reranks."""
+        """The object that makes the first search, below all that ask or rerank."""
         return self.base_retriever.innermost if self.base_retriever else self.source
 
     @property
     def encoder(self) -> Encoder | None:
-        """The encoder of the innermost retriever, if that has one: a dense or hybrid one."""
+        """The encoder of the innermost retriever, if it has one, as a dense or hybrid retriever does."""
         return cast("Encoder | None", getattr(self.innermost, "encoder", None))
 
     async def aclose(self) -> None:
@@ -182,10 +183,9 @@ def as_retriever(source: AnyRetriever) -> RunRetriever:
 
 
 class CorpusLinks:
-    """The links of a corpus for a retriever beside it that knows none itself. Passages are matched by id.
+    """The links of a corpus, for a retriever beside it that knows none. Passages are matched by id.
 
-    The first passage with an id that the corpus does not have is named in a warning, because a retriever with other ids
-    would follow no link at all.
+    A warning names the first passage that the corpus does not have: with other ids, no link would be followed at all.
     """
 
     def __init__(self, index: Index, retriever: str) -> None:
@@ -193,7 +193,7 @@ class CorpusLinks:
         self._warned = False
 
     def __call__(self, passage: Passage) -> list[Passage]:
-        """The passages that this one links to; none for one that the corpus does not have."""
+        """Return the passages this one links to; none for a passage that the corpus does not have."""
         if not self._warned and self._index.passages.ordinal(passage.id) is None:
             self._warned = True
             _log.warning(
@@ -263,7 +263,8 @@ class _Function(_Wrapped):
 
 
 class Reranked(RunRetriever):
-    """A retriever with a reranker behind it. It has the retriever's name; a run's settings name the reranker apart."""
+    """A retriever followed by a reranker. It keeps the retriever's name; a run's settings name the reranker
+    separately."""
 
     base_retriever: RunRetriever
 
@@ -273,13 +274,13 @@ class Reranked(RunRetriever):
         self.needs = getattr(reranker, "needs", ())
 
     async def search(self, query: str, k: int, run: QuestionRun) -> list[Passage]:
-        """The reranker's ``k`` best of the retriever's ``max(k, first)``."""
+        """Return the reranker's ``k`` best of the retriever's ``max(k, first)``."""
         passages = await run.search(query, max(k, self.reranker.first))
         return check_passages(await self.reranker.rerank_by(run, query, passages, k))
 
 
 def check_passages(found: Any) -> list[Passage]:
-    """The result of a search as a list; ``UsageError`` if it holds anything but passages."""
+    """Return the result of a search as a list. Raises ``UsageError`` if it holds anything but passages."""
     if isinstance(found, (str, bytes)) or not isinstance(found, Iterable):
         raise UsageError(f"the retriever must return polyhop.Passage objects, not a {type(found).__name__}")
     passages = list(found)
@@ -322,7 +323,7 @@ class ScoringRetriever:
 
 
 class OverIndex(ScoringRetriever):
-    """A retriever over an index, whose links are the index's."""
+    """A retriever over an index, with the links of the index."""
 
     _index: Index
 
@@ -332,5 +333,6 @@ class OverIndex(ScoringRetriever):
         return bool(self._index.link_mode)
 
     def links(self, passage: Passage) -> list[Passage]:
-        """The passages this one links to: its corpus' hyperlinks, else the titles its text mentions."""
+        """Return the passages this one links to: by the corpus' hyperlinks, else by the titles that its text
+        mentions."""
         return self._index.links(passage)

@@ -2,9 +2,9 @@
 
 Source: Karpukhin, Oğuz, Min, Lewis, Wu, Edunov, Chen and Yih, "Dense Passage Retrieval for Open-Domain Question
 Answering", 2020, §3: two encoders and an inner product. The prefixes, pooling and scaling of a model are defined in
-``encoders.families``. The passages are encoded on first use and kept in 16 bits in the index's folder
-(``vectors.py``). Up to a few hundred thousand every product is made, in blocks (``exact.py``); of more, those with
-what a short form of them in memory brings out (``approximate.py``). A score is the same product either way.
+``encoders.families``. The passages are encoded on first use and stored in 16 bits in the index's folder
+(``vectors.py``). Up to a few hundred thousand are compared exactly, in blocks (``exact.py``); of more, compact codes in
+memory select candidates (``approximate.py``). A score is the same product either way.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ if TYPE_CHECKING:
 class Dense(OverIndex):
     """Dense retrieval over an index. Safe across threads; ties are broken by passage id, also at the cut.
 
-    ``vectors``: the passages', (passages, size), in the index's order, made elsewhere; None encodes them here, where
-    they are not encoded yet, and goes on where it was stopped. ``kind``: of the dense index over them, made where it is
-    not there (``approximate.dense_index``); ``how`` tells in words what is used.
-    ``map_shards``: how shards of passages are encoded, such as all over a cluster (``sharding.py``).
+    Args:
+        vectors: those of the passages, (passages, size), in the order of the index. None encodes the passages that are
+            not encoded yet, and resumes after a stop.
+        kind: the kind of the dense index, built if it does not exist (``approximate.dense_index``). The attribute
+            ``how`` describes the one in use.
+        map_shards: encodes shards of passages, here or on a cluster (``sharding.py``).
     """
 
     def __init__(
@@ -65,8 +67,8 @@ class Dense(OverIndex):
 
 
 def open_dense(index: Index, spec: str) -> Dense:
-    """``ENCODER`` (``encoders.open_encoder``), or ``vectors:FILE@ENCODER``: the passages' vectors from a file, a row
-    for each in the corpus' order, and the encoder that made them, for the queries.
+    """Open ``ENCODER`` (``encoders.open_encoder``), or ``vectors:FILE@ENCODER``: a file with one vector per passage, in
+    the order of the corpus, and the encoder that made them, for the queries.
 
     Raises:
         UsageError: the encoder or the file cannot be opened, or they do not fit the index.

@@ -1,4 +1,4 @@
-"""The vectors with the largest inner products, found exactly: by blocked matrix products, then row by row."""
+"""Find the vectors with the largest inner products exactly: by blocked matrix products, then row by row."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ if TYPE_CHECKING:
     from polyhop.retrieval.index import Index
 
 Hit: TypeAlias = tuple[float, int]
-"""An inner product and the row it is with."""
+"""An inner product, and the row of its vector."""
 
 _BLOCK = 2**20
-"""Numbers of a block, 4 bytes each: it stays in a processor's cache."""
-
+"""Numbers per block, of 4 bytes each, so that it stays in a processor's cache."""
 
 _LEAST = np.finfo(np.float32).min
 
@@ -29,19 +28,19 @@ def nearest(
     k: int,
     left_out: NDArray[np.bool_] | None = None,
 ) -> list[list[Hit]]:
-    """Each query's hits by falling inner product, then by row: the first ``k``, and all that tie with the ``k``-th.
+    """Find each query's hits by falling inner product, then by row: the first ``k`` and all that tie with the last.
 
     Args:
-        vectors: (rows, size), mapped from a file as they may be.
+        vectors: (rows, size); they may be mapped from a file.
         queries: (queries, size).
         k: at least 1.
-        left_out: (rows,), which are no hits, if any.
+        left_out: (rows,), True for rows that are no hits.
 
-    Blocks are multiplied in 32 bits. What could be among the first ``k``, by the bound on that product's rounding, is
-    multiplied again in 64 bits and alone, so no score and no tie depends on blocks or on other queries.
+    Blocks are multiplied in 32 bits. Every row that could be among the first ``k``, by the bound on the rounding, is
+    multiplied again alone in 64 bits, so that no score and no tie depends on blocks or on other queries.
     """
     k = min(k, len(vectors) - (0 if left_out is None else int(left_out.sum())))
-    rounding = vectors.shape[1] * 2.0**-23 * np.linalg.norm(queries, axis=1)  # of two products, by unit of length
+    rounding = vectors.shape[1] * 2.0**-23 * np.linalg.norm(queries, axis=1)  # of two products, per unit of length
     best = np.full((len(queries), k), -np.inf, np.float32)
     max_norm = 0.0
     found: list[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float32]]] = []
@@ -65,12 +64,12 @@ def nearest(
 def nearest_passages(
     index: Index, vectors: NDArray[np.float16] | NDArray[np.float32], queries: NDArray[np.float32], k: int
 ) -> list[list[tuple[Passage, float]]]:
-    """``nearest``, the rows being those of an index: ``k`` passages each, tied ones in the order of their ids."""
+    """Find the ``k`` nearest passages of an index for each query; ties are broken by passage id."""
     return [passages_of(index, hits, k) for hits in nearest(vectors, queries, k, index.passages.removed)]
 
 
 def passages_of(index: Index, hits: Sequence[Hit], k: int) -> list[tuple[Passage, float]]:
-    """The first ``k`` passages of hits, the rows being those of an index, tied ones in the order of their ids."""
+    """Return the first ``k`` passages of hits in an index; ties are broken by passage id."""
     found = [(index.passages.get(row), score) for score, row in hits]
     return sorted(found, key=lambda hit: (-hit[1], hit[0].id))[:k]
 

@@ -1,7 +1,7 @@
-"""The passages of an index, memory-mapped: JSON lines, the offset and checksum of each, and a look-up by id.
+"""The passages of an index, memory-mapped: JSON lines, the offset and checksum of each line, and a look-up by id.
 
-A passage keeps its ordinal, the number of its row, as long as the index is updated: those added come last, and of those
-removed the row stays, marked by a byte.
+A passage keeps its ordinal, the number of its row, through updates: new passages come last, and the row of a removed
+one stays, marked by a byte.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ OFFSETS, CHECKSUMS = "passages.offsets", "passages.checksums"
 ID_HASHES, ID_ORDINALS = "passages.id_hashes", "passages.id_ordinals"
 
 TIE = 1e-5
-"""Scores closer than this share of themselves are tied: a float32 sum depends on the order of its terms."""
+"""Relative difference below which scores are tied: a float32 sum depends on the order of its terms."""
 
 
 class StoreWriter:
-    """Writes passages of distinct ids, whole once its block ends well; holds 20 bytes each.
+    """Writes passages with distinct ids; they are complete once its block succeeds. It holds 20 bytes per passage.
 
-    With ``base``, they come after that store's rows; ``removed`` are the ordinals of it that are to be marked so.
+    With ``base``, they follow the rows of that store, of which the ordinals ``removed`` are marked as removed.
     """
 
     def __init__(self, folder: Path, base: PassageStore | None = None, removed: Iterable[int] = ()) -> None:
@@ -63,10 +63,10 @@ class StoreWriter:
             self._write_tables()
 
     def add(self, passage: Passage) -> int:
-        """Append a passage; its ordinal.
+        """Append a passage and return its ordinal.
 
         Raises:
-            DataError: the passage holds what JSON cannot.
+            DataError: the passage holds a value that JSON cannot represent.
         """
         try:
             line = orjson.dumps(passage.to_dict())
@@ -103,7 +103,7 @@ class StoreWriter:
 
 
 class PassageStore:
-    """The passages of an index folder by ordinal or id. Only maps of the files are held. Safe across threads.
+    """The passages of an index folder, by ordinal or id. Its files are mapped, not read. Safe across threads.
 
     Attributes:
         rows: the number of rows, removed passages included; the length counts the others.
@@ -128,25 +128,25 @@ class PassageStore:
         return self._length
 
     def __iter__(self) -> Iterator[Passage]:
-        """All passages in order, read as a stream: a map walked from end to end would count as memory used."""
+        """Read all passages in order, as a stream: reading the whole map would count as used memory."""
         return (passage for ordinal, passage in enumerate(self.all_rows()) if self.is_live(ordinal))
 
     def all_rows(self, start: int = 0) -> Iterator[Passage]:
-        """The passages of all rows from ``start`` on, also of those removed, read as a stream."""
+        """Read the passages of all rows from ``start``, with removed ones, as a stream."""
         return (self._parse(line, ordinal) for ordinal, line in enumerate(self.all_lines(start), start))
 
     def all_lines(self, start: int = 0) -> Iterator[bytes]:
-        """``all_rows``, as they are written, unchecked: of each the JSON of ``Passage.to_dict``."""
+        """Read the lines of ``all_rows`` unchecked: the JSON of ``Passage.to_dict``."""
         with (self.folder / INDEX_PASSAGES).open("rb", buffering=1 << 20) as stream:
             stream.seek(min(self._offsets[start], len(self._lines)))
             yield from stream
 
     def get(self, ordinal: int) -> Passage:
-        """The passage at ``ordinal``, from 0 in the order of the corpus.
+        """Return the passage at ``ordinal``, from 0 in the order of the corpus.
 
         Raises:
-            IndexError: there is none, or none any more.
-            IndexFolderError: its record is damaged.
+            IndexError: there is none, or it was removed.
+            IndexFolderError: its line is damaged.
         """
         if not 0 <= ordinal < self.rows:
             raise IndexError(f"no passage {ordinal} among {self.rows}")
@@ -155,7 +155,7 @@ class PassageStore:
         return self._parse(self._lines[self._offsets[ordinal] : self._offsets[ordinal + 1]], ordinal)
 
     def is_live(self, ordinal: int) -> bool:
-        """False if the passage of a row was removed."""
+        """Return False if the passage of a row was removed."""
         return self.removed is None or not self.removed[ordinal]
 
     def _parse(self, line: bytes, ordinal: int) -> Passage:
@@ -172,12 +172,12 @@ class PassageStore:
             raise IndexFolderError(message, self.folder) from None
 
     def by_id(self, id: str) -> Passage | None:
-        """The passage with this id, or None."""
+        """Return the passage with this id, or None."""
         ordinal = self.ordinal(id)
         return None if ordinal is None else self.get(ordinal)
 
     def ordinal(self, id: str) -> int | None:
-        """The ordinal of the passage with this id, or None."""
+        """Return the ordinal of the passage with this id, or None."""
         wanted = _hash(id)
         i = bisect_left(self._hashes, wanted)
         while i < len(self._hashes) and self._hashes[i] == wanted:  # two ids may share a hash
@@ -190,16 +190,16 @@ class PassageStore:
         return None
 
     def id_table(self) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-        """The hashes of all rows' ids, rising, and the ordinal of each."""
+        """Return the hashes of the ids of all rows, rising, and the ordinal of each."""
         import numpy as np
 
         return np.frombuffer(self._hashes, dtype=np.uint64), np.frombuffer(self._ordinals, dtype=np.uint32)
 
     def best(self, hits: Sequence[tuple[float, int]], k: int) -> list[tuple[Passage, float]]:
-        """The first ``k`` of hits ``(score, ordinal)``, given by falling score; tied ones in the order of their ids.
+        """Return the first ``k`` of hits ``(score, ordinal)``, given by falling score; ties are broken by passage id.
 
         Raises:
-            IndexFolderError: there is no such passage, so what found it is damaged.
+            IndexFolderError: a passage does not exist, so the index that found it is damaged.
         """
         found: list[tuple[Passage, float]] = []
         start = 0
@@ -223,7 +223,7 @@ def _removed(folder: Path) -> NDArray[np.bool_] | None:
 
 
 def tied_until(hits: Sequence[tuple[float, int]], start: int) -> int:
-    """The end of the run of tied hits that begins at ``start``.
+    """Return the end of the run of tied hits that begins at ``start``.
 
     >>> tied_until([(3.0, 7), (3.0, 2), (2.5, 1)], 0)
     2
@@ -235,7 +235,7 @@ def tied_until(hits: Sequence[tuple[float, int]], start: int) -> int:
 
 
 def map_bytes(path: Path) -> mmap.mmap | bytes:
-    """A file's bytes, mapped; b"" for an empty file, which cannot be mapped.
+    """Map a file's bytes; b"" for an empty file, which cannot be mapped.
 
     Raises:
         IndexFolderError: the file is missing or cannot be read.
@@ -253,15 +253,15 @@ def map_bytes(path: Path) -> mmap.mmap | bytes:
 
 
 def allocate(path: Path) -> None:
-    """Reserve the disk's room for all of a file, such as one that is about to be written as a map: on a full disk that
-    is an ``OSError`` now, and would end the process later. Does nothing where the system cannot."""
+    """Reserve disk space for a whole file before it is written as a map: a full disk is an ``OSError`` now, but would
+    kill the process later. Does nothing if the system does not support it."""
     if hasattr(os, "posix_fallocate") and (size := path.stat().st_size):
         with path.open("rb+") as stream:
             os.posix_fallocate(stream.fileno(), 0, size)
 
 
 def map_numbers(path: Path, code: Literal["I", "Q"]) -> memoryview:
-    """A file of unsigned numbers of 4 (``I``) or 8 (``Q``) bytes as a mapped sequence.
+    """Map a file of unsigned numbers of 4 (``I``) or 8 (``Q``) bytes as a sequence.
 
     Raises:
         IndexFolderError: the file is missing, or its size is not a multiple of theirs.

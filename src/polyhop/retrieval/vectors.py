@@ -1,9 +1,8 @@
-"""The vectors of an index's passages by one encoder: a matrix in half precision, mapped from a folder of its own.
+"""The vectors of an index's passages by one encoder: a matrix in half precision, mapped from its own folder.
 
-It stands in the folder of the index's state or, where that may not be written to, in the cache, under a name that
-changes with the corpus and the encoder: vectors of another state are never met. Passages are encoded in shards;
-stopped at any moment, encoding goes on after the last shard that is surely whole. 2 bytes a number: 1.5 GB for a
-million passages of 768.
+The folder is inside that of the index's state or, if that is read-only, in the cache. Its name depends on the corpus
+and the encoder, so that other vectors are never used. Passages are encoded in shards; after a stop, encoding resumes
+behind the last shard that is certainly complete. A number takes 2 bytes: 1.5 GB per million passages of 768 numbers.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from polyhop.retrieval.index import Index
 
 Encode: TypeAlias = Callable[[Sequence[Passage]], NDArray[np.float32]]
-"""Passages to vectors: (passages, size)."""
+"""Encodes passages: (passages, size)."""
 
 KIND, VERSION = "encoding", 1
 
@@ -38,8 +37,8 @@ _SHARD = 128  # passages
 
 
 class PassageEncoder(NamedTuple):
-    """An encoder of passages. ``key`` changes with whatever changes their vectors; ``open`` is called if there are
-    passages to encode, ``map_shards`` with its result; ``size``: numbers per vector."""
+    """An encoder of passages. ``key`` changes with everything that changes their vectors; ``size`` is numbers per
+    vector. ``open`` is called only if there are passages to encode; ``map_shards`` applies its result."""
 
     name: str
     key: str
@@ -49,10 +48,11 @@ class PassageEncoder(NamedTuple):
 
 
 def passage_vectors(index: Index, encoder: PassageEncoder) -> NDArray[np.float16]:
-    """The vectors, (passages, size), in the index's order; made on first use, which a second process waits for.
+    """Open the vectors, (passages, size), in the order of the index. The first use encodes them, and a second process
+    waits for it.
 
     Raises:
-        UsageError: the encoder gives what is no number, or none of 16 bits.
+        UsageError: the encoder returns values that are not numbers of 16 bits.
         IndexFolderError: the folder is damaged.
     """
     key = repr((VERSION, encoder.key, encoder.size))
@@ -61,8 +61,8 @@ def passage_vectors(index: Index, encoder: PassageEncoder) -> NDArray[np.float16
 
 
 def encodings(index: Index) -> list[dict[str, Any]]:
-    """The encodings in an index's folder: for each its ``encoder``, ``size`` and ``passages``; for token vectors also
-    the number of ``tokens``.
+    """List the encodings in an index's folder: the ``encoder``, ``size`` and ``passages`` of each, and for token
+    vectors the number of ``tokens``.
 
     Raises:
         IndexFolderError: a folder of them is damaged.
@@ -75,8 +75,8 @@ def encodings(index: Index) -> list[dict[str, Any]]:
 
 
 def encoded_folder(index: Index, name: str, key: str, write: Callable[[Path], Mapping[str, Any]]) -> Path:
-    """The folder ``NAME-…`` of an index's encoding, identified by ``key``; made on first use, which a second
-    process waits for. ``write`` fills a folder, going on from what a stopped one left there, and gives its facts.
+    """Return the folder ``NAME-…`` of an index's encoding with this ``key``. The first use makes it, and a second
+    process waits for it. ``write`` fills a folder, from where a stopped one left off, and returns its facts.
 
     Raises:
         IndexFolderError: the folder is damaged.
@@ -95,13 +95,13 @@ def encoded_folder(index: Index, name: str, key: str, write: Callable[[Path], Ma
 
 
 def carry_vectors(old: Path, new: Path, kept: NDArray[np.intp] | None) -> None:
-    """Begin the vectors of an index's next state with those of its old one, all or the rows ``kept``: where they are
-    asked for, encoding goes on after them."""
+    """Start the vectors of an index's next state with those of its old one, all or the rows ``kept``. Encoding resumes
+    after them when they are requested."""
     for folder in (*old.glob("vectors-*"), *old.glob(".vectors-*")):
         try:
             facts = manifest_of(folder) if folder.name.startswith(".") else check(folder, kind=KIND, version=VERSION)
             rows = _carried(folder)
-        except IndexFolderError:  # made anew when asked for
+        except IndexFolderError:  # encoded again when requested
             continue
         if not rows:
             continue
@@ -117,26 +117,26 @@ def carry_vectors(old: Path, new: Path, kept: NDArray[np.intp] | None) -> None:
 
 
 def _carried(making: Path) -> int:
-    """The number of passages whose vectors a folder surely holds, by its manifest: it may begin with those."""
+    """Return the number of passages whose vectors a folder certainly holds, by its manifest."""
     facts = manifest_of(making)
     rows = int(facts.get("passages", 0))
     return rows if rows and (making / _FILE).stat().st_size >= 2 * rows * facts["size"] else 0
 
 
 def surely_done(path: Path, passage_bytes: int) -> int:
-    """The number of passages that a file surely holds after a stop: whole shards, without the last one, which may have
-    been lost on its way to the disk."""
+    """Return the number of passages that a file certainly holds after a stop: all shards but the last one, which may
+    not have reached the disk."""
     begun = path.stat().st_size // (passage_bytes * _SHARD) if path.exists() else 0
     return max(0, begun - 1) * _SHARD
 
 
 def shards(index: Index, done: int) -> Iterator[list[Passage]]:
-    """The passages after the first ``done``, a shard at a time; progress is reported after each."""
-    with report_progress("passages encoded", done) as tell:
+    """Yield the passages after the first ``done``, in shards, and report progress after each."""
+    with report_progress("passages encoded", done) as report:
         for shard in in_shards(index.passages.all_rows(done), _SHARD):
             yield shard
             done += len(shard)
-            tell(done, index.rows)
+            report(done, index.rows)
 
 
 def _write(index: Index, encoder: PassageEncoder, making: Path) -> dict[str, Any]:
