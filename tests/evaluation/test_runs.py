@@ -7,9 +7,12 @@ from polyhop.evaluation.runs import RunInputs, RunSpec, open_index, run_all
 
 def test_runs_share_one_progress_and_come_in_order() -> None:
     inputs, index = RunInputs.read("demo", limit=2), open_index("demo")
-    specs = [RunSpec(name, {"corpus": index, "method": name, "concurrency": 1}) for name in ("tfidf", "bm25")]
+    specs = [
+        RunSpec(name, inputs.questions, {"corpus": index, "method": name, "concurrency": 1})
+        for name in ("tfidf", "bm25")
+    ]
     seen: list[tuple[int, int]] = []
-    reports = dict(run_all(specs, inputs.questions, lambda done, total: seen.append((done, total))))
+    reports = dict(run_all(specs, lambda done, total: seen.append((done, total))))
     assert [(name, report.method, len(report.rows)) for name, report in reports.items()] == [
         ("tfidf", "tfidf", 2),
         ("bm25", "bm25", 2),

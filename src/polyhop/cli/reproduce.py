@@ -19,12 +19,11 @@ from polyhop.cli.printing import say
 from polyhop.cli.progress import ProgressBar
 from polyhop.cli.run import resumable
 from polyhop.common.text import counted
-from polyhop.evaluation.reproduction.benchmarks import BENCHMARKS, select_benchmarks
+from polyhop.evaluation.reproduction.benchmarks import select_benchmarks
 from polyhop.evaluation.reproduction.jobs import runnable_rows
 from polyhop.evaluation.reproduction.measures import MEASURES
-from polyhop.evaluation.reproduction.recipe import ALL, RecipeRow, keys, recipe
+from polyhop.evaluation.reproduction.recipe import ALL, BENCHMARKS, RecipeRow, Reproduction, keys, recipe
 from polyhop.evaluation.reproduction.reproduce import reproduce
-from polyhop.evaluation.reproduction.table import Reproduction
 from polyhop.evaluation.setups import SETUPS
 
 LIST = "list"

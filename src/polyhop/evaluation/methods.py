@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from polyhop.errors import SettingError, UnknownName, UsageError
+from polyhop.errors import UnknownName, UsageError
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import Progress
-from polyhop.evaluation.runs import RunInputs, RunSpec, open_index, run_all
+from polyhop.evaluation.runs import WRONG_INPUT, RunInputs, RunSpec, folder_in, open_index, run_all
 from polyhop.evaluation.setups import setup_settings
 from polyhop.methods.registry import method_named, methods
 from polyhop.metrics import Metrics
@@ -81,10 +81,10 @@ def evaluate_methods(
         raise UsageError(f"none of these methods can run; {next(iter(left_out))}: {next(iter(left_out.values()))}")
     shared = {"corpus": index, "lm": lm, "title": inputs.title, "metrics": inputs.profiles, **common}
     specs = [
-        RunSpec(name, {**shared, "method": name, "out": None if out is None else Path(out) / name, **own[name]})
+        RunSpec(name, inputs.questions, {**shared, "method": name, "out": folder_in(out, name), **own[name]})
         for name in ready
     ]
-    return MethodReports(dict(run_all(specs, inputs.questions, progress)), left_out)
+    return MethodReports(dict(run_all(specs, progress)), left_out)
 
 
 def _divided(names: Sequence[str], options: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
@@ -107,8 +107,8 @@ def _ready(
     for name in names:
         try:
             Pipeline(index, name, lm, **opened, **own[name]).close()
-        except (UnknownName, SettingError):
-            raise  # what was given is wrong, whatever the method
+        except WRONG_INPUT:
+            raise
         except UsageError as lack:
             left_out[name] = str(lack)
         else:

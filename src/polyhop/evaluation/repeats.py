@@ -12,7 +12,7 @@ from polyhop.errors import DataError, SettingError
 from polyhop.evaluation.agreement import on_common_questions
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import Progress
-from polyhop.evaluation.runs import RunInputs, RunSpec, open_index, run_all
+from polyhop.evaluation.runs import RunInputs, RunSpec, folder_in, open_index, run_all
 from polyhop.evaluation.statistics import means
 from polyhop.evaluation.store import read_report
 from polyhop.metrics import Metrics
@@ -123,10 +123,10 @@ def evaluate_repeated(
     }
     first = seed or 0
     specs = [
-        RunSpec(number, {**shared, "seed": number, "out": None if out is None else Path(out) / f"{_FOLDER}{number}"})
+        RunSpec(number, inputs.questions, {**shared, "seed": number, "out": folder_in(out, f"{_FOLDER}{number}")})
         for number in range(first, first + repeat)
     ]
-    return Repeated(dict(run_all(specs, inputs.questions, progress)))
+    return Repeated(dict(run_all(specs, progress)))
 
 
 def is_repeated(folder: str | Path) -> bool:

@@ -1,12 +1,12 @@
-"""The executor of several runs, which the evaluation of methods, repeats, grids and sweeps share.
+"""The executor of several runs: methods, repeats, grids, sweeps and the papers' tables are lists of specifications.
 
-Each of them is a list of run specifications; ``run_all`` runs them one after another, with one progress over all.
+``run_all`` runs the specifications one after another, with one progress over all.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import product
@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from polyhop.data.corpora import Corpus, open_corpus
 from polyhop.data.questions import read_questions
-from polyhop.errors import SettingError
+from polyhop.errors import DataError, SettingError, UnknownName, UsageError
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import Progress, evaluate
 from polyhop.metrics import Metrics, choose_profiles
@@ -29,28 +29,49 @@ K = TypeVar("K", bound=Hashable)
 _UNSAFE = re.compile(r"[^a-z0-9._=,-]+")
 _MAX_NAME = 100  # characters
 
+WRONG_INPUT = (UnknownName, SettingError, DataError)
+"""Errors that say that an input is wrong, whatever the method."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunSpec(Generic[K]):
-    """A run: its ``name`` among others, and the arguments of ``evaluate`` besides the questions and the progress."""
+    """A run: its ``name`` among others, its questions, and the other arguments of ``evaluate``."""
 
     name: K
+    questions: Sequence[Question]
     arguments: Mapping[str, Any]
 
 
 def run_all(
-    specs: Sequence[RunSpec[K]], questions: Sequence[Question], progress: Progress | None = None
+    specs: Sequence[RunSpec[K]], progress: Progress | None = None, left_out: MutableMapping[K, str] | None = None
 ) -> Iterator[tuple[K, Report]]:
-    """Run the specifications one after another on the same questions; yield each run's name and report."""
-    total = len(specs) * len(questions)
-    for i, spec in enumerate(specs):
-        own = progress_after(progress, i * len(questions), total)
-        yield spec.name, evaluate(questions, progress=own, **spec.arguments)
+    """Run the specifications one after another; yield each run's name and report.
+
+    ``left_out`` takes the runs whose method needs more than the model, corpus or reader offer, with the reason; without
+    it, that is an error.
+    """
+    before, total = 0, sum(len(spec.questions) for spec in specs)
+    for spec in specs:
+        own = _progress_after(progress, before, total)
+        before += len(spec.questions)
+        try:
+            report = evaluate(spec.questions, progress=own, **spec.arguments)
+        except UsageError as lack:
+            if left_out is None or isinstance(lack, WRONG_INPUT):
+                raise
+            left_out[spec.name] = str(lack)
+        else:
+            yield spec.name, report
 
 
-def progress_after(progress: Progress | None, before: int, total: int) -> Progress | None:
+def _progress_after(progress: Progress | None, before: int, total: int) -> Progress | None:
     """Return the ``progress`` of one of several runs; earlier runs have done ``before`` of ``total`` questions."""
     return (lambda done, _: progress(before + done, total)) if progress else None
+
+
+def folder_in(out: str | Path | None, name: str) -> Path | None:
+    """Return the folder of one of several runs; None if they are not saved."""
+    return None if out is None else Path(out) / name
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +107,7 @@ def open_index(corpus: Source | None, skip_bad: bool = False, language: str | No
 
 
 def combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Every choice of one value for each name, the last name's values changing first.
+    """Return every choice of one value per name; the last name's values change first.
 
     >>> combinations({"k": [1, 2], "shots": [0]})
     [{'k': 1, 'shots': 0}, {'k': 2, 'shots': 0}]
@@ -103,8 +124,7 @@ def combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 
 def folder_name(point: Mapping[str, Any]) -> str:
-    """The name of a point's folder, the same wherever it stands among others. What no file system can bear is left
-    out, and a hash of the whole put behind.
+    """Name a point's folder by its values. Characters that a file system may refuse are replaced; a hash then follows.
 
     >>> folder_name({"retrieve_below": 0.8, "widths": (5, 3), "guidance": False})
     'retrieve_below=0.8,widths=5-3,guidance=false'

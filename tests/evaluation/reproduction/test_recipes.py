@@ -7,10 +7,9 @@ import re
 import pytest
 
 from polyhop.errors import UnknownName
-from polyhop.evaluation.reproduction.benchmarks import BENCHMARKS
 from polyhop.evaluation.reproduction.jobs import runnable_rows
 from polyhop.evaluation.reproduction.measures import MEASURES
-from polyhop.evaluation.reproduction.recipe import ALL, Recipe, RecipeRow, Sample, keys, recipe
+from polyhop.evaluation.reproduction.recipe import ALL, BENCHMARKS, Recipe, RecipeRow, Sample, keys, recipe
 from polyhop.evaluation.setups import SETUPS
 from polyhop.methods.registry import method_named
 from tests.conftest import SHARED

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from polyhop.evaluation.reproduction.reference_sheet import SHEET, mark_precision, write_sheet
+from polyhop.evaluation.reproduction.measures import SHEET, mark_precision, write_sheet
 
 
 def row(folder: Path, name: str) -> Mapping[str, Any]:

@@ -14,9 +14,8 @@ from typer.testing import CliRunner, Result
 from polyhop.cli.app import app
 from polyhop.errors import DataError, UnknownName
 from polyhop.evaluation.reproduction.benchmarks import Benchmark, select_benchmarks
-from polyhop.evaluation.reproduction.recipe import keys, recipe
+from polyhop.evaluation.reproduction.recipe import Reproduction, keys, recipe
 from polyhop.evaluation.reproduction.reproduce import reproduce
-from polyhop.evaluation.reproduction.table import Reproduction
 from polyhop.lm.scripted import ScriptedLM
 from tests.conftest import SHARED
 

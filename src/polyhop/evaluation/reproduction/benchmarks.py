@@ -15,23 +15,10 @@ from pathlib import Path
 from polyhop.data import DEMO
 from polyhop.data.questions import read_questions
 from polyhop.errors import DataError, UnknownName
-from polyhop.evaluation.reproduction.recipe import Sample
+from polyhop.evaluation.reproduction.recipe import BENCHMARKS, Sample
 from polyhop.evaluation.runs import open_index
 from polyhop.retrieval.index import Index
 from polyhop.types import Question
-
-BENCHMARKS: Mapping[str, str] = {
-    "hotpotqa": "HotpotQA",
-    "2wiki": "2Wiki",
-    "musique": "MuSiQue",
-    "bamboogle": "Bamboogle",
-    "strategyqa": "StrategyQA",
-    "zsre": "zsRE",
-    "trex": "T-REx",
-    "fever": "FEVER",
-    "eli5": "ELI5",
-}
-"""The benchmarks of the recipes, and how they are written."""
 
 SPLITS = ("dev", "train", "test")
 _FOLDERS = {"2wiki": ("2wikimultihopqa", "2wiki")}

@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 
 from polyhop.errors import UsageError
-from polyhop.evaluation.reproduction.benchmarks import BENCHMARKS, Benchmarks
-from polyhop.evaluation.reproduction.recipe import Recipe, RecipeRow, RecipeRun, Sample
+from polyhop.evaluation.reproduction.benchmarks import Benchmarks
+from polyhop.evaluation.reproduction.recipe import BENCHMARKS, Recipe, RecipeRow, RecipeRun, Sample
 from polyhop.evaluation.setups import SETUPS
 from polyhop.evaluation.tuning.instructions import read_instructions
 from polyhop.methods.registry import method_named, methods

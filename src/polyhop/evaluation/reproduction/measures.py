@@ -1,24 +1,37 @@
 """The measures of the papers' columns: the metric or statistic of our reports for each, and its requirements.
 
 Shares are percent, as the papers print them; counts, words and seconds are means per question.
+
+AMP is judged by three people (Xu et al., 2024, §4.3.4), on the sheet ``marks.csv`` in a run's folder: it has a line per
+mark, with its fragment and passage, and a column per judge, to be filled with yes or no. Verdicts are kept when the
+sheet is written again; a mark without one does not count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from polyhop.common.files import atomic_write, read_inside
 from polyhop.common.text import counted
-from polyhop.errors import UnknownName
+from polyhop.data.sources import csv_cell
+from polyhop.errors import DataError, UnknownName
 from polyhop.evaluation.compare import misled
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.reproduction.recipe import RecipeRow
-from polyhop.evaluation.reproduction.reference_sheet import SHEET, mark_precision
 from polyhop.evaluation.statistics import Mean
+from polyhop.evaluation.store import read_trace
 from polyhop.metrics.profiles import GOLD_ANSWERS, GOLD_PASSAGES, SPANS
 from polyhop.metrics.rankings import RECALL_AT
+
+SHEET = "marks.csv"
+JUDGES = ("judge 1", "judge 2", "judge 3")
+_HEAD = ("question id", "mark", "question", "fragment", "passage title", "passage", *JUDGES)
+_VERDICTS = {"yes": 1.0, "1": 1.0, "no": 0.0, "0": 0.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,3 +179,65 @@ MEASURES: Mapping[str, Measure] = dict(
     )
 )
 """Every measure of the recipes by its name there."""
+
+
+# --- AMP: people judge if each reference mark of an answer is in the right position (SearChain, §4.3.4)
+
+
+def write_sheet(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write the sheet of a run's predictions; a prediction without a reference has no line."""
+    path = folder / SHEET
+    before = {_key(line): [line[judge] for judge in JUDGES] for line in _lines(path)}
+    content = io.StringIO(newline="")
+    sheet = csv.writer(content)
+    sheet.writerow(_HEAD)
+    for row in rows:
+        for mark in _marks(folder, row):
+            line = [str(csv_cell(cell)) for cell in mark]
+            sheet.writerow([*line, *before.get((line[0].strip(), line[1]), [""] * len(JUDGES))])
+    with atomic_write(path) as stream:  # it holds people's work: never half written
+        stream.write(content.getvalue().encode())
+
+
+def mark_precision(folders: Iterable[Path]) -> Mean | None:
+    """Return the share of verdicts that call a mark right; None if there is none yet.
+
+    ``DataError`` names a line with a verdict other than yes or no.
+    """
+    verdicts = []
+    for path in (folder / SHEET for folder in folders):
+        for number, line in enumerate(_lines(path), 2):
+            for verdict in filter(None, (line[judge].strip().lower() for judge in JUDGES)):
+                if verdict not in _VERDICTS:
+                    raise DataError(f"a verdict is yes or no, not {verdict!r}", path, number)
+                verdicts.append(_VERDICTS[verdict])
+    return Mean.of(verdicts) if verdicts else None
+
+
+def _marks(folder: Path, row: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+    trace = read_trace(folder, row)["trace"]
+    notes = (step["data"] for step in trace["steps"] if step["kind"] == "note" and step["name"] == "final content")
+    references = [reference for note in notes for reference in note["references"]]
+    for number, reference in enumerate(references, 1):
+        passage = trace["passages"][reference["passage"]]
+        yield row["id"], str(number), row["question"], reference["fragment"], passage["title"], passage["text"]
+
+
+def _lines(path: Path) -> list[dict[str, str]]:
+    try:
+        sheet = csv.DictReader(
+            io.StringIO(read_inside(path.parent, path.name).decode("utf-8-sig"), newline=""), restval=""
+        )
+        if lacking := [name for name in (*_HEAD[:2], *JUDGES) if name not in (sheet.fieldnames or ())]:
+            raise DataError(f"not a sheet of marks: it has no column {lacking[0]!r}", path)
+        return list(sheet)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", path) from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"not a sheet of marks: {error}", path) from None
+
+
+def _key(line: Mapping[str, str]) -> tuple[str, str]:
+    return str(csv_cell(line["question id"].strip())), line["mark"]

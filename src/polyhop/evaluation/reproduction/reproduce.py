@@ -16,16 +16,14 @@ from typing import Any
 import orjson
 
 from polyhop.common.files import atomic_write
-from polyhop.errors import DataError, SettingError, UnknownName, UsageError
+from polyhop.errors import DataError, UnknownName
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.reproduction.benchmarks import Benchmark, Benchmarks
 from polyhop.evaluation.reproduction.jobs import CannotRun, Job, UserInputs, beside, jobs, lm_label
-from polyhop.evaluation.reproduction.measures import AMP, MEASURES, CellInputs
-from polyhop.evaluation.reproduction.recipe import ALL, Column, Recipe, RecipeRow, recipe
-from polyhop.evaluation.reproduction.reference_sheet import write_sheet
-from polyhop.evaluation.reproduction.table import CellResult, Reproduction
-from polyhop.evaluation.runner import CONCURRENCY, Progress, evaluate
-from polyhop.evaluation.runs import progress_after
+from polyhop.evaluation.reproduction.measures import AMP, MEASURES, CellInputs, write_sheet
+from polyhop.evaluation.reproduction.recipe import ALL, CellResult, Column, Recipe, RecipeRow, Reproduction, recipe
+from polyhop.evaluation.runner import CONCURRENCY, Progress
+from polyhop.evaluation.runs import RunSpec, run_all
 from polyhop.evaluation.setups import demonstrations
 from polyhop.evaluation.tuning.instructions import read_instructions
 from polyhop.pipeline import LM, Searcher
@@ -91,7 +89,7 @@ def reproduce(
         columns,
         cells,
         {name: runs.used(table, name) for name in table.datasets} if table.is_result else {},
-        sum(len(report.failed) for report in runs.reports.values() if isinstance(report, Report)),
+        sum(len(report.failed) for report in runs.reports.values()),
         given.benchmarks.stands_in,
     )
     if out is not None and table.is_result:
@@ -105,26 +103,24 @@ def columns_of(table: Recipe) -> list[Column]:
 
 
 class _Runs:
-    """The runs of a recipe, each done once; instead of a report, a run that cannot be done has its reason."""
+    """The runs of a recipe, each made once: their reports, and the reasons for runs that cannot be made."""
 
     def __init__(self, given: UserInputs, limit: int | None, out: Path | None, options: Mapping[str, Any]) -> None:
         self.given, self.out, self._limit, self._options = given, out, limit, options
-        self.reports: dict[Job, Report | str] = {}
+        self.reports: dict[Job, Report] = {}
+        self.left_out: dict[Job, str] = {}
 
     def run(self, table: Recipe, columns: Sequence[Column], progress: Progress | None) -> None:
-        """Do all that the recipe's cells need, one run after another."""
-        wanted: dict[Job, int] = {}
+        """Make all runs that the recipe's cells need, one after another."""
+        wanted: dict[Job, None] = {}
         for row in table.rows:
             for column in columns:
                 for variant in filter(None, (row, beside(row, row.beside) if row.beside else None)):
                     with suppress(CannotRun):
                         for dataset in self.at_hand(table, column):
-                            found = jobs(table, variant, dataset, column.lm, self.given)
-                            wanted |= {job: len(self.questions(job)) for job in found}
-        done, total = 0, sum(wanted.values())
-        for job, size in wanted.items():
-            self.reports[job] = self._run(job, progress_after(progress, done, total))
-            done += size
+                            wanted |= dict.fromkeys(jobs(table, variant, dataset, column.lm, self.given))
+        specs = [RunSpec(job, self.questions(job), self._arguments(job)) for job in wanted]
+        self.reports = dict(run_all(specs, progress, self.left_out))
 
     def at_hand(self, table: Recipe, column: Column) -> list[str]:
         """Return a column's datasets; if it is over all together, those that are available."""
@@ -137,10 +133,9 @@ class _Runs:
 
     def report(self, job: Job) -> Report:
         """Return a job's report; ``CannotRun`` if it has none."""
-        report = self.reports[job]
-        if isinstance(report, str):
-            raise CannotRun(report)
-        return report
+        if job in self.left_out:
+            raise CannotRun(self.left_out[job])
+        return self.reports[job]
 
     def folder(self, job: Job) -> Path | None:
         """Return the folder of a job's run, if it has one."""
@@ -150,26 +145,19 @@ class _Runs:
         """Return a job's questions."""
         return self.given.benchmarks.questions(job.dataset, job.sample)[: self._limit]
 
-    def _run(self, job: Job, progress: Progress | None) -> Report | str:
-        seed = {} if job.seed is None else {"seed": job.seed}
-        retriever = {"retriever": job.retriever} if job.retriever is not None else {}
-        arguments = {**self._options, **seed, **retriever, **dict(job.settings)}
-        try:
-            return evaluate(
-                self.questions(job),
-                self.given.benchmarks.index(job.dataset),
-                job.method,
-                self.given.model(job.lms),
-                out=self.folder(job),
-                progress=progress,
-                title=f"{job.home} {job.sample.split}",
-                metrics="default",
-                **arguments,
-            )
-        except (UnknownName, SettingError, DataError):
-            raise  # what was given is wrong, whatever the row
-        except UsageError as lack:
-            return str(lack)
+    def _arguments(self, job: Job) -> dict[str, Any]:
+        given = {"seed": job.seed, "retriever": job.retriever}
+        return {
+            "corpus": self.given.benchmarks.index(job.dataset),
+            "method": job.method,
+            "lm": self.given.model(job.lms),
+            "out": self.folder(job),
+            "title": f"{job.home} {job.sample.split}",
+            "metrics": "default",
+            **self._options,
+            **{name: value for name, value in given.items() if value is not None},
+            **dict(job.settings),
+        }
 
     def used(self, table: Recipe, dataset: str) -> str:
         """Describe the questions of a dataset that are run."""
@@ -244,13 +232,12 @@ def _known(what: str, given: Mapping[str, Any] | None, valid: set[str]) -> None:
 def _keep(out: Path, table: Recipe, found: Reproduction, runs: _Runs) -> None:
     """Write the table; what people must judge; of a test set without answers, what is to be submitted to HotpotQA."""
     name = table.key.replace("/", "-")
-    done = {job: report for job, report in runs.reports.items() if isinstance(report, Report)}
-    content = {**found.to_dict(), "runs": {job.folder(runs.given): job.method for job in done}}
+    content = {**found.to_dict(), "runs": {job.folder(runs.given): job.method for job in runs.reports}}
     try:
         out.mkdir(parents=True, exist_ok=True)
         with atomic_write(out / f"{name}.json") as stream:
             stream.write(orjson.dumps(content, option=orjson.OPT_INDENT_2))
-        for job, report in done.items():
+        for job, report in runs.reports.items():
             if any(column.metric == AMP for column in table.cells):
                 write_sheet(out / job.folder(runs.given), report.rows)
             if job.sample.split == "test":

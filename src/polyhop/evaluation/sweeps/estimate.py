@@ -106,9 +106,9 @@ def estimate(
         apart = replace(plan, cache=False)
         with opened(apart, every, Path(folder) / REPLIES, stand_in) as common:
             shared = {"corpus": common.index, "concurrency": plan.concurrency, "metrics": profiles}
-            specs = [RunSpec(point.name, {**shared, **common.arguments(point)}) for point in plan.points]
+            specs = [RunSpec(point.name, some, {**shared, **common.arguments(point)}) for point in plan.points]
             before = _sum([])
-            for point, (_, report) in zip(plan.points, run_all(specs, some, progress), strict=True):
+            for point, (_, report) in zip(plan.points, run_all(specs, progress), strict=True):
                 if report.failed:
                     name, why = next(iter(report.failed.items()))
                     raise PolyhopError(f"{point.location} the question {name} fails: {why}")

@@ -103,6 +103,7 @@ def sweep(
         specs = [
             RunSpec(
                 point.name,
+                asked,
                 {
                     "corpus": common.index,
                     "out": folder / point.name,
@@ -114,7 +115,7 @@ def sweep(
             )
             for point in plan.points
         ]
-        reports = dict(run_all(specs, asked, progress))
+        reports = dict(run_all(specs, progress))
     return SweepResult(plan.points, reports)
 
 

@@ -11,7 +11,7 @@ from polyhop.errors import PolyhopError, UnknownName, UsageError
 from polyhop.evaluation.compare import Difference, compare
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import CONCURRENCY, Progress
-from polyhop.evaluation.runs import RunInputs, RunSpec, combinations, folder_name, run_all
+from polyhop.evaluation.runs import RunInputs, RunSpec, combinations, folder_in, folder_name, run_all
 from polyhop.methods.registry import method_named
 from polyhop.pipeline import LM, Source
 from polyhop.types import Question
@@ -117,13 +117,10 @@ def tune(
         "metrics": inputs.profiles,
     }
     specs = [
-        RunSpec(
-            folder_name(point), {**shared, **point, "out": None if work is None else Path(work) / folder_name(point)}
-        )
-        for point in points
+        RunSpec(i, inputs.questions, {**shared, **point, "out": folder_in(work, folder_name(point))})
+        for i, point in enumerate(points)
     ]
-    reports = [report for _, report in run_all(specs, inputs.questions, progress)]
-    measured = [GridPoint(point, report) for point, report in zip(points, reports, strict=True)]
+    measured = [GridPoint(points[i], report) for i, report in run_all(specs, progress)]
     best = _best(measured, objective)
     return GridSearchResult(method, objective, fixed, measured, best, _gain(method, measured, best, objective))
 
