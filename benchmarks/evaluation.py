@@ -21,8 +21,7 @@ from benchmarks.figures import Figure, conclude, parser
 
 from polyhop import Passage, Question, __version__
 from polyhop.answer import Answer
-from polyhop.evaluation.agreement import ensemble
-from polyhop.evaluation.compare import compare
+from polyhop.evaluation.compare import compare, ensemble
 from polyhop.evaluation.predictions import prediction, scored
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.store import read_report

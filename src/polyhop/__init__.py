@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from polyhop.data.corpora import open_corpus
     from polyhop.errors import PolyhopError
     from polyhop.evaluation.compare import compare
-    from polyhop.evaluation.frontier import frontier
+    from polyhop.evaluation.figures import frontier
     from polyhop.evaluation.runner import evaluate
     from polyhop.evaluation.sweeps.sweep import sweep
     from polyhop.lm.scripted import ScriptedLM
@@ -43,7 +43,7 @@ _HOMES = {
     "ask": "polyhop.pipeline",
     "compare": "polyhop.evaluation.compare",
     "evaluate": "polyhop.evaluation.runner",
-    "frontier": "polyhop.evaluation.frontier",
+    "frontier": "polyhop.evaluation.figures",
     "method": "polyhop.methods.registry",
     "open_corpus": "polyhop.data.corpora",
     "sweep": "polyhop.evaluation.sweeps.sweep",

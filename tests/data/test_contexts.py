@@ -13,7 +13,7 @@ from polyhop.data.corpora import open_corpus
 from polyhop.data.lines import write_objects
 from polyhop.data.questions import open_questions, read_questions
 from polyhop.errors import DataError
-from polyhop.evaluation.citations import sentence_starts
+from polyhop.evaluation.predictions import sentence_starts
 from tests.data.test_formats import FLASHRAG, HOTPOTQA, MUSIQUE, TWO_WIKI, lines
 
 EMMA = {"title": ["Emma (novel)", "Jane Austen"], "sentences": [["Emma  is a novel.", " ", " It is short."], ["Born."]]}

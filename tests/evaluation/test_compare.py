@@ -10,8 +10,8 @@ import pytest
 import polyhop
 from polyhop import Question, ScriptedLM
 from polyhop.errors import UsageError
-from polyhop.evaluation.agreement import ensemble, on_common_questions
-from polyhop.evaluation.compare import compare, compare_all, difference
+from polyhop.evaluation.compare import compare, compare_all, difference, ensemble, on_common_questions
+from polyhop.trace import Usage
 from tests.kit.reports import report, row, scored
 from tests.kit.terminal import Cli, cli
 
@@ -102,6 +102,16 @@ def test_a_run_that_only_ranks_has_no_answer_to_agree_with() -> None:
     found = ensemble({"ranks": ranks, "answers": answers})
     assert found.pairs["ranks", "answers"].to_dict() == {"same": None, "kappa": None}
     assert (set(found.oracle), found.oracle["recall_all@2"].value, found.majority) == ({"recall_all@2"}, 1.0, {})
+
+
+def test_a_run_without_search_has_no_recall() -> None:
+    closed = report([row("a", {"em": 1, "recall_all@2": 0}, "Rome", usage=Usage())])
+    first = report([row("a", {"em": 0, "recall_all@2": 1}, "Oslo")])
+    second = report([row("a", {"em": 0, "recall_all@2": 0}, "Oslo")])
+    assert set(compare(closed, first).metrics) == {"em"}
+    assert ensemble({"closed": closed, "second": second}).oracle["recall_all@2"].value == 0
+    assert ensemble({"closed": closed, "first": first}).oracle["recall_all@2"].value == 1
+    assert "recall_all@2" not in ensemble({"closed": closed, "again": closed}).oracle
 
 
 def test_runs_without_a_common_question_are_refused() -> None:

@@ -13,8 +13,7 @@ import polyhop
 from polyhop import ScriptedLM
 from polyhop.engine.budget import Prices
 from polyhop.errors import SettingError, UnknownName, UsageError
-from polyhop.evaluation.figures import shared_metric
-from polyhop.evaluation.frontier import COSTS, frontier
+from polyhop.evaluation.figures import COSTS, frontier, shared_metric
 from polyhop.evaluation.report import Report
 from polyhop.trace import Usage
 from tests.evaluation.test_compare import QUESTIONS
@@ -119,7 +118,7 @@ def test_the_metric_is_one_that_two_runs_share() -> None:
 
 
 def test_a_closed_book_run_has_no_recall() -> None:
-    unranked = report([row("a", {"f1": 1, "recall_mean@5": 0})])
+    unranked = report([row("a", {"f1": 1, "recall_mean@5": 0}, usage=Usage())])
     points = frontier({"bm25": retrieved(), "cot": unranked, "tfidf": retrieved(0.5)}, "calls", "recall_mean@5")
     assert list(points) == ["bm25", "tfidf"]
 

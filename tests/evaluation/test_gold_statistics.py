@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from polyhop import Passage, Question, ScriptedLM, evaluate
-from polyhop.evaluation.gold_statistics import gold_statistics
+from polyhop.evaluation.predictions import gold_statistics
 from polyhop.pipeline import Pipeline
 
 PASSAGES = [Passage("1", "Dark Mill", "Dark Mill is a film by Ann Lee."), Passage("2", "Ann Lee", "Ann Lee is of Ost.")]

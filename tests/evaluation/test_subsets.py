@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import polyhop
 from polyhop import ScriptedLM
 from polyhop.errors import UnknownName, UsageError
-from polyhop.evaluation.subsets import where
+from polyhop.evaluation.report import where
 from polyhop.trace import Usage
 from tests.evaluation.test_compare import QUESTIONS
 from tests.kit.reports import report, row

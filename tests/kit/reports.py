@@ -11,7 +11,7 @@ from polyhop.trace import Usage
 
 def row(name: str, metrics: Mapping[str, float], prediction: str = "", **more: Any) -> dict[str, Any]:
     """A line of ``predictions.jsonl``; ``more`` replaces its other fields."""
-    usage = more.pop("usage", Usage())
+    usage = more.pop("usage", Usage(searches=1))
     return {
         "id": name,
         "question": f"{name}?",

@@ -16,16 +16,13 @@ from polyhop.common.files import path_text
 from polyhop.common.text import counted
 from polyhop.engine.budget import Prices
 from polyhop.errors import UnknownName, UsageError
-from polyhop.evaluation.agreement import ensemble, on_common_questions
-from polyhop.evaluation.compare import compare_all
-from polyhop.evaluation.figures import is_shown, label, numbers, shared_metric
-from polyhop.evaluation.frontier import frontier
+from polyhop.evaluation.compare import compare_all, ensemble, on_common_questions
+from polyhop.evaluation.figures import frontier, is_shown, label, numbers, shared_metric
 from polyhop.evaluation.judging import judge_answers
 from polyhop.evaluation.pages.page import page
 from polyhop.evaluation.repeats import Repeated, is_repeated, read_repeated
-from polyhop.evaluation.report import Report
+from polyhop.evaluation.report import Report, where
 from polyhop.evaluation.store import read_report
-from polyhop.evaluation.subsets import where
 
 
 def run_report(

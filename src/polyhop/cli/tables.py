@@ -11,11 +11,9 @@ from polyhop.cli.answers import cut_replies
 from polyhop.cli.show import print_rows
 from polyhop.common.text import counted
 from polyhop.engine.budget import Prices
-from polyhop.evaluation.agreement import EnsembleScores
-from polyhop.evaluation.compare import Comparison
+from polyhop.evaluation.compare import Comparison, EnsembleScores
 from polyhop.evaluation.errors import count_errors
-from polyhop.evaluation.figures import cost_label, costs, is_shown, label, money, scored
-from polyhop.evaluation.frontier import FrontierPoint
+from polyhop.evaluation.figures import FrontierPoint, cost_label, costs, is_shown, label, money, scored
 from polyhop.evaluation.repeats import Repeated, Spread
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.statistics import Mean
@@ -121,7 +119,7 @@ def print_comparison(names: tuple[str, str], comparison: Comparison, shown: Iter
         sure = (f"{100 * d.low:+.1f}…{100 * d.high:+.1f}", f"{d.p:.4f}", _p(d.corrected))
         rows.append([label(name), *values, *sure, f"{d.better}, {d.worse}", str(d.n)])
     print_rows(rows, to, names=1)
-    known = {*comparison.first.metrics, *comparison.second.metrics} - comparison.metrics.keys()
+    known = {*scored(comparison.first), *scored(comparison.second)} - comparison.metrics.keys()
     if lacking := [label(name) for name in shown if name in known]:
         to.print(f"not compared, since one of the two lacks it: {', '.join(lacking)}")
     if (misled := comparison.misled) is not None:
@@ -141,7 +139,7 @@ def print_ensemble(
     to.print(Text(f"On the {counted(found.n, 'questions')} that all runs answered:", style="bold"))
     rows = [["metric", *reports, "majority", "oracle"]]
     for name in (each for each in shown if each in found.oracle):
-        each = [report.metrics.get(name) for report in reports.values()]
+        each = [scored(report).get(name) for report in reports.values()]
         rows.append([label(name), *(_spread(m, 100, 1) for m in (*each, found.majority.get(name), found.oracle[name]))])
     print_rows(rows, to, names=1)
     rows = [["agreement", "same answer %", "kappa of right and wrong"]]

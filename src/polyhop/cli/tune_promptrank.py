@@ -14,10 +14,9 @@ from polyhop.cli.tune import end, gain_text, resumable
 from polyhop.common.text import counted
 from polyhop.data.corpora import Corpus
 from polyhop.errors import SettingError, UsageError
-from polyhop.evaluation.tuning.checkpoint import Checkpoint
 from polyhop.evaluation.tuning.instructions import generate_instructions, read_instructions
 from polyhop.evaluation.tuning.promptrank import SEARCHED, tune_promptrank
-from polyhop.evaluation.tuning.staged import Stage, StagedSearchResult, Trial
+from polyhop.evaluation.tuning.staged import Checkpoint, Stage, StagedSearchResult, Trial
 from polyhop.methods.paths import NO_INSTRUCTION
 from polyhop.retrieval.index import index_for
 

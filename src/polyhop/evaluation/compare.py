@@ -1,29 +1,31 @@
-"""Paired comparison of runs over the same questions: their differences, and tests of significance."""
+"""Comparison of runs over the same questions: paired differences, tests of significance, agreement."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 
+from polyhop.common.text import normalise
 from polyhop.errors import UsageError
-from polyhop.evaluation.report import Report
+from polyhop.evaluation.report import Report, Row, applies
 from polyhop.evaluation.statistics import (
     COMPARISON_RESAMPLES,
     Array,
     Mean,
     holm,
     interval,
+    kappa,
+    means,
     resampled,
     same_length,
     shifted_bootstrap,
     sign_flip,
 )
-
-Row: TypeAlias = Mapping[str, Any]
-"""A line of a predictions file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ def compare(first: Report, second: Report, *, family: Iterable[str] | None = Non
 def compare_all(
     baseline: Report, others: Sequence[Report], *, family: Iterable[str] | None = None, seed: int = 0
 ) -> list[Comparison]:
-    """Compare each run with the baseline, on the questions both answered.
+    """Compare each run with the baseline, on the questions both answered, by the metrics that apply to both runs.
 
     ``family``: the metrics whose p is corrected, together over all runs; by default all there are. Name few, before you
     look: the more there are, the less of a difference is sure. ``UsageError`` when two runs have no question in common.
@@ -119,7 +121,8 @@ def _compared(first: Report, second: Report, seed: int) -> Comparison:
     if not pairs:
         raise UsageError("the two runs have no question in common")
     scores = [(a["metrics"], b["metrics"]) for a, b in pairs]
-    names = dict.fromkeys(name for one, other in scores for name in one if name in other)
+    searches = min(first.usage.searches, second.usage.searches)
+    names = dict.fromkeys(name for one, other in scores for name in one if name in other and applies(name, searches))
     columns = {name: [(a[name], b[name]) for a, b in scores if name in a and name in b] for name in names}
     flipped = [
         (a["id"], a["prediction"], b["prediction"])
@@ -175,3 +178,109 @@ def differences(columns: Mapping[str, Sequence[tuple[float, float]]], seed: int 
 def difference(pairs: Sequence[tuple[float, float]], seed: int = 0) -> Difference:
     """The mean difference of at least one pair, one a question."""
     return differences({"": pairs}, seed)[""]
+
+
+# --- agreement, and the scores of choosing among the answers of several runs
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """The agreement of two runs.
+
+    ``same``: the share of questions with the same normalised answer; None if there are no answers to compare.
+    ``kappa``: Cohen's kappa of correctness (EM); None if it is not defined, as ``statistics.kappa`` says.
+    """
+
+    same: Mean | None
+    kappa: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        return {"same": self.same.to_dict() if self.same else None, "kappa": self.kappa}
+
+
+@dataclass(frozen=True, slots=True)
+class EnsembleScores:
+    """The scores of an ensemble of runs over the ``n`` questions that all of them answered.
+
+    ``pairs``: the agreement of each two runs. ``oracle``: the best score of any run per question, as a perfect choice
+    among the runs would reach; a run that never searches has no recall. ``majority``: the score of the most frequent
+    normalised answer; ties go to the earliest run.
+    """
+
+    n: int
+    pairs: Mapping[tuple[str, str], Agreement]
+    oracle: Mapping[str, Mean]
+    majority: Mapping[str, Mean]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        return {
+            "questions": self.n,
+            "agreement": [{"runs": list(pair), **agreement.to_dict()} for pair, agreement in self.pairs.items()],
+            "oracle": {name: mean.to_dict() for name, mean in self.oracle.items()},
+            "majority": {name: mean.to_dict() for name, mean in self.majority.items()},
+        }
+
+
+def on_common_questions(reports: Mapping[str, Report]) -> dict[str, Report]:
+    """Restrict the runs to the questions that all of them answered, in the first run's order.
+
+    ``UsageError`` if there is none.
+    """
+    shared = set.intersection(*({row["id"] for row in report.rows} for report in reports.values()))
+    if not shared:
+        raise UsageError(f"these runs have no question in common: {', '.join(reports)}")
+    if all(len(report.rows) == len(shared) for report in reports.values()):
+        return dict(reports)
+    return {name: report.only(lambda row: row["id"] in shared) for name, report in reports.items()}
+
+
+def ensemble(reports: Mapping[str, Report]) -> EnsembleScores:
+    """Compare runs over their common questions. ``UsageError`` if they have none."""
+    by_id = {name: {row["id"]: row for row in report.rows} for name, report in on_common_questions(reports).items()}
+    ids = list(next(iter(by_id.values())))
+    rows = {name: [found[id] for id in ids] for name, found in by_id.items()}
+    searches = [report.usage.searches for report in reports.values()]
+    questions = list(zip(*rows.values(), strict=True))
+    return EnsembleScores(
+        len(ids),
+        {(first, second): _agreement(rows[first], rows[second]) for first, second in combinations(rows, 2)},
+        means(_best(row, searches) for row in questions),
+        means(map(_majority, questions)),
+    )
+
+
+def _agreement(ours: Sequence[Row], theirs: Sequence[Row]) -> Agreement:
+    pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if _answers(a) and _answers(b)]
+    same = [float(normalise(a["prediction"]) == normalise(b["prediction"])) for a, b in pairs]
+    judged = [(a["metrics"]["em"] == 1, b["metrics"]["em"] == 1) for a, b in pairs if _judged(a) and _judged(b)]
+    return Agreement(Mean.of(same) if same else None, kappa([a for a, _ in judged], [b for _, b in judged]))
+
+
+def _best(rows: Sequence[Row], searches: Sequence[int]) -> dict[str, float]:
+    """Return the best score per metric that all runs have to which it applies."""
+    found: dict[str, float] = {}
+    for name in dict.fromkeys(name for row in rows for name in row["metrics"]):
+        scores = [row["metrics"].get(name) for row, n in zip(rows, searches, strict=True) if applies(name, n)]
+        if scores and None not in scores:
+            found[name] = max(scores)
+    return found
+
+
+def _majority(rows: Sequence[Row]) -> dict[str, float]:
+    answers = [normalise(row["prediction"]) for row in rows if _answers(row)]
+    if len(answers) < len(rows):
+        return {}
+    majority = Counter(answers).most_common(1)[0][0]  # ties go to the first one
+    metrics: dict[str, float] = rows[answers.index(majority)]["metrics"]
+    return {name: value for name, value in metrics.items() if "@" not in name}  # a vote ranks no passages
+
+
+def _answers(row: Row) -> bool:
+    """Return True if the run gives answers, not only a ranking."""
+    return bool(row.get("answering", True))
+
+
+def _judged(row: Row) -> bool:
+    return "em" in row["metrics"]

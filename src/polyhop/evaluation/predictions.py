@@ -1,25 +1,35 @@
 """A line of ``predictions.jsonl``: the prediction for a question beside its gold, enough to score it again.
 
 No model, dataset or corpus is needed to score a line: it holds the gold (answers, passages, facts, triples), the ranked
-passages' ids and titles, and at which rank the first of them holds a gold answer.
+passages' ids and titles, and the rank of the first that holds a gold answer.
+
+No method is asked for supporting facts. A rule of ours derives them from its answer: for each cited passage, the
+sentence that contains the citation's span; without a span, the sentence that shares the most words with question and
+answer (ties go to the first). ``Passage.metadata["sentences"]`` holds the offsets at which a passage's sentences begin.
+No method sees gold: the statistics that need it are computed here, from the trace.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any, TypeAlias, overload
 
 import orjson
 
 from polyhop.answer import Answer
+from polyhop.common.text import content_words, normalise
 from polyhop.data.statistics import hops
 from polyhop.errors import UsageError
-from polyhop.evaluation.citations import bound_triples, cited_facts, cited_passages
 from polyhop.evaluation.errors import path_of
-from polyhop.evaluation.gold_statistics import gold_statistics
-from polyhop.metrics import Prediction, score, span_rank
+from polyhop.methods.graph import QuestionGraph
+from polyhop.metrics import Prediction, ge_graph_accuracy, score, span_rank
+from polyhop.metrics.facts import Fact, Triple
 from polyhop.metrics.predictions import SCORED_METADATA
 from polyhop.metrics.profiles import DEFAULT
+from polyhop.trace import Ask, Note
 from polyhop.types import Passage, Question
 
 Row: TypeAlias = Mapping[str, Any]
@@ -151,3 +161,90 @@ def _read(row: Row) -> Prediction:
 
 def _tuples(value: Sequence[Sequence[Any]] | None) -> list[Any] | None:
     return None if value is None else [tuple(item) for item in value]
+
+
+def cited_passages(answer: Answer) -> list[Passage]:
+    """Return the passages that an answer cites, in order, each once."""
+    known = _known(answer)
+    return list(
+        dict.fromkeys(known[citation.passage_id] for citation in answer.citations if citation.passage_id in known)
+    )
+
+
+def cited_facts(question: str, answer: Answer) -> list[Fact] | None:
+    """Return the cited sentences as (title, number); None if the corpus has no sentence offsets."""
+    known = _known(answer)
+    starts = {name: found for name, passage in known.items() if (found := sentence_starts(passage))}
+    if not starts:
+        return None
+    facts = []
+    for citation in answer.citations:
+        if begins := starts.get(citation.passage_id):
+            passage = known[citation.passage_id]
+            if citation.start is not None:
+                number = max(0, bisect_right(begins, citation.start) - 1)
+            else:
+                number = _likest(passage.text, begins, f"{question} {answer.text}")
+            facts.append((passage.title, number))
+    return list(dict.fromkeys(facts))
+
+
+def sentence_starts(passage: Passage) -> list[int]:
+    """Return the offsets at which a passage's sentences begin; [] if it has none.
+
+    >>> sentence_starts(Passage("1", "T", "One. Two.", metadata={"sentences": [0, 5]}))
+    [0, 5]
+    """
+    starts = passage.metadata.get("sentences")
+    return list(starts) if isinstance(starts, Sequence) and all(isinstance(start, int) for start in starts) else []
+
+
+def bound_triples(answer: Answer) -> list[Triple] | None:
+    """Return the triplets of GE-Reasoning's graph without unbound variables; None for a method without a graph."""
+    graphs = (call.output for call in answer.trace.calls if call.task == "ge.graph" and call.output is not None)
+    if (output := next(graphs, None)) is None:
+        return None
+    notes = (step.data for step in answer.trace.steps if isinstance(step, Note) and step.name == "binding")
+    bindings = {int(str(data["variable"]).removeprefix("#")): str(data["answer"]) for data in notes}
+    graph = replace(QuestionGraph.of(output["triplets"]), bindings=bindings)
+    shown = [graph.shown(triplet) for triplet in graph.triplets if not graph.unbound(triplet)]
+    return [(triplet["head"], triplet["relation"], triplet["tail"]) for triplet in shown]
+
+
+def _known(answer: Answer) -> dict[str, Passage]:
+    evidence = (passage for piece in answer.evidence for passage in piece.passages)
+    return {passage.id: passage for passage in (*answer.passages, *evidence)}
+
+
+def _likest(text: str, begins: Sequence[int], wanted: str) -> int:
+    words = set(content_words(wanted))
+    shared = [len(words.intersection(content_words(text[start:end]))) for start, end in pairwise([*begins, len(text)])]
+    return max(range(len(shared)), key=lambda number: (shared[number], -number))
+
+
+def gold_statistics(question: Question, answer: Answer) -> dict[str, float]:
+    """Compare a method's trace with the question's gold; empty if there is nothing to compare.
+
+    ``over-planning`` (ReSP §5.3): judgements of "not enough" although a gold answer stood in the memory shown.
+    ``graph accuracy``, ``strict graph accuracy`` (GE-Reasoning, Table 5): the question graph covers the gold triples.
+    """
+    asked: dict[str, list[Ask]] = {}
+    for call in answer.trace.calls:
+        if call.output is not None:
+            asked.setdefault(call.task, []).append(call)
+    found: dict[str, float] = {}
+    if (judged := asked.get("resp.judge")) and question.answers:
+        found["over-planning"] = sum(_over_planned(call, question) for call in judged)
+    if (graphs := asked.get("ge.graph")) and (gold := question.metadata.get("evidences")):
+        triplets: Any = (graphs[0].output or {})["triplets"]
+        found["graph accuracy"] = ge_graph_accuracy(triplets, gold)
+        found["strict graph accuracy"] = ge_graph_accuracy(triplets, gold, strict=True)
+    return found
+
+
+def _over_planned(call: Ask, question: Question) -> bool:
+    memory = call.fields["memory"]
+    memory_texts = [*memory["global_evidence"], *(pair.get("response") or "" for pair in memory["local_pathway"])]
+    text = f" {normalise(' '.join(memory_texts))} "
+    there = any(f" {normalise(gold)} " in text for gold in question.answers if normalise(gold))
+    return there and not (call.output or {})["sufficient"]

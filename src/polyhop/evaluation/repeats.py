@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from polyhop.errors import DataError, SettingError
-from polyhop.evaluation.agreement import on_common_questions
+from polyhop.evaluation.compare import on_common_questions
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import Progress
 from polyhop.evaluation.runs import RunInputs, RunSpec, folder_in, open_index, run_all

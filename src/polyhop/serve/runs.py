@@ -20,11 +20,11 @@ from polyhop.common.files import read_inside
 from polyhop.errors import DataError, UsageError
 from polyhop.evaluation.compare import compare
 from polyhop.evaluation.errors import MEANINGS
-from polyhop.evaluation.figures import applies, is_shown
+from polyhop.evaluation.figures import is_shown
 from polyhop.evaluation.pages import embedded
 from polyhop.evaluation.pages.page import standalone_svg
 from polyhop.evaluation.pages.summary import cost_plot
-from polyhop.evaluation.report import Report
+from polyhop.evaluation.report import Report, applies
 from polyhop.evaluation.store import PREDICTIONS, TRACES, read_report
 from polyhop.serve.errors import UnknownRun
 

@@ -12,9 +12,8 @@ import pytest
 
 from polyhop.errors import CapabilityError, DataError, LMError, PolyhopError, SettingError, UnknownName, UsageError
 from polyhop.evaluation.runner import evaluate
-from polyhop.evaluation.tuning.checkpoint import Checkpoint
 from polyhop.evaluation.tuning.promptrank import DEMO_SEEDS, TEMPERATURES, tune_promptrank
-from polyhop.evaluation.tuning.staged import StagedSearchResult
+from polyhop.evaluation.tuning.staged import Checkpoint, StagedSearchResult
 from polyhop.lm.base import Capabilities, ScoreRequest
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.registry import read_settings, write_settings

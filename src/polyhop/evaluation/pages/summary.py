@@ -9,8 +9,7 @@ from polyhop.common.text import counted
 from polyhop.engine.budget import Prices
 from polyhop.errors import UsageError
 from polyhop.evaluation.errors import MEANINGS, count_errors
-from polyhop.evaluation.figures import cost_label, costs, is_shown, label, scored, shared_metric
-from polyhop.evaluation.frontier import frontier
+from polyhop.evaluation.figures import cost_label, costs, frontier, is_shown, label, scored, shared_metric
 from polyhop.evaluation.plots import Bar, Dot, bars, scatter
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.statistics import Mean

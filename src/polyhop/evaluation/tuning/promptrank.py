@@ -24,9 +24,8 @@ from polyhop.errors import PolyhopError, SettingError, UnknownName, UsageError
 from polyhop.evaluation.compare import Difference, difference
 from polyhop.evaluation.memoize import MemoizingReader, MemoizingRetriever
 from polyhop.evaluation.runner import CONCURRENCY, Progress, run_questions, run_settings
-from polyhop.evaluation.tuning.checkpoint import Checkpoint
 from polyhop.evaluation.tuning.instructions import read_instructions
-from polyhop.evaluation.tuning.staged import Scores, Stage, StagedSearchResult, Trial
+from polyhop.evaluation.tuning.staged import Checkpoint, Scores, Stage, StagedSearchResult, Trial
 from polyhop.methods.paths import NO_INSTRUCTION, TASK
 from polyhop.methods.registry import method_named
 from polyhop.pipeline import LM, LoopThread, Pipeline, Source
