@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import math
 import threading
 from collections.abc import Mapping
@@ -13,9 +14,11 @@ import pytest
 import polyhop
 from polyhop import Answer, Evidence, Passage, Pipeline, ScriptedLM
 from polyhop.answer import confidence
+from polyhop.engine.options import DEFAULTS, OPTIONS
 from polyhop.errors import LMError, SettingError, UsageError
 from polyhop.lm.base import Capabilities, Completion
 from polyhop.methods.registry import Method, methods
+from polyhop.readers.pocket import PocketPathScorer
 from polyhop.trace import Branch, Step
 from polyhop.types import Search
 from tests.kit.random_world import BOOK, World
@@ -103,7 +106,7 @@ def test_a_closed_pipeline_asks_and_searches_no_more() -> None:
     qa.close()
     threads = set(threading.enumerate())
     for use in (qa.ask, qa.search, lambda text: asyncio.run(qa.aask(text))):
-        with pytest.raises(UsageError, match=r"the pipeline is closed, .*: make another one"):
+        with pytest.raises(UsageError, match=r"the pipeline is closed: open another one"):
             use("Who directed Alien?")
     assert lm.calls == []
     assert threads >= set(threading.enumerate())
@@ -264,3 +267,28 @@ def test_no_way_is_longer_than_declared(name: str) -> None:
         answer, took = run_virtually(seconds(name, lm, world.search, **unlinked))
         retries = sum(call.attempt == 2 or bool(call.fields.get("rejected")) for call in answer.trace.calls)
         assert took == answer.usage.layers <= layers + retries
+
+
+def test_every_option_is_an_argument_of_a_pipeline() -> None:
+    parameters = inspect.signature(Pipeline).parameters
+    assert {name: parameters[name].default for name in DEFAULTS} == DEFAULTS
+    assert {*parameters} == {"corpus", *DEFAULTS, "settings"}
+    assert {option.argument for option in OPTIONS.values()} == {*DEFAULTS, "settings"} - {"path_scorer"}
+
+
+def test_a_path_scorer_of_ones_own_is_used() -> None:
+    scorer = PocketPathScorer()
+    with Pipeline(CORPUS, "hops", path_scorer=scorer) as qa:
+        assert qa.engine.path_scorer is scorer
+
+
+def test_an_option_out_of_bounds_is_an_error_before_anything_is_opened() -> None:
+    given: list[dict[str, Any]] = [
+        {"max_tokens_per_call": 0},
+        {"abstain_below": 1.5},
+        {"seed": 2**60},
+        {"rendering": "yaml"},
+    ]
+    for wrong in given:
+        with pytest.raises(UsageError, match="must be"):
+            Pipeline("no such file", **wrong)

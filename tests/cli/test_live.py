@@ -27,11 +27,11 @@ FILM = Passage("film", "Dark Mill", "Dark Mill is a film by Rolf Anders.")
 SCRIPT = """
 import signal
 import sys
-import polyhop.pipeline
+import polyhop.engine.parts
 from polyhop.cli import main
 from polyhop.lm.scripted import ScriptedLM
 model = ScriptedLM({"answer.read": {"answer": "Bremen"}}, latency=float(sys.argv.pop(1)))
-polyhop.pipeline.open_lm = lambda name, **_: model
+polyhop.engine.parts.open_lm = lambda name, **_: model
 signal.signal(signal.SIGINT, signal.default_int_handler)  # as on a terminal; a job in the background ignores it
 main()
 """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -77,8 +76,7 @@ class Graph:
         return [f"{names(path)} first", f"{names(path)} second"][:max_leads]
 
     async def run(self, **chosen: Any) -> Answer:
-        async with Pipeline(method="hops", lm=self.lm, retriever=self, **chosen) as pipeline:
-            pipeline.engine = replace(pipeline.engine, path_scorer=self)
+        async with Pipeline(method="hops", lm=self.lm, retriever=self, path_scorer=self, **chosen) as pipeline:
             return await pipeline.aask("Q")
 
 

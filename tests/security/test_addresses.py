@@ -27,8 +27,7 @@ async def test_an_address_in_a_text_is_text() -> None:
 
 def terms() -> RequestPolicy:
     return RequestPolicy(
-        corpora=("towns",), method="tor", settings={}, limits=dict.fromkeys(("max_calls", "max_tokens", "max_seconds")),
-        abstain_below=None, max_question_chars=4000,
+        corpora=("towns",), method="tor", settings={}, limits={}, max_question_chars=4000,
     )  # fmt: skip
 
 

@@ -203,7 +203,7 @@ def test_verbs_that_ask_a_model_tell_nothing(
     out = str(tmp_path / "run")
     assert command("run", "--dataset", "demo", "--method", "direct", "--limit", "1", "--out", out, *asked) == 2
     assert command("report", out, "--format", "html", "--out", str(tmp_path / "page.html")) == 0
-    monkeypatch.setattr("polyhop.pipeline.open_lm", partial(open_lm, timeout=0.05))
+    monkeypatch.setattr("polyhop.engine.parts.open_lm", partial(open_lm, timeout=0.05))
     assert command("doctor", "--json", "--lm", lm) == 2
 
 

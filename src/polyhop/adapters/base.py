@@ -14,11 +14,12 @@ from hashlib import blake2b
 from typing import Any, NamedTuple, TypeVar
 
 from polyhop.answer import Answer
+from polyhop.engine.options import Searcher, Source
 from polyhop.errors import LMError, PolyhopError, RetrievalError, UsageError
 from polyhop.lm.base import Capabilities, Completion, Request
 from polyhop.lm.wire import read_chat
 from polyhop.net.failures import BadReply
-from polyhop.pipeline import Pipeline, Searcher, Source
+from polyhop.pipeline import Pipeline
 from polyhop.retrieval.base import AskingRetriever, Retriever, RunRetriever, ScoringRetriever
 from polyhop.types import Passage
 

@@ -24,9 +24,10 @@ from polyhop.adapters.base import (
     sources,
 )
 from polyhop.answer import Answer
+from polyhop.engine.options import Searcher, Source
 from polyhop.errors import MissingExtra, UsageError
 from polyhop.lm.base import Request
-from polyhop.pipeline import Pipeline, Searcher, Source
+from polyhop.pipeline import Pipeline
 from polyhop.redaction import redacted
 from polyhop.types import Kind, Passage
 

@@ -21,9 +21,10 @@ from polyhop.adapters.base import (
     sources,
 )
 from polyhop.answer import Answer
+from polyhop.engine.options import Searcher, Source
 from polyhop.errors import MissingExtra
 from polyhop.lm.base import Request
-from polyhop.pipeline import Pipeline, Searcher, Source
+from polyhop.pipeline import Pipeline
 from polyhop.types import Kind, Passage
 
 try:

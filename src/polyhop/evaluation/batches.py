@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from polyhop.engine.options import LM
+from polyhop.engine.parts import open_models
 from polyhop.errors import UsageError
 from polyhop.lm.base import LanguageModel
 from polyhop.lm.batches import BatchedLM, BatchFolder, ImportCounts, RequestFile
 from polyhop.lm.cache import CachedLM
 from polyhop.lm.openai import OpenAICompatible
-from polyhop.pipeline import LM, open_models
 
 
 @dataclass(slots=True)

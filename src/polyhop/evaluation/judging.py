@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from polyhop.answer import Answer
+from polyhop.common.aio import LoopThread
 from polyhop.common.files import locked, read_inside
+from polyhop.engine.options import LM
 from polyhop.errors import DataError, PolyhopError, UsageError
 from polyhop.evaluation.predictions import Row
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import CONCURRENCY, Progress, call_settings
-from polyhop.pipeline import LM, LoopThread, Pipeline
+from polyhop.pipeline import Pipeline
 from polyhop.prompts.tasks.judge import JUDGE_ANSWER
 from polyhop.trace import Usage, add_usage
 

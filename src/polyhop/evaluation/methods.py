@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from polyhop.engine.options import LM, Source
 from polyhop.errors import UnknownName, UsageError
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import Progress
@@ -14,7 +15,7 @@ from polyhop.evaluation.runs import WRONG_INPUT, RunInputs, RunSpec, folder_in, 
 from polyhop.evaluation.setups import setup_settings
 from polyhop.methods.registry import method_named, methods
 from polyhop.metrics import Metrics
-from polyhop.pipeline import LM, Pipeline, Source
+from polyhop.pipeline import Pipeline
 from polyhop.retrieval.index import Index
 from polyhop.types import Question
 

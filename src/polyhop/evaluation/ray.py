@@ -25,10 +25,12 @@ from polyhop.answer import Answer
 from polyhop.common.extras import require
 from polyhop.common.ray import CPUS, connected, environment, prepare_worker, split_evenly, worker_count
 from polyhop.engine.budget import Prices
+from polyhop.engine.options import LM
+from polyhop.engine.parts import LOCAL
 from polyhop.errors import PolyhopError, ServiceError, SettingError, UsageError
 from polyhop.evaluation.runner import Ask, run_settings
 from polyhop.net.limits import MAX_CONCURRENCY, MINUTE
-from polyhop.pipeline import LM, LOCAL, Pipeline
+from polyhop.pipeline import Pipeline
 from polyhop.redaction import redacted
 from polyhop.telemetry import start, traced
 from polyhop.types import Question

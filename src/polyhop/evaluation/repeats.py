@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from polyhop.engine.options import LM, Source
 from polyhop.errors import DataError, SettingError
 from polyhop.evaluation.compare import on_common_questions
 from polyhop.evaluation.report import Report
@@ -16,7 +17,6 @@ from polyhop.evaluation.runs import RunInputs, RunSpec, folder_in, open_index, r
 from polyhop.evaluation.statistics import means
 from polyhop.evaluation.store import read_report
 from polyhop.metrics import Metrics
-from polyhop.pipeline import LM, Source
 from polyhop.types import Question
 
 _FOLDER = "seed-"

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from polyhop.answer import Answer
+from polyhop.common.aio import LoopThread
 from polyhop.data.questions import read_questions
+from polyhop.engine.options import LM, Source
 from polyhop.engine.run import Engine
 from polyhop.errors import CutReply, PolyhopError, ServiceError, SettingError, UsageError, Waiting
 from polyhop.evaluation.predictions import Lines, Row, prediction, scored
@@ -18,7 +20,7 @@ from polyhop.evaluation.report import Report
 from polyhop.evaluation.store import VOLATILE, RunFolder
 from polyhop.metrics import Metrics, choose_profiles
 from polyhop.metrics.profiles import DEFAULT
-from polyhop.pipeline import LM, LoopThread, Pipeline, Source
+from polyhop.pipeline import Pipeline
 from polyhop.redaction import redacted
 from polyhop.retrieval.base import Reranked
 from polyhop.telemetry import traced

@@ -15,12 +15,12 @@ from typing import Any, Generic, TypeVar
 
 from polyhop.data.corpora import Corpus, open_corpus
 from polyhop.data.questions import read_questions
+from polyhop.engine.options import Source
 from polyhop.errors import DataError, SettingError, UnknownName, UsageError
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import Progress, evaluate
 from polyhop.metrics import Metrics, choose_profiles
 from polyhop.metrics.choice import ProfileChoice
-from polyhop.pipeline import Source
 from polyhop.retrieval.index import Index, index_for
 from polyhop.types import Question
 

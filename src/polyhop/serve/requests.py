@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
@@ -12,13 +12,12 @@ import orjson
 
 from polyhop.answer import Answer
 from polyhop.common.text import check_text, counted
-from polyhop.engine.budget import check_limit
+from polyhop.engine.options import REQUEST_LIMITS, Option
 from polyhop.errors import SettingError, UnknownName, UsageError, brief
 from polyhop.methods.registry import Method, method_named
 from polyhop.trace import plain
-from polyhop.types import MAX_INTEGER, Kind
+from polyhop.types import Kind
 
-LIMITS = ("max_calls", "max_tokens", "max_seconds")
 MAX_PASSAGES = 100
 """Most hits of one search."""
 
@@ -70,7 +69,6 @@ class RequestPolicy:
     method: str
     settings: Mapping[str, Any]
     limits: Mapping[str, Any]
-    abstain_below: float | None
     max_question_chars: int
 
     def resolved(self, request: AskRequest) -> AskRequest:
@@ -89,9 +87,11 @@ class RequestPolicy:
         own = self.settings if method.name == self.method else {}
         with naming("settings"):
             settings = _settings(method, own, request.settings)
-        limits = {name: _stricter(name, self.limits[name], getattr(request, name), min) for name in LIMITS}
-        sure = _stricter("abstain_below", self.abstain_below, request.abstain_below, max, maximum=1)
-        return replace(request, method=method.name, corpus=corpus, settings=settings, abstain_below=sure, **limits)
+        limits = {
+            name: _stricter(option, self.limits.get(name), getattr(request, name))
+            for name, option in REQUEST_LIMITS.items()
+        }
+        return replace(request, method=method.name, corpus=corpus, settings=settings, **limits)
 
     def check_text(self, what: str, text: str) -> None:
         """Raises ``UsageError`` for a question or query that is empty, too long or no text."""
@@ -115,16 +115,16 @@ def naming(field: str) -> Iterator[None]:
 
 def pipeline_key(request: AskRequest) -> bytes:
     """Return the cache key of the pipeline that answers a resolved request."""
-    parts = [request.method, request.corpus, plain(request.settings), *(getattr(request, name) for name in LIMITS)]
-    return orjson.dumps([*parts, request.abstain_below], option=orjson.OPT_SORT_KEYS)
+    limits = [getattr(request, name) for name in REQUEST_LIMITS]
+    return orjson.dumps([request.method, request.corpus, plain(request.settings), *limits], option=orjson.OPT_SORT_KEYS)
 
 
-def _stricter(name: str, own: Any, given: Any, choose: Callable[..., Any], maximum: int = MAX_INTEGER) -> Any:
+def _stricter(option: Option, own: Any, given: Any) -> Any:
     if given is None:
         return own
-    with naming(name):
-        check_limit(name, given, maximum)
-    return given if own is None else choose(own, given)
+    with naming(option.name):
+        option.check(given)
+    return given if own is None or option.tighten is None else option.tighten(own, given)
 
 
 def _settings(method: Method, own: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,8 +15,10 @@ from polyhop.data import demo_file
 from polyhop.data.corpora import Corpus, open_corpus
 from polyhop.data.questions import read_questions
 from polyhop.engine.call import Models
+from polyhop.engine.options import LM, Searcher, Source
+from polyhop.engine.parts import close_parts, open_models
 from polyhop.methods.registry import method_named
-from polyhop.pipeline import LM, Pipeline, Searcher, Source, close_parts, open_models
+from polyhop.pipeline import Pipeline
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.readers import as_reader, open_reader
 from polyhop.retrieval import RunRetriever, as_retriever, brings_corpus, open_reranker, open_retriever

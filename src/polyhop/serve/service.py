@@ -21,18 +21,19 @@ from typing import Any, TypeAlias
 from polyhop.common.text import counted
 from polyhop.data.corpora import Corpus
 from polyhop.engine.call import messages_of
+from polyhop.engine.options import LM, REQUEST_LIMITS, Searcher, Source
 from polyhop.errors import SettingError, UsageError, brief
 from polyhop.methods.registry import method_named
-from polyhop.pipeline import LM, Pipeline, Searcher, Source
+from polyhop.pipeline import Pipeline
 from polyhop.serve.answer_cache import AnswerCache
 from polyhop.serve.errors import Busy, OutOfTime, Stopping, UnknownCorpus, UnknownTrace
 from polyhop.serve.limits import CLIENT
 from polyhop.serve.metrics import Metrics
-from polyhop.serve.requests import LIMITS, RequestPolicy, naming, pipeline_key
 from polyhop.serve.requests import MAX_PASSAGES as MAX_PASSAGES
 from polyhop.serve.requests import AskRequest as AskRequest
 from polyhop.serve.requests import AskResponse as AskResponse
 from polyhop.serve.requests import AskStarted as AskStarted
+from polyhop.serve.requests import RequestPolicy, naming, pipeline_key
 from polyhop.serve.resources import CorpusFacts, Resources
 from polyhop.trace import Ask, Step
 from polyhop.types import Passage
@@ -48,8 +49,8 @@ class Service:
     """Answers questions over named corpora, on one event loop. Call ``open`` first, so that no client waits for an
     index.
 
-    ``method``, ``lm``, ``retriever``, ``reader``, ``max_calls``, ``max_tokens``, ``max_seconds``, ``abstain_below`` and
-    the other ``options`` are those of ``Pipeline`` and apply to every question.
+    ``method``, ``lm``, ``retriever``, ``reader`` and the other ``options`` are those of ``Pipeline`` and apply to every
+    question; a request may set stricter limits.
 
     Args:
         corpora: sources by name, as ``Pipeline`` takes them; the first is the default. None if the retriever brings its
@@ -79,10 +80,6 @@ class Service:
         lm: LM = "pocket",
         retriever: str | Searcher | None = None,
         reader: Any = "pocket",
-        max_calls: int | None = None,
-        max_tokens: int | None = None,
-        max_seconds: float | None = None,
-        abstain_below: float | None = None,
         concurrency: int = 64,
         waiting: int = 1024,
         timeout: float = 300.0,
@@ -116,8 +113,7 @@ class Service:
             corpora=self.corpora,
             method=self.default_method,
             settings=method_named(method).resolve(settings or {}),
-            limits={"max_calls": max_calls, "max_tokens": max_tokens, "max_seconds": max_seconds},
-            abstain_below=abstain_below,
+            limits={name: options.pop(name) for name in REQUEST_LIMITS if name in options},
             max_question_chars=max_question_chars,
         )
         self._resources = Resources(corpora, lm, retriever, {**options, "reader": reader}, telemetry)
@@ -325,7 +321,7 @@ class Service:
         key = pipeline_key(request)
         opening = self._pipelines.get(key)
         if opening is None or (opening.done() and opening.exception()):
-            limits = {name: getattr(request, name) for name in (*LIMITS, "abstain_below")}
+            limits = {name: getattr(request, name) for name in REQUEST_LIMITS}
             corpus, method = str(request.corpus), str(request.method)
             work = asyncio.to_thread(self._resources.pipeline, corpus, method, request.settings, limits)
             opening = self._pipelines[key] = asyncio.get_running_loop().create_task(work)

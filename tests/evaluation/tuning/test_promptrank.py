@@ -309,7 +309,7 @@ def test_what_was_found_is_used_by_the_method_the_retriever_and_the_reranker(tmp
     assert report.metrics["recall_all@2"].value == 0.75
     for place in ({"retriever": f"promptrank:{file}"}, {"rerank": f"promptrank:{file}"}):
         world.lm.score_calls.clear()
-        with Pipeline(list(PASSAGES.values()), "one-r", world.lm, **place) as pipeline:  # type: ignore[arg-type]
+        with Pipeline(list(PASSAGES.values()), "one-r", world.lm, **place) as pipeline:
             pipeline.search("Which is X, 1?", 2)
         assert {(said(call), call.temperature) for call in world.lm.score_calls} == {("good", 1.2)}
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import orjson
 
+from polyhop.engine.options import LM, Searcher
 from polyhop.errors import UsageError
 from polyhop.evaluation.reproduction.benchmarks import Benchmarks
 from polyhop.evaluation.reproduction.recipe import BENCHMARKS, Recipe, RecipeRow, RecipeRun, Sample
 from polyhop.evaluation.setups import SETUPS
 from polyhop.evaluation.tuning.instructions import read_instructions
 from polyhop.methods.registry import method_named, methods
-from polyhop.pipeline import LM, Searcher
 
 ENSEMBLE = 5
 """Instructions of PromptRank's ensemble (Table 1)."""

@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from polyhop.common.files import atomic_write
+from polyhop.engine.options import LM, Searcher
 from polyhop.errors import DataError, UnknownName
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.reproduction.benchmarks import Benchmark, Benchmarks
@@ -26,7 +27,6 @@ from polyhop.evaluation.runner import CONCURRENCY, Progress
 from polyhop.evaluation.runs import RunSpec, run_all
 from polyhop.evaluation.setups import demonstrations
 from polyhop.evaluation.tuning.instructions import read_instructions
-from polyhop.pipeline import LM, Searcher
 from polyhop.prompts.book import PromptBook
 from polyhop.redaction import redacted
 

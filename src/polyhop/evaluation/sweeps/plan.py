@@ -27,6 +27,7 @@ from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from polyhop.data import DEMO
 from polyhop.data.questions import read_questions
+from polyhop.engine.options import OPTIONS, Option
 from polyhop.errors import DataError, PolyhopError, SettingError, UnknownName
 from polyhop.evaluation.runner import CONCURRENCY
 from polyhop.evaluation.runs import combinations, folder_name
@@ -68,38 +69,26 @@ SHARED: Mapping[str, Any] = {
 }
 """Keys allowed only in ``[run]``: all points share them."""
 
+
+def _type(option: Option) -> Any:
+    """Return the type of an option's value in the file."""
+    if option.kind is list[str]:
+        return dict[str, Any]
+    if option.choices:
+        return Literal[option.choices]
+    if option.is_count:
+        return Positive
+    return Name if option.is_part else str if option.kind is Path else option.kind
+
+
 OWN: Mapping[str, Any] = {
-    "method": str,
+    **{name: _type(option) for name, option in OPTIONS.items() if name not in {*SHARED, "lm_for", "settings"}},
     "lm": Annotated[Any, AfterValidator(_models)],
-    "retriever": Name,
-    "rerank": Name,
-    "reader": Name,
-    "set_from": str,
     "setup": str,
-    "prompts": Name,
-    "rendering": Literal["text", "json"],
-    "max_tokens_per_call": Positive,
-    "max_calls": Positive,
-    "max_tokens": Positive,
-    "max_seconds": float,
-    "max_cost": float,
-    "abstain_below": float,
-    "seed": int,
-    "max_concurrency": Positive,
-    "requests_per_minute": Positive,
-    "tokens_per_minute": Positive,
-    "timeout": float,
-    "lm_option": dict[str, Any],
 }
-"""Keys that a point may set, besides its method's settings."""
+"""Keys that a point may set, besides its method's settings: the options of ``Pipeline``."""
 
-OF_LM: Mapping[str, str] = {
-    **{name: name for name in ("max_concurrency", "requests_per_minute", "tokens_per_minute", "timeout")},
-    "lm_option": "extra_body",
-}
-"""The keys of ``OWN`` that are options of a served model, and their names there."""
-
-_DEFAULTS = {"method": "tor", "lm": "pocket", "reader": "pocket", "rendering": "text"}
+_DEFAULTS = {name: OPTIONS[name].default for name in OWN.keys() & OPTIONS if OPTIONS[name].default is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,20 +13,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from polyhop.common.aio import LoopThread
 from polyhop.common.files import cache_folder
+from polyhop.engine.options import LM_KEYS
+from polyhop.engine.parts import check_lm_options, is_served
 from polyhop.errors import UsageError
 from polyhop.evaluation.memoize import MemoizingRetriever
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import Progress
 from polyhop.evaluation.runs import RunSpec, open_index, run_all
 from polyhop.evaluation.setups import setup_settings
-from polyhop.evaluation.sweeps.plan import OF_LM, Plan, SweepPoint, read_plan
+from polyhop.evaluation.sweeps.plan import Plan, SweepPoint, read_plan
 from polyhop.lm.base import LanguageModel
 from polyhop.lm.cache import CachedLM, CompletionCache
 from polyhop.lm.names import open_lm
 from polyhop.methods.registry import method_named
 from polyhop.metrics import choose_profiles
-from polyhop.pipeline import LoopThread, Pipeline, check_lm_options, is_served
+from polyhop.pipeline import Pipeline
 from polyhop.prompts.book import PromptBook
 from polyhop.readers import open_reader
 from polyhop.retrieval import open_retriever
@@ -149,7 +152,7 @@ class Shared:
 
     def arguments(self, point: SweepPoint) -> dict[str, Any]:
         """Return the arguments of ``evaluate`` for a point, except questions, index and folder."""
-        own = {name: value for name, value in point.options.items() if name not in (*OF_LM, "set_from", "setup")}
+        own = {name: value for name, value in point.options.items() if name not in (*LM_KEYS, "set_from", "setup")}
         reader, prompts = own["reader"], own.get("prompts")
         return {
             **own,
@@ -187,7 +190,7 @@ class Shared:
         return {} if setup is None else setup_settings(setup, point.method, point.settings, self._questions)
 
     def _lm(self, point: SweepPoint) -> Any:
-        options = {option: point.options[name] for name, option in OF_LM.items() if name in point.options}
+        options = {option: point.options[name] for name, option in LM_KEYS.items() if name in point.options}
         lm = point.options["lm"]
         models = lm if isinstance(lm, Mapping) else {"default": lm}
         check_lm_options(options, models)

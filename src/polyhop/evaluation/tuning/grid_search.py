@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from polyhop.engine.options import LM, Source
 from polyhop.errors import PolyhopError, UnknownName, UsageError
 from polyhop.evaluation.compare import Difference, compare
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import CONCURRENCY, Progress
 from polyhop.evaluation.runs import RunInputs, RunSpec, combinations, folder_in, folder_name, run_all
 from polyhop.methods.registry import method_named
-from polyhop.pipeline import LM, Source
 from polyhop.types import Question
 
 GE_GRID: Mapping[str, Sequence[float]] = {"retrieve_below": (0.7, 0.8, 0.9), "keep_above": (0.4, 0.7, 0.85)}

@@ -18,8 +18,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from polyhop.common.aio import LoopThread
 from polyhop.common.text import counted
 from polyhop.data.questions import read_questions
+from polyhop.engine.options import LM, Source
 from polyhop.errors import PolyhopError, SettingError, UnknownName, UsageError
 from polyhop.evaluation.compare import Difference, difference
 from polyhop.evaluation.memoize import MemoizingReader, MemoizingRetriever
@@ -28,7 +30,7 @@ from polyhop.evaluation.tuning.instructions import read_instructions
 from polyhop.evaluation.tuning.staged import Checkpoint, Scores, Stage, StagedSearchResult, Trial
 from polyhop.methods.paths import NO_INSTRUCTION, TASK
 from polyhop.methods.registry import method_named
-from polyhop.pipeline import LM, LoopThread, Pipeline, Source
+from polyhop.pipeline import Pipeline
 from polyhop.readers import Reader, as_reader
 from polyhop.readers.base import AnyReader
 from polyhop.retrieval import retrievers

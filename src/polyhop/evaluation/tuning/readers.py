@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from polyhop.common.aio import LoopThread
 from polyhop.common.text import counted, normalise
 from polyhop.errors import UsageError
 from polyhop.evaluation.calibration import Threshold, auroc, best_threshold, threshold
 from polyhop.evaluation.runner import Progress
-from polyhop.pipeline import LoopThread
 from polyhop.readers import Reader, RunReader, as_reader, open_reader
 from polyhop.retrieval import open_plain_retriever
 from polyhop.retrieval.index import Index
