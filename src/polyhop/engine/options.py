@@ -19,7 +19,7 @@ from polyhop.types import MAX_INTEGER, Passage, PathScorer
 
 if TYPE_CHECKING:
     from polyhop.data.corpora import Corpus
-        from polyhop.engine.budget import Prices
+    from polyhop.engine.budget import Prices
     from polyhop.lm.base import LanguageModel
     from polyhop.prompts.book import PromptBook, Rendering
     from polyhop.readers.base import AnyReader
