@@ -141,6 +141,8 @@ def fold(text: str) -> str:
     >>> fold("Antonín Dvořák")
     'antonin dvorak'
     """
+    if text.isascii():
+        return text.lower()  # the same, ten times as fast
     return "".join(c for c in normalise_unicode("NFKD", text.casefold()) if not unicodedata.combining(c))
 
 

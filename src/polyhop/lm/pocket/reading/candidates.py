@@ -216,14 +216,6 @@ def kind_of(mention: Mention) -> str:
     return mention.kind
 
 
-def candidate_score(parsed: ParsedQuestion, mention: Mention, features: dict[str, float]) -> float:
-    """The score of a mention: its weighted features, and how well its kind fits the type asked for."""
-    model = weights()
-    extra = model.candidate_by_type.get(parsed.type, {})
-    fit = model.kind_fit.get(parsed.type, {}).get(kind_of(mention), _NO_FIT)
-    return fit + sum((model.candidate[name] + extra.get(name, 0.0)) * value for name, value in features.items())
-
-
 def rank_candidates(
     parsed: ParsedQuestion, pages: Sequence[ParsedPassage], max_candidates: int = 20
 ) -> list[Candidate]:
@@ -237,11 +229,15 @@ def rank_candidates(
     >>> rank_candidates(parse_question("Who is the mayor of Orvil?"), [page])[0].text
     'Ida Kuhn'
     """
-    matches = match_pages(parsed, pages)
+    matches, model = match_pages(parsed, pages), weights()
+    extra, fit = model.candidate_by_type.get(parsed.type, {}), model.kind_fit.get(parsed.type, {})
+    table = {name: weight + extra.get(name, 0.0) for name, weight in model.candidate.items()}
     best: dict[str, Candidate] = {}
     for i, page in enumerate(matches.pages):
         for mention in page.mentions:
-            value = candidate_score(parsed, mention, candidate_features(matches, i, mention))
+            features = candidate_features(matches, i, mention)
+            weighted = [table[name] * value for name, value in features.items() if value]
+            value = fit.get(kind_of(mention), _NO_FIT) + sum(weighted)
             if mention.folded not in best or value > best[mention.folded].score:
                 best[mention.folded] = Candidate(mention.text, value, page, mention)
     if 0 < len(pages) <= MAX_PASSAGES:
@@ -260,6 +256,6 @@ def _blended(best: dict[str, Candidate], output: EncoderOutput, pages: Sequence[
             best[key] = Candidate(text, lowest, page, page.mention_at(span.start, span.end))
         logs[key] = max(span.log_probability, logs.get(key, floor))
     return {
-        key: candidate._replace(score=rules * candidate.score + encoder * max(floor, logs.get(key, floor)))
-        for key, candidate in best.items()
+        key: Candidate(text, rules * score + encoder * max(floor, logs.get(key, floor)), page, mention)
+        for key, (text, score, page, mention) in best.items()
     }

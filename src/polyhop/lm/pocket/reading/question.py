@@ -40,7 +40,7 @@ class Comparison:
 @dataclass(frozen=True, slots=True)
 class ParsedQuestion:
     """A parsed question. ``head``: the stem of the noun asked for. ``terms``: the weights of its stems; ``focus``: the
-    same, higher near the question word."""
+    same, higher near the question word; ``total``: the sum of the terms' weights, never 0."""
 
     text: str
     type: AnswerType
@@ -49,11 +49,7 @@ class ParsedQuestion:
     terms: dict[str, float]
     focus: dict[str, float]
     comparison: Comparison | None
-
-    @property
-    def total(self) -> float:
-        """The sum of the weights of all terms, never 0."""
-        return sum(self.terms.values()) or 1.0
+    total: float
 
 
 @lru_cache(maxsize=512)
@@ -72,7 +68,8 @@ def parse_question(question: str) -> ParsedQuestion:
     comparison = find_comparison(text, type_ == "boolean")
     names = tuple(comparison.options if comparison else ()) + tuple(find_names(text))
     terms, focus = _terms(tokens, asking, head)
-    return ParsedQuestion(text, type_, head, tuple(dict.fromkeys(names)), terms, focus, comparison)
+    total = sum(terms.values()) or 1.0
+    return ParsedQuestion(text, type_, head, tuple(dict.fromkeys(names)), terms, focus, comparison, total)
 
 
 def _question_word(lowered: list[str]) -> int | None:
