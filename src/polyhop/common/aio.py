@@ -105,6 +105,13 @@ async def gather(
     return [task.result() for task in tasks]
 
 
+def is_waiting(error: BaseException) -> bool:
+    """Return True for a call that waits for its batch, and for a task group that failed for such calls alone."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(is_waiting, error.exceptions))
+    return isinstance(error, Waiting)
+
+
 async def _cancel_others() -> threading.Thread:
     """Cancel all other tasks of this loop; return the thread that it runs on."""
     others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]

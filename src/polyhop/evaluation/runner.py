@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from polyhop.answer import Answer
-from polyhop.common.aio import LoopThread
+from polyhop.common.aio import LoopThread, is_waiting
 from polyhop.data.questions import read_questions
 from polyhop.engine.options import LM, Source
 from polyhop.engine.run import Engine
-from polyhop.errors import CutReply, PolyhopError, ServiceError, SettingError, UsageError, Waiting
+from polyhop.errors import CutReply, PolyhopError, ServiceError, SettingError, UsageError
 from polyhop.evaluation.predictions import Lines, Row, prediction, scored
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.store import VOLATILE, RunFolder
@@ -146,12 +146,12 @@ async def run_questions(
         for position, question in todo:
             try:
                 answer = await (ask or pipeline.aask)(question)
-            except Waiting:
-                in_a_row = 0
-                waiting += 1
             except Exception as error:
-                failed[question.id] = redacted(str(error) if isinstance(error, PolyhopError) else repr(error))
-                in_a_row += 1
+                waits = is_waiting(error)
+                waiting += waits
+                in_a_row = 0 if waits else in_a_row + 1
+                if not waits:
+                    failed[question.id] = redacted(str(error) if isinstance(error, PolyhopError) else repr(error))
                 unreachable = isinstance(error, ServiceError) and not isinstance(error, CutReply)
                 if in_a_row >= MAX_CONSECUTIVE_FAILURES or (not finished and unreachable):
                     if isinstance(error, PolyhopError):

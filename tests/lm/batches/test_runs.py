@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import subprocess
 import sys
 import time
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from polyhop import Passage, Question, ScriptedLM, Span, evaluate
+from polyhop import Answer, Passage, Question, ScriptedLM, Span, evaluate
+from polyhop.engine.run import Run
 from polyhop.errors import CapabilityError, DataError, UsageError
 from polyhop.evaluation.batches import batched
 from polyhop.evaluation.report import Report
+from polyhop.methods import registry
+from polyhop.methods.registry import method, methods
 from polyhop.prompts.book import PromptBook
 from polyhop.retrieval.reranking.lm import LmReranker
 from tests.cli.test_cli import PASSAGES, QUESTIONS, write_lines
@@ -94,6 +98,37 @@ def test_what_else_a_question_does_at_once_gets_as_far_in_the_same_layer(tmp_pat
     while layer(tmp_path, "flare", retriever=slow_search).waiting:
         layers += bool(kit.serve(tmp_path / "batch"))
     assert layers == most
+
+
+async def _task_group(*branches: Coroutine[Any, Any, str]) -> list[str]:
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(branch) for branch in branches]
+    return [task.result() for task in tasks]
+
+
+@pytest.mark.parametrize(("fork", "layers"), [("run.gather", 1), ("TaskGroup", 2), ("asyncio.gather", 2)])
+def test_a_method_may_fork_by_asyncio_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fork: str, layers: int
+) -> None:
+    """Only ``run.gather`` lets a slower branch write its call into the same batch; the others need one layer more."""
+
+    async def forked(question: str, run: Run) -> Answer:
+        async def ask() -> str:
+            return str((await run.ask("answer.direct", question=question)).answer)
+
+        async def search_and_ask() -> str:
+            passages = await run.search(question, 2)
+            return str((await run.ask("answer.read", question=question, passages=passages)).answer)
+
+        at_once = {"run.gather": run.gather, "TaskGroup": _task_group, "asyncio.gather": asyncio.gather}[fork]
+        return Answer(" ".join(await at_once(ask(), search_and_ask())))
+
+    monkeypatch.setattr(registry, "_registered", dict(methods()))
+    method("forked", paper="-", layers=lambda settings: 1)(forked)
+    count = 0
+    while layer(tmp_path, "forked", retriever=slow_search).waiting:
+        count += bool(kit.serve(tmp_path / "batch"))
+    assert count <= layers
 
 
 @pytest.mark.slow
