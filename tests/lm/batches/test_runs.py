@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,8 +120,12 @@ def test_a_method_may_fork_by_asyncio_alone(
             passages = await run.search(question, 2)
             return str((await run.ask("answer.read", question=question, passages=passages)).answer)
 
-        at_once = {"run.gather": run.gather, "TaskGroup": _task_group, "asyncio.gather": asyncio.gather}[fork]
-        return Answer(" ".join(await at_once(ask(), search_and_ask())))
+        forks: dict[str, Callable[..., Awaitable[list[str]]]] = {
+            "run.gather": run.gather,
+            "TaskGroup": _task_group,
+            "asyncio.gather": asyncio.gather,
+        }
+        return Answer(" ".join(await forks[fork](ask(), search_and_ask())))
 
     monkeypatch.setattr(registry, "_registered", dict(methods()))
     method("forked", paper="-", layers=lambda settings: 1)(forked)
