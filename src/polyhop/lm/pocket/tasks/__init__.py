@@ -24,6 +24,13 @@ def _closed_book(fields: Fields) -> Value:
     return answer_without_passages(fields["question"])
 
 
+def _answer_if_any(fields: Fields) -> Value:
+    return baselines.answer_if_any(fields["question"], fields["passages"])
+
+
+_FOLLOWS = 8.0  # the score of a relation that two stated ones lead to
+
+
 _TASKS: dict[str, Callable[[Fields], Value]] = {
     "tor.review": tor.review,
     "cor.review": tor.review,
@@ -33,31 +40,37 @@ _TASKS: dict[str, Callable[[Fields], Value]] = {
     "tor.fuse": tor.fuse,
     "searchain.chain": searchain.grow_chain,
     "searchain.trace": searchain.trace,
-    "resp.summarize": resp.summarize,
+    "resp.summarize": lambda f: {"summary": resp.note(f["question"], f["passages"])},
     "resp.respond": resp.respond,
-    "resp.judge": resp.judge,
-    "resp.plan": resp.plan,
-    "resp.generate": resp.generate,
-    "ge.graph": ge.graph,
-    "ge.subquestion": ge.sub_question,
+    "resp.judge": lambda f: {"sufficient": resp.is_enough(f["question"], f["memory"])},
+    "resp.plan": lambda f: {"sub_question": resp.next_sub_question(f["question"], f["memory"], f["asked"])},
+    "resp.generate": lambda f: {
+        "rationale": None,
+        "answer": resp.answer_from_memory(f["question"], f["memory"]) or UNKNOWN,
+    },
+    "ge.graph": lambda f: {"triplets": ge.question_triplets(f["question"])},
+    "ge.subquestion": lambda f: {"sub_question": ge.next_sub_question(f["triplet"], f["question"], f["history"])},
     "ge.subanswer": ge.sub_answer,
-    "ge.triplets": ge.triplets,
-    "ge.filter": ge.filter_triplets,
+    "ge.triplets": lambda f: {"triplets": ge.passage_triplets(f["passage"])},
+    "ge.filter": lambda f: {"triplets": ge.relevant_triplets(f["triplets"], f["sub_question"])},
     "ge.answer": ge.answer,
     "answer.direct": _closed_book,
     "answer.cot": _closed_book,
     "answer.read": reading.read_answer,
     "answer.read_cot": reading.read_answer,
-    "zero_shot.cot": baselines.zero_shot_cot,
+    "zero_shot.cot": lambda f: {**_closed_book(f), "rationale": "Without a passage nothing is known of it."},
     "auto_cot.answer": _closed_book,
-    "recite.recall": lambda fields: {"recitations": [UNKNOWN]},
+    "recite.recall": lambda f: {"recitations": [UNKNOWN]},
     "recite.answer": _closed_book,
-    "least_to_most.decompose": lambda fields: {"sub_questions": baselines.sub_questions(fields["question"])},
-    "least_to_most.solve": lambda fields: answer_without_passages(fields["sub_question"]),
-    "plan_solve.solve": baselines.plan_and_solve,
+    "least_to_most.decompose": lambda f: {"sub_questions": baselines.sub_questions(f["question"])},
+    "least_to_most.solve": lambda f: answer_without_passages(f["sub_question"]),
+    "plan_solve.solve": lambda f: {"plan": baselines.sub_questions(f["question"]), **_closed_book(f)},
     "plan_solve_ir.plan": baselines.plan_searches,
-    "plan_solve_ir.solve": baselines.answer_if_any,
-    "self_ask.chain": baselines.self_ask_chain,
+    "plan_solve_ir.solve": _answer_if_any,
+    "self_ask.chain": lambda f: {
+        "steps": [{"sub_question": part, "answer": None} for part in baselines.sub_questions(f["question"])],
+        "answer": _closed_book(f)["answer"],
+    },
     "self_ask.turn": baselines.self_ask_turn,
     "react.act": baselines.react_act,
     "react.finish": baselines.react_finish,
@@ -65,7 +78,7 @@ _TASKS: dict[str, Callable[[Fields], Value]] = {
     "toolformer.finish": baselines.toolformer_finish,
     "tot_ir.propose": baselines.tot_propose,
     "tot_ir.value": baselines.tot_value,
-    "tot_ir.answer": baselines.answer_if_any,
+    "tot_ir.answer": _answer_if_any,
     "cot.sentence": baselines.cot_sentence,
     "flare.question": baselines.flare_question,
     "dsp.hop": baselines.dsp_hop,
@@ -73,15 +86,15 @@ _TASKS: dict[str, Callable[[Fields], Value]] = {
     "sure.summarize": baselines.sure_summarize,
     "sure.validate": baselines.sure_validate,
     "sure.rank": baselines.sure_rank,
-    "recomp.compress": resp.summarize,
-    "recomp.answer": baselines.answer_from_summary,
-    "verify_edit.question": lambda fields: {"sub_question": fields["question"]},  # its chain is a bare answer
-    "verify_edit.edit": baselines.verify_edit,
-    "verify_edit.answer": baselines.answer_from_rationale,
+    "recomp.compress": lambda f: {"summary": resp.note(f["question"], f["passages"])},
+    "recomp.answer": lambda f: baselines.answer_from_summary(f["question"], f["summary"]),
+    "verify_edit.question": lambda f: {"sub_question": f["question"]},  # its chain is a bare answer
+    "verify_edit.edit": lambda f: {"sentence": resp.note(f["sub_question"], f["passages"])},
+    "verify_edit.answer": lambda f: baselines.answer_from_summary(f["question"], f["rationale"] or ""),
     "era_cot.entities": baselines.era_entities,
-    "era_cot.relations": baselines.era_relations,
+    "era_cot.relations": lambda f: {"triplets": baselines.stated_triplets(f["passages"])},
     "era_cot.infer": baselines.era_infer,
-    "era_cot.score": baselines.era_score,
+    "era_cot.score": lambda f: {"scores": [_FOLLOWS] * len(f["triplets"])},
     "era_cot.answer": reading.read_answer,
     "reader.extract": reading.extract,
     "rerank.order": reading.order_passages,

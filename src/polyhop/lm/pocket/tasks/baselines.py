@@ -16,37 +16,28 @@ from polyhop.lm.pocket.reading.judge import answer_probabilities, best_answer, s
 from polyhop.lm.pocket.reading.question import parse_question
 from polyhop.lm.pocket.tasks import ge, resp
 from polyhop.lm.pocket.tasks.reading import ANSWER_CONFIDENCE, MIN_CONFIDENCE, Fields, Value, answer_without_passages
-from polyhop.lm.pocket.tasks.searchain import ENOUGH_ABOVE, open_queries
+from polyhop.lm.pocket.tasks.searchain import is_settled, open_queries, queries_left
 from polyhop.types import Passage
 
 OPEN = "…"
 """Stands in place of a value that the passages do not give."""
 _CLOSED = "Still to find: "  # before a step that is tried without any passage
 _SURE, _UNSURE = 0.9, 0.1
-_FOLLOWS = 8.0  # the score of a relation that two stated ones lead to
 _MAX_READ = 10  # passages whose facts are listed
 _MAX_INFERRED = 20  # relations
 
 Pair = dict[str, str | None]
 
 
-def answer_if_any(fields: Fields) -> Value:
-    """Answer from the passages of all steps, if there are any."""
-    return _answer(fields["question"], fields["passages"])
-
-
-def _answer(question: str, passages: Sequence[Passage]) -> Value:
+def answer_if_any(question: str, passages: Sequence[Passage]) -> Value:
+    """Answer from passages; without any, nothing is known."""
     answer = best_answer(question, passages)[0] if passages else None
     return {"rationale": None, "answer": answer or answer_without_passages(question)["answer"]}
 
 
 def _next_query(question: str, passages: Sequence[Passage], asked: Sequence[str]) -> str | None:
     """The next query; None if the passages are enough or no new query is left."""
-    reading = read_path(question, passages)
-    if passages and sufficiency(reading) >= ENOUGH_ABOVE:
-        return None
-    known = set(map(normalise, asked))
-    return next((query for query in open_queries(reading, {}) if normalise(query) not in known), None)
+    return next(queries_left(read_path(question, passages), dict.fromkeys(map(normalise, asked))), None)
 
 
 def _passages(steps: Sequence[Fields]) -> list[Passage]:
@@ -54,11 +45,6 @@ def _passages(steps: Sequence[Fields]) -> list[Passage]:
 
 
 # --- closed book, and questions decomposed ----------------------------------------------------------------------------
-
-
-def zero_shot_cot(fields: Fields) -> Value:
-    """Answer without passages, and say why."""
-    return {**answer_without_passages(fields["question"]), "rationale": "Without a passage nothing is known of it."}
 
 
 def sub_questions(question: str) -> list[str]:
@@ -73,11 +59,6 @@ def sub_questions(question: str) -> list[str]:
     return [step.question for step in decompose(question)] or [question]
 
 
-def plan_and_solve(fields: Fields) -> Value:
-    """Plan the steps; there is no knowledge to carry them out with."""
-    return {"plan": sub_questions(fields["question"]), **answer_without_passages(fields["question"])}
-
-
 def plan_searches(fields: Fields) -> Value:
     """Plan the searches: the steps that wait for no other, and the question itself."""
     question = fields["question"]
@@ -88,24 +69,16 @@ def plan_searches(fields: Fields) -> Value:
 # --- self-ask ---------------------------------------------------------------------------------------------------------
 
 
-def self_ask_chain(fields: Fields) -> Value:
-    """List the follow-up questions that a question needs, none of them answered."""
-    steps = [{"sub_question": part, "answer": None} for part in sub_questions(fields["question"])]
-    return {"steps": steps, "answer": answer_without_passages(fields["question"])["answer"]}
-
-
 def self_ask_turn(fields: Fields) -> Value:
     """Answer the last follow-up from the passages; ask the next, unless the passages are enough or none is left."""
     question, passages, history = fields["question"], fields["passages"], fields["history"]
     intermediate = resp.answer_sub_question(history[-1]["sub_question"], passages) if history and passages else None
     pairs = [*history[:-1], {**history[-1], "answer": intermediate}] if history else []
-    reading = read_path(question, passages)
-    if not (fields["conclude"] or (passages and sufficiency(reading) >= ENOUGH_ABOVE)):
+    if not fields["conclude"]:
         answers = {normalise(pair["sub_question"]): pair["answer"] for pair in pairs}
-        for query in open_queries(reading, answers):
-            if normalise(query) not in answers:
-                return {"intermediate": intermediate, "follow_up": query, "answer": None}
-    return {"intermediate": intermediate, "follow_up": None, "answer": _answer(question, passages)["answer"]}
+        for query in queries_left(read_path(question, passages), answers):
+            return {"intermediate": intermediate, "follow_up": query, "answer": None}
+    return {"intermediate": intermediate, "follow_up": None, "answer": answer_if_any(question, passages)["answer"]}
 
 
 # --- ReAct and Toolformer ---------------------------------------------------------------------------------------------
@@ -122,7 +95,7 @@ def react_act(fields: Fields) -> Value:
 
 def react_finish(fields: Fields) -> Value:
     """Answer from all observations."""
-    return _answer(fields["question"], _passages(fields["steps"]))
+    return answer_if_any(fields["question"], _passages(fields["steps"]))
 
 
 def toolformer_write(fields: Fields) -> Value:
@@ -135,7 +108,7 @@ def toolformer_write(fields: Fields) -> Value:
 
 def toolformer_finish(fields: Fields) -> Value:
     """Answer from the results of all calls."""
-    return _answer(fields["question"], _passages(fields["written"]))
+    return answer_if_any(fields["question"], _passages(fields["written"]))
 
 
 # --- Tree of Thoughts -------------------------------------------------------------------------------------------------
@@ -145,8 +118,7 @@ def tot_propose(fields: Fields) -> Value:
     """Propose the next sub-questions, best first, with the answers so far in their slots; the question at the end."""
     answers = {normalise(pair["sub_question"]): pair["answer"] for pair in fields["history"]}
     queries = {normalise(query): query for query in open_queries(read_path(fields["question"], ()), answers)}
-    new = [query for name, query in queries.items() if name not in answers]
-    return {"sub_questions": new[: fields["count"]] or [fields["question"]]}
+    return {"sub_questions": list(queries.values())[: fields["count"]] or [fields["question"]]}
 
 
 def tot_value(fields: Fields) -> Value:
@@ -155,8 +127,7 @@ def tot_value(fields: Fields) -> Value:
     answer = resp.answer_sub_question(fields["sub_question"], passages) if passages else None
     if answer is None:
         return {"answer": None, "value": "impossible"}
-    settled = sufficiency(read_path(fields["question"], passages)) >= ENOUGH_ABOVE
-    return {"answer": answer, "value": "sure" if settled else "likely"}
+    return {"answer": answer, "value": "sure" if is_settled(read_path(fields["question"], passages)) else "likely"}
 
 
 # --- a sentence at a time: IRCoT, FLARE, DSP --------------------------------------------------------------------------
@@ -172,19 +143,18 @@ def cot_sentence(fields: Fields) -> Value:
     question, passages = fields["question"], fields["passages"] or ()
     pairs = [_pair(text) for text in fields["reasoning"] or ()]
     reading = read_path(question, passages)
-    if not (passages and sufficiency(reading) >= ENOUGH_ABOVE):
-        for query in _open_steps(reading, pairs):
-            if not passages:
-                return _sentence(f"{_CLOSED}{query} {UNKNOWN}", UNKNOWN, _UNSURE)
-            value = resp.answer_sub_question(query, passages) if query.endswith("?") else None
-            if value is not None:
-                pathway = [*pairs, {"sub_question": query, "response": value}]
-                answer, _ = resp.follow_memory(question, {"global_evidence": [], "local_pathway": pathway})
-                if answer:
-                    return _sentence(f"So the answer is {answer}", answer, _SURE)
-                return _sentence(f"{query} {value}", value, _SURE)
-            if not pairs or query != pairs[-1]["sub_question"]:
-                return _sentence(f"{query} {OPEN}", OPEN, _UNSURE)
+    for query in () if is_settled(reading) else _open_steps(reading, pairs):
+        if not passages:
+            return _sentence(f"{_CLOSED}{query} {UNKNOWN}", UNKNOWN, _UNSURE)
+        value = resp.answer_sub_question(query, passages) if query.endswith("?") else None
+        if value is not None:
+            pathway = [*pairs, {"sub_question": query, "response": value}]
+            answer, _ = resp.follow_memory(question, {"global_evidence": [], "local_pathway": pathway})
+            if answer:
+                return _sentence(f"So the answer is {answer}", answer, _SURE)
+            return _sentence(f"{query} {value}", value, _SURE)
+        if not pairs or query != pairs[-1]["sub_question"]:
+            return _sentence(f"{query} {OPEN}", OPEN, _UNSURE)
     answer, solution = best_answer(question, passages)
     if answer is None:
         guess = answer_without_passages(question)["answer"]
@@ -197,8 +167,7 @@ def _open_steps(reading: PathReading, pairs: Sequence[Pair]) -> Iterator[str]:
     """The last step again if it has no value yet, then the steps not asked about."""
     if pairs and pairs[-1]["response"] is None and pairs[-1]["sub_question"]:
         yield pairs[-1]["sub_question"]
-    answers = {normalise(pair["sub_question"] or ""): pair["response"] for pair in pairs}
-    yield from (query for query in open_queries(reading, answers) if normalise(query) not in answers)
+    yield from open_queries(reading, {normalise(pair["sub_question"] or ""): pair["response"] for pair in pairs})
 
 
 def _sentence(text: str, answer: str, confidence: float) -> Value:
@@ -266,20 +235,10 @@ def sure_rank(fields: Fields) -> Value:
     return {"better": None if first == second else 1 if first > second else 2}
 
 
-def answer_from_summary(fields: Fields) -> Value:
+def answer_from_summary(question: str, summary: str) -> Value:
     """Answer from a summary; without one, nothing is known."""
-    answer = resp.answer_from_memory(fields["question"], resp.memory_of([fields["summary"]]))
-    return {"rationale": None, "answer": answer or answer_without_passages(fields["question"])["answer"]}
-
-
-def verify_edit(fields: Fields) -> Value:
-    """Replace a sentence by the note that the passages give for the sub-question."""
-    return {"sentence": resp.note(fields["sub_question"], fields["passages"])}
-
-
-def answer_from_rationale(fields: Fields) -> Value:
-    """Answer from an edited rationale."""
-    return answer_from_summary({"question": fields["question"], "summary": fields["rationale"] or ""})
+    answer = resp.answer_from_memory(question, resp.memory_of([summary]))
+    return {"rationale": None, "answer": answer or answer_without_passages(question)["answer"]}
 
 
 # --- ERA-CoT ----------------------------------------------------------------------------------------------------------
@@ -287,17 +246,12 @@ def answer_from_rationale(fields: Fields) -> Value:
 
 def era_entities(fields: Fields) -> Value:
     """List the subjects of the passages, and what the rules find stated of them."""
-    parts = [part for triplet in _facts(fields["passages"]) for part in (triplet["head"], triplet["tail"])]
+    parts = [part for triplet in stated_triplets(fields["passages"]) for part in (triplet["head"], triplet["tail"])]
     titles = [passage.title for passage in fields["passages"]]
     return {"entities": [entity for entity in dict.fromkeys([*titles, *parts]) if entity.strip()]}
 
 
-def era_relations(fields: Fields) -> Value:
-    """List the relations that the rules find in the passages."""
-    return {"triplets": _facts(fields["passages"])}
-
-
-def _facts(passages: Sequence[Passage]) -> list[dict[str, str]]:
+def stated_triplets(passages: Sequence[Passage]) -> list[dict[str, str]]:
     """The triplets of passages without those that contain a whole sentence."""
     triplets = (triplet for passage in passages[:_MAX_READ] for triplet in ge.passage_triplets(passage))
     return [triplet for triplet in triplets if triplet["relation"] != ge.STATES]
@@ -321,8 +275,3 @@ def era_infer(fields: Fields) -> Value:
         if then is not first
     ]
     return {"triplets": inferred[:_MAX_INFERRED]}
-
-
-def era_score(fields: Fields) -> Value:
-    """Score inferred relations: all of them follow."""
-    return {"scores": [_FOLLOWS] * len(fields["triplets"])}

@@ -31,26 +31,6 @@ _NOTHING_KNOWN = 0.05  # confidence in an answer from nothing
 _MAX_KEPT = 8  # triplets that a filter keeps
 
 
-def graph(fields: Fields) -> Value:
-    """Parse a question into triplets."""
-    return {"triplets": question_triplets(fields["question"])}
-
-
-def triplets(fields: Fields) -> Value:
-    """Parse a passage into triplets."""
-    return {"triplets": passage_triplets(fields["passage"])}
-
-
-def filter_triplets(fields: Fields) -> Value:
-    """Filter triplets by their relevance to a sub-question."""
-    return {"triplets": relevant_triplets(fields["triplets"], fields["sub_question"])}
-
-
-def sub_question(fields: Fields) -> Value:
-    """Ask for the variable of a triplet, or for the first that is open in the question's own graph."""
-    return {"sub_question": next_sub_question(fields["triplet"], fields["question"], fields["history"])}
-
-
 def sub_answer(fields: Fields) -> Value:
     """Answer a sub-question from triplets or passages. ``Pocket`` turns its confidence into a log-probability even if
     none is asked for."""

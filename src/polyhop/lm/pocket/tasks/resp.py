@@ -11,7 +11,6 @@ from typing import Any
 
 from polyhop.common.text import find_folded, normalise, sentences
 from polyhop.lm.pocket.reading.answer import (
-    UNKNOWN,
     PathReading,
     bridge_candidates,
     bridge_score,
@@ -35,31 +34,11 @@ _NOTE = re.compile(r"\[([^\[\]]*)\]")
 Memory = Mapping[str, Any]
 
 
-def summarize(fields: Fields) -> Value:
-    """Note the sentences of the passages that help with the question."""
-    return {"summary": note(fields["question"], fields["passages"])}
-
-
 def respond(fields: Fields) -> Value:
     """Answer a sub-question from the passages, or from the memories if those are given instead."""
     passages = fields["passages"] if fields["memory"] is None else memory_passages(fields["memory"])
     response = answer_sub_question(fields["sub_question"], passages)
     return {"answered": response is not None, "response": response}
-
-
-def judge(fields: Fields) -> Value:
-    """Judge whether the memories settle the question."""
-    return {"sufficient": is_enough(fields["question"], fields["memory"])}
-
-
-def plan(fields: Fields) -> Value:
-    """Plan the next sub-question."""
-    return {"sub_question": next_sub_question(fields["question"], fields["memory"], fields["asked"])}
-
-
-def generate(fields: Fields) -> Value:
-    """Answer the question from the memories."""
-    return {"rationale": None, "answer": answer_from_memory(fields["question"], fields["memory"]) or UNKNOWN}
 
 
 # --- notes ------------------------------------------------------------------------------------------------------------

@@ -26,10 +26,8 @@ def grow_chain(fields: Fields) -> Value:
     reading = read_path(question, passages)
     nodes = [{"query": turn["query"], "answer": turn["answer"]} for turn in feedback]
     answers = {normalise(turn["query"]): turn["answer"] for turn in feedback}
-    if not (passages and sufficiency(reading) >= ENOUGH_ABOVE):
-        for query in open_queries(reading, answers):
-            if normalise(query) not in answers:
-                return {"nodes": [*nodes, {"query": query, "answer": None}], "final": None}
+    for query in queries_left(reading, answers):
+        return {"nodes": [*nodes, {"query": query, "answer": None}], "final": None}
     return {"nodes": nodes or [{"query": question, "answer": None}], "final": _answer(fields, passages)}
 
 
@@ -43,8 +41,23 @@ def trace(fields: Fields) -> Value:
     return {"content": " ".join(sentences), "answer": answer}
 
 
+def is_settled(reading: PathReading) -> bool:
+    """True if the passages are enough to answer the question."""
+    return bool(reading.pages) and sufficiency(reading) >= ENOUGH_ABOVE
+
+
+def queries_left(reading: PathReading, answers: Mapping[str, str | None]) -> Iterator[str]:
+    """The open queries; none if the question is settled."""
+    return iter(()) if is_settled(reading) else open_queries(reading, answers)
+
+
 def open_queries(reading: PathReading, answers: Mapping[str, str | None]) -> Iterator[str]:
-    """The queries that could be asked next, best first. ``answers``: those known already, by normalised query."""
+    """The queries to ask next, best first. ``answers``: by normalised query, those asked already, which are left
+    out."""
+    return (query for query in _all_queries(reading, answers) if normalise(query) not in answers)
+
+
+def _all_queries(reading: PathReading, answers: Mapping[str, str | None]) -> Iterator[str]:
     steps = () if reading.parsed.comparison else decompose(reading.question)
     hops = follow_chain(steps, reading.pages)
     values: list[str | None] = []
