@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+import typer
 from hypothesis import settings
 
 from polyhop import redaction
 
 settings.register_profile("steady", derandomize=True, deadline=None)
+settings.register_profile("quick", settings.get_profile("steady"), max_examples=30)
 settings.register_profile("exploring", print_blob=True, deadline=None)
-settings.load_profile(os.environ.get("POLYHOP_HYPOTHESIS", "steady"))
-"""The same examples in every run; others by ``POLYHOP_HYPOTHESIS=exploring``."""
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 """Samples of the benchmarks, where a checkout has them beside it."""
@@ -32,6 +34,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="",
         help="Kinds of tests that may not be skipped, comma-separated: core, shared, postgres, extra, browser.",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The same examples in every run, fewer of them without the slow tests; others by POLYHOP_HYPOTHESIS=exploring."""
+    usual = "quick" if config.getoption("markexpr") == "not slow" else "steady"
+    settings.load_profile(os.environ.get("POLYHOP_HYPOTHESIS", usual))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _command_line_built_once() -> Iterator[None]:
+    """Typer builds the whole command at each call, which takes longer than most calls."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -22,6 +22,7 @@ from polyhop.readers.pocket import PocketPathScorer
 from polyhop.trace import Branch, Step
 from polyhop.types import Search
 from tests.kit.random_world import BOOK, World
+from tests.kit.tries import tries
 from tests.kit.virtual_clock import run_virtually
 from tests.kit.worst_case import ABLE, Endless, never_content
 
@@ -260,7 +261,7 @@ def test_no_way_is_longer_than_declared(name: str) -> None:
     method: Method = methods()[name]
     layers = method.layers(method.resolve({}))
     unlinked = {"links": 0} if "links" in method.settings else {}
-    for seed in range(30):
+    for seed in range(tries(30)):
         world = World.random(seed)
         world.speaks = "value"
         lm = ScriptedLM(world.script, latency=1.0, score=lambda request: -1.0, capabilities=ABLE)

@@ -17,6 +17,7 @@ from polyhop.types import Passage
 from tests.kit.custom_method import RIGHT, fork, one_ask, using
 from tests.kit.random_world import World
 from tests.kit.scene import Scene, names, notes, passage
+from tests.kit.tries import tries
 from tests.kit.virtual_clock import run_virtually
 
 # --- errors ------------------------------------------------------------------------------------------------------
@@ -87,7 +88,8 @@ def test_a_budget_of_nothing_is_refused(name: str, value: int) -> None:
 async def test_max_calls_holds_and_reserves_the_final_call(method: str) -> None:
     """On random worlds: n - 1 gathering calls and 1 final one where the method wanted more; else the run untouched."""
     spent = 0
-    for seed in range(120):
+    worlds = tries(120)
+    for seed in range(worlds):
         free, unbound = await World.random(seed).run(method)
         wanted = sum(not call.final for call in free.trace.calls)
         for max_calls in {1, 2, 3, 1 + seed % 12, max(1, len(unbound.calls))}:
@@ -103,7 +105,7 @@ async def test_max_calls_holds_and_reserves_the_final_call(method: str) -> None:
             before = len(gathered)
             assert [call.fields for call in model.calls[:before]] == [call.fields for call in unbound.calls[:before]]
             spent += bool(missed)
-    assert spent >= (100 if method in ("tor", "cor") else 0)
+    assert spent >= (worlds * 5 // 6 if method in ("tor", "cor") else 0)
 
 
 async def test_calls_made_together_keep_to_the_budget() -> None:

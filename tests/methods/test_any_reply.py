@@ -15,6 +15,7 @@ from polyhop.pipeline import Pipeline
 from polyhop.prompts.book import PromptBook, Rendering
 from polyhop.types import Passage, Span
 from tests.kit.prompt_cases import SWITCHED
+from tests.kit.tries import tries
 
 BOOK = PromptBook()
 PASSAGES = [Passage(name, f"Title {name}", f"Text {name} of it.") for name in "abc"]
@@ -87,7 +88,9 @@ def completion(text: str) -> Completion:
 
 @pytest.mark.parametrize("rendering", get_args(Rendering))
 @pytest.mark.parametrize("method", list(CASES))
-@settings(max_examples=20, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=tries(20), deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+)
 @given(replies=st.lists(REPLIES, min_size=1, max_size=8))
 async def test_whatever_is_written_it_ends_within_its_calls(
     method: str, rendering: Rendering, replies: list[str]

@@ -20,6 +20,7 @@ from polyhop.retrieval.bm25 import BM25
 from polyhop.trace import Score, Searched
 from polyhop.types import Passage
 from tests.kit.random_web import Web
+from tests.kit.tries import tries
 
 FILM = Passage("film", "Dark Mill", "Dark Mill is a film directed by Ann Lee.")
 PERSON = Passage("person", "Ann Lee", "Ann Lee was born in Elstow.")
@@ -77,7 +78,7 @@ async def test_a_spent_budget_leaves_the_order_of_retrieval(index: Index) -> Non
 
 
 async def test_both_are_the_methods_own_ranking() -> None:
-    for seed in range(30):
+    for seed in range(tries(30)):
         settings: dict[str, Any] = (
             {"instructions": ["One.", "before: Two."], "hops": 3} if seed % 2 else {"instruction": "none"}
         )

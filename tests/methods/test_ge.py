@@ -24,6 +24,7 @@ from polyhop.prompts.triplets import find_triplets, write_triplet
 from polyhop.trace import Branch
 from polyhop.types import Passage
 from tests.kit.scene import notes, passage
+from tests.kit.tries import tries
 
 QUESTION = "Who is the spouse of the director of The Golden Calf?"
 GRAPH = "(The Golden Calf; director; name: #1)\n(name: #1; spouse; name: #2)"
@@ -642,7 +643,9 @@ async def test_table_6_the_graph_keeps_the_search_to_the_films_asked_about() -> 
 # --- bounds ------------------------------------------------------------------------------------------------------
 
 
-@examples(max_examples=60, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@examples(
+    max_examples=tries(60), deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+)
 @given(st.data())
 async def test_whatever_the_model_says_it_ends_within_its_bounds(data: st.DataObject) -> None:
     words = st.sampled_from(

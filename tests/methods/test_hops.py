@@ -28,6 +28,7 @@ from polyhop.trace import Searched
 from polyhop.types import Passage
 from tests.kit.random_web import Web
 from tests.kit.scene import names, notes, passage
+from tests.kit.tries import tries
 
 FILM = Passage("film", "Dark Mill", "Dark Mill is a film directed by Ann Lee.")
 PERSON = Passage("person", "Ann Lee", "Ann Lee was born in Elstow.")
@@ -238,7 +239,7 @@ async def test_any_method_searches_by_it(tmp_path: FilePath) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=30)
+@settings(max_examples=tries(30))
 @given(WEBS)
 async def test_retriever_and_method_rank_alike(seed: int) -> None:
     chosen: dict[str, Any] = {"hops": 3, "requery": seed % 3, "keep": 4}
@@ -272,7 +273,7 @@ def enumerated(web: Web, hops: int) -> list[tuple[Passage, ...]]:
     return whole
 
 
-@settings(max_examples=30)
+@settings(max_examples=tries(30))
 @given(WEBS, st.integers(1, 3), st.sampled_from(["pocket", "likelihood"]))
 async def test_with_room_for_all_it_is_the_full_enumeration(seed: int, hops: int, scorer: str) -> None:
     web, rows, ranking = await ranked_by(seed, hops=hops, keep=10**6, links=10**6, requery=0, scorer=scorer)
@@ -289,7 +290,7 @@ async def test_with_room_for_all_it_is_the_full_enumeration(seed: int, hops: int
     assert ranking == sorted(best, key=lambda id_: (-best[id_], id_))
 
 
-@settings(max_examples=30)
+@settings(max_examples=tries(30))
 @given(WEBS, st.integers(1, 4), st.integers(1, 5), st.integers(0, 3), st.integers(0, 3))
 async def test_no_path_repeats_a_passage_and_runs_agree(
     seed: int, hops: int, keep: int, links: int, requery: int

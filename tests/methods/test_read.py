@@ -11,8 +11,9 @@ from polyhop.methods.registry import methods
 from polyhop.trace import passages_in
 from polyhop.types import Passage
 from tests.kit.random_world import World
+from tests.kit.tries import tries
 
-WORLDS = 25
+WORLDS = tries(25)
 UNSCRIPTED = ("promptrank", "flare")
 """They need more of a model than a world has; their answers are of what they rank."""
 ANSWERING = [name for name, each in methods().items() if each.answers(each.resolve({})) and name not in UNSCRIPTED]

@@ -16,6 +16,7 @@ from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.types import Passage
 from tests.kit.random_world import BOOK
+from tests.kit.tries import tries
 from tests.kit.virtual_clock import run_virtually
 
 MOONRISE = Passage(
@@ -110,7 +111,9 @@ REPLIES = st.one_of(
 )
 
 
-@settings(max_examples=120, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=tries(120), deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+)
 @given(
     replies=st.lists(REPLIES, min_size=1, max_size=8),
     source=st.sampled_from(["passages", "memory"]),

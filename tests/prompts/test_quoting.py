@@ -18,9 +18,10 @@ from polyhop.prompts.show import harmless
 from polyhop.prompts.tasks import TASKS, Output
 from polyhop.types import Passage
 from tests.kit.prompt_cases import SWITCHED
+from tests.kit.tries import tries
 
 BOOK = PromptBook()
-SAME_EACH_TIME = settings(max_examples=12, deadline=None, derandomize=True, database=None)
+SAME_EACH_TIME = settings(max_examples=tries(12), deadline=None, derandomize=True, database=None)
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 # --- honest outputs, and a hostile one, of every shape -----------------------------------------------------------

@@ -134,6 +134,9 @@ PIECES = [
 ]
 
 
+SLOW_FILLINGS = (" *", ": ", "-", "_", "A. ")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("piece", PIECES)
 def test_the_same_thing_over_and_over_is_read_or_refused(piece: str) -> None:
@@ -143,7 +146,9 @@ def test_the_same_thing_over_and_over_is_read_or_refused(piece: str) -> None:
             read_or_refused(task, text)
 
 
-@pytest.mark.parametrize("filling", [" ", "\n", "*", " *", ": ", "-", "_", "x ", "A. "])
+@pytest.mark.parametrize(
+    "filling", [" ", "\n", "*", "x ", *(pytest.param(filling, marks=pytest.mark.slow) for filling in SLOW_FILLINGS)]
+)
 @pytest.mark.parametrize(
     "before", ["", "Thought", "Answer", "Step 1", "yes", "not", "Judgment:", "<answer>", "The answer is"]
 )
