@@ -13,8 +13,8 @@ from polyhop.cli.app import app
 from polyhop.data.corpora import open_corpus
 from polyhop.data.questions import read_questions
 from polyhop.errors import SettingError, UnknownName, UsageError
-from polyhop.evaluation.methods import evaluate_methods, parse_methods
 from polyhop.evaluation.runner import evaluate
+from polyhop.evaluation.runs import evaluate_methods, parse_methods
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.registry import methods
 

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from polyhop import Passage, Question
 from polyhop.cli.app import app
 from polyhop.errors import UnknownName
-from polyhop.evaluation.methods import evaluate_methods
 from polyhop.evaluation.reproduction.recipe import recipe
+from polyhop.evaluation.runs import evaluate_methods
 from polyhop.evaluation.setups import BUDGETS, SETUPS, demonstrations, setup_named
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.registry import Method, method_named, methods

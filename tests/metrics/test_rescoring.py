@@ -16,9 +16,9 @@ from polyhop import Passage, Question, ScriptedLM
 from polyhop.answer import Answer
 from polyhop.cli import main
 from polyhop.errors import UnknownName, UsageError
-from polyhop.evaluation.methods import evaluate_methods
 from polyhop.evaluation.predictions import prediction, scored
 from polyhop.evaluation.report import Report
+from polyhop.evaluation.runs import evaluate_methods
 from polyhop.evaluation.store import read_predictions, read_report
 from polyhop.metrics import PROFILES, Prediction, score
 from polyhop.trace import Trace, Usage

@@ -24,7 +24,7 @@ from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.telemetry import traced
 from polyhop.telemetry.attributes import MAX_CHARACTERS, content_of, describe
-from polyhop.telemetry.exporting import CAPTURE, captures_content
+from polyhop.telemetry.tracing import CAPTURE, captures_content
 from polyhop.trace import Ask, Branch, Note, Readout, Score, Searched
 from polyhop.types import Passage, Question, Span
 from tests.kit.random_world import still
@@ -113,7 +113,7 @@ async def test_names_kinds_and_attributes_follow_the_conventions(exporter: Expor
     assert root.attributes["gen_ai.operation.name"] == "invoke_workflow"
     assert root.attributes["gen_ai.workflow.name"] == "tor"
     assert root.attributes["polyhop.supported"] is True
-    assert root.attributes["polyhop.engine.call"] == answer.usage.calls
+    assert root.attributes["polyhop.calls"] == answer.usage.calls
     assert root.status.status_code.name == "UNSET"
     for step in answer.trace.steps:
         span: Any = spans.get(step.id)

@@ -21,10 +21,10 @@ from polyhop.data import DEMO
 from polyhop.data.corpora import Corpus, open_corpus
 from polyhop.engine.budget import Prices
 from polyhop.errors import UsageError
-from polyhop.evaluation.methods import MethodReports, evaluate_methods, parse_methods
 from polyhop.evaluation.repeats import Repeated, evaluate_repeated
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import evaluate
+from polyhop.evaluation.runs import MethodReports, evaluate_methods, parse_methods
 from polyhop.evaluation.setups import setup_settings
 from polyhop.telemetry import start
 

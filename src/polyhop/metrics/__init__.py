@@ -8,13 +8,20 @@ answers. PromptRank's R@k is ``recall_all@k`` here, its AR@k ``ar@k``; Tree of R
 
 from __future__ import annotations
 
-from polyhop.metrics.answers import cover_em, cover_em_token, exact_match, f1, squad_f1
-from polyhop.metrics.choice import Metrics, ProfileChoice, choose_profiles
-from polyhop.metrics.graphs import ge_graph_accuracy
+from polyhop.metrics.answers import best_rouge_l, cover_em, cover_em_token, exact_match, f1, rouge_l, squad_f1
+from polyhop.metrics.facts import ge_graph_accuracy
 from polyhop.metrics.predictions import Prediction
-from polyhop.metrics.profiles import PROFILES, Profile, profiles_named, score, score_answer
+from polyhop.metrics.profiles import (
+    PROFILES,
+    Metrics,
+    Profile,
+    ProfileChoice,
+    choose_profiles,
+    profiles_named,
+    score,
+    score_answer,
+)
 from polyhop.metrics.rankings import RECALL_AT, answer_rank, found_gold, score_passages, span_rank
-from polyhop.metrics.rouge import best_rouge_l, rouge_l
 
 __all__ = [
     "PROFILES",

@@ -6,5 +6,5 @@ Questions, prompts, replies and passages are reported only if ``OTEL_INSTRUMENTA
 asks for them.
 """
 
-from polyhop.telemetry.exporting import start as start
+from polyhop.telemetry.tracing import start as start
 from polyhop.telemetry.tracing import traced as traced

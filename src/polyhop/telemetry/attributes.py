@@ -105,7 +105,7 @@ def outcome(answer: Answer) -> dict[str, Any]:
         {
             "polyhop.supported": answer.supported,
             "polyhop.confidence": answer.confidence,
-            "polyhop.engine.call": usage.calls,
+            "polyhop.calls": usage.calls,
             "polyhop.searches": usage.searches,
             "polyhop.layers": usage.layers,
             "polyhop.budget_spent": answer.trace.budget,
@@ -124,8 +124,8 @@ def answer_content(answer: Answer) -> dict[str, Any]:
 def without_none(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the attributes that have a value.
 
-    >>> without_none({"polyhop.verdict": None, "polyhop.engine.call": 0})
-    {'polyhop.engine.call': 0}
+    >>> without_none({"polyhop.verdict": None, "polyhop.calls": 0})
+    {'polyhop.calls': 0}
     """
     return {name: value for name, value in attributes.items() if value is not None}
 

@@ -18,10 +18,9 @@ from polyhop.common.files import cache_folder
 from polyhop.engine.options import LM_KEYS
 from polyhop.engine.parts import check_lm_options, is_served
 from polyhop.errors import UsageError
-from polyhop.evaluation.memoize import MemoizingRetriever
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import Progress
-from polyhop.evaluation.runs import RunSpec, open_index, run_all
+from polyhop.evaluation.runs import MemoizingRetriever, RunSpec, open_index, run_all
 from polyhop.evaluation.setups import setup_settings
 from polyhop.evaluation.sweeps.plan import Plan, SweepPoint, read_plan
 from polyhop.lm.base import LanguageModel

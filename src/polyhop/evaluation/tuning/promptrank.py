@@ -24,8 +24,8 @@ from polyhop.data.questions import read_questions
 from polyhop.engine.options import LM, Source
 from polyhop.errors import PolyhopError, SettingError, UnknownName, UsageError
 from polyhop.evaluation.compare import Difference, difference
-from polyhop.evaluation.memoize import MemoizingReader, MemoizingRetriever
 from polyhop.evaluation.runner import CONCURRENCY, Progress, run_questions, run_settings
+from polyhop.evaluation.runs import MemoizingReader, MemoizingRetriever
 from polyhop.evaluation.tuning.instructions import read_instructions
 from polyhop.evaluation.tuning.staged import Checkpoint, Scores, Stage, StagedSearchResult, Trial
 from polyhop.methods.paths import NO_INSTRUCTION, TASK
