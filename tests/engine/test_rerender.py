@@ -11,7 +11,8 @@ from polyhop.answer import Answer
 from polyhop.engine.call import messages_of
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
-from polyhop.prompts.book import PromptBook, Rendering
+from polyhop.prompts.book import PromptBook
+from polyhop.prompts.prompt import Rendering
 from tests.kit.random_world import World
 
 METHODS = ("tor", "cor", "resp", "searchain", "ge", "react", "self-ask", "recomp", "ircot")

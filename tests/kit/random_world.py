@@ -18,7 +18,8 @@ from polyhop.answer import Answer
 from polyhop.common.text import estimate_tokens, without_citation_marks
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
-from polyhop.prompts.book import PromptBook, Rendering
+from polyhop.prompts.book import PromptBook
+from polyhop.prompts.prompt import Rendering
 from polyhop.prompts.tasks import TASKS
 from polyhop.retrieval.tfidf import similarities
 from polyhop.types import Kind, Passage, Span

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from polyhop.lm.base import Capabilities, Completion
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
-from polyhop.prompts.book import PromptBook, Rendering
+from polyhop.prompts.book import PromptBook
+from polyhop.prompts.prompt import Rendering
 from polyhop.types import Passage, Span
 from tests.kit.prompt_cases import SWITCHED
 from tests.kit.tries import tries

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from polyhop.methods.graph import QuestionGraph
 from polyhop.metrics import ge_graph_accuracy
-from polyhop.prompts.book import PromptBook, Rendering
-from polyhop.prompts.confidence import read_confidence
-from polyhop.prompts.parsing import Malformed
+from polyhop.prompts.book import PromptBook
+from polyhop.prompts.parsing import Malformed, read_confidence
+from polyhop.prompts.prompt import Rendering
 from polyhop.prompts.show import one_line
 from polyhop.prompts.tasks.ge import StepAnswer, Triplets, read_subanswer, read_subquestion, read_triplets
 from polyhop.prompts.triplets import MAX_TRIPLETS, find_triplets, write_triplet

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyhop.prompts.book import PromptBook, Rendering
+from polyhop.prompts.book import PromptBook
 from polyhop.prompts.parsing import MAX_REPLY_CHARS, Malformed
+from polyhop.prompts.prompt import Rendering
 from polyhop.prompts.tasks.acting import ACTIONS, Continuation, Move, read_action
 from polyhop.prompts.tasks.answers import Response
 from polyhop.prompts.tasks.decomposition import Decomposition, Valuation

@@ -6,8 +6,9 @@ from typing import Any, get_args
 
 import pytest
 
-from polyhop.prompts.book import PromptBook, Rendering
+from polyhop.prompts.book import PromptBook
 from polyhop.prompts.parsing import Malformed
+from polyhop.prompts.prompt import Rendering
 
 BOOK = PromptBook()
 FIELDS: dict[str, Any] = {"question": "Who?", "passages": [], "evidence": [], "thoughts": True, "mode": "evidence"}

@@ -12,8 +12,9 @@ import pytest
 
 from polyhop.common.text import STOP_WORDS, find_folded
 from polyhop.errors import PromptError
-from polyhop.prompts.book import Prompt, PromptBook, Rendering
+from polyhop.prompts.book import PromptBook
 from polyhop.prompts.loading import Demonstration
+from polyhop.prompts.prompt import Prompt, Rendering
 from polyhop.prompts.tasks.tor import Review, Supplement
 from polyhop.types import Passage
 from tests.kit.prompt_cases import SWITCHED, Write, filled, overriding

@@ -12,9 +12,8 @@ import pytest
 
 from polyhop.errors import PromptError, UnknownName
 from polyhop.prompts.book import PromptBook
-from polyhop.prompts.loading import PromptSettings
+from polyhop.prompts.loading import PromptSettings, Template
 from polyhop.prompts.tasks import TASKS
-from polyhop.prompts.template import Template
 from polyhop.types import Passage
 from tests.kit.prompt_cases import SWITCHED, Write, overriding
 

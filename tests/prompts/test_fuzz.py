@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from polyhop.prompts.answers import says_nothing
-from polyhop.prompts.book import PromptBook, Rendering
+from polyhop.prompts.book import PromptBook
 from polyhop.prompts.parsing import MARKERS, Malformed
+from polyhop.prompts.prompt import Rendering
 from polyhop.prompts.show import harmless
 from polyhop.prompts.tasks import TASKS
 from polyhop.prompts.tasks.answers import Response

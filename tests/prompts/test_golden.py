@@ -16,7 +16,8 @@ from typing import Any, NamedTuple, get_args
 
 import pytest
 
-from polyhop.prompts.book import PromptBook, Rendering
+from polyhop.prompts.book import PromptBook
+from polyhop.prompts.prompt import Rendering
 from polyhop.prompts.tasks import TASKS
 from polyhop.types import Passage
 from tests.kit.prompt_cases import SWITCHES, settings

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyhop.prompts.book import PromptBook, Rendering
+from polyhop.prompts.book import PromptBook
+from polyhop.prompts.prompt import Rendering
 from polyhop.prompts.tasks import TASKS
 from polyhop.types import Passage
 

@@ -16,9 +16,10 @@ import polyhop
 from polyhop.errors import UsageError
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods import registry
-from polyhop.prompts.book import PromptBook, Rendering
+from polyhop.prompts.book import PromptBook
 from polyhop.prompts.lines import FieldLine
 from polyhop.prompts.parsing import Malformed
+from polyhop.prompts.prompt import Rendering
 from polyhop.prompts.tasks import TASKS, Choice, Items, Judgement, Line, Output, Task, YesNo, register_task
 from polyhop.prompts.tasks.tor import TOR_REVIEW, Review
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyhop.prompts.non_answers import MAX_NON_ANSWER_CHARS, is_non_answer
+from polyhop.prompts.answers import MAX_NON_ANSWER_CHARS, is_non_answer
 from polyhop.prompts.tasks.answers import Response
 from polyhop.prompts.tasks.decomposition import Decomposition
 from polyhop.prompts.tasks.searchain import QueryNode

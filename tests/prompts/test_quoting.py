@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyhop.prompts.book import PromptBook, Rendering
+from polyhop.prompts.book import PromptBook
 from polyhop.prompts.parsing import Malformed
+from polyhop.prompts.prompt import Rendering
 from polyhop.prompts.show import harmless
 from polyhop.prompts.tasks import TASKS, Output
 from polyhop.types import Passage

@@ -8,8 +8,9 @@ from typing import Any, get_args
 
 import pytest
 
-from polyhop.prompts.book import PromptBook, Rendering
+from polyhop.prompts.book import PromptBook
 from polyhop.prompts.parsing import MAX_REPLY_CHARS, Malformed, reply_parts
+from polyhop.prompts.prompt import Rendering
 from polyhop.prompts.tasks import TASKS
 
 BOOK = PromptBook()

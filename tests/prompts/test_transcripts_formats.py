@@ -18,8 +18,9 @@ import pytest
 from polyhop.common.text import normalise
 from polyhop.lm.reply import strip_reasoning
 from polyhop.prompts.answers import clean_value, find_answer
-from polyhop.prompts.book import PromptBook, Rendering
+from polyhop.prompts.book import PromptBook
 from polyhop.prompts.parsing import Malformed
+from polyhop.prompts.prompt import Rendering
 from polyhop.prompts.tasks import TASKS
 from polyhop.prompts.triplets import write_triplet
 from tests.conftest import SHARED

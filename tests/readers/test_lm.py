@@ -19,7 +19,7 @@ from polyhop.lm.base import Capabilities, Completion, Request
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.parsing import Malformed
-from polyhop.prompts.tasks.reader import Extraction, read_extraction, write_extraction
+from polyhop.prompts.tasks.parts import Extraction, read_extraction, write_extraction
 from polyhop.readers import RunReader, open_reader
 from polyhop.readers.lm import LmReader
 from polyhop.retrieval import build_index

@@ -18,8 +18,9 @@ from polyhop.lm.base import (
     TokenScores,
     seed_of,
 )
-from polyhop.prompts.book import Prompt, PromptBook, Rendering, Turn
+from polyhop.prompts.book import PromptBook
 from polyhop.prompts.parsing import Malformed
+from polyhop.prompts.prompt import Prompt, Rendering, Turn
 from polyhop.prompts.tasks import SCORED, Output
 from polyhop.redaction import redacted
 from polyhop.trace import Ask, Step

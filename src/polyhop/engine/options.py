@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from polyhop.data.corpora import Corpus
     from polyhop.engine.budget import Prices
     from polyhop.lm.base import LanguageModel
-    from polyhop.prompts.book import PromptBook, Rendering
+    from polyhop.prompts.book import PromptBook
+    from polyhop.prompts.prompt import Rendering
     from polyhop.readers.base import AnyReader
     from polyhop.retrieval.base import AnyRetriever, Reranker
     from polyhop.retrieval.index import Index

@@ -26,7 +26,7 @@ from polyhop.evaluation.predictions import Row
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import CONCURRENCY, Progress, call_settings
 from polyhop.pipeline import Pipeline
-from polyhop.prompts.tasks.judge import JUDGE_ANSWER
+from polyhop.prompts.tasks.parts import JUDGE_ANSWER
 from polyhop.trace import Usage, add_usage
 
 if TYPE_CHECKING:

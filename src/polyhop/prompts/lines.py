@@ -53,7 +53,7 @@ class FieldLine(Protocol):
 class Line:
     """A text after a label, "Label: text".
 
-    ``also``: other labels that models write instead. ``nothing``: the word that stands for null. ``bare``: a reply
+    ``also``: other labels that models write instead. ``nothing``: the word for null. ``bare``: a reply
     without the label is read, too: its first line is the text.
 
     >>> doubt = Line("Doubt", "doubt", nothing="NOTHING")

@@ -1,4 +1,12 @@
-"""Reading prompt files and demonstrations: every fault is a ``PromptError`` that names the file and what is wrong."""
+"""Prompt files: their head, their template language, and their demonstrations.
+
+A file has a TOML head between ``+++`` lines (``role``, ``temperature``, ``max_tokens``, ``stop``, ``shots``), then the
+instruction, then ``# Output`` (the text form) and ``# Input`` (the fields of a call).
+
+A template shows a field by ``{name}`` and keeps a part by ``{?name}…{/}`` if the field is true, ``{?!name}…{/}`` if it
+is not, ``{?name=value}…{/}`` if it equals the value. Parts do not nest. Nothing is evaluated. Every fault is a
+``PromptError`` that names the file.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +23,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from polyhop.errors import PromptError, nearest
 from polyhop.prompts.tasks import Output, Task
-from polyhop.prompts.template import Template
 from polyhop.types import NonNegative, Passage, Positive
 
 _HEAD = re.compile(r"\A\+\+\+\n(.*?)^\+\+\+\n", re.DOTALL | re.MULTILINE)
@@ -23,7 +30,7 @@ _HEAD = re.compile(r"\A\+\+\+\n(.*?)^\+\+\+\n", re.DOTALL | re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class PromptSettings:
-    """The settings in a prompt file's head; ``Run.ask(options=…)`` overrides any of it."""
+    """The settings in a prompt file's head; ``Run.ask(options=…)`` overrides any of them."""
 
     role: str = "reasoner"
     temperature: Annotated[float, Ge(0)] = 0.0
@@ -37,8 +44,8 @@ SETTING_NAMES = frozenset(item.name for item in fields(PromptSettings))
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """A worked example: the fields of a call and the output it should have; ``when`` lists, for a field that steers the
-    prompt, the values of the calls it is shown to."""
+    """A worked example: the fields of a call and its output. ``when`` maps a field that steers the prompt to its
+    values in the calls that show the example."""
 
     fields: Mapping[str, Any]
     output: Output
@@ -53,7 +60,7 @@ _SETTINGS_SHAPE = TypeAdapter(PromptSettings)
 
 
 def read_file(path: Traversable) -> str:
-    """A file's text, with or without a byte order mark."""
+    """Read a file's text, with or without a byte order mark."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
@@ -62,13 +69,92 @@ def read_file(path: Traversable) -> str:
         raise PromptError(f"{path}: cannot be read: {error.strerror}") from None
 
 
+# --- templates ---------------------------------------------------------------------------------------------------
+
+_TAG = re.compile(  # spaces and capitals are let in, so that a tag with them is a wrong name and not a text unnoticed
+    r"\{ *(?P<close>/)\w* *\}"
+    r"|\{ *\? *(?P<no>!?) *(?P<test>\w+) *(?:= *(?P<value>\w+) *)?\}"
+    r"|\{ *(?P<name>[A-Za-z_]\w*) *\}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A run of literals and field names, kept when its test holds."""
+
+    pieces: tuple[str, ...]
+    """Literals at even indices, field names at odd ones."""
+    test: str | None = None
+    value: str | None = None
+    negated: bool = False
+
+    def holds(self, fields: Mapping[str, Any]) -> bool:
+        if self.test is None:
+            return True
+        found = fields.get(self.test)
+        return (bool(found) if self.value is None else str(found) == self.value) is not self.negated
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A parsed template. ``shown``: the fields whose value is in the text; ``tested``: those that switch a part."""
+
+    parts: tuple[_Part, ...]
+    shown: frozenset[str]
+    tested: frozenset[str]
+
+    def render(self, fields: Mapping[str, Any], shown: Mapping[str, str]) -> str:
+        """Render the text: ``fields`` decide the tests, ``shown`` fills the fields and is not parsed again."""
+        return "".join(
+            shown[piece] if i % 2 else piece
+            for part in self.parts
+            if part.holds(fields)
+            for i, piece in enumerate(part.pieces)
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> Template:
+        """Read a template; a ``ValueError`` names a part that is not closed, or closed twice.
+
+        >>> Template.parse("Q: {q}{?hint} ({hint}){/}").render({"q": 1, "hint": ""}, {"q": "why?", "hint": ""})
+        'Q: why?'
+        """
+        parts: list[_Part] = []
+        pieces: list[str] = [""]
+        opened: re.Match[str] | None = None
+        end = 0
+
+        def finish() -> None:
+            nonlocal pieces
+            test = (opened["test"], opened["value"], opened["no"] == "!") if opened else (None, None, False)
+            parts.append(_Part(tuple(pieces), *test))
+            pieces = [""]
+
+        for tag in _TAG.finditer(text):
+            pieces[-1] += text[end : tag.start()]
+            end = tag.end()
+            if tag["name"]:
+                pieces += [tag["name"], ""]
+            elif (tag["close"] is None) == (opened is not None):
+                raise ValueError(f"{tag[0]} where a part is {'already' if opened else 'not'} open")
+            else:
+                finish()
+                opened = None if tag["close"] else tag
+        if opened:
+            raise ValueError(f"{opened[0]} is never closed with {{/}}")
+        pieces[-1] += text[end:]
+        finish()
+        shown = frozenset(name for part in parts for name in part.pieces[1::2])
+        return cls(tuple(parts), shown, frozenset(part.test for part in parts if part.test))
+
+
 # --- prompt files ------------------------------------------------------------------------------------------------
 
 
 def parse_file(
     text: str, source: str, *, sections: Sequence[str] = ("Output", "Input"), keys: Set[str] = SETTING_NAMES
 ) -> tuple[PromptSettings, list[Template]]:
-    """A prompt file's head, which may set ``keys``, then its instruction and each of its ``sections``."""
+    """Parse a prompt file: its head, which may set ``keys``, then its instruction and each of its ``sections``."""
     head = _HEAD.match(text)
     if head is None:
         raise PromptError(f"{source}: a prompt file opens with a head between two +++ lines")
@@ -98,7 +184,7 @@ def _parse_head(text: str, source: str, keys: Set[str]) -> PromptSettings:
 
 
 def check_variables(task: Task[Any], templates: Sequence[Template], source: str) -> None:
-    """Every variable is a field of the task, and every field is used: neither can be misspelt unnoticed."""
+    """Check that every variable is a field of the task and that every field is used."""
     used: set[str] = set()
     try:
         for template in templates:
@@ -114,7 +200,7 @@ def check_variables(task: Task[Any], templates: Sequence[Template], source: str)
 
 
 def check_names(names: Iterable[str], valid: Iterable[str], what: str) -> None:
-    """``ValueError`` for the first name that is not among the valid ones, with the nearest and all of them.
+    """Check names; ``ValueError`` for the first invalid one, with the nearest valid name and all of them.
 
     >>> check_names({"tempratur": 1}, ["role", "temperature"], "key")
     Traceback (most recent call last):
@@ -131,9 +217,9 @@ def check_names(names: Iterable[str], valid: Iterable[str], what: str) -> None:
 
 
 def parse_demonstration(line: str, task: Task[Any], switches: Iterable[str], optional: Set[str]) -> Demonstration:
-    """One line of a demonstrations file; ``ValueError`` says what is wrong with it.
+    """Parse one line of a demonstrations file; ``ValueError`` says what is wrong with it.
 
-    It gives the task's fields, without those that only switch parts on or off and, at will, the ``optional`` ones;
+    It gives the task's fields, except those that only switch parts on or off; the ``optional`` ones may be missing.
     ``"when": {"kind": ["fact"]}`` shows it only to calls whose switch has one of those values.
     """
     row = json.loads(line)
@@ -157,7 +243,7 @@ def parse_demonstration(line: str, task: Task[Any], switches: Iterable[str], opt
 
 
 def _with_passages(value: Any) -> Any:
-    """A demonstration's fields with its passages, at any depth under ``passages`` or ``passage``, made ``Passage``s."""
+    """Convert a demonstration's passages, at any depth under ``passages`` or ``passage``, to ``Passage``s."""
     if isinstance(value, Mapping):
         return {name: _under(name, item) if item else item for name, item in value.items()}
     return [_with_passages(item) for item in value] if isinstance(value, list) else value
@@ -173,7 +259,7 @@ def _under(name: str, item: Any) -> Any:
 
 
 def read_passage(row: Any) -> Passage:
-    """A demonstration's passage."""
+    """Read a demonstration's passage."""
     match row:
         case {"title": str(title), "text": str(text)}:
             return Passage(f"demonstration-{title}", title, text)

@@ -1,4 +1,4 @@
-"""Reading and writing the text form of outputs: marker tokens and "The answer is …", as models really write them.
+"""Readers of the text form of outputs, as models really write it: marker tokens, labels, questions, confidences.
 
 Readers are tolerant of case, bold, missing step headings and chatter around the markers; what cannot be read raises
 ``Malformed`` with a complaint the model is shown once. Nothing is ever evaluated, and every reader is linear in the
@@ -12,13 +12,13 @@ last counts again if the call's own fields hold such a mark (``quotable``).
 from __future__ import annotations
 
 import itertools
-import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from polyhop.prompts.answers import clean_value
+from polyhop.prompts.answers import clean_value, find_answer
 from polyhop.types import Passage
 
 Fields = Mapping[str, Any]
@@ -34,8 +34,6 @@ MARKERS = frozenset(
 """The marker tokens of all tasks: the text after one ends where the next begins."""
 MAX_REPLY_CHARS = 20_000
 """Characters of a reply that are read: half from its head, half from its end."""
-MAX_OBJECTS = 100
-"""Opening braces of a reply that are tried as the start of a JSON object; a reply of more has none."""
 
 # A bracket may hold spaces or be filled, "[ANSWER: Paris]": the colon is left to be stripped with what follows it.
 _MARKER = re.compile(r"\[[\s*]{0,3}([A-Z][A-Z _-]{1,30}?)[\s*]{0,3}(?:\]|(?=:))\*{0,2}", re.IGNORECASE)
@@ -59,7 +57,7 @@ _THOUGHT = re.compile(r"^[^\w\n]*+thoughts?[ \t]*+\d{0,2}[ \t*]*+:[ \t*]*+(.*)$"
 SUB_QUESTION = r"(?:(?:next |sub[ -]?)question|follow[ -]?up(?: question)?)"
 """The names of a sub-question: in our prompts and in self-ask's."""
 _LABELS = re.compile(r"[^\w\n]*+(?!thought)(?:\w[\w \t-]{0,23}:[^\w\n]*+){0,2}", re.IGNORECASE)
-"""All that may stand before a mark that opens its line: "Step 1: Judgment:"; no thought."""
+"""The labels that may precede a mark that opens its line: "Step 1: Judgment:"; no thought."""
 _SUB_QUESTION_LINE = re.compile(
     rf"^[^\w\n]*+(?:next )?{SUB_QUESTION}[^\w\n:]*+\d{{0,2}}[^\w\n:]*+:[ \t*]*+(.*)$", re.IGNORECASE | re.M
 )
@@ -70,16 +68,11 @@ _QUESTION = re.compile(r"^[ \t#*]*Question:", re.M)
 _NEXT_TURN = re.compile(
     rf"<\|(?:im_end|eot_id|end|endoftext|end_of_text)\|>|</s>|(?P<question>{_QUESTION.pattern})", re.M
 )
-_JSON = json.JSONDecoder(strict=False)  # models leave line breaks inside strings
-_LINE_END = re.compile(r"[ \t`*\]]*+(?:\n|\Z)")
-_BRACE = re.compile(r"[{}]")
-_FENCE = re.compile(r"\A```\w*\s*")
-_OBJECT = re.compile(r"(?<!\\boxed)(?<!\\text)\{")
 _FORMED = re.compile(r"\banswers? (?:is|are)\b|^[^\w\n]*+answer[^\w\n]*:|[\[}]", re.IGNORECASE | re.M)
 
 
 def reply_parts(text: str, fields: Fields) -> Iterator[str]:
-    """Yield a reply up to where the model goes on to a question of its own, as base models do; then the whole of it.
+    """Yield a reply up to the point at which the model goes on to its own question, as base models do; then all of it.
 
     A line "Question:" is no such position if the call's fields hold one, which the reply may quote. Control tokens are
     defused in everything that is shown.
@@ -121,7 +114,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def without_echo(text: str) -> str:
-    """A reply without the form's own alternatives, said again before the choice or instead of it.
+    """Return a reply without the form's alternatives, which models repeat before the choice or instead of it.
 
     >>> without_echo("Judgment: [RELEVANT] or [IRRELEVANT]: [RELEVANT]")
     'Judgment: : [RELEVANT]'
@@ -133,7 +126,7 @@ def without_echo(text: str) -> str:
 
 
 class Judgement(NamedTuple):
-    """A judgement that a reply carries: its value, and the position where the reply goes on after it."""
+    """A judgement in a reply: its value, and the position at which the rest of the reply begins."""
 
     value: bool
     end: int
@@ -185,7 +178,7 @@ def find_judgement(text: str, yes: str, no: str, *, bare: bool = False) -> Judge
 
 @cache
 def _bare_judgement(yes: str, no: str) -> re.Pattern[str]:
-    """A line that is a judgement without its brackets, "Step 1: Judgment: the path is not relevant"; no thought."""
+    """Compile a line that is a judgement without brackets, "Step 1: Judgment: the path is not relevant"; no thought."""
     return re.compile(
         rf"^{_LABELS.pattern}"
         r"(?:(?:the|these|this|it|they)\b[\w \t]{0,30}\b(?:is|are)[ \t]+)?"
@@ -257,7 +250,7 @@ def labelled_question(text: str, fields: Fields) -> str | None:
 
 
 def bare_question(text: str) -> str | None:
-    """The first line that ends in a question mark, without its number; None if there is none.
+    """Return the first line that ends in a question mark, without its number; None if there is none.
 
     >>> bare_question("We need this:" + chr(10) + "1. Who directed Alien?" + chr(10) + "2. Where was he born?")
     'Who directed Alien?'
@@ -275,66 +268,50 @@ def has_marker(text: str) -> bool:
 
 
 def thoughts(text: str) -> str | None:
-    """All "Thought:" lines of a reply, one a line; None if there are none."""
+    """Return the text of all "Thought:" lines of a reply, one per line; None if there are none."""
     return "\n".join(line.strip() for line in _THOUGHT.findall(text) if line.strip()) or None
 
 
-# --- the json form -----------------------------------------------------------------------------------------------
+# --- stated confidence -------------------------------------------------------------------------------------------
+
+_CONFIDENCE_LINE = re.compile(r"^[^\w\n]*+confidence\b[^\w\n]*+(.*)$", re.I | re.M)
+_ANSWER_LINE = re.compile(r"^[^\w\n]*+answer\b", re.I | re.M)
+_CONFIDENCE = re.compile(r"(\d{1,3}(?:\.\d{1,9})?|\.\d{1,9})[ \t]*(%|/[ \t]*(?:100|10)\b)?")
 
 
-def objects(text: str) -> list[dict[str, Any]]:
-    """Return the JSON objects of a reply that end their lines, those inside another left out; [] if its braces do not
-    match.
+def read_confidence(value: Any) -> float | None:
+    """Read a confidence from 0 to 1 as models write it; None if it is not one.
 
-    An object that words follow is quoted. A brace that is left open, or stands alone after the last object, may belong
-    to an object that was cut off or is broken: then any object before or within it may be quoted.
-
-    >>> objects('Not "{"answer": "Rome"}", but:\\n{"answer": "Paris"}'), objects('{"thought": "not {"answer": "Rome"}')
-    ([{'answer': 'Paris'}], [])
+    >>> read_confidence("85%"), read_confidence(0.5), read_confidence("8/10"), read_confidence("high")
+    (0.85, 0.5, 0.8, None)
     """
-    found: list[dict[str, Any]] = []
-    position = depth = attempts = 0
-    closed = False
-    while brace := _BRACE.search(text, position):
-        position, closed = brace.end(), False
-        if brace[0] == "}":
-            depth = max(depth - 1, 0)
-            continue
-        attempts += 1
-        if attempts > MAX_OBJECTS:
-            return []
-        try:
-            value, position = _JSON.raw_decode(text, brace.start())
-        except (ValueError, RecursionError):
-            depth += 1
-            continue
-        closed = depth == 0
-        if closed and _LINE_END.match(text, position):
-            found.append(value)
-    return found if closed else []
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    if isinstance(value, str):
+        found = _CONFIDENCE.search(value[:100])
+        if found is None:
+            return None
+        value = float(found[1]) / {"%": 100, "/100": 100, "/10": 10}.get("".join((found[2] or "").split()), 1)
+    if not math.isfinite(value) or not 0 <= value <= 100:
+        return None
+    return float(value if value <= 1 else value / 100)
 
 
-def whole_object(text: str) -> dict[str, Any] | None:
-    """Return the JSON object that is a whole reply, or its one fenced block; None for any other reply.
+def split_confidence(text: str) -> tuple[str, float | None]:
+    """Split off the last line "Confidence: …" and read it; a line that an answer follows is quoted.
 
-    >>> whole_object('```json\\n{"answer": "Paris"}\\n```'), whole_object('It says {"answer": "Paris"}')
-    ({'answer': 'Paris'}, None)
+    >>> split_confidence("Answer: Rome\\nConfidence: 0.9"), split_confidence("Confidence: 0.9\\nAnswer: Rome")
+    (('Answer: Rome\\n', 0.9), ('Confidence: 0.9\\nAnswer: Rome', None))
     """
-    body = _FENCE.sub("", text.strip(), count=1).removesuffix("```").strip()
-    if not body.startswith("{"):
-        return None
-    try:
-        value: dict[str, Any] = _JSON.decode(body)
-    except (ValueError, RecursionError):
-        return None
-    return value
+    lines = list(_CONFIDENCE_LINE.finditer(text))
+    after = text[lines[-1].end() :] if lines else ""
+    if not lines or _ANSWER_LINE.search(after) or find_answer(after):
+        return text, None
+    return text[: lines[-1].start()], read_confidence(lines[-1][1])
 
 
-def opens_object(text: str) -> bool:
-    """Return whether a reply opens with a JSON object, in a fence or not, whole or cut off."""
-    return _FENCE.sub("", text.strip(), count=1).startswith("{")
-
-
-def holds_object(text: str) -> bool:
-    """Return whether a JSON object begins anywhere in a reply; LaTeX's braces begin none."""
-    return _OBJECT.search(text) is not None
+def require_confidence(confidence: float | None, *, verbal: bool) -> float | None:
+    """Return the confidence if it was asked for; ``Malformed`` if it was and none is stated."""
+    if verbal and confidence is None:
+        raise Malformed('the last line must say how sure you are, "Confidence:" and a number from 0 to 1')
+    return confidence if verbal else None

@@ -1,8 +1,8 @@
-"""Prompts that a given text is scored after: one raw text, without turns, of a visible file and its demonstrations.
+"""Prompts that a given text is scored after: one raw text without turns, from a prompt file and its demonstrations.
 
-Such a file has a head that names the ``role``, then the usual instruction, then ``# Passage`` (how each passage of the
-path stands in the prompt, from ``{title}`` and ``{text}``), where the task shows passages, and ``# Prompt``. A
-demonstration is the same prompt with the text it should have after it, on a line before.
+Such a file has a head that names the ``role``, then the instruction, then, if the task shows passages, ``# Passage``
+(one passage of the path, from ``{title}`` and ``{text}``), and ``# Prompt``. A demonstration is the same prompt
+followed by its text, on a line before.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from functools import lru_cache
 from typing import Any
 
 from polyhop.errors import PromptError
-from polyhop.prompts.loading import PromptSettings, check_names, parse_file, read_passage
+from polyhop.prompts.loading import PromptSettings, Template, check_names, parse_file, read_passage
 from polyhop.prompts.show import one_line
 from polyhop.prompts.tasks import ScoredTask
-from polyhop.prompts.template import Template
 from polyhop.types import Passage
 
 
@@ -36,8 +35,7 @@ class ScoredPrompt:
     demonstrations: tuple[Mapping[str, Any], ...] = ()
 
     def render(self, fields: Mapping[str, Any]) -> str:
-        """The whole prompt of a call, its demonstrations before it, a line each. An ``instruction`` of None is the
-        file's own."""
+        """Render the prompt of a call after its demonstrations, one per line. None as ``instruction`` is the file's."""
         shown = [
             f"{self._one({**fields, **demonstration})} {one_line(demonstration[self.task.target])}"
             for demonstration in fields.get("demonstrations") or ()
@@ -61,12 +59,12 @@ class ScoredPrompt:
 
 @lru_cache(maxsize=4096)
 def _line(text: str) -> str:
-    """Of a passage, which stands in many prompts."""
+    """Put a passage's text on one line; cached because a passage is in many prompts."""
     return one_line(text)
 
 
 def parse_scored(task: ScoredTask, source: str, text: str, path: str) -> ScoredPrompt:
-    """A scored task's prompt file; ``PromptError`` names what is wrong with it."""
+    """Parse a scored task's prompt file; ``PromptError`` names what is wrong with it."""
     has_passages = "passages" in task.fields
     sections = ("Passage", "Prompt") if has_passages else ("Prompt",)
     head, (instruction, *parts) = parse_file(text, path, sections=sections, keys={"role"})
@@ -89,7 +87,7 @@ def parse_scored(task: ScoredTask, source: str, text: str, path: str) -> ScoredP
 
 
 def parse_scored_demonstration(line: str) -> Mapping[str, Any]:
-    """One line of its demonstrations file; ``ValueError`` says what is wrong with it."""
+    """Parse one line of a demonstrations file; ``ValueError`` says what is wrong with it."""
     match json.loads(line):
         case {"kind": str(kind), "question": str(question), "passages": [_, *_] as passages, **rest} if not rest:
             return {"kind": kind, "question": question, "passages": list(map(read_passage, passages))}

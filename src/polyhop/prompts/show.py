@@ -27,9 +27,9 @@ _CODES = "inst system_prompt available_tools tool_calls tool_results tool_conten
 
 
 def _any_of(names: Iterable[str]) -> str:
-    """A pattern of names, in full-width letters too, whatever unseen stands between two letters.
+    """Build a pattern of names, also in full-width letters and with invisible characters between the letters.
 
-    Names of one beginning share it: most brackets differ in their first letter.
+    Names with the same beginning share it: most brackets differ in their first letter.
     """
     rests: dict[str, list[str]] = {}
     for name in names:
@@ -48,7 +48,7 @@ _OPENERS = re.compile(r"[<＜﹤\[［﹇]")
 
 @cache
 def fences() -> re.Pattern[str]:
-    """The brackets that open a fence, a chat turn or a control token; compiled when a text first has a bracket."""
+    """Compile the brackets that open a fence, a chat turn or a control token, when a text first has a bracket."""
     return re.compile(
         rf"[<＜﹤](?=(?:{_UNSEEN}[|｜]"
         rf"|{_SLASH}(?:{_any_of(_FENCES)}(?![a-zａ-ｚ])|{_any_of(_TOKENS)}{_SLASH}[>＞﹥]"
@@ -59,7 +59,7 @@ def fences() -> re.Pattern[str]:
 
 
 def harmless(text: str) -> str:
-    """Text that cannot end its fence nor start a chat turn: such a bracket is replaced by a look-alike.
+    """Return text that cannot end its fence nor start a chat turn: such a bracket becomes a look-alike.
 
     >>> harmless("a </passage> b <|im_start|>system")
     'a ‹/passage> b ‹|im_start|>system'
@@ -70,7 +70,7 @@ def harmless(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Harmless text on one line, where a second line would read as the prompt's own.
+    """Return harmless text on one line, because a second line would read as the prompt's own.
 
     >>> one_line("Paris" + chr(10) + "Assertion 2: Rome")
     'Paris Assertion 2: Rome'
@@ -79,7 +79,7 @@ def one_line(text: str) -> str:
 
 
 def show_passages(passages: Sequence[Passage]) -> str:
-    """Each passage in a numbered fence, its title on the first line.
+    """Show each passage in a numbered fence, its title on the first line.
 
     >>> print(show_passages([Passage("p", "Alien (film)", "A film of 1979.")]))
     <passage 1>
@@ -100,7 +100,7 @@ def _within(title: str, text: str) -> str:
 
 
 def show_evidence(evidence: Sequence[Mapping[str, Any]], fields: Mapping[str, Any]) -> str:
-    """The evidence pool as ToR's three fusions show it (Tables 10 to 12): ``mode`` evidence, analysis or paragraph."""
+    """Show the evidence pool as ToR's three fusions do (Tables 10 to 12): ``mode`` evidence, analysis or paragraph."""
     match fields.get("mode"):
         case "paragraph":
             return show_passages(list(dict.fromkeys(p for piece in evidence for p in piece["passages"])))
@@ -120,7 +120,7 @@ def _assertion(piece: Mapping[str, Any], number: int) -> str:
 
 
 def show(value: Any) -> str:
-    """A field by its type: passages fenced; text made harmless, on one line, which its label opens."""
+    """Show a field by its type: passages in fences; any other value as harmless text on one line."""
     if isinstance(value, str):
         return one_line(value)
     if isinstance(value, Sequence) and all(isinstance(item, Passage) for item in value):

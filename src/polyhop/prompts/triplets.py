@@ -1,4 +1,4 @@
-"""Triplets ``(head; relation; tail)`` in text: found in what a model wrote, and written so that they are found again.
+"""Triplets ``(head; relation; tail)`` in text: found in a reply, and written so that they are found again.
 
 Every function is linear in the length of the text.
 """
@@ -9,20 +9,20 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from polyhop.prompts.non_answers import is_non_answer
+from polyhop.prompts.answers import is_non_answer
 from polyhop.prompts.show import one_line
 
 MAX_TRIPLETS = 100
 """Triplets of one reply that are read."""
 
 TRIPLET = re.compile(r"\([^()\n;]{1,200};[^()\n;]{1,200};[^()\n;]{1,200}\)")
-"""A triplet as it stands in a text, without parentheses in its parts."""
+"""A triplet in a text, without parentheses in its parts."""
 _PLACEHOLDER = ("head", "relation", "tail")
 _ITEM = re.compile(r"^[\s*•>–-]*(?:\d{1,3}[.)]\s+)?")
 
 
 def find_triplets(text: str) -> list[dict[str, str]]:
-    """The triplets of a text, in order; what is in parentheses but has not three parts is passed over.
+    """Find the triplets of a text, in order; parentheses without three parts are skipped.
 
     >>> find_triplets("1. (Alien (film); director; name: #1), (name: #1; born)")
     [{'head': 'Alien (film)', 'relation': 'director', 'tail': 'name: #1'}]
@@ -51,7 +51,7 @@ def own_lines(text: str) -> str:
 
 
 def write_triplet(triplet: Mapping[str, str]) -> str:
-    """A triplet on one line, as ``find_triplets`` reads it.
+    """Write a triplet on one line, as ``find_triplets`` reads it.
 
     >>> write_triplet({"head": "Alien", "relation": "director", "tail": "name: #1"})
     '(Alien; director; name: #1)'
@@ -60,7 +60,7 @@ def write_triplet(triplet: Mapping[str, str]) -> str:
 
 
 def to_triplet(parts: Iterable[Any]) -> dict[str, str] | None:
-    """Three parts as a triplet; None if one is missing, no text or a non-answer, or all are the placeholders."""
+    """Make a triplet of three parts; None if one is missing, no text or a non-answer, or all are the placeholders."""
     texts = [" ".join(part.split()).replace(";", ",") for part in parts if isinstance(part, str)]
     if len(texts) != 3 or any(map(is_non_answer, texts)) or tuple(map(str.lower, texts)) == _PLACEHOLDER:
         return None
@@ -68,7 +68,7 @@ def to_triplet(parts: Iterable[Any]) -> dict[str, str] | None:
 
 
 def as_triplets(value: Any) -> Any:
-    """A list of triplets as models write it in JSON: objects, lists of three, or texts; malformed ones are dropped."""
+    """Read a list of triplets as models write it in JSON: objects, lists of three, or texts; drop malformed ones."""
     if isinstance(value, str):
         return find_triplets(value)
     if isinstance(value, Mapping):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from polyhop.common.text import find_folded, normalise
-from polyhop.prompts.tasks.reader import READER_EXTRACT, Extraction
+from polyhop.prompts.tasks.parts import READER_EXTRACT, Extraction
 from polyhop.readers.base import RunReader
 from polyhop.types import Passage, QuestionRun, Span, SpanChoice
 

@@ -19,7 +19,8 @@ from polyhop.engine.options import LM, Searcher, Source
 from polyhop.engine.parts import close_parts, open_models
 from polyhop.methods.registry import method_named
 from polyhop.pipeline import Pipeline
-from polyhop.prompts.book import PromptBook, Rendering
+from polyhop.prompts.book import PromptBook
+from polyhop.prompts.prompt import Rendering
 from polyhop.readers import as_reader, open_reader
 from polyhop.retrieval import RunRetriever, as_retriever, brings_corpus, open_reranker, open_retriever
 from polyhop.retrieval.index import Index, index_for

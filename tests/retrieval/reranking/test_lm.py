@@ -17,8 +17,9 @@ from polyhop.errors import SettingError, UnknownName, UsageError
 from polyhop.lm.pocket.tasks import do
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
-from polyhop.prompts.book import PromptBook, Rendering
+from polyhop.prompts.book import PromptBook
 from polyhop.prompts.parsing import Malformed
+from polyhop.prompts.prompt import Rendering
 from polyhop.retrieval import open_reranker, rerankers
 from polyhop.retrieval.reranking.lm import LmReranker, ordered, windows
 from polyhop.trace import Ask, Searched

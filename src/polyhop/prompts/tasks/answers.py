@@ -31,9 +31,6 @@ class Response(Output):
     rationale: str | None = Field(default=None, description="the reasoning")
     answer: str = Field(description="in as few words as possible")
 
-    def missing(self) -> str | None:
-        return 'the "answer" must not be empty' if not self.answer else None
-
 
 def read_reasoned(text: str, fields: Fields) -> dict[str, Any]:
     """Read reasoning that ends in "The answer is …".

@@ -6,17 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources.abc import Traversable
-from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PrivateAttr, model_validator
 
 from polyhop.errors import UsageError
 from polyhop.lm.base import Completion
+from polyhop.prompts.answers import is_non_answer
 from polyhop.prompts.lines import FieldLine
-from polyhop.prompts.non_answers import is_non_answer
-from polyhop.prompts.parsing import Malformed
+from polyhop.prompts.parsing import Malformed, read_confidence
 
 Fields: TypeAlias = Mapping[str, Any]
+Confidence: TypeAlias = Annotated[float | None, BeforeValidator(read_confidence)]
+"""A stated confidence, from 0 to 1, read as models write it."""
 
 OutputT = TypeVar("OutputT", bound="Output")
 
@@ -49,8 +51,12 @@ class Output(BaseModel):
         }
 
     def missing(self) -> str | None:
-        """Describe, for the model, what a reply of the right shape still lacks; None if it is complete."""
-        return None
+        """Describe, for the model, what a reply of the right shape still lacks; None if it is complete.
+
+        By default a reply lacks its answer if ``ANSWER`` is a required field and empty.
+        """
+        required = self.ANSWER and type(self).model_fields[self.ANSWER].is_required()
+        return f'the "{self.ANSWER}" must not be empty' if required and not getattr(self, self.ANSWER) else None
 
     def declines(self, answer: str) -> bool:
         """Return True if ``answer`` only says that the question has none."""
@@ -58,7 +64,7 @@ class Output(BaseModel):
 
     @property
     def completion(self) -> Completion:
-        """The model's reply behind this output."""
+        """The model's reply that this output was read from."""
         if self._completion is None:
             raise AttributeError("this output was not made by a language model call")
         return self._completion

@@ -36,9 +36,6 @@ class PlannedResponse(Output):
     rationale: str | None = Field(default=None, description="the plan carried out step by step")
     answer: str = Field(description="in as few words as possible")
 
-    def missing(self) -> str | None:
-        return 'the "answer" must not be empty' if not self.answer else None
-
 
 class Valuation(Output):
     """Tree of Thoughts (Yao et al., 2023): the answer that a thought's passages give it, and the value of its state."""

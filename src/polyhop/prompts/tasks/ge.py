@@ -9,11 +9,18 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from polyhop.prompts.answers import bare_answer, clean_value, find_answer
-from polyhop.prompts.confidence import read_confidence, require_confidence, split_confidence
-from polyhop.prompts.parsing import Malformed, bare_question, has_marker, labelled_question, quotable
+from polyhop.prompts.parsing import (
+    Malformed,
+    bare_question,
+    has_marker,
+    labelled_question,
+    quotable,
+    require_confidence,
+    split_confidence,
+)
 from polyhop.prompts.show import one_line, show_passages
 from polyhop.prompts.tasks.answers import BY_TYPE, Response, Show, read_reasoned
-from polyhop.prompts.tasks.base import Fields, Output, Task
+from polyhop.prompts.tasks.base import Confidence, Fields, Output, Task
 from polyhop.prompts.triplets import TRIPLET, as_triplets, find_triplets, own_lines, write_triplet
 
 
@@ -48,15 +55,7 @@ class StepAnswer(Output):
 
     sentence: str = Field(default="", description="one full sentence")
     answer: str = Field(description="in as few words as possible")
-    confidence: float | None = Field(default=None, description="how sure, 0 to 1")
-
-    def missing(self) -> str | None:
-        return 'the "answer" must not be empty' if not self.answer else None
-
-    @field_validator("confidence", mode="before")
-    @classmethod
-    def _share(cls, value: Any) -> float | None:
-        return read_confidence(value)
+    confidence: Confidence = Field(default=None, description="how sure, 0 to 1")
 
 
 _NOTHING = re.compile(

@@ -8,6 +8,6 @@ PROMPTRANK_PATH = ScoredTask(
     "promptrank.path",
     target="question",
     fields=("passages", "titles", "instruction", "position", "demonstrations"),
-    optional=("titles", "demonstrations"),  # a file may always show titles; demonstrations stand before the prompt
+    optional=("titles", "demonstrations"),  # a file may always show titles; demonstrations come before the prompt
 )
 PROMPTRANK_QUESTION = ScoredTask("promptrank.question", target="passages", fields=("question",))

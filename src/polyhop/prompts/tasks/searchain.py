@@ -48,9 +48,6 @@ class TracedContent(Output):
     content: str = Field(description="the reasoning, with the marks [1], [2] … of the queries it rests on")
     answer: str = Field(description="the final answer")
 
-    def missing(self) -> str | None:
-        return 'the "answer" must not be empty' if not self.answer else None
-
 
 _LABEL = re.compile(
     r"(?:\[[ \t*]{0,3}|^[^\w\n\[]{0,4})"

@@ -36,9 +36,6 @@ class FollowUps(Output):
     )
     answer: str = Field(description="the final answer, in as few words as possible")
 
-    def missing(self) -> str | None:
-        return 'the "answer" must not be empty' if not self.answer else None
-
 
 class FollowUp(Output):
     """One turn: the answer to the last follow-up, then the next follow-up or the final answer."""

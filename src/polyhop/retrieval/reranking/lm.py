@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias, get_args
 
 from polyhop.common.registry import check_at_least, check_options, path_and_options, with_options
 from polyhop.errors import SettingError
-from polyhop.prompts.tasks.reranking import RERANK_GRADE, RERANK_ORDER
+from polyhop.prompts.tasks.parts import RERANK_GRADE, RERANK_ORDER
 from polyhop.types import Passage, QuestionRun
 
 How: TypeAlias = Literal["listwise", "pointwise"]

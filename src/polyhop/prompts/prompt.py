@@ -1,0 +1,277 @@
+"""One task's prompt: renders the messages of a call and reads the reply, in the text form and in json.
+
+The ``json`` rendering keeps the instruction and the input of the prompt file and derives the form from the task's
+output shape.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from pydantic import ValidationError
+
+from polyhop.errors import UsageError
+from polyhop.prompts.loading import Demonstration, PromptSettings, Template
+from polyhop.prompts.parsing import Malformed, reply_parts
+from polyhop.prompts.show import show
+from polyhop.prompts.tasks import Output, Task
+
+Rendering: TypeAlias = Literal["text", "json"]
+Turn: TypeAlias = dict[str, str]
+MAX_OBJECTS = 100
+"""Opening braces of a reply that are tried as the start of a JSON object; a reply of more has none."""
+_EXAMPLE_SWITCHES = {"thoughts": True, "mode": "evidence", "typed": True, "kind": "qa"}
+"""Switches of a call that is only shown; the others are off."""
+NO_EXAMPLE = "{} has no demonstrations to show a call from: see its prompt without --rendered"
+_ONE_OBJECT = "the reply must be one JSON object"
+_JSON = json.JSONDecoder(strict=False)  # models leave line breaks inside strings
+_LINE_END = re.compile(r"[ \t`*\]]*+(?:\n|\Z)")
+_BRACE = re.compile(r"[{}]")
+_FENCE = re.compile(r"\A```\w*\s*")
+_OBJECT = re.compile(r"(?<!\\boxed)(?<!\\text)\{")
+
+
+@dataclass(slots=True)
+class Prompt:
+    """One task's prompt file, checked and parsed, with its demonstrations."""
+
+    task: Task[Any]
+    source: str
+    text: str
+    settings: PromptSettings
+    instruction: Template
+    form: Template
+    input: Template
+    demonstrations: tuple[Demonstration, ...] = ()
+    switches: tuple[str, ...] = field(init=False)
+    """Fields that are tested but never shown: they steer the prompt and the choice of its demonstrations."""
+    cases: tuple[str, ...] = field(init=False)
+    """Optional fields that change the instruction by their presence: a call shows demonstrations of its own case."""
+    _openings: dict[tuple[Any, ...], list[Turn]] = field(default_factory=dict)
+    _schemas: dict[tuple[str, ...], dict[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        tested = self.instruction.tested | self.form.tested | self.input.tested
+        self.switches = tuple(sorted(tested - self.input.shown))
+        self.cases = tuple(sorted((self.instruction.tested | self.form.tested) & self.input.shown))
+
+    def render(self, fields: Mapping[str, Any], *, rendering: Rendering = "text", shots: int = 3) -> list[Turn]:
+        """Render the chat messages of a call: instruction and ``shots`` demonstrations (a stable head, which servers
+        can cache), then the call's own input."""
+        rendering = self.form_of(rendering)
+        switches = {name: fields[name] for name in self.switches}
+        kept = (part.holds(fields) for part in (*self.instruction.parts, *self.form.parts))
+        key = (rendering, shots, *map(str, switches.values()), *kept)
+        if (opening := self._openings.get(key)) is None:
+            opening = self._openings[key] = self._opening(fields, switches, rendering, shots)
+        return [*map(dict, opening), {"role": "user", "content": self._input(fields)}]
+
+    def form_of(self, rendering: Rendering) -> Rendering:
+        """Return the form that the task is asked in: json if it has no text form."""
+        return rendering if self.task.has_text_form else "json"
+
+    def read(self, text: str, fields: Mapping[str, Any], rendering: Rendering = "text") -> Output:
+        """Read a reply as the typed output; ``Malformed`` says what is wrong with it.
+
+        The form that was asked for is read, and the other one only if it cannot be a quotation: a JSON object
+        instead of text if it is the whole reply, text instead of JSON if no object begins in the reply.
+        """
+        reader = self._read_text if self.form_of(rendering) == "text" else self._read_json
+        first: Malformed | None = None
+        for part in reply_parts(text, fields):
+            try:
+                return reader(part, fields)
+            except Malformed as complaint:
+                first = first or complaint
+        assert first is not None
+        raise first
+
+    def _read_text(self, text: str, fields: Mapping[str, Any]) -> Output:
+        if not opens_object(text):
+            return self.check(self.task.read_text(text, fields))
+        if (value := whole_object(text)) is not None:
+            with suppress(Malformed):
+                return self._fit(value)
+        self.task.read_text("", fields)  # refused with the form that was asked for
+        raise Malformed("the reply must be in the form asked for, without a JSON object")
+
+    def _read_json(self, text: str, fields: Mapping[str, Any]) -> Output:
+        """Read the last object of a reply, which may quote others before it; refuse a reply that opens with another."""
+        if self.task.has_text_form and not holds_object(text):
+            with suppress(Malformed):
+                return self.check(self.task.read_text(text, fields))
+        found = objects(text)
+        if not found:
+            raise Malformed(_ONE_OBJECT)
+        output = self._fit(found[-1])
+        if len(found) > 1 and opens_object(text):
+            with suppress(Malformed):
+                if self._fit(found[0]) == output:
+                    return output
+            raise Malformed(f"{_ONE_OBJECT} and nothing else")
+        return output
+
+    def _fit(self, value: Mapping[str, Any]) -> Output:
+        """Check an object as the task's output, or the object that is its only value."""
+        try:
+            return self.check(value)
+        except Malformed:
+            match list(value.values()):
+                case [dict(inner)]:
+                    return self.check(inner)
+            raise
+
+    def check(self, value: Mapping[str, Any]) -> Output:
+        """Validate ``value`` as the task's output; ``Malformed`` if it has the wrong shape or is incomplete."""
+        try:
+            output: Output = self.task.output.model_validate(dict(value))
+        except ValidationError as error:
+            raise Malformed(f"the reply is not in the form asked for ({faults(error)})") from None
+        if lack := output.missing():
+            raise Malformed(lack)
+        return output
+
+    def default(self) -> Output:
+        """Return the task's safe default."""
+        output: Output = self.task.output.model_validate(dict(self.task.default))
+        return output
+
+    def schema(self, fields: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return the output shape as a strict JSON schema: every field is required, an optional one may be null.
+
+        With a call's ``fields``, only the fields it asks for. The schema is shared between calls: do not change it.
+        """
+        names = tuple(self.task.output.model_fields if fields is None else self.task.asked(fields))
+        if names not in self._schemas:
+            self._schemas[names] = _strict(self.task.output.model_json_schema(), names)
+        return self._schemas[names]
+
+    def demonstrations_for(self, fields: Mapping[str, Any]) -> list[Demonstration]:
+        """Return the demonstrations that fit a call's switches and cases, in the order of the file."""
+        case = [bool(fields.get(name)) for name in self.cases]
+        ours = [demo for demo in self.demonstrations if [bool(demo.fields.get(name)) for name in self.cases] == case]
+        return [demo for demo in ours if demo.applies_to(fields)]
+
+    def example(self) -> dict[str, Any]:
+        """Return the fields of a call from the last demonstration; ``UsageError`` if there is none."""
+        if not self.demonstrations:
+            raise UsageError(NO_EXAMPLE.format(self.task.name))
+        last = self.demonstrations[-1]
+        steered = {name: _EXAMPLE_SWITCHES.get(name) for name in self.switches}
+        suited = {name: values[0] for name, values in last.when.items() if str(steered[name]) not in values}
+        return {**dict.fromkeys(self.task.fields), **steered, **suited, **last.fields}
+
+    def _opening(
+        self, fields: Mapping[str, Any], switches: Mapping[str, Any], rendering: Rendering, shots: int
+    ) -> list[Turn]:
+        form = self.form.render(fields, {}) if rendering == "text" else self._json_form(fields)
+        turns = [{"role": "system", "content": f"{self.instruction.render(fields, {}).strip()}\n\n{form.strip()}"}]
+        for demo in self.demonstrations_for(fields)[:shots]:
+            shown = {**dict.fromkeys(self.task.fields), **demo.fields, **switches}
+            if rendering == "text":
+                reply = self.task.write_text(demo.output, shown)
+            else:
+                reply = json.dumps(demo.output.model_dump(include=set(self.task.asked(shown))), ensure_ascii=False)
+            turns += [{"role": "user", "content": self._input(shown)}, {"role": "assistant", "content": reply}]
+        return turns
+
+    def _input(self, fields: Mapping[str, Any]) -> str:
+        shown = {}
+        for name in self.input.shown:
+            special = self.task.show.get(name)
+            shown[name] = special(fields[name], fields) if special else show(fields[name])
+        return self.input.render(fields, shown).strip()
+
+    def _json_form(self, fields: Mapping[str, Any]) -> str:
+        items = self.schema(fields)["properties"].items()
+        body = ",\n".join(f'  "{name}": {_kind(item)}' for name, item in items)
+        return f"Reply with one JSON object of this form and nothing else:\n{{\n{body}\n}}"
+
+
+def _strict(schema: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    schema["properties"] = {name: schema["properties"][name] for name in names}
+    for shape in (schema, *schema.get("$defs", {}).values()):
+        shape["additionalProperties"] = False
+        shape["required"] = list(shape["properties"])
+        for item in shape["properties"].values():
+            item.pop("default", None)
+    return schema
+
+
+def _kind(item: Mapping[str, Any]) -> str:
+    names = {"boolean": "true or false", "string": "text", "null": "null", "array": "a list"}
+    names |= {"number": "a number", "integer": "a whole number"}
+    options = item.get("anyOf", [item])
+    kind = " or ".join(names.get(option.get("type", ""), "an object") for option in options)
+    return f"{kind} ({item['description']})" if "description" in item else kind
+
+
+def faults(error: ValidationError) -> str:
+    """Name the fields of an output that are wrong, and why."""
+    return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
+
+
+# --- the json form -----------------------------------------------------------------------------------------------
+
+
+def objects(text: str) -> list[dict[str, Any]]:
+    """Return the JSON objects of a reply that end their lines, those inside another left out; [] if its braces do not
+    match.
+
+    An object that words follow is quoted. A brace that is left open, or alone after the last object, may belong to an
+    object that was cut off or is broken: then any object before or within it may be quoted.
+
+    >>> objects('Not "{"answer": "Rome"}", but:\\n{"answer": "Paris"}'), objects('{"thought": "not {"answer": "Rome"}')
+    ([{'answer': 'Paris'}], [])
+    """
+    found: list[dict[str, Any]] = []
+    position = depth = attempts = 0
+    closed = False
+    while brace := _BRACE.search(text, position):
+        position, closed = brace.end(), False
+        if brace[0] == "}":
+            depth = max(depth - 1, 0)
+            continue
+        attempts += 1
+        if attempts > MAX_OBJECTS:
+            return []
+        try:
+            value, position = _JSON.raw_decode(text, brace.start())
+        except (ValueError, RecursionError):
+            depth += 1
+            continue
+        closed = depth == 0
+        if closed and _LINE_END.match(text, position):
+            found.append(value)
+    return found if closed else []
+
+
+def whole_object(text: str) -> dict[str, Any] | None:
+    """Return the JSON object that is a whole reply, or its one fenced block; None for any other reply.
+
+    >>> whole_object('```json\\n{"answer": "Paris"}\\n```'), whole_object('It says {"answer": "Paris"}')
+    ({'answer': 'Paris'}, None)
+    """
+    body = _FENCE.sub("", text.strip(), count=1).removesuffix("```").strip()
+    if not body.startswith("{"):
+        return None
+    try:
+        value: dict[str, Any] = _JSON.decode(body)
+    except (ValueError, RecursionError):
+        return None
+    return value
+
+
+def opens_object(text: str) -> bool:
+    """Return True if a reply opens with a JSON object, in a fence or not, whole or cut off."""
+    return _FENCE.sub("", text.strip(), count=1).startswith("{")
+
+
+def holds_object(text: str) -> bool:
+    """Return True if a JSON object begins anywhere in a reply; LaTeX's braces begin none."""
+    return _OBJECT.search(text) is not None
