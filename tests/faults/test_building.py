@@ -27,7 +27,7 @@ from polyhop.retrieval import build_index, open_index
 from polyhop.retrieval.bm25 import BM25
 from polyhop.retrieval.dense import Dense
 from polyhop.retrieval.inverted_index import BM25Writer, system_errors
-from polyhop.retrieval.snapshots import first_state
+from polyhop.retrieval.sealed_folder import first_state
 from polyhop.retrieval.store import allocate
 from polyhop.retrieval.tfidf import TfIdf
 from polyhop.retrieval.updating import add_passages
@@ -50,7 +50,7 @@ WRITES = [
     "polyhop.retrieval.index.build_links",
     "polyhop.retrieval.sealed_folder._measure",
     "polyhop.retrieval.sealed_folder._put_in_place",
-    "polyhop.retrieval.snapshots._new",
+    "polyhop.retrieval.sealed_folder._new",
     "polyhop.retrieval.inverted_index.BM25Writer.add",
 ]
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from polyhop.data.corpora import open_corpus
 from polyhop.retrieval import build_index
-from polyhop.retrieval import snapshots as states
+from polyhop.retrieval import sealed_folder as states
 from polyhop.retrieval.updating import add_passages, remove_passages
 from polyhop.types import Passage
 

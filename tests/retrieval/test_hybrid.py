@@ -144,7 +144,7 @@ def test_many_queries_are_one_by_one_and_each_part_is_asked_once(index: Index, p
 
 
 class Unscored:
-    """A retriever that tells no scores."""
+    """A retriever without scores."""
 
     name = "unscored"
 
@@ -166,7 +166,7 @@ def test_retrievers_without_scores_are_fused_by_rank_alone(index: Index, parts: 
     found = Hybrid(index, [(plain, 1.0), parts[0]], fusion="rrf").search("paris", 5)
     told = [([(p, 0.0) for p in plain.search("", 80)], 1.0), (parts[0][0].search_scored("paris", 100), 1.0)]
     assert found == [passage for passage, _ in fused(told, "rrf")][:5]
-    with pytest.raises(UsageError, match=r"unscored tells no scores, so it is fused by rank: hybrid:rrf:"):
+    with pytest.raises(UsageError, match=r"unscored has no scores, so it is fused by rank: hybrid:rrf:"):
         Hybrid(index, [(plain, 1.0), parts[0]])
 
 

@@ -1,9 +1,9 @@
 """The analysis that turns text into terms: one per language, for an index and for its queries alike.
 
-Words are lower-cased, stop words dropped, stemmed (Snowball's stemmers and stop words, as tantivy brings them) and
-folded: what is left of an accent does not count. English keeps stop words of its own and folds before it stems. The
-languages of ``BIGRAMS``, written without blanks, are cut into pairs of characters; Latin words between them stay words.
-Nothing is made of a language's two scripts (simplified and traditional Chinese are different terms).
+Words are lower-cased, stop words are dropped, the others are stemmed (by the Snowball stemmers and stop words of
+tantivy) and lose their accents. English has its own list of stop words, and loses accents before it is stemmed. The
+languages of ``BIGRAMS``, written without blanks, are split into pairs of characters; Latin words between them stay
+words. Two scripts of a language are not unified: simplified and traditional Chinese are different terms.
 """
 
 from __future__ import annotations
@@ -25,16 +25,15 @@ LANGUAGES = BIGRAMS.union(
     """danish dutch english finnish french german hungarian italian norwegian portuguese russian spanish
     swedish""".split(),
 )
-"""The languages there is an analysis for; of some, tantivy knows a stemmer and no stop words."""
+"""The supported languages; for some, tantivy has a stemmer but no stop words."""
 
-_POSSESSIVE = "s"  # what is left of "King's" once the apostrophe has parted it
-_WORD = r"[\p{L}\p{M}\p{N}]+"  # with marks: in Tamil and Arabic they stand inside words
+_POSSESSIVE = "s"  # left of "King's" when the apostrophe splits it
+_WORD = r"[\p{L}\p{M}\p{N}]+"  # with marks, which occur inside words in Tamil and Arabic
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """An analysis of one language; ``stem`` and ``stop_words`` (whether they are dropped) switch off its steps. Safe
-    across threads.
+    """The analysis of one language. ``stem`` and ``stop_words`` switch its steps on. Safe across threads.
 
     >>> Analysis().terms("Who wrote the King's songs for Dvořák?")
     ['wrote', 'king', 'song', 'dvorak']
@@ -46,7 +45,7 @@ class Analysis:
     ('english', 'german, not stemmed, all words')
 
     Raises:
-        UnknownName: there is no such language; the message lists those there are.
+        UnknownName: the language is not supported; the message lists those that are.
     """
 
     language: str = "english"
@@ -63,7 +62,7 @@ class Analysis:
 
     @property
     def by_characters(self) -> bool:
-        """True if its language is cut by characters, because it has no blanks between words."""
+        """True if its language has no blanks between words, so that it is split by characters."""
         return self.language in BIGRAMS
 
     @property
@@ -73,29 +72,29 @@ class Analysis:
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """The values that identify it. English leaves out the language: indexes are older than the choice."""
+        """The values that identify it, without the language for English: old indexes had no other."""
         choices = (self.stemmer, self.stop_words)
         return choices if self.language == "english" else (*choices, self.language)
 
     def terms(self, text: str) -> list[str]:
-        """The terms of a text, in its order."""
+        """Return the terms of a text, in its order."""
         return self._tokenizer.analyze(self.prepared(text))
 
     def prepared(self, text: str) -> str:
-        """A text as ``tokenizer`` wants it."""
+        """Prepare a text for ``tokenizer``."""
         if self.language == "english":
             return text
-        text = normalise_unicode("NFKC", text).replace("İ", "I")  # in lower case it would be two characters
+        text = normalise_unicode("NFKC", text).replace("İ", "I")  # its lower case has two characters
         return spaced_bigrams(text) if self.by_characters else text
 
     def is_stop_word(self, word: str) -> bool:
-        """True if a word carries no topic, whatever ``stop_words`` says."""
+        """Return True if a word is a stop word, even if ``stop_words`` is off."""
         if self.language == "english":
             return word.lower() in STOP_WORDS
         return not self._dropping.analyze(word)
 
     def tokenizer(self) -> tantivy.TextAnalyzer:
-        """The steps after ``prepared``, for tantivy."""
+        """Build tantivy's analyzer of prepared texts."""
         import tantivy
 
         filters = [tantivy.Filter.lowercase()]
@@ -105,7 +104,7 @@ class Analysis:
         stem = [tantivy.Filter.stemmer(self.stemmer)] if self.stemmer else []
         if self.language == "english":
             return _built(tantivy.Tokenizer.simple(), [*filters, fold, *stem])
-        return _built(tantivy.Tokenizer.regex(_WORD), [*filters, *stem, fold])  # stemmers know words by their accents
+        return _built(tantivy.Tokenizer.regex(_WORD), [*filters, *stem, fold])  # stemmers need the accents
 
     def _stop_words(self) -> list[tantivy.Filter]:
         import tantivy

@@ -37,16 +37,15 @@ class BM25(OverIndex):
         self._query, self._should = tantivy.Query, tantivy.Occur.Should
 
     def _scored(self, query: str, k: int) -> list[tuple[Passage, float]]:
-        """Each passage with its BM25 score."""
         terms = dict.fromkeys(self._index.analysis.terms(query))
         if not terms:
             return []
         return self._index.passages.best(self._hits(list(terms), k), k)
 
     def search_among(self, query: str, ordinals: Collection[int], k: int) -> list[tuple[Passage, float]]:
-        """The ``k`` best of the passages with these ordinals, each with its score, as if found by ``search_scored``.
+        """Return the ``k`` best of the passages with these ordinals, each with its score, as ``search_scored`` does.
 
-        The ranking of the whole corpus is read down until they are all met.
+        It reads the ranking of the whole corpus until all of them are found.
         """
         terms = list(dict.fromkeys(self._index.analysis.terms(query)))
         depth = max(1, k)
@@ -60,7 +59,7 @@ class BM25(OverIndex):
         return []
 
     def _hits(self, terms: Sequence[str], k: int) -> list[tuple[float, int]]:
-        """Scores and ordinals by falling score, at least the first ``k`` and all that tie with the ``k``-th."""
+        """Find scores and ordinals by falling score: at least the first ``k`` and all that tie with the last."""
         clauses = [
             (self._should, self._query.term_query(self._schema, BODY, term, index_option="freq")) for term in terms
         ]

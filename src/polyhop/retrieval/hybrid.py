@@ -1,9 +1,9 @@
-"""Several retrievers' rankings made one: by their z-scores, by reciprocal ranks, or as shards of one corpus.
+"""Fuse the rankings of several retrievers: by z-scores, by reciprocal ranks, or as shards of one corpus.
 
 Sources: Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion Outperforms Condorcet and Individual Rank Learning
 Methods", 2009: the sum of 1 / (60 + rank), which needs no scores. The z-score, (score - mean) / deviation over each
-retriever's own hits, keeps how far a hit stands out; a passage that a retriever did not hit has that one's least.
-Shards, each the same search over another part of the passages, score alike: the best of all are the best of the whole.
+retriever's own hits, keeps how far a hit stands out; a passage that a retriever did not find gets its lowest score.
+Shards run the same search over different passages, so their scores are comparable: the best of all are the best.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from math import fsum, isfinite, sqrt
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
+from polyhop.common.registry import check_at_least
 from polyhop.errors import SettingError, UsageError
 from polyhop.retrieval.base import Retriever, ScoringRetriever, as_retriever
 from polyhop.types import Passage
@@ -31,11 +32,11 @@ _WEIGHT = re.compile(r"(?P<name>.+)\*(?P<weight>\d+(?:\.\d+)?)")
 
 
 class Hybrid(ScoringRetriever):
-    """Retrievers with their weights, fused. As safe across threads as they are; ties are broken by passage id, and no
-    result depends on the order of the parts. Links are the index's or, without one, the first part's that knows any.
+    """A fusion of retrievers with weights. As safe across threads as they are; ties are broken by passage id, and no
+    result depends on the order of the parts. Links come from the index or, without one, from the first part with any.
 
-    ``fusion``: ``zscore`` and ``shards`` want retrievers that tell scores (``search_many_scored``), ``rrf`` takes any.
-    ``depth``: hits of each part, more where more are asked for.
+    ``fusion``: ``zscore`` and ``shards`` need retrievers with scores (``ScoringRetriever``), ``rrf`` takes any.
+    ``depth`` is the number of hits of each part, or ``k`` if that is more.
     """
 
     def __init__(
@@ -55,30 +56,29 @@ class Hybrid(ScoringRetriever):
         for part, weight in parts:
             if not (isfinite(weight) and weight > 0):
                 raise SettingError(f"{name}: {part.name} has the weight {weight}; must be a number above 0")
-        if depth < 1:
-            raise SettingError(f"depth={depth}: must be at least 1")
+        check_at_least(1, depth=depth)
         for part, _ in parts:
             if fusion != "rrf" and not isinstance(part, ScoringRetriever):
-                raise UsageError(f"{name}: {part.name} tells no scores, so it is fused by rank: hybrid:rrf:…")
+                raise UsageError(f"{name}: {part.name} has no scores, so it is fused by rank: hybrid:rrf:…")
         self.name, self.fusion, self.depth = name, fusion, depth
         self._index, self._parts = index, parts
         self.encoder: Encoder | None = next(filter(None, (getattr(part, "encoder", None) for part, _ in parts)), None)
 
     async def aclose(self) -> None:
-        """Close the connections of those parts that have any."""
+        """Close the connections of all parts."""
         for part, _ in self._parts:
             if close := getattr(part, "aclose", None):
                 await close()
 
     @property
     def linked(self) -> bool:
-        """True if the index has links or, without an index, if a part has some."""
+        """True if the index has links or, without an index, a part has."""
         if self._index is not None:
             return bool(self._index.link_mode)
         return any(as_retriever(part).has_links for part, _ in self._parts)
 
     def links(self, passage: Passage) -> list[Passage]:
-        """The passages this one links to."""
+        """Return the passages this one links to."""
         if self._index is not None:
             return self._index.links(passage)
         return next(filter(None, (part.links(passage) for part, _ in self._parts)), [])
@@ -97,7 +97,7 @@ class Hybrid(ScoringRetriever):
 
 
 def fused(rankings: Sequence[tuple[Hits, float]], fusion: Joining) -> list[tuple[Passage, float]]:
-    """Rankings, best first, each with its weight, as one: by falling sum, then by passage id.
+    """Fuse weighted rankings, best first, into one: by falling sum, then by passage id.
 
     >>> first, second = Passage("1", "", "one"), Passage("2", "", "two")
     >>> both, one = [(first, 9.0), (second, 5.0)], [(second, 3.0)]
@@ -126,8 +126,8 @@ def _by_rank(hits: Hits) -> dict[Passage, float]:
 
 
 def _by_score(hits: Hits) -> dict[Passage, float]:
-    """Standard scores; 0 for all where all are alike."""
-    if len({score for _, score in hits}) < 2:  # a mean that rounds would make them differ from it
+    """Compute z-scores; 0 for all if all scores are equal."""
+    if len({score for _, score in hits}) < 2:  # a rounded mean would differ from them
         return dict.fromkeys((passage for passage, _ in hits), 0.0)
     mean = fsum(score for _, score in hits) / len(hits)
     deviation = sqrt(fsum((score - mean) ** 2 for _, score in hits) / len(hits))
@@ -142,8 +142,8 @@ _VALUES: Mapping[Joining, Callable[[Hits], dict[Passage, float]]] = {
 
 
 def parts_of(spec: str, known: Collection[str]) -> tuple[Joining, list[tuple[str, float]]]:
-    """``[FUSION:]RETRIEVER[*WEIGHT]+RETRIEVER[*WEIGHT]…`` taken apart. A plus sign parts only where the name of a
-    retriever follows, so that a path may hold one, or where the name before it takes no path.
+    """Parse ``[FUSION:]RETRIEVER[*WEIGHT]+RETRIEVER[*WEIGHT]…``. A plus sign separates parts only if the name of a
+    retriever follows, or if the name before it takes no path; a path may contain one.
 
     >>> parts_of("bm25+dense:my+model", ["bm25", "dense:"])
     ('zscore', [('bm25', 1.0), ('dense:my+model', 1.0)])

@@ -1,7 +1,7 @@
 """An index: a corpus made searchable, in one folder of memory-mapped files.
 
-It holds the passages, a BM25 index over them, and their links. Retrievers add what else they need on first use. It
-changes from one whole state to the next (``snapshots.py``), so a killed build or update leaves the old state.
+It holds the passages, a BM25 index over them, and their links. Retrievers add other data on first use. It changes from
+one complete state to the next (``sealed_folder.py``), so that a killed build or update leaves the old state.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from polyhop.errors import IndexFolderError, UnknownName
 from polyhop.retrieval.analysis import Analysis
 from polyhop.retrieval.inverted_index import BM25_FOLDER, BM25Writer
 from polyhop.retrieval.links import LinkMode, Links, build_links
-from polyhop.retrieval.sealed_folder import OTHER_CACHE, ensure_dir, remove
+from polyhop.retrieval.sealed_folder import OTHER_CACHE, commit_state, ensure_dir, first_state, read_state, remove
 from polyhop.retrieval.sharding import MapShards
-from polyhop.retrieval.snapshots import commit_state, first_state, read_state
 from polyhop.retrieval.store import PassageStore, StoreWriter
 from polyhop.types import Passage
 
@@ -38,25 +37,24 @@ _FACTS: Mapping[str, tuple[type, ...]] = {
     "stop_words": (bool,),
     "links": (str, bool),
 }
-"""The entries of every manifest of an index, checked because it may come from a stranger."""
+"""Entries that the manifest of an index must have. They are checked, because it may come from a stranger."""
 
 
 class Index:
     """An opened index folder. Opening reads its manifest and maps its files; safe across threads.
 
-    It stays as it was opened, whatever updates the folder meanwhile. Its length counts its passages.
+    It does not change if the folder is updated later. Its length is the number of its passages.
 
     Attributes:
-        folder: where it is.
-        state: the folder of the state it reads, with whatever was made of that.
-        name: its corpus' name.
-        fingerprint: of the corpus it was built from.
-        analysis: how its texts became terms.
-        link_mode: where its links really come from.
-        facts: its whole manifest.
+        state: the folder of its state, with the data derived from it.
+        name: the name of its corpus.
+        fingerprint: the fingerprint of the corpus it was built from.
+        analysis: the analysis of its texts.
+        link_mode: the source of its links.
+        facts: its manifest.
         passages: every passage, by ordinal or id.
-        rows: how many ordinals there are, those of removed passages too.
-        let_go: called, lets writers remove its state once another counts, which else they do when this index is gone.
+        rows: the number of ordinals, with those of removed passages.
+        let_go: a function that lets writers remove its state once it is replaced, even before this object is freed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -84,7 +82,7 @@ class Index:
         return f"Index({str(self.folder)!r}, passages={len(self)})"
 
     def links(self, passage: Passage) -> list[Passage]:
-        """The passages this one links to; [] for a passage the index does not hold, and without links."""
+        """Return the passages this one links to; [] for an unknown passage, and without links."""
         ordinal = self.passages.ordinal(passage.id) if self._links else None
         if self._links is None or ordinal is None:
             return []
@@ -107,21 +105,21 @@ def build_index(
 ) -> Index:
     """Index a corpus into ``folder``, in its language.
 
-    Memory is bounded by the ids and then, with ``links``, the titles: about 265 bytes a passage beside 180 MB.
+    Memory grows with the ids and, with ``links``, the titles: 180 MB plus about 265 bytes per passage.
 
     Args:
-        stem: whether words are stemmed, here and in queries; no matter in a language cut by characters.
-        stop_words: whether stop words are dropped, here and from queries.
-        links: ``titles`` (the corpus' own hyperlinks or, where it has none, the titles its texts mention), ``own``, or
+        stem: stem words, in texts and queries; it has no effect in a language without blanks.
+        stop_words: drop stop words, from texts and queries.
+        links: ``titles`` (the corpus' own hyperlinks or, if it has none, the titles its texts mention), ``own``, or
             False.
-        overwrite: replace an index that stands there; anything else is never touched.
-        progress: called with the number of passages done, now and then and at the end.
-        map_shards: how links are found in shards of passages, such as all over a cluster (``sharding.py``).
+        overwrite: replace an existing index; anything else is never touched.
+        progress: called with the number of passages done, from time to time and at the end.
+        map_shards: finds links in shards of passages, here or on a cluster (``sharding.py``).
 
     Raises:
         DataError: the corpus is empty, malformed or repeats an id.
-        IndexFolderError: something stands at ``folder``.
-        UnknownName: there is no analysis for the corpus' language.
+        IndexFolderError: something exists at ``folder``.
+        UnknownName: there is no analysis for the language of the corpus.
     """
     analysis = _analysis(corpus, stem, stop_words)
     _check_links(links)
@@ -141,7 +139,7 @@ def fill(
     progress: Callable[[int], object] | None = None,
     map_shards: MapShards = map,
 ) -> dict[str, Any]:
-    """Write the files of an index of distinct passages; what its manifest is to say of them."""
+    """Write the files of an index of distinct passages; return its facts for the manifest."""
     count = linking = 0
     with StoreWriter(state) as store, BM25Writer(state / BM25_FOLDER, analysis) as bm25:
         for passage in passages:
@@ -169,12 +167,12 @@ def fill(
 
 
 def link_mode(asked: LinkMode, linking: int) -> LinkMode:
-    """The source of links, given that ``linking`` passages have their own."""
+    """Return the source of links, given the number of passages with their own links."""
     return "own" if asked and linking else asked
 
 
 def finish(state: Path, facts: dict[str, Any]) -> None:
-    """Make a filled state the one that counts."""
+    """Make a filled state the current one."""
     from importlib.metadata import version
 
     libraries = {"tantivy": version("tantivy"), "numpy": version("numpy")}
@@ -182,7 +180,7 @@ def finish(state: Path, facts: dict[str, Any]) -> None:
 
 
 def open_index(folder: str | Path, *, corpus: Corpus | None = None) -> Index:
-    """Open an index folder, checked; with ``corpus``, also that it was built from that corpus as it now is.
+    """Open and check an index folder; with ``corpus``, check that it was built from the current content of that corpus.
 
     Raises:
         IndexFolderError: it is missing, partial, damaged, of another format version, or of another corpus or language.
@@ -207,9 +205,10 @@ def index_for(
     links: LinkMode = "titles",
     progress: Callable[[int], object] | None = None,
 ) -> Index:
-    """The index of a corpus: its own if it is an index folder, else one in the cache, built on first use.
+    """Open the index of a corpus: the corpus itself if it is an index folder, else one in the cache, built on first
+    use.
 
-    A second process that wants the same index waits for the first. A cached index that is damaged is built again.
+    A second process with the same corpus waits for the first. A damaged index in the cache is built again.
 
     Raises:
         DataError: as ``build_index`` and ``open_index`` do.

@@ -1,6 +1,6 @@
-"""A folder of tantivy's: the terms of an index's passages, written, extended and opened for searching.
+"""The tantivy folder of an index: write, extend and open the inverted index of its passages.
 
-Text becomes terms by the index' ``Analysis``, for the index and for its queries alike.
+The ``Analysis`` of the index makes terms of its texts and of its queries.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _HEAP, _THREADS = 256 * 2**20, 2
 
 
 class BM25Writer:
-    """Writes the BM25 index of passages into a folder of its own, whole once its block ends well, in bounded memory.
+    """Writes the BM25 index of passages into its own folder, in bounded memory; it is complete once its block succeeds.
 
-    With ``base``, the folder of an earlier one, it begins as that one stands: its files, which tantivy never changes,
-    are shared by links.
+    With ``base``, the folder of an earlier one, it starts with the content of that: its files, which tantivy never
+    changes, are shared by hard links.
     """
 
     def __init__(self, folder: Path, analysis: Analysis, base: Path | None = None) -> None:
@@ -49,7 +49,7 @@ class BM25Writer:
         with translate_errors(base), system_errors():
             index = _unwatched(tantivy.Index(schema(), path=str(folder)))
             index.register_tokenizer(_ANALYSER, analysis.tokenizer())
-            self._writer = index.writer(_HEAP, 1 if base else _THREADS)  # a segment for each thread
+            self._writer = index.writer(_HEAP, 1 if base else _THREADS)  # a segment per thread
 
     def __enter__(self) -> BM25Writer:
         return self
@@ -60,7 +60,7 @@ class BM25Writer:
                 self._writer.commit()
                 self._writer.wait_merging_threads()
         else:
-            with suppress(ValueError):  # on a full disk it fails too
+            with suppress(ValueError):  # it also fails on a full disk
                 self._writer.rollback()
 
     def add(self, ordinal: int, passage: Passage) -> None:
@@ -68,11 +68,11 @@ class BM25Writer:
         body = self._analysis.prepared(f"{passage.title}\n{passage.text}")
         try:
             self._writer.add_document(self._document(body=body, ordinal=ordinal))
-        except ValueError as error:  # its threads met an error of the system, which they do not tell
+        except ValueError as error:  # its threads had a system error, which they do not report
             raise OSError(f"tantivy cannot write its files ({error})") from error
 
     def remove(self, ordinals: Iterable[int]) -> None:
-        """Find the passages with these ordinals, written before, no more. The statistics still count them."""
+        """Remove passages with these ordinals, written before, from searches. The statistics still count them."""
         import tantivy
 
         for first, last in _runs(sorted(ordinals)):
@@ -81,12 +81,12 @@ class BM25Writer:
 
 
 def _share(base: Path, folder: Path) -> None:
-    """Put the files of a tantivy folder into another one too: linked where that can be done, else copied."""
+    """Share the files of a tantivy folder with another one: by links, or by copies if that fails."""
     for path in base.iterdir():
         if path.suffix == ".lock":
             continue
         try:
-            if path.suffix == ".json":  # tantivy writes these anew
+            if path.suffix == ".json":  # tantivy rewrites these
                 raise OSError
             (folder / path.name).hardlink_to(path)
         except OSError:
@@ -94,7 +94,7 @@ def _share(base: Path, folder: Path) -> None:
 
 
 def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The unbroken runs of rising numbers, each by its ends.
+    """Yield the first and last of each unbroken run of rising numbers.
 
     >>> list(_runs([1, 2, 3, 7, 9, 10]))
     [(1, 3), (7, 7), (9, 10)]
@@ -108,7 +108,7 @@ def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 @contextmanager
 def system_errors() -> Iterator[None]:
-    """Raise an error of the system that tantivy tells of, such as a full disk, as that error."""
+    """Raise a system error that tantivy reports, such as a full disk, as an ``OSError``."""
     try:
         yield
     except ValueError as error:
@@ -119,7 +119,7 @@ def system_errors() -> Iterator[None]:
 
 @contextmanager
 def translate_errors(folder: Path | None) -> Iterator[None]:
-    """Raise tantivy's errors about the files of a folder as ``IndexFolderError``. Its panics are no ``Exception``."""
+    """Raise tantivy's errors about a folder as ``IndexFolderError``. Its panics are not ``Exception``s."""
     try:
         yield
     except BaseException as error:
@@ -141,7 +141,7 @@ def schema() -> tantivy.Schema:
 
 
 def open_folder(folder: Path) -> tantivy.Index:
-    """Open a tantivy folder by links in a temporary one: tantivy takes a lock, and our folder may be read-only.
+    """Open a tantivy folder through links in a temporary one: tantivy writes a lock, and the folder may be read-only.
 
     Raises:
         IndexFolderError: tantivy cannot read it.
@@ -162,6 +162,6 @@ def open_folder(folder: Path) -> tantivy.Index:
 
 
 def _unwatched(index: tantivy.Index) -> tantivy.Index:
-    """Load the index now and never again: tantivy would watch for changes, and there are none once it is built."""
+    """Load the index once: tantivy would otherwise watch for changes, and there are none after the build."""
     index.config_reader(reload_policy="manual")
     return index

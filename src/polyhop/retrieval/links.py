@@ -1,11 +1,11 @@
 """The links of passages: the hyperlinks of the corpus or, if it has none, the titles that texts mention.
 
-``title_mentions.py`` defines the names of a title; of several at a position, the longest is mentioned. A one-word
-name that more than 3 % of the passages mention ("United") names no page. A hyperlink leads to the passages of exactly
+``title_mentions.py`` defines the names of a title. Of several names at a position, the longest is mentioned. A one-word
+name that more than 3 % of the passages mention ("United") is ignored. A hyperlink leads to the passages with exactly
 its title.
 
-Stored as two tables of rows, memory-mapped: passage -> names it mentions, name -> passages that bear it; and, for later
-updates, the names and all their bearers.
+Two tables are stored, memory-mapped: passage -> names it mentions, name -> passages that have it; and, for later
+updates, the names and all their passages.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LinkMode: TypeAlias = Literal["titles", "own", False]
-"""The source of links: ``titles``, the corpus' own or, if it has none, mentions; ``own`` alone; or False, for none."""
+"""The source of links: ``titles`` (the corpus' own or, if it has none, mentions), ``own`` only, or False for none."""
 
 PASSAGE_STARTS, PASSAGE_NAMES = "links.starts", "links.names"
 
@@ -43,21 +43,21 @@ def build_links(
 ) -> int:
     """Write the links of all passages into ``folder``, from their own ``links`` or from the titles their texts mention.
 
-    Makes two passes over the passages, the second one by ``map_shards``. Memory grows with the number of titles, not
-    with the text. Returns the number of mentions, a name counted once per passage.
+    Of two passes over the passages, the second one runs by ``map_shards``. Memory grows with the number of titles, not
+    with the text. Return the number of mentions; a name counts once per passage.
     """
     names = Names(analysis, own=own)
-    for ordinal, passage in _standing(passages):
+    for ordinal, passage in _live(passages):
         names.add(ordinal, passage.title)
-    found = map_shards(partial(_rows, names, own), in_shards(_standing(passages), _SHARD))
+    found = map_shards(partial(_rows, names, own), in_shards(_live(passages), _SHARD))
     return _write(folder, names, chain.from_iterable(found), passages, None, own=own)
 
 
 def update_links(base: Path, passages: PassageStore, folder: Path, analysis: Analysis, *, own: bool) -> int:
-    """``build_links``, from the links in ``base`` of the store that ``passages`` extends.
+    """Do the work of ``build_links``, starting from the links in ``base`` of the store that ``passages`` extends.
 
-    Looked at anew are the passages added, those that mentioned a name which none bears any more, and those that may
-    mention a new name: that is one pass over the passages, of which few are looked at closely.
+    Only these passages are searched again: new ones, those that mentioned a name no passage has any more, and those
+    that may mention a new name, which a quick pass over all passages finds.
     """
     import numpy as np
 
@@ -84,7 +84,7 @@ def update_links(base: Path, passages: PassageStore, folder: Path, analysis: Ana
     return _write(folder, names, rows, passages, old, own=own)
 
 
-def _standing(passages: PassageStore) -> Iterator[tuple[int, Passage]]:
+def _live(passages: PassageStore) -> Iterator[tuple[int, Passage]]:
     numbered = enumerate(passages.all_rows())
     return ((ordinal, passage) for ordinal, passage in numbered if passages.is_live(ordinal))
 
@@ -106,7 +106,7 @@ def _write(
     *,
     own: bool,
 ) -> int:
-    """Write the tables: ``rows``, by rising ordinal, the names each mentions; the rest as in ``old``."""
+    """Write the tables. ``rows`` are the ordinals, rising, and the names each mentions; the rest is as in ``old``."""
     import numpy as np
 
     lengths = np.zeros(passages.rows, dtype=np.uint64)
@@ -151,19 +151,19 @@ class Links:
         return len(self._starts) - 1
 
     def lengths(self) -> NDArray[np.uint64]:
-        """The number of names that each passage mentions."""
+        """Return the number of names that each passage mentions."""
         import numpy as np
 
         starts = np.frombuffer(self._starts, dtype=np.uint64)
         return starts[1:] - starts[:-1]
 
     def names_between(self, start: int, end: int) -> memoryview:
-        """The names that the passages from ``start`` to before ``end`` mention, one row after the other."""
+        """Return the names that the passages from ``start`` to before ``end`` mention, row after row."""
         start, end = min(start, self.rows), min(end, self.rows)
         return self._names[self._starts[start] : self._starts[end]]
 
     def naming(self, names: Collection[int]) -> set[int]:
-        """The ordinals of the passages that mention one of these names."""
+        """Return the ordinals of the passages that mention one of these names."""
         import numpy as np
 
         if not names:
@@ -174,7 +174,8 @@ class Links:
         return set((np.searchsorted(starts, positions.astype(np.uint64), side="right") - 1).tolist())
 
     def of(self, ordinal: int) -> list[int]:
-        """The ordinals of the passages linked from ``ordinal``: distinct, in the order of mention, never itself."""
+        """Return the ordinals of the passages linked from ``ordinal``: distinct, in the order of mention, never
+        itself."""
         found: dict[int, None] = {}
         for name in self._names[self._starts[ordinal] : self._starts[ordinal + 1]]:
             found.update(dict.fromkeys(self._bearers[self._name_starts[name] : self._name_starts[name + 1]]))

@@ -1,9 +1,9 @@
-"""Mentions of titles: the names that a text may use for a page, matched by whole words, case kept, accents dropped.
+"""Mentions of titles: the names that a text may use for a page. Whole words match, with their case, without accents.
 
-A title is looked for as it is, without a parenthesis at its end ("Chatterbox (1936 film)" as "Chatterbox"), and up to
-its first comma where that leaves two words or more ("Oakdale Park, New York"). A one-word title counts unless it is a
-stop word, a number, or in lower case. In a language written without blanks each character is a word, and an unbroken
-run of them one word for the last of these rules.
+A title has up to three names: the whole title, the title without a final parenthesis ("Chatterbox" for "Chatterbox
+(1936 film)"), and the part before its first comma if that has at least two words ("Oakdale Park, New York"). A one-word
+name counts unless it is a stop word, a number, or in lower case. In a language written without blanks each character is
+a word, but for this last rule an unbroken run of characters is one word.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ NAME_STARTS, NAME_PASSAGES = "names.starts", "names.passages"
 NAMES, BEARERS, BEARER_KEYS = "names.text", "names.bearers", "names.bearer_keys"
 
 MAX_NAMESAKES = 10
-"""A mention links to at most so many passages of that name: those of exactly that title, then in the corpus' order."""
+"""Maximum number of passages that a mention links to: first those with exactly that title, then in the corpus'
+order."""
 
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _CAPITALISED = re.compile(r"[A-Z][A-Za-z0-9_]*")
@@ -39,7 +40,7 @@ _CHARACTER_NAME = re.compile(rf"[{CJK}]( [{CJK}])*")
 
 
 def tokens(text: str, analysis: Analysis = ENGLISH) -> list[str]:
-    """A text's words and parentheses, accents dropped; in a language cut by characters, each of those by itself.
+    """Split a text into words and parentheses, without accents; a language without blanks into single characters.
 
     >>> tokens("Émile Chautard's (silent) film")
     ['Emile', 'Chautard', 's', '(', 'silent', ')', 'film']
@@ -58,7 +59,7 @@ def _without_marks(run: re.Match[str]) -> str:
 
 
 def names_of(title: str, analysis: Analysis = ENGLISH) -> list[str]:
-    """The names that a text may use for a page of this title, the title itself first; [] if none would identify it.
+    """Return the names that a text may use for a page with this title, the title first; [] if none would identify it.
 
     >>> names_of("Chatterbox (1936 film)")
     ['Chatterbox ( 1936 film )', 'Chatterbox']
@@ -84,7 +85,7 @@ def _singles_out(form: list[str], title: str, analysis: Analysis) -> bool:
 
 
 def title_alone(title: str, analysis: Analysis = ENGLISH) -> list[str]:
-    """The one name a hyperlink uses, whatever the title; [] for one without a word.
+    """Return the only name that a hyperlink uses, the whole title; [] for a title without a word.
 
     >>> title_alone("1984"), title_alone("Chatterbox (1936 film)"), title_alone("?!")
     (['1984'], ['Chatterbox ( 1936 film )'], [])
@@ -94,9 +95,9 @@ def title_alone(title: str, analysis: Analysis = ENGLISH) -> list[str]:
 
 
 class Names:
-    """Every name in the corpus, numbered in order of appearance, and the passages that bear it.
+    """The names of a corpus, numbered in the order of their first occurrence, and the passages that have each.
 
-    A name without a passage any more keeps its number, which is used no more.
+    The number of a name that no passage has any more is not used again.
     """
 
     def __init__(self, analysis: Analysis, *, own: bool) -> None:
@@ -105,20 +106,23 @@ class Names:
         self.count = 0
         self._analysis, self._names_of = analysis, title_alone if own else names_of
         self._lengths: dict[str, tuple[int, ...]] = {}
-        self._bearers, self._keys = array("I"), array("I")  # a key: twice the number, and 1 where it is no whole title
+        self._bearers, self._keys = (
+            array("I"),
+            array("I"),
+        )  # a key: twice the number, plus 1 if the name is no whole title
 
     def load(self, folder: Path) -> None:
-        """Take up those of an index folder."""
+        """Read the names of an index folder."""
         self._bearers.frombytes(map_bytes(folder / BEARERS))
         self._keys.frombytes(map_bytes(folder / BEARER_KEYS))
         names = bytes(map_bytes(folder / NAMES)).decode().split("\n")[:-1]
         self.count = self.known = len(names)
-        self.number = dict(zip(names, range(len(names)), strict=True))  # the latest of a name's numbers is in use
+        self.number = dict(zip(names, range(len(names)), strict=True))  # the last number of a name is in use
         for name in self.number:
             self._note_length(name)
 
     def add(self, ordinal: int, title: str) -> None:
-        """Note the names of the passage at ``ordinal``."""
+        """Add the names of the passage at ``ordinal``."""
         for form, name in enumerate(self._names_of(title, self._analysis)):
             number = self.number.get(name)
             if number is None:
@@ -129,7 +133,7 @@ class Names:
             self._keys.append(number << 1 | (form > 0))
 
     def drop_unborne(self, removed: NDArray[np.bool_] | None) -> set[int]:
-        """Forget the names that no passage bears but ``removed`` ones; their numbers."""
+        """Drop the names that only ``removed`` passages have; return their numbers."""
         import numpy as np
 
         if removed is None:
@@ -149,7 +153,7 @@ class Names:
             self._lengths[first] = tuple(sorted((*known, words), reverse=True))
 
     def mentioned(self, text: str) -> Iterator[int]:
-        """The names a text mentions, in its order, the longest at each position."""
+        """Yield the names that a text mentions, in its order, the longest one at each position."""
         words = tokens(text, self._analysis)
         lengths, number = self._lengths, self.number
         i = 0
@@ -163,13 +167,13 @@ class Names:
             i += 1
 
     def linked(self, links: Iterable[str]) -> Iterator[int]:
-        """The names a passage's own links bear, those the corpus has."""
+        """Yield the names of a passage's own links, if the corpus has them."""
         names = (name for title in links for name in title_alone(title, self._analysis))
         return (self.number[name] for name in names if name in self.number)
 
     def write(self, folder: Path, left_out: NDArray[np.bool_], removed: NDArray[np.bool_] | None) -> None:
-        """Write name -> the passages that bear it: all, to go on from, and those to link to, none for names
-        ``left_out``."""
+        """Write the passages of each name: all of them, for later updates, and those to link to; none of these for the
+        names ``left_out``."""
         import numpy as np
 
         bearers, keys = np.frombuffer(self._bearers, dtype=np.uint32), np.frombuffer(self._keys, dtype=np.uint32)
@@ -192,15 +196,16 @@ class Names:
 
 
 def may_mention(names: Collection[str], analysis: Analysis, *, own: bool) -> Callable[[bytes], bool]:
-    """A quick test of a passage, as the store writes it, which all pass that mention one of the names.
+    """Return a quick test for passages, as lines of the store: each passage that mentions one of the names passes.
 
-    Asked for are a name's capitalised words, which are quickly found (no escape of JSON ends in a capital), else all.
+    It looks for the capitalised words of a name, which are found quickly (no escape in JSON ends in a capital letter),
+    or for all its words if none is capitalised.
     """
     if own:
         return lambda line: any(
             name in names for title in orjson.loads(line).get("links", ()) for name in title_alone(title, analysis)
         )
-    wanted: dict[str, list[frozenset[str]]] = {}  # a name's words by the longest of them
+    wanted: dict[str, list[frozenset[str]]] = {}  # the words of a name, by its longest word
     small: set[str] = set()  # the longest word of each name without a capitalised one
     for name in names:
         words = name.split(" ")
@@ -216,7 +221,7 @@ def may_mention(names: Collection[str], analysis: Analysis, *, own: bool) -> Cal
         text = line.decode()
         plain = text.isascii()
         words = _CAPITALISED.findall(text) if plain else tokens(orjson.loads(line)["text"], analysis)
-        if not longest_words.isdisjoint(words):  # of most passages no more is asked
+        if not longest_words.isdisjoint(words):  # most passages fail here
             held = frozenset(words)
             if any(all_words <= held for word in longest_words & held for all_words in wanted[word]):
                 return True
@@ -226,5 +231,5 @@ def may_mention(names: Collection[str], analysis: Analysis, *, own: bool) -> Cal
 
 
 def is_one_word(name: str) -> bool:
-    """True if a name is a single word, or an unbroken run of characters."""
+    """Return True if a name is a single word, or an unbroken run of characters."""
     return " " not in name or _CHARACTER_NAME.fullmatch(name) is not None

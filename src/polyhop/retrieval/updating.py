@@ -1,11 +1,10 @@
-"""Updates of an index without a rebuild: passages added, replaced and removed, in one step each.
+"""Update an index without a rebuild: add, replace and remove passages, in one step each.
 
-The next state shares with the old one what tantivy wrote, and copies the passages; only what is new is analysed and
-searched for links, and only it will be encoded, where the index has vectors. TF-IDF, the token vectors of late
-interaction, and a dense index (of the kind that goes with the size) are made anew when they are next asked for. All
-that is found is what an index built anew would find, except that BM25's statistics (how many passages there
-are, how many have a term, how long they are) still count those removed. Once they are more than a tenth of all, the
-update writes the index anew, without them.
+The next state shares tantivy's files with the old one and copies the passages. Only new passages are analysed, searched
+for links and, if the index has vectors, encoded. TF-IDF, the token vectors of late interaction, and a dense index are
+rebuilt at their next use. Searches find what they would find after a rebuild, except that BM25's statistics (the number
+of passages, how many contain a term, their lengths) still count removed passages. Once these are more than a tenth of
+all, the update rebuilds the index without them.
 """
 
 from __future__ import annotations
@@ -26,21 +25,21 @@ from polyhop.errors import DataError, IndexFolderError
 from polyhop.retrieval.index import Index, fill, finish, link_mode, open_index
 from polyhop.retrieval.inverted_index import BM25_FOLDER, BM25Writer
 from polyhop.retrieval.links import LinkMode, build_links, update_links
-from polyhop.retrieval.snapshots import next_state
+from polyhop.retrieval.sealed_folder import next_state
 from polyhop.retrieval.store import PassageStore, StoreWriter
 from polyhop.retrieval.vectors import carry_vectors
 from polyhop.types import Passage
 
 MAX_REMOVED_SHARE = 0.1
-"""The share of rows that may be of removed passages."""
+"""Maximum share of rows that belong to removed passages."""
 
 _NAMED = 10  # ids in a message
 
 
 @dataclass(frozen=True)
 class Updated:
-    """An index after an update, and what was done: passages ``added``, ``replaced`` by others of their ids, left as
-    they stood because they were the same (``standing``), and ``removed``."""
+    """An index after an update, with the numbers of passages ``added``, ``replaced`` by others with their ids,
+    unchanged because they were the same (``standing``), and ``removed``."""
 
     index: Index
     added: int = 0
@@ -52,15 +51,15 @@ class Updated:
 def add_passages(
     folder: str | Path, corpus: Corpus, *, replace: bool = False, progress: Callable[[int], object] | None = None
 ) -> Updated:
-    """Add the passages of a corpus to an index, after those it has. One that it has already is left as it stands.
+    """Add the passages of a corpus to an index, after its own. A passage that it has already stays unchanged.
 
     Args:
-        replace: let a passage replace another with its id; it then comes last.
-        progress: called with the number of passages done, now and then and at the end.
+        replace: let a passage replace another one with its id; it then comes last.
+        progress: called with the number of passages done, from time to time and at the end.
 
     Raises:
-        DataError: the corpus is empty or malformed, repeats an id, or, without ``replace``, has another passage of an
-            id that the index has.
+        DataError: the corpus is empty or malformed, repeats an id, or, without ``replace``, has another passage with an
+            id of the index.
         IndexFolderError: the index cannot be opened or written to.
     """
     with _changing(Path(folder)) as (old, state):
@@ -76,10 +75,10 @@ def remove_passages(folder: str | Path, ids: Iterable[str], *, missing_ok: bool 
     """Remove the passages with these ids from an index.
 
     Args:
-        missing_ok: pass over ids that the index does not have.
+        missing_ok: ignore ids that the index does not have.
 
     Raises:
-        DataError: the index has no passage of an id, or would have none at all; nothing is removed.
+        DataError: an id is unknown, or no passage would be left; nothing is removed.
         IndexFolderError: the index cannot be opened or written to.
     """
     with _changing(Path(folder)) as (old, state):
@@ -102,15 +101,15 @@ def remove_passages(folder: str | Path, ids: Iterable[str], *, missing_ok: bool 
 
 @contextmanager
 def _changing(folder: Path) -> Iterator[tuple[Index, Path]]:
-    """The index as it stands, and an empty folder for its next state."""
-    open_index(folder)  # fail before anything is written there if it is no index
+    """Yield the current index, and an empty folder for its next state."""
+    open_index(folder)  # if it is no index, fail before anything is written there
     with next_state(folder) as state:
         yield open_index(folder), state
 
 
 def _compared(old: Index, corpus: Corpus, replace: bool) -> tuple[set[str], list[int], list[bytes]]:
-    """Of a corpus' passages: the ids of those that an index has, the ordinals there of those to be replaced, and a
-    digest of each that is new."""
+    """Compare a corpus with an index: the ids of passages that it has, the ordinals of those to be replaced, and a
+    digest of each new passage."""
     standing: set[str] = set()
     gone: list[int] = []
     digests: list[bytes] = []
@@ -142,14 +141,14 @@ def _update(
     digests: Collection[bytes],
     progress: Callable[[int], object] | None,
 ) -> None:
-    """Fill and seal a state from an old one: without the passages at the ordinals ``gone``, then the ``new`` ones."""
+    """Fill and seal a state with the passages of the old one, without the ordinals ``gone``, then the ``new`` ones."""
     removed = old.rows - len(old) + len(gone)
     if removed > MAX_REMOVED_SHARE * (old.rows + len(digests)):
-        facts = _anew(state, old, gone, new, progress)
+        facts = _rebuilt(state, old, gone, new, progress)
     else:
         try:
             facts = _extended(state, old, gone, new)
-        except (IndexError, ValueError) as error:  # of tables that say what cannot be
+        except (IndexError, ValueError) as error:  # tables with impossible values
             raise IndexFolderError(f"is damaged ({error}); build it again", old.folder) from error
         if progress:
             progress(len(digests))
@@ -163,7 +162,7 @@ def _kept(old: Index) -> dict[str, Any]:
     return {name: old.facts[name] for name in names if name in old.facts}
 
 
-def _anew(
+def _rebuilt(
     state: Path,
     old: Index,
     gone: Collection[int],
