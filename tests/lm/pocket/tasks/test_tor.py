@@ -1,0 +1,61 @@
+"""The tasks of Tree of Reviews."""
+
+from __future__ import annotations
+
+from tests.lm.pocket.scene import ANDERS, FERRY, MILL, QUESTION, ask
+
+
+async def test_a_path_is_rejected_extended_or_accepted() -> None:
+    wrong = await ask("tor.review", question=QUESTION, passages=[FERRY], thoughts=False)
+    begun = await ask("tor.review", question=QUESTION, passages=[MILL], thoughts=False)
+    done = await ask("tor.review", question=QUESTION, passages=[MILL, ANDERS], thoughts=False)
+    assert (wrong["relevant"], wrong["supported"]) == (False, False)
+    assert (begun["relevant"], begun["supported"], begun["query"]) == (True, False, "Rolf Anders")
+    assert (done["relevant"], done["supported"], done["answer"]) == (True, True, "Bremen")
+    assert done["query"] is None
+
+
+async def test_thoughts_are_written_only_on_request() -> None:
+    silent = await ask("tor.review", question=QUESTION, passages=[MILL], thoughts=False)
+    spoken = await ask("tor.review", question=QUESTION, passages=[MILL], thoughts=True)
+    assert silent["thought"] is None
+    assert "Rolf Anders" in spoken["thought"]
+
+
+async def test_completion_names_what_is_missing_and_invents_nothing() -> None:
+    supplement = await ask("tor.complete", question=QUESTION, passages=[MILL])
+    known = f"{QUESTION} {MILL.title} {MILL.text}".lower()
+    assert supplement["information"] == "Rolf Anders"
+    assert all(word.lower() in known for word in supplement["information"].split())
+    assert supplement["answer"] is None
+
+
+async def test_the_merged_review_holds_review_and_missing_piece() -> None:
+    merged = await ask("tor.merged", question=QUESTION, passages=[MILL])
+    assert (merged["relevant"], merged["supported"], merged["information"]) == (True, False, "Rolf Anders")
+    accepted = await ask("tor.merged", question=QUESTION, passages=[MILL, ANDERS])
+    assert (accepted["answer"], accepted["information"]) == ("Bremen", None)
+
+
+async def test_fusion_reads_the_evidence_again_and_counts_the_analyses() -> None:
+    good = {"passages": [MILL, ANDERS], "analysis": "Bremen"}
+    stray = {"passages": [FERRY], "analysis": "Lisbon"}
+    fused = await ask("tor.fuse", question=QUESTION, evidence=[stray, good], mode="evidence")
+    assert fused["answer"] == "Bremen"
+    bare = [{"passages": [], "analysis": "Lisbon"}, {"passages": [], "analysis": "Bremen"}] * 2
+    heard = await ask("tor.fuse", question=QUESTION, evidence=[*bare, bare[1]], mode="analysis")
+    assert heard["answer"] == "Bremen"
+
+
+async def test_fusion_by_paragraph_reads_all_passages_as_one() -> None:
+    split = [{"passages": [MILL, FERRY], "analysis": None}, {"passages": [ANDERS], "analysis": None}]
+    assert (await ask("tor.fuse", question=QUESTION, evidence=split, mode="paragraph"))["answer"] == "Bremen"
+
+
+async def test_enough_needs_agreement() -> None:
+    sure = {"passages": [MILL, ANDERS], "analysis": "Bremen"}
+    assert (await ask("tor.enough", question=QUESTION, evidence=[sure, sure]))["sufficient"]
+    assert not (await ask("tor.enough", question=QUESTION, evidence=[{"passages": [FERRY], "analysis": "x"}]))[
+        "sufficient"
+    ]
+    assert not (await ask("tor.enough", question=QUESTION, evidence=[]))["sufficient"]
