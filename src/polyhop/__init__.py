@@ -48,7 +48,7 @@ _HOMES = {
     "open_corpus": "polyhop.data.corpora",
     "sweep": "polyhop.evaluation.sweeps.sweep",
 }
-"""Where each public name lives; imported at its first use, so that ``import polyhop`` costs nothing."""
+"""The module of each public name. A name is imported at its first use, so that ``import polyhop`` costs nothing."""
 
 __all__ = [
     "Answer",

@@ -34,7 +34,7 @@ MAX_SUMMARY = 300
 _WORD = re.compile(r"[^\s\"'`<>]+")
 _SLASHES = re.compile(r"https?://?|//", re.IGNORECASE)  # a path has one slash of them left
 _BEFORE_SERVER = re.compile(r"openai:[^:]+$|vectors:.")
-"""What may stand before an @: the names of a model and of a file of vectors."""
+"""Texts that may precede an @: the names of a model and of a file of vectors."""
 _USER_INFO = re.compile(r".*@(?!https?:/)", re.IGNORECASE)
 _HOST = re.compile(r"localhost|[\w-]+(?:\.[\w-]+)+")
 _HOST_AND_PORT = re.compile(r"[^:]*(?::\d*)?|\[.*")

@@ -106,17 +106,17 @@ def print_reproduction(found: Reproduction, to: Console) -> None:
     to.print(Text("Cells: paper · ours, in percent where a share; (deviation over runs)", style="dim"))
     for places in _tables(found, to.width):
         to.print(_table(found, places))
-    _told("not run", [f"{', '.join(rows)}: {why}" for why, rows in found.not_run.items()], to)
+    _print_lines("not run", [f"{', '.join(rows)}: {why}" for why, rows in found.not_run.items()], to)
     verdicts = {True: "holds", False: "does not hold", None: "not told by these rows"}
-    _told("shape", [f"{shape.says}: {verdicts[holds]}" for shape, holds in found.shape], to)
-    _told("notes", table.notes, to)
+    _print_lines("shape", [f"{shape.says}: {verdicts[holds]}" for shape, holds in found.shape], to)
+    _print_lines("notes", table.notes, to)
 
 
 def _line(head: str, text: str) -> Text:
     return Text.assemble((f"{head}: ", "bold"), draw.clean(text, 2000))
 
 
-def _told(head: str, lines: Sequence[str], to: Console) -> None:
+def _print_lines(head: str, lines: Sequence[str], to: Console) -> None:
     if lines:
         to.print(Text(head, style="bold"))
         for line in lines:

@@ -110,9 +110,9 @@ def print_estimate(found: Estimate, as_json: bool) -> None:
     alone, asked = found.totals()
     money = ["money"] if alone.money is not None else []
     rows = [["point", "calls alone", "asked", "tokens in", "tokens out", *money]]
-    rows += [[name, f"{cost.calls:,.0f}", *_told(found.asked[name])] for name, cost in found.alone.items()]
-    rows.append(["all points", f"{alone.calls:,.0f}", *_told(asked)])
-    rows.append(["without sharing", f"{alone.calls:,.0f}", *_told(alone)])
+    rows += [[name, f"{cost.calls:,.0f}", *_cells(found.asked[name])] for name, cost in found.alone.items()]
+    rows.append(["all points", f"{alone.calls:,.0f}", *_cells(asked)])
+    rows.append(["without sharing", f"{alone.calls:,.0f}", *_cells(alone)])
     _print_points(rows, to)
     to.print(f"{_share(asked.calls, alone.calls)} of the calls that separate runs would ask")
     say(
@@ -121,7 +121,7 @@ def print_estimate(found: Estimate, as_json: bool) -> None:
     )
 
 
-def _told(cost: Cost) -> Iterable[str]:
+def _cells(cost: Cost) -> Iterable[str]:
     yield from (f"{value:,.0f}" for value in (cost.calls, cost.prompt_tokens, cost.completion_tokens))
     if cost.money is not None:
         yield f"{cost.money:,.4g}"

@@ -1,4 +1,4 @@
-"""What a checkpoint is shown and what its logits say: token windows of a question and a passage; spans of their tokens.
+"""The input and output of a reading checkpoint: token windows of a question and a passage, and spans of their tokens.
 
 Windows work on a ``tokenizers.Tokenizer``, which every fast tokenizer of ``transformers`` contains.
 """

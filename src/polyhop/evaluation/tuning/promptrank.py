@@ -156,7 +156,7 @@ class _Bench:
         }
         self._questions, self._title, self._checkpoint, self._concurrency = questions, title, checkpoint, concurrency
         self._progress: Progress | None = None
-        self._done = self._told = self._total = 0
+        self._done = self._reported = self._total = 0
         self._thread = LoopThread()
 
     def watch(self, progress: Progress | None, trials: int) -> None:
@@ -176,23 +176,23 @@ class _Bench:
         described = {**self._same, **run_settings(pipeline, self._title)}
         scores = self._checkpoint.once(described, lambda: self._thread.run(self._scores(pipeline)))
         self._done += len(self._questions)
-        self._tell(0)
+        self._report(0)
         return Trial(settings, scores)
 
     def close(self) -> None:
         """Stop the event loop."""
         self._thread.stop()
 
-    def _tell(self, now: int) -> None:
+    def _report(self, now: int) -> None:
         """Report the questions of earlier trials and ``now`` questions of this one."""
         done = self._done + now
-        if self._progress and done > self._told:
-            self._told = done
+        if self._progress and done > self._reported:
+            self._reported = done
             self._progress(done, self._total)
 
     async def _scores(self, pipeline: Pipeline) -> Scores:
         rows, failed = await run_questions(
-            pipeline, self._questions, None, concurrency=self._concurrency, progress=lambda done, _: self._tell(done)
+            pipeline, self._questions, None, concurrency=self._concurrency, progress=lambda done, _: self._report(done)
         )
         if failed:
             name, why = next(iter(failed.items()))
