@@ -157,11 +157,17 @@ def test_a_missing_extra_stops_no_folder_and_what_is_left_out_is_named(mixed: Pa
 @pytest.mark.slow
 def test_every_verb_says_what_is_left_out_and_says_it_again(mixed: Path, tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "q.jsonl").write_text('{"question": "Where was Ada born?", "answer": "London"}\n')
+    run = f'[run]\ndataset = "{tmp_path}/q.jsonl"\ncorpus = "{mixed}"\nmethod = "one-r"\n[[point]]\n'
+    (tmp_path / "sweep.toml").write_text(run)
+    table = ("searchain/table6", "--dataset", f"fever={tmp_path}/q.jsonl", "--corpus", f"fever={mixed}")
     verbs: list[tuple[object, ...]] = [
         ("index", "build", mixed, "--out", tmp_path / "index"),
         ("search", mixed, "Ada"),
         ("ask", "Where was Ada born?", "--corpus", mixed, "--method", "one-r", "--lm", "pocket"),  # indexed already
         ("run", "--dataset", tmp_path / "q.jsonl", "--corpus", mixed, "--method", "one-r", "--lm", "pocket"),
+        ("sweep", tmp_path / "sweep.toml", "--dry-run"),
+        ("sweep", tmp_path / "sweep.toml", "--out", tmp_path / "swept"),
+        ("reproduce", *table),
     ]
     for verb in verbs:
         said = cli(*verb)

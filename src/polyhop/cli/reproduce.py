@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ from rich.table import Table
 from rich.text import Text
 
 from polyhop.cli import show as draw
-from polyhop.cli.ask import POCKET_IS
+from polyhop.cli.ask import POCKET_IS, say_left_out
 from polyhop.cli.options import pairs
 from polyhop.cli.printing import say
 from polyhop.cli.progress import ProgressBar
 from polyhop.cli.run import resumable
 from polyhop.common.text import counted
+from polyhop.data.corpora import open_corpus
 from polyhop.evaluation.reproduction.benchmarks import select_benchmarks
 from polyhop.evaluation.reproduction.jobs import runnable_rows
 from polyhop.evaluation.reproduction.measures import MEASURES
@@ -73,11 +75,18 @@ def run_reproduce(
     """Run a recipe and print the paper's numbers beside ours; exit 1 if a question failed."""
     named = pairs(dataset, "--dataset", "NAME=FILE"), pairs(corpus, "--corpus", "NAME=FILE")
     benchmarks = select_benchmarks(data, *named)
+    paths = {str(benchmark.corpus) for benchmark in benchmarks.values() if benchmark.corpus}
+    corpora = {path: open_corpus(path, skip_bad=arguments["skip_bad"]) for path in sorted(paths)}
+    benchmarks = {
+        name: replace(benchmark, corpus=corpora.get(str(benchmark.corpus))) for name, benchmark in benchmarks.items()
+    }
     lms, checkpoints = pairs(lm_for, "--lm-for", "NAME=LM"), pairs(checkpoint, "--checkpoint", "ROW=RETRIEVER")
     with ProgressBar("questions") as progress, resumable(out):
         found = reproduce(
             key, benchmarks, lms=lms, checkpoints=checkpoints, out=out, progress=progress.update, **arguments
         )
+    for opened in corpora.values():
+        say_left_out(opened)
     if as_json:
         draw.print_json(found.to_dict())
     else:

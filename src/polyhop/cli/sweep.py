@@ -12,6 +12,7 @@ from rich.text import Text
 
 from polyhop.cli import show as draw
 from polyhop.cli import tables
+from polyhop.cli.ask import say_left_out
 from polyhop.cli.data import read
 from polyhop.cli.forms import put
 from polyhop.cli.printing import say
@@ -19,6 +20,7 @@ from polyhop.cli.progress import ProgressBar
 from polyhop.cli.report import say_causes, say_unscored
 from polyhop.cli.tune import resumable
 from polyhop.common.text import counted
+from polyhop.data.corpora import open_corpus
 from polyhop.errors import UsageError
 from polyhop.evaluation.pages.page import page
 from polyhop.evaluation.sweeps.estimate import Cost, Estimate, estimate
@@ -38,14 +40,18 @@ def run_sweep(file: Path, out: Path | None, dry_run: bool, sample: int, price: s
         plan = replace(plan, price=price)
     if not dry_run and out is None:
         raise UsageError("a sweep needs a folder for its runs: --out DIR (or --dry-run, which asks nothing)")
+    if plan.corpus is not None:
+        plan = replace(plan, corpus=open_corpus(plan.corpus, skip_bad=plan.skip_bad, language=plan.language))
     questions = read(Path(plan.dataset), plan.format, skip_bad=plan.skip_bad)
     if out is None or dry_run:
         with ProgressBar("answers by pocket") as progress:
             found = estimate(plan, sample=sample, questions=questions, progress=progress.update)
+        say_left_out(plan.corpus)
         print_estimate(found, as_json)
         return
     with ProgressBar("answers") as progress, resumable(out):
         swept = sweep(plan, out, questions=questions, progress=progress.update)
+    say_left_out(plan.corpus)
     finish(swept, out, as_json)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from polyhop.data import DEMO
+from polyhop.data.corpora import Corpus
 from polyhop.data.questions import read_questions
 from polyhop.errors import DataError, UnknownName
 from polyhop.evaluation.reproduction.recipe import BENCHMARKS, Sample
@@ -28,10 +29,10 @@ _CORPORA = ("index", "corpus.jsonl", "corpus.jsonl.gz", "corpus.jsonl.bz2", "cor
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """The paths of a benchmark's questions, by split, and of its corpus, if it has one."""
+    """The paths of a benchmark's questions, by split, and its corpus or the path of it, if it has one."""
 
     splits: Mapping[str, str | Path]
-    corpus: str | Path | None = None
+    corpus: str | Path | Corpus | None = None
 
 
 @dataclass(slots=True)
