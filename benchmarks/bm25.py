@@ -25,7 +25,7 @@ import numpy as np
 import tantivy
 from benchmarks.figures import Figure, conclude, parser
 
-from polyhop.common.text import STOP_WORDS
+from polyhop.common.text import STOP_WORDS, counted
 from polyhop.data.corpora import open_corpus
 from polyhop.retrieval.analysis import ENGLISH
 from polyhop.retrieval.bm25 import BM25
@@ -182,7 +182,8 @@ def main() -> None:
         agreement = len(set(found) & set(same)) / len(set(found))
         bare_ms, ours_ms = milliseconds([bare, lambda query: engine.search(query, HITS)], queries, arguments.repeats)
     print(
-        f"{arguments.passages:,} passages, {len(queries)} queries, top {HITS}, {agreement:.1%} of the hits the same\n"
+        f"{counted(arguments.passages, 'passages')}, {counted(len(queries), 'queries')}, "
+        f"top {HITS}, {agreement:.1%} of the hits the same\n"
     )
     print(f"{'':14}{'build s':>9}{'peak MB':>9}{'size MB':>9}{'ms a query':>12}{'ratio':>7}")
     for what, label, cost in (

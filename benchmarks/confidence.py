@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from polyhop.common.text import normalise
+from polyhop.common.text import counted, normalise
 from polyhop.data.questions import read_questions
 from polyhop.evaluation.calibration import auroc, calibration_bins, calibration_error
 from polyhop.metrics import cover_em
@@ -160,7 +160,7 @@ def keeping(nodes: Sequence[Node], above: float) -> dict[str, float]:
 def show(name: str, nodes: Sequence[Node]) -> None:
     """The tables of one data set."""
     known = sum(bool(node.gold) for node in nodes)
-    print(f"\n== {name}: {len(nodes)} questions, gold for {known}")
+    print(f"\n== {name}: {counted(len(nodes), 'questions')}, gold for {known}")
     print(f"{'answers':<24}{'n':>6}{'right':>8}{'AUROC':>8}{'ECE':>8}{'gave up':>9}")
     for label, how, which in kinds(nodes):
         if not which:

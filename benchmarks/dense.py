@@ -37,6 +37,7 @@ import numpy as np
 from polyhop.cli.progress import ProgressBar
 from polyhop.common.extras import require
 from polyhop.common.progress import show_progress
+from polyhop.common.text import counted
 from polyhop.data.corpora import open_corpus
 from polyhop.data.questions import read_questions
 from polyhop.retrieval import Index, Retriever, build_index, open_index, open_plain_retriever
@@ -187,7 +188,7 @@ def recall(data: Path, spec: str, place: Path, splits: Sequence[str], only: Sequ
         rows: dict[str, Retriever] = {"bm25": sparse, "dense": dense}
         fusions: tuple[Fusion, ...] = ("zscore", "rrf")
         rows |= {f"hybrid, {fusion}": Hybrid(index, [(sparse, 1), (dense, 1)], fusion=fusion) for fusion in fusions}
-        print(f"{name} ({len(questions)} questions, {len(index):,} passages)")
+        print(f"{name} ({counted(len(questions), 'questions')}, {counted(len(index), 'passages')})")
         for label, retriever in rows.items():
             shares, seconds = measured(retriever, questions)
             if label == "hybrid, zscore":

@@ -21,6 +21,7 @@ from benchmarks.figures import Figure, conclude, parser
 
 from polyhop import Passage, Question, __version__
 from polyhop.answer import Answer
+from polyhop.common.text import counted
 from polyhop.evaluation.compare import compare, ensemble
 from polyhop.evaluation.predictions import prediction, scored
 from polyhop.evaluation.report import Report
@@ -90,7 +91,7 @@ def measure(questions: int, folder: int) -> list[Figure]:
     rows = [made_up(number, draw, 0.5) for number in range(questions)]
     others = [made_up(number, draw, 0.55) for number in range(questions)]
     metrics, statistics = len(rows[0]["metrics"]), len(rows[0]["statistics"])
-    print(f"{questions:,} questions, {metrics} metrics and {statistics} statistics each\n")
+    print(f"{counted(questions, 'questions')}, {metrics} metrics and {statistics} statistics each\n")
     print("| what | seconds | of the processor |\n|---|---|---|")
     anew, scoring = timed("score the answers anew", lambda: list(scored(rows, PROFILES)[0]))
     first, summing = timed("means and bootstrap intervals", lambda: summary(anew))

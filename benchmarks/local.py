@@ -27,6 +27,7 @@ from pathlib import Path
 from benchmarks.figures import Figure, conclude, parser
 
 from polyhop import Pipeline
+from polyhop.common.text import counted
 from polyhop.data.questions import read_questions
 from polyhop.lm.base import Completion, LanguageModel, Request
 from polyhop.prompts.tasks import TASKS
@@ -108,7 +109,7 @@ def main() -> None:
     made.add_argument("--questions", type=int, default=AT_ONCE)
     options = made.parse_args()
     figures = []
-    print(f"{f'{options.questions} questions':<20}{'in turn s':>11}{'at once s':>11}{'gain':>7}")
+    print(f"{counted(options.questions, 'questions'):<20}{'in turn s':>11}{'at once s':>11}{'gain':>7}")
     for name, alone, together in measured(options.questions):
         print(f"{name:<20}{alone:>11.2f}{together:>11.2f}{alone / together:>7.1f}")
         figures.append(Figure(f"{name}: at once / in turn", alone / together, least=LEAST.get(name, LOSES_NOTHING)))

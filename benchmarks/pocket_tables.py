@@ -7,6 +7,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from benchmarks.pocket_parts import GOLD
 
+from polyhop.common.text import counted
+
 Row: TypeAlias = Mapping[str, Any]
 ALL = "all"
 """In place of a data set: all of them together."""
@@ -80,7 +82,8 @@ def tables(rows: Sequence[Row]) -> Iterator[str]:
             used = [head for head in heads if any(row.get(head) is not None for row in own)]
             cells = [[row["name"], *(_cell(head, row.get(head)) for head in used)] for row in own]
             n = max((row.get("questions", 0) for row in own), default=0)
-            yield f"{part} · {name}{f' · {n} questions' if n else ''}\n{aligned([['', *used], *cells])}"
+            head = " · ".join([part, name, *([counted(n, "questions")] if n else [])])
+            yield f"{head}\n{aligned([['', *used], *cells])}"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:

@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from polyhop.common.extras import require
+from polyhop.common.text import counted
 from polyhop.lm import ScoreRequest, TokenScores
 from polyhop.lm.hf import TransformersLM
 
@@ -291,7 +292,8 @@ def measure(shape: str, texts: Texts, first: int) -> tuple[list[Row], list[str]]
     off = max(abs(mine[one] - told[one]) for one in sample)
     shared = len(set(best(exact)) & set(best(close)))
     print(
-        f"{shape}: {len(sample)} prompts scored both ways rank {'alike' if same else 'DIFFERENTLY'}, at most {off:.1e}"
+        f"{shape}: {counted(len(sample), 'prompts')} scored both ways rank {'alike' if same else 'DIFFERENTLY'}, "
+        f"at most {off:.1e}"
     )
     print(f"nats apart in float32; {len(exact)} paths scored; top 10 of bfloat16 and float32 share {shared}\n")
     problems = [] if same and off < 1e-4 else [f"{shape}: not the plain way's scores"]

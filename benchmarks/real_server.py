@@ -20,6 +20,7 @@ from typing import Any
 
 import orjson
 
+from polyhop.common.text import counted
 from polyhop.errors import CapabilityError, LMError
 from polyhop.lm import OpenAICompatible, Request, ScoreRequest
 
@@ -65,7 +66,7 @@ async def tokens(lm: OpenAICompatible) -> str:
     assert reply.logprobs is not None
     assert all(value <= 1e-6 for value in reply.logprobs), reply.logprobs
     assert "".join(reply.tokens) == reply.text or "\ufffd" in reply.text, (reply.tokens, reply.text)
-    return f"{len(reply.tokens)} tokens"
+    return counted(len(reply.tokens), "tokens")
 
 
 async def stops(lm: OpenAICompatible) -> str:
@@ -125,7 +126,7 @@ async def agrees(lm: OpenAICompatible, path: str) -> str:
     ]
     assert max(off) < TOLERANCE, f"{max(off):.2g} nats a token apart"
     tokens = sum(len(one.logprobs) for one in served)
-    return f"{tokens} tokens within {max(off):.1g} nats, {1000 * seconds / len(asked):.1f} ms a score"
+    return f"{counted(tokens, 'tokens')} within {max(off):.1g} nats, {1000 * seconds / len(asked):.1f} ms a score"
 
 
 async def main(model: str, url: str, same: str | None) -> int:

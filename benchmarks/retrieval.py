@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from polyhop import Pipeline
-from polyhop.common.text import normalise
+from polyhop.common.text import counted, normalise
 from polyhop.data.corpora import open_corpus
 from polyhop.data.questions import read_questions
 from polyhop.evaluation.statistics import Mean
@@ -174,7 +174,8 @@ def main() -> int:
             begun = time.perf_counter()
             index = build_index(open_corpus(folder / "corpus.jsonl"), Path(place, "index"))
             built = size(index), time.perf_counter() - begun
-            print(f"{name} ({len(questions)} questions, {len(index):,} passages), {reach(index, questions)}")
+            sizes = f"{counted(len(questions), 'questions')}, {counted(len(index), 'passages')}"
+            print(f"{name} ({sizes}), {reach(index, questions)}")
             for label, opens in retrievers(arguments.dense):
                 row = measure(opens, index, built, questions)
                 print(f"  {label:24}{row}", flush=True)

@@ -45,6 +45,7 @@ from benchmarks.bm25 import HITS, Synthetic, size_of
 from benchmarks.dense import drawn
 
 from benchmarks import growth
+from polyhop.common.text import counted
 from polyhop.data.corpora import open_corpus
 from polyhop.retrieval.approximate import Approximate, fill, lists_of
 from polyhop.retrieval.bm25 import BM25
@@ -142,7 +143,7 @@ def sparse(passages: int) -> list[str]:
                 stream.write(orjson.dumps({"id": passage.id, "title": passage.title, "text": passage.text}) + b"\n")
         built = apart("build", passages, folder)
         served = apart("serve", passages, folder)
-    print(f"{passages:,} passages, {served['corpus']:.0f} MB of JSON lines")
+    print(f"{counted(passages, 'passages')}, {served['corpus']:.0f} MB of JSON lines")
     print(
         f"  build        {built['seconds']:8.0f} s      peak {built['held']:6.0f} MB of its own, "
         f"{built['peak']:.0f} MB with the mapped pages touched; {built['size']:.0f} MB on disk"

@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from benchmarks.figures import Figure
 
 from polyhop import Answer, Passage
+from polyhop.common.text import counted
 from polyhop.engine.call import Models
 from polyhop.engine.run import Engine, Run
 from polyhop.lm import OpenAICompatible
@@ -95,7 +96,8 @@ async def seconds(shape: Shape, url: str, lengths: Sequence[int]) -> float:
 
 def shapes(url: str, lengths: Sequence[int] = tuple(STEPS)) -> list[Figure]:
     """Measure the three and print their table."""
-    print(f"{f'{len(lengths)} questions, {sum(lengths)} calls, {AT_ONCE} at once':<40}{'wall s':>8}{'wall/ideal':>12}")
+    size = f"{counted(len(lengths), 'questions')}, {counted(sum(lengths), 'calls')}, {AT_ONCE} at once"
+    print(f"{size:<40}{'wall s':>8}{'wall/ideal':>12}")
     found = []
     for name, shape in SHAPES.items():
         asked = lengths[:FEW] if shape is one_question_at_a_time else lengths
