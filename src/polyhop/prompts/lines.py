@@ -15,6 +15,7 @@ from polyhop.prompts.parsing import (
     find_judgement,
     has_marker,
     judgement,
+    labelled_parts,
     labelled_value,
     quotable,
     without_echo,
@@ -199,9 +200,7 @@ def read_items(text: str, fields: Fields) -> list[str]:
     starts = [index for index, head in enumerate(heads) if head[1] == "1"]
     if starts and starts[-1] and quotable(_ITEM, fields):
         heads = heads[starts[-1] :]
-    heads = heads[:MAX_ITEMS]
-    ends = [head.start() for head in heads[1:]] + [len(text)]
-    items = (clean_value(text[head.end() : end]) for head, end in zip(heads, ends, strict=False))
+    items = (clean_value(part) for _, part in itertools.islice(labelled_parts(heads, text), MAX_ITEMS))
     return [item for item in items if item]
 
 

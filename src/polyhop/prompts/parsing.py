@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -91,7 +91,7 @@ def reply_parts(text: str, fields: Fields) -> Iterator[str]:
 
 
 def quotable(mark: re.Pattern[str], fields: Fields) -> bool:
-    """Return whether a call's fields hold such a mark: one in the reply may then be quoted from there."""
+    """Return True if a call's fields hold such a mark: a reply may then quote it."""
     return any(mark.search(text) for text in _texts(fields))
 
 
@@ -99,6 +99,12 @@ def own_mark(mark: re.Pattern[str], text: str, fields: Fields) -> re.Match[str] 
     """Find the first such mark of a reply, whose model goes on after it; the last if one may be quoted."""
     found = mark.search(text)
     return list(mark.finditer(text))[-1] if found and quotable(mark, fields) else found
+
+
+def labelled_parts(labels: Sequence[re.Match[str]], text: str) -> Iterator[tuple[re.Match[str], str]]:
+    """Yield each label with the text up to the next."""
+    for label, following in itertools.zip_longest(labels, labels[1:]):
+        yield label, text[label.end() : following.start() if following else None]
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +13,7 @@ from pydantic import Field
 
 from polyhop.common.text import normalise, sentences
 from polyhop.prompts.answers import clean_value, find_answer, says_nothing
-from polyhop.prompts.parsing import Malformed, has_marker, quotable
+from polyhop.prompts.parsing import Malformed, has_marker, labelled_parts, quotable
 from polyhop.prompts.show import one_line
 from polyhop.prompts.tasks.answers import direct_answer
 from polyhop.prompts.tasks.base import Fields, Output, Task
@@ -99,8 +98,7 @@ def read_hop(text: str, fields: Fields) -> dict[str, Any]:
     labels = list(_LABEL.finditer(text))
     last = len(labels) > 1 and quotable(_LABEL, fields)
     found: dict[str, str | None] = {}
-    for label, following in itertools.zip_longest(labels, labels[1:]):
-        value = text[label.end() : following.start() if following else None]
+    for label, value in labelled_parts(labels, text):
         name = "summary" if label["sums"] else "query"
         if last or name not in found:
             found[name] = clean_value(value if label["sums"] else value.lstrip("\n").partition("\n")[0])

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import Field, field_validator
 
 from polyhop.common.text import citation_marks, without_citation_marks
 from polyhop.prompts.answers import clean_value, find_answer, says_nothing
-from polyhop.prompts.parsing import SUB_QUESTION, Malformed, quotable
+from polyhop.prompts.parsing import SUB_QUESTION, Malformed, labelled_parts, quotable
 from polyhop.prompts.show import one_line, show_passages
 from polyhop.prompts.tasks.base import Fields, Output, Task
 
@@ -77,7 +76,8 @@ def read_chain(text: str, fields: Fields) -> dict[str, Any]:
     final: str | None = None
     quoted = quotable(_LABEL, fields)
     interrupted = False
-    for label, content in _labelled(text):
+    for label, part in labelled_parts(_labels(text), text):
+        content = part.strip()
         if quoted and (interrupted or (label["query"] and label["number"] == "1")):
             nodes, numbers, final = [], [], None  # what came before was quoted
         interrupted = "\n" in content
@@ -112,13 +112,6 @@ def _labels(text: str) -> list[re.Match[str]]:
         return opening or labels
     end = text.find("\n", opening[0].end())
     return [label for label in labels if opening[0].start() <= label.start() and (end < 0 or label.start() < end)]
-
-
-def _labelled(text: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Yield each label with the text up to the next."""
-    labels = _labels(text)
-    for label, following in itertools.zip_longest(labels, labels[1:]):
-        yield label, text[label.end() : following.start() if following else None].strip()
 
 
 def _unanswered(nodes: Sequence[Mapping[str, Any]], numbers: Sequence[str | None], number: str | None) -> int | None:

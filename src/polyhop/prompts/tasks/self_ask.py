@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -14,7 +13,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from polyhop.common.text import normalise
 from polyhop.prompts.answers import bare_answer, clean_value, find_answer, says_nothing
-from polyhop.prompts.parsing import Malformed, has_marker, quotable
+from polyhop.prompts.parsing import Malformed, has_marker, labelled_parts, quotable
 from polyhop.prompts.show import one_line
 from polyhop.prompts.tasks.base import Fields, Output, Task
 
@@ -163,10 +162,8 @@ def write_turn(output: FollowUp, fields: Fields) -> str:
 
 def _labelled(text: str) -> Iterator[tuple[bool, str]]:
     """Yield each labelled line that says something: True if it asks, and its text."""
-    labels = list(_LABEL.finditer(text))
-    for label, following in itertools.zip_longest(labels, labels[1:]):
-        line = text[label.end() : following.start() if following else None].lstrip("\n").partition("\n")[0]
-        if value := clean_value(line):
+    for label, part in labelled_parts(list(_LABEL.finditer(text)), text):
+        if value := clean_value(part.lstrip("\n").partition("\n")[0]):
             yield bool(label["ask"]), value
 
 
