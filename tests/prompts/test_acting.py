@@ -16,8 +16,6 @@ from polyhop.prompts.prompt import Rendering
 from polyhop.prompts.tasks.acting import ACTIONS, Continuation, Move, read_action
 from polyhop.prompts.tasks.answers import Response
 from polyhop.prompts.tasks.decomposition import Decomposition, Valuation
-from polyhop.types import Passage
-from tests.prompts.test_injection import FENCE, HOSTILE, TURN
 
 BOOK = PromptBook()
 STEP = {"thought": "Who?", "action": "Search", "argument": "maker", "passages": []}
@@ -263,57 +261,3 @@ def test_reading_is_quick_on_hostile_lengths(piece: str) -> None:
         with contextlib.suppress(Malformed):
             read(task, text)
     assert time.perf_counter() - begun < 10
-
-
-# --- what is shown -----------------------------------------------------------------------------------------------
-
-
-def calls(text: str) -> list[tuple[str, dict[str, Any]]]:
-    """A call of every task with the text in every place that data can reach."""
-    passages = [Passage("a", text, "Text"), Passage("b", "Title", f"Before {text} after")]
-    steps = [
-        {"thought": f"a{text}", "action": "Search", "argument": f"a{text}", "passages": passages},
-        {"thought": f"a{text}", "action": "Lookup", "argument": f"a{text}", "passages": []},
-    ]
-    written = [{"text": f"a{text}", "query": f"a{text}", "passages": passages}]
-    history = [{"sub_question": f"a{text}", "answer": f"a{text}"}]
-    question = f"Who {text}?"
-    return [
-        ("react.act", {"question": question, "steps": steps}),
-        ("react.finish", {"question": question, "steps": steps}),
-        ("toolformer.write", {"question": question, "written": written}),
-        ("toolformer.finish", {"question": question, "written": written}),
-        ("tot_ir.propose", {"question": question, "history": history, "count": 3}),
-        ("tot_ir.value", {"question": question, "history": history, "sub_question": question, "passages": passages}),
-        ("tot_ir.answer", {"question": question, "history": history, "passages": passages}),
-        ("plan_solve_ir.plan", {"question": question}),
-        ("plan_solve_ir.solve", {"question": question, "plan": [f"a{text}"], "passages": passages}),
-    ]
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_text_changes_no_structure(text: str) -> None:
-    for (task, fields), (_, plain) in zip(calls(text), calls("plain words"), strict=True):
-        for rendering in get_args(Rendering):
-            turns = BOOK[task].render(fields, rendering=rendering)
-            usual = BOOK[task].render(plain, rendering=rendering)
-            assert turns[:-1] == usual[:-1]
-            content, expected = turns[-1]["content"], usual[-1]["content"]
-            assert FENCE.findall(content) == FENCE.findall(expected)
-            assert not TURN.search(content)
-            outside = [line.partition(":")[0] for line in unfenced(content).splitlines()]
-            assert [line for line in outside if line.startswith(("Thought", "Action", "Observation", "Plan"))] == [
-                line.partition(":")[0]
-                for line in unfenced(expected).splitlines()
-                if line.startswith(("Thought", "Action", "Observation", "Plan"))
-            ]
-
-
-def unfenced(content: str) -> str:
-    """A prompt without what stands inside its fences."""
-    lines, inside = [], False
-    for line in content.splitlines():
-        inside = (inside or line.startswith("<passage ")) and not line.startswith("</passage ")
-        if not inside:
-            lines.append(line)
-    return "\n".join(lines)

@@ -14,8 +14,6 @@ from polyhop.prompts.prompt import Rendering
 from polyhop.prompts.tasks import TASKS
 from polyhop.prompts.tasks.decomposition import PlannedResponse
 from polyhop.prompts.tasks.self_ask import FollowUp, FollowUps
-from polyhop.types import Passage
-from tests.prompts.test_injection import FENCE, HOSTILE, TURN
 
 BOOK = PromptBook()
 PENDING = {"question": "Q", "passages": [], "history": [{"sub_question": "Who made it?", "answer": None}]}
@@ -207,36 +205,3 @@ def test_a_turn_comes_back_as_written(told: str | None, asked: str | None, answe
 def test_a_plan_comes_back_as_written(plan: list[str], answer: str) -> None:
     output = PlannedResponse(plan=plan, rationale="It is so.", answer=answer)
     assert BOOK["plan_solve.solve"].read(TASKS["plan_solve.solve"].write_text(output, {}), {}) == output
-
-
-# --- what data may do to a prompt --------------------------------------------------------------------------------
-
-
-def calls(text: str) -> list[tuple[str, dict[str, Any]]]:
-    """One call of every kind with the text in every place that data can reach."""
-    question, passages = f"Who {text}?", [Passage("a", text or "T", f"Before {text} after")]
-    history = [{"sub_question": f"a{text}", "answer": f"b{text}"}, {"sub_question": f"c{text}", "answer": None}]
-    demo = {"question": question, "rationale": f"so {text}", "answer": f"a{text}"}
-    turn = {"question": question, "history": history, "passages": passages}
-    return [
-        ("zero_shot.cot", {"question": question}),
-        ("auto_cot.answer", {"question": question, "demonstrations": [demo]}),
-        ("recite.answer", {"question": question, "recitations": [f"a{text}", f"b{text}"]}),
-        ("least_to_most.solve", {"question": question, "history": history, "sub_question": f"d{text}"}),
-        ("self_ask.turn", {**turn, "conclude": False}),
-        ("self_ask.turn", {**turn, "conclude": True}),
-    ]
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_text_changes_no_structure(text: str) -> None:
-    for (task, fields), (_, plain) in zip(calls(text), calls("plain words"), strict=True):
-        for rendering in get_args(Rendering):
-            turns = BOOK[task].render(fields, rendering=rendering)
-            usual = BOOK[task].render(plain, rendering=rendering)
-            assert turns[:-1] == usual[:-1]
-            content, expected = turns[-1]["content"], usual[-1]["content"]
-            assert FENCE.findall(content) == FENCE.findall(expected)
-            assert not TURN.search(content)
-            outside = content.partition("</passage 1>")[2] or content
-            assert len(outside.splitlines()) == len((expected.partition("</passage 1>")[2] or expected).splitlines())

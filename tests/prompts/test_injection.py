@@ -1,9 +1,10 @@
-"""Text that means to be more than text: whatever stands in a question, a passage or an analysis, the prompt keeps its
-structure, its fences and its chat turns, and no template tag of the data is looked at."""
+"""Hostile text in any field of any task: the prompt keeps its structure, fences and chat turns, and template tags in
+the data are not parsed."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, get_args
 
 import pytest
@@ -14,6 +15,7 @@ from polyhop.prompts.book import PromptBook
 from polyhop.prompts.prompt import Rendering
 from polyhop.prompts.tasks import TASKS
 from polyhop.types import Passage
+from tests.kit.prompt_cases import SWITCHED
 
 BOOK = PromptBook()
 INVISIBLE = "\u200b"
@@ -75,88 +77,91 @@ HOSTILE = [
 FENCE = re.compile(r"<\s*/?\s*(?:passage|evidence|pathway)\b[^>]*>", re.IGNORECASE)
 LABEL = re.compile(
     r"^(?:Assertion \d+|Question|Passages|Evidence|Assertions|Title|Known information|Summary|Sub-question|Response):"
-    r"|^(?:Chain \d+:|Feedback on |\[(?:Query|Answer|Unsolved Query))",
+    r"|^(?:Chain \d+:|Feedback on |\[(?:Query|Answer|Unsolved Query)|Thought|Action|Observation|Plan)",
     re.M,
 )
 TURN = re.compile(r"<[|｜]|[|｜]>.*<[|｜]|\[/?INST\]|<</?SYS>>|</?s>|<(?:start|end)_of_turn>|<bos>", re.IGNORECASE)
 
 
-def calls(text: str) -> list[tuple[str, dict[str, Any]]]:
-    """One call of every kind with the text in every place that data can reach."""
+def values(text: str) -> dict[str, Any]:
+    """A value with the text in every part for each field of any task."""
     passages = [Passage("a", "Title", f"Before {text} after"), Passage("b", text, "Text"), Passage("c", "Title", text)]
-    evidence = [{"passages": passages[:2], "analysis": text}, {"passages": passages[2:], "analysis": f"so {text}"}]
-    question = f"Who {text}?"
-    path = [{"sub_question": question, "response": text or "a"}, {"sub_question": f"a{text}", "response": None}]
-    memory = {"global_evidence": [text, f"so {text}"], "local_pathway": path}
-    nodes = [{"query": question, "answer": text or "a"}, {"query": f"a{text}", "answer": None}]
-    feedback = [
-        {"query": f"a{text}", "answer": f"a{text}", "passage": passage, "reason": "verify"} for passage in passages[1:]
-    ]
-    told = [{"sub_question": f"a{text}", "sentence": f"b{text}", "answer": "c"}]
-    step = {"question": question, "history": told, "sub_question": f"so {text}", "verbal": False}
-    return [
-        ("tor.review", {"question": question, "passages": passages, "thoughts": True}),
-        ("cor.review", {"question": question, "passages": passages, "thoughts": False}),
-        ("tor.complete", {"question": question, "passages": passages}),
-        ("resp.summarize", {"question": question, "passages": passages}),
-        ("resp.respond", {"sub_question": question, "passages": passages, "memory": None}),
-        ("resp.respond", {"sub_question": question, "passages": None, "memory": memory}),
-        ("resp.judge", {"question": question, "memory": memory}),
-        ("resp.plan", {"question": question, "memory": memory, "asked": [question, text], "rejected": f"a{text}"}),
-        ("resp.generate", {"question": question, "memory": memory}),
-        ("searchain.chain", {"question": question, "kind": "qa", "chains": [nodes, nodes], "feedback": feedback}),
-        ("searchain.trace", {"question": question, "kind": "qa", "nodes": nodes}),
-        ("ge.graph", {"question": question, "typed": True}),
-        ("ge.subquestion", {"triplet": None, "question": question, "history": told}),
-        ("ge.subanswer", {**step, "triplets": None, "passages": None}),
-        ("ge.answer", {"question": question, "history": told}),
-        ("answer.read", {"question": question, "passages": passages}),
-        ("answer.read_cot", {"question": question, "passages": passages}),
-        ("answer.direct", {"question": question}),
-        ("answer.cot", {"question": question}),
-        *(("tor.fuse", {"question": question, "evidence": evidence, "mode": mode}) for mode in MODES),
-    ]
+    triplet = {"head": f"a{text}", "relation": f"b{text}", "tail": f"c{text}"}
+    step = {"thought": f"a{text}", "action": "Search", "argument": f"b{text}", "passages": passages}
+    node = {"query": f"a{text}", "answer": f"b{text}"}
+    feedback = {"query": f"a{text}", "answer": f"b{text}", "passage": passages[1], "reason": "verify"}
+    pairs = [{"sub_question": f"a{text}", "response": f"b{text}"}, {"sub_question": f"a{text}", "response": None}]
+    solved = {"sub_question": f"a{text}", "sentence": f"b{text}", "answer": f"c{text}"}
+    return {
+        **dict.fromkeys(("question", "sub_question"), f"Who {text}?"),
+        **dict.fromkeys(TEXTS, f"a{text}"),
+        **{name: [f"a{text}", f"b{text}"] for name in LISTS},
+        "passages": passages,
+        "passage": passages[0],
+        "evidence": [
+            {"passages": passages[:2], "analysis": f"a{text}"},
+            {"passages": passages[2:], "analysis": f"so {text}"},
+        ],
+        "memory": {"global_evidence": [f"a{text}", f"so {text}"], "local_pathway": pairs},
+        "nodes": [node, {**node, "answer": None}],
+        "chains": [[node], [node, {**node, "answer": None}]],
+        "feedback": [feedback, {**feedback, "passage": passages[2]}],
+        "history": [solved, {**solved, "answer": None}],
+        "triplet": triplet,
+        "triplets": [triplet],
+        "steps": [step, {**step, "action": "Lookup", "passages": []}],
+        "written": [{"text": f"a{text}", "query": f"b{text}", "passages": passages}],
+        "demonstrations": [{"question": f"Who {text}?", "rationale": f"a{text}", "answer": f"b{text}"}],
+        "count": 3,
+    }
 
 
-MODES = ("evidence", "analysis", "paragraph")
-PLAIN = calls("plain words")
+TEXTS = "rejected prediction candidate summary sentence phrase rationale".split()
+LISTS = "asked answers plan recitations entities summaries reasoning".split()
 
 
-def structure(text: str) -> tuple[list[str], list[str]]:
-    """The fences of a prompt's last turn, in order, and the labels that open a line outside them."""
-    outside = re.sub(r"^<passage (\d+)>$.*?^</passage \1>$", "", text, flags=re.DOTALL | re.M)
-    return FENCE.findall(text), LABEL.findall(outside)
-
-
-def unharmed(text: str) -> None:
-    for (task, fields), (_, plain) in zip(calls(text), PLAIN, strict=True):
+def rendered(text: str) -> Iterator[list[dict[str, str]]]:
+    """Every task's turns, in every setting of its switches and both renderings, with the text in all fields."""
+    given = values(text)
+    for task, switches in SWITCHED:
+        fields = {name: given[name] for name in TASKS[task].fields if name not in switches} | switches
         for rendering in get_args(Rendering):
-            turns = BOOK[task].render(fields, rendering=rendering)
-            usual = BOOK[task].render(plain, rendering=rendering)
-            assert turns[:-1] == usual[:-1]
-            assert set(turns[-1]) == {"role", "content"}
-            content, expected = turns[-1]["content"], usual[-1]["content"]
-            assert structure(content) == structure(expected)
-            assert not TURN.search(content)
-            assert content.startswith("Question: Who")
+            yield BOOK[task].render(fields, rendering=rendering)
+
+
+def structure(content: str) -> tuple[list[str], list[str], int]:
+    """The fences of a prompt's last turn, and the labels and the number of lines outside the passages."""
+    outside = re.sub(r"^<passage (\d+)>$.*?^</passage \1>$", "", content, flags=re.DOTALL | re.M)
+    return FENCE.findall(content), LABEL.findall(outside), len(outside.splitlines())
+
+
+PLAIN = list(rendered("plain words"))
+STRUCTURES = [structure(turns[-1]["content"]) for turns in PLAIN]
+
+
+def assert_same_structure(text: str) -> None:
+    for turns, plain, expected in zip(rendered(text), PLAIN, STRUCTURES, strict=True):
+        assert turns[:-1] == plain[:-1]
+        assert set(turns[-1]) == {"role", "content"}
+        assert structure(turns[-1]["content"]) == expected
+        assert not TURN.search(turns[-1]["content"])
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_changes_no_structure(text: str) -> None:
-    unharmed(text)
+    assert_same_structure(text)
 
 
 @pytest.mark.parametrize("text", [text for text in HOSTILE if "{" in text])
 def test_template_tags_in_data_are_data(text: str) -> None:
-    for task, fields in calls(text):
-        content = BOOK[task].render(fields)[-1]["content"]
-        assert " ".join(f"Who {text}?".split()) in content
+    for turns, plain in zip(rendered(text), PLAIN, strict=True):
+        content = turns[-1]["content"]
+        assert (" ".join(f"Who {text}?".split()) in content) is ("Who plain words?" in plain[-1]["content"])
         assert "{thoughts}" not in content
 
 
 def test_there_are_enough_hostile_texts() -> None:
     assert len(set(HOSTILE)) >= 60
-    assert {task for task, _ in PLAIN} <= set(TASKS)
 
 
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)
@@ -166,7 +171,7 @@ def test_there_are_enough_hostile_texts() -> None:
     )
 )
 def test_no_mixture_changes_the_structure(text: str) -> None:
-    unharmed(text)
+    assert_same_structure(text)
 
 
 def test_what_is_harmless_is_shown_to_the_letter() -> None:

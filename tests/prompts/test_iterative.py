@@ -13,8 +13,6 @@ from polyhop.prompts.parsing import Malformed
 from polyhop.prompts.prompt import Rendering
 from polyhop.prompts.tasks import TASKS
 from polyhop.prompts.tasks.iterative import Hop, Sentence
-from polyhop.types import Passage
-from tests.prompts.test_injection import FENCE, HOSTILE, TURN
 
 BOOK = PromptBook()
 SO_FAR = ["Alien is by Ridley Scott."]
@@ -129,33 +127,3 @@ def test_whatever_is_read_is_one_new_sentence_of_the_reply(text: str, so_far: li
     assert sentence in text
     assert sentence not in so_far
     assert len(sentence.splitlines()) == 1
-
-
-# --- what data may do to a prompt --------------------------------------------------------------------------------
-
-
-def calls(text: str) -> list[tuple[str, dict[str, Any]]]:
-    """One call of every kind with the text in every place that data can reach."""
-    given_ = {"question": f"Who {text}?", "passages": [Passage("a", text or "T", f"Before {text} after")]}
-    so_far = [f"a{text}", f"b{text}"]
-    asked = {"question": given_["question"], "sentence": f"c{text}", "phrase": f"d{text}"}
-    return [
-        ("cot.sentence", {**given_, "reasoning": so_far}),
-        ("cot.sentence", {**given_, "reasoning": so_far, "passages": []}),
-        ("flare.question", {**asked, "reasoning": so_far}),
-        ("dsp.hop", {**given_, "summaries": so_far}),
-    ]
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_text_changes_no_structure(text: str) -> None:
-    for (task, fields), (_, plain) in zip(calls(text), calls("plain words"), strict=True):
-        for rendering in get_args(Rendering):
-            turns = BOOK[task].render(fields, rendering=rendering)
-            usual = BOOK[task].render(plain, rendering=rendering)
-            assert turns[:-1] == usual[:-1]
-            content, expected = turns[-1]["content"], usual[-1]["content"]
-            assert FENCE.findall(content) == FENCE.findall(expected)
-            assert not TURN.search(content)
-            outside = content.partition("</passage 1>")[2] or content
-            assert len(outside.splitlines()) == len((expected.partition("</passage 1>")[2] or expected).splitlines())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,8 +16,6 @@ from polyhop.prompts.tasks import TASKS
 from polyhop.prompts.tasks.era_cot import Entities, Scores
 from polyhop.prompts.tasks.iterative import EditedSentence
 from polyhop.prompts.tasks.summaries import Candidates, Preference, Validity
-from polyhop.types import Passage
-from tests.prompts.test_injection import FENCE, HOSTILE, TURN
 
 BOOK = PromptBook()
 RELATION = {"head": "Alien", "relation": "director", "tail": "Ridley Scott"}
@@ -187,44 +185,3 @@ def test_what_is_written_is_read_back(data: st.DataObject) -> None:
         fields = {"triplets": [RELATION] * len(getattr(output, "scores", ()))}
         assert BOOK[task].read(TASKS[task].write_text(output, fields), fields) == output
         assert BOOK[task].read(output.model_dump_json(), fields, "json") == output
-
-
-# --- what data may do to a prompt --------------------------------------------------------------------------------
-
-
-def calls(text: str) -> list[tuple[str, dict[str, Any]]]:
-    """One call of every kind with the text in every place that data can reach."""
-    question = f"Who {text}?"
-    read_from = {"question": question, "passages": [Passage("a", text or "T", f"Before {text} after")]}
-    triplets = [{"head": f"a{text}", "relation": f"b{text}", "tail": f"c{text}"}]
-    known = {"entities": [f"a{text}"], "triplets": triplets}
-    return [
-        ("sure.candidates", {**read_from, "count": 2}),
-        ("sure.summarize", {**read_from, "candidate": f"a{text}"}),
-        ("sure.validate", {"question": question, "candidate": f"a{text}", "summary": f"b{text}"}),
-        ("sure.rank", {"question": question, "summaries": [f"a{text}", f"b{text}"]}),
-        ("recomp.compress", read_from),
-        ("recomp.answer", {"question": question, "summary": f"a{text}"}),
-        ("verify_edit.question", {"question": question, "sentence": f"a{text}"}),
-        ("verify_edit.edit", {"sub_question": question, "passages": read_from["passages"]}),
-        ("verify_edit.answer", {"question": question, "rationale": f"a{text}"}),
-        ("era_cot.entities", read_from),
-        ("era_cot.relations", {**read_from, "entities": known["entities"]}),
-        ("era_cot.infer", {**read_from, **known, "count": 5}),
-        ("era_cot.score", {**read_from, "triplets": triplets}),
-        ("era_cot.answer", {**read_from, **known}),
-    ]
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_text_changes_no_structure(text: str) -> None:
-    for (task, fields), (_, plain) in zip(calls(text), calls("plain words"), strict=True):
-        for rendering in get_args(Rendering):
-            turns = BOOK[task].render(fields, rendering=rendering)
-            usual = BOOK[task].render(plain, rendering=rendering)
-            assert turns[:-1] == usual[:-1]
-            content, expected = turns[-1]["content"], usual[-1]["content"]
-            assert FENCE.findall(content) == FENCE.findall(expected)
-            assert not TURN.search(content)
-            outside, other = (each.rpartition("</passage 1>")[2] for each in (content, expected))
-            assert len(outside.splitlines()) == len(other.splitlines())
