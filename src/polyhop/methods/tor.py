@@ -3,10 +3,11 @@
 Li, Liu, Li, Zhou, Li, Chen: "Tree of Reviews: A Tree-based Dynamic Iterative Retrieval Framework for Multi-hop
 Question Answering", 2024. No public code.
 
-Followed: §3 whole, with every ablation of Tables 3 to 6 as a setting.
+Followed: all of §3, with every ablation of Tables 3 to 6 as a setting.
 Settled here where the paper is silent: an accepted path is never expanded, in any ablation (§3.2 (iii); the last row of
-Table 5 reads as if it were); a passage never repeats on one path; a pruned hit is not replaced by the next one; an
-empty pool is answered from the relevant paths' passages, which are ranked then, or closed-book where there is none.
+Table 5 reads as if it were). A passage never repeats on one path. A pruned hit is not replaced by the next one. If the
+pool is empty, the question is answered from the passages of the relevant paths, which are ranked then; if there are
+none, closed-book.
 
 Example: "Who is the spouse of the director of The Golden Calf?" The root's search finds the film's passage; its review
 says relevant, not enough, and asks for the director; that search finds the director's passage below it; the two
@@ -42,31 +43,21 @@ Path: TypeAlias = tuple[Passage, ...]
 Verdict: TypeAlias = Literal["accept", "search", "stop", "reject"]
 
 
-def _layers(settings: Mapping[str, Any]) -> int:
-    """Ahead: a review and its completion a layer, then the answer. Else every node's calls in turn."""
-    completed: bool = settings["expansion"] == "mpc" and not settings["mpc_merged"]
-    judged: bool = settings["early_stop"] == "judge"
-    sizes: list[int] = list(accumulate(settings["widths"], operator.mul))  # nodes a layer
-    if settings["speculate"]:
-        sizes = [1] * len(sizes)
-    return sum(sizes) + completed * sum(sizes[:-1]) + judged * sizes[-1] + 1
-
-
 @method(
     "tor",
     family="system",
     calls=19,
     paper="Tree of Reviews (Li et al., 2024)",
-    layers=_layers,
+    layers=lambda settings: _layers(settings),
     needs=("retriever",),
 )
 async def tree_of_reviews(
     question: str,
     run: Run,
     *,
-    widths: Annotated[tuple[Positive, ...], Len(1)] = (5, 3, 3),  # §4.4: depth 3, nodes a layer
+    widths: Annotated[tuple[Positive, ...], Len(1)] = (5, 3, 3),  # §4.4: depth 3, nodes per layer
     expansion: Literal["direct", "cot", "mpc"] = "mpc",  # §3.4, Table 4: mpc: the missing paragraph
-    fusion: Fusion = "evidence",  # §3.3, Table 3: what the answer is read from
+    fusion: Fusion = "evidence",  # §3.3, Table 3: the evidence in the prompt of the answer
     relevance_pruning: bool = True,  # §3.4, Table 5: irrelevant paths end
     repetitive_pruning: bool = True,  # §3.4, Table 5: hits that accepted evidence holds are dropped
     prune_when: Literal["retrieval", "review"] = "retrieval",  # "review" checks once more before a node's review
@@ -74,10 +65,10 @@ async def tree_of_reviews(
     context_tokens: Positive = 4096,  # §4.4: of a whole prompt
     rank_limit: Positive = 15,  # §4.2, recall@15
     # Beyond the paper: its future work (Limitations), off by default.
-    semantic_pruning: Annotated[float, Gt(0), Le(1)] | None = None,  # also drop hits this alike to accepted passages
-    early_stop: Positive | Literal["judge"] | None = None,  # n pieces agree on an answer, or the model says: enough
+    semantic_pruning: Annotated[float, Gt(0), Le(1)] | None = None,  # also drop hits this similar to accepted passages
+    early_stop: Positive | Literal["judge"] | None = None,  # n pieces agree on an answer, or the model judges
     mpc_merged: bool = False,  # review and missing paragraph in one call
-    speculate: NonNegative = 0,  # so many calls ahead of the depth-first order; the result is the same
+    speculate: NonNegative = 0,  # number of calls ahead of the depth-first order; the result is the same
 ) -> Answer:
     """Review every reasoning path of a tree of passages; accepted paths are the evidence (§3)."""
     if mpc_merged and expansion != "mpc":
@@ -90,7 +81,7 @@ async def tree_of_reviews(
     async def expand(path: Path, query: str) -> None:
         hits = await run.search(query, widths[len(path)])
         children = [(*path, hit) for hit in hits if hit not in path and not pruned(hit)]  # §3.4, right after retrieval
-        send_scouts(children, sure=True)
+        look_ahead(children, sure=True)
         for child in children:
             if not enough:
                 await visit(child)  # §3.2: depth first, a whole subtree before the next sibling
@@ -110,24 +101,6 @@ async def tree_of_reviews(
                 enough = await is_enough()
             elif node.verdict == "search":
                 await expand(path, await next_query(path, review, run))
-
-    def pruned(passage: Passage) -> bool:
-        accepted = _passages(pool)  # §3.4: the pool as it is at this moment
-        if repetitive_pruning and passage in accepted:
-            return True
-        if semantic_pruning is None:
-            return False
-        return max(run.similarity(_text(passage), [_text(known) for known in accepted]), default=0) >= semantic_pruning
-
-    async def is_enough() -> bool:
-        if early_stop != "judge":
-            votes = Counter(normalise(piece.answer) for piece in pool if piece.answer)
-            return early_stop is not None and max(votes.values(), default=0) >= early_stop
-        evidence = shown_within(
-            TOR_ENOUGH, {"question": question}, pool, run, context_tokens=context_tokens, shots=shots
-        )
-        judged = await run.ask(TOR_ENOUGH, options={"shots": shots}, question=question, evidence=evidence)
-        return judged.sufficient
 
     async def review_of(path: Path, run: Run) -> Review:
         fields: dict[str, Any] = {"question": question, "passages": list(path)}  # §3.2: the whole path as one
@@ -152,16 +125,36 @@ async def tree_of_reviews(
             query = supplement.information or query
         return query or question
 
+    def pruned(passage: Passage) -> bool:
+        accepted = _passages(pool)  # §3.4: the pool as it is at this moment
+        if repetitive_pruning and passage in accepted:
+            return True
+        if semantic_pruning is None:
+            return False
+        return max(run.similarity(_text(passage), [_text(known) for known in accepted]), default=0) >= semantic_pruning
+
+    # Beyond the paper: stopping early, and calls ahead of their turn.
+
+    async def is_enough() -> bool:
+        if early_stop != "judge":
+            votes = Counter(normalise(piece.answer) for piece in pool if piece.answer)
+            return early_stop is not None and max(votes.values(), default=0) >= early_stop
+        evidence = shown_within(
+            TOR_ENOUGH, {"question": question}, pool, run, context_tokens=context_tokens, shots=shots
+        )
+        judged = await run.ask(TOR_ENOUGH, options={"shots": shots}, question=question, evidence=evidence)
+        return judged.sufficient
+
+    def look_ahead(paths: list[Path], *, sure: bool) -> None:
+        for path in paths:
+            ahead.explore(path, scout, sure=sure)
+
     async def scout(path: Path) -> None:
-        """Make the calls the depth-first order will probably come to; ``visit`` decides, and takes what it needs."""
+        """Make the calls that the depth-first order will probably come to; ``visit`` claims those it needs."""
         review = await review_of(path, ahead.run)
         if verdict(path, review) == "search":
             hits = await ahead.run.search(await next_query(path, review, ahead.run), widths[len(path)])
-            send_scouts([(*path, hit) for hit in hits if hit not in path and not pruned(hit)], sure=False)
-
-    def send_scouts(paths: list[Path], *, sure: bool) -> None:
-        for path in paths:
-            ahead.explore(path, scout, sure=sure)
+            look_ahead([(*path, hit) for hit in hits if hit not in path and not pruned(hit)], sure=False)
 
     async with run.speculating(speculate) as ahead:
         with run.gathering():
@@ -179,6 +172,16 @@ async def tree_of_reviews(
         supported=bool(pool),
         statistics={"reviews": len(reviewed), "documents": len(set(reviewed)), "evidence": len(pool)},
     )
+
+
+def _layers(settings: Mapping[str, Any]) -> int:
+    """Count the calls in turn: with ``speculate`` a review and its completion per layer, else those of every node."""
+    completed: bool = settings["expansion"] == "mpc" and not settings["mpc_merged"]
+    judged: bool = settings["early_stop"] == "judge"
+    sizes: list[int] = list(accumulate(settings["widths"], operator.mul))  # nodes per layer
+    if settings["speculate"]:
+        sizes = [1] * len(sizes)
+    return sum(sizes) + completed * sum(sizes[:-1]) + judged * sizes[-1] + 1
 
 
 def _unaccepted(relevant: list[Path], run: Run) -> list[Evidence]:
