@@ -6,8 +6,8 @@ their position alone, even if the URL is malformed, lacks its scheme or was neve
 
 Registering only ever adds, for the whole process: a secret of one pipeline is redacted in the messages of all.
 
-Limits. A value shorter than ``SHORTEST`` characters, or one of ``PUBLIC``, would blot out ordinary words, so it is
-masked only inside its URL. A secret that a server encodes in another way or cuts in half is not known again.
+Limits. A value shorter than ``SHORTEST`` characters, or one of ``PUBLIC``, would hide ordinary words, so it is
+masked only inside its URL. A secret that a server encodes in another way or cuts in half is not recognized.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from typing import Any, TextIO
 
 HIDDEN = "***"
 SHORTEST = 5
-"""Characters of the shortest value that is redacted wherever it stands."""
+"""Minimum number of characters of a value that is redacted everywhere."""
 PUBLIC = frozenset({"admin", "elastic", "openai", "opensearch", "polyhop", "postgres", "postgresql", "qdrant"})
 """User names and passwords that are defaults or names in this package, and therefore no secrets."""
 OPTIONS = frozenset({"ca", "concurrency", "dense", "fusion", "per_minute", "protocol", "timeout"})
 """Parameters of URLs that are polyhop's own options: their values are shown."""
 MAX_NAME = 200
-"""Characters of the longest text whose redacted form is kept for the next time."""
+"""Maximum number of characters of a text whose redacted form is cached."""
 MAX_SUMMARY = 300
-"""Characters of a summary of what another program said."""
+"""Maximum number of characters of a summary of another program's message."""
 
 _WORD = re.compile(r"[^\s\"'`<>]+")
 _SLASHES = re.compile(r"https?://?|//", re.IGNORECASE)  # a path has one slash of them left
@@ -41,7 +41,7 @@ _HOST_AND_PORT = re.compile(r"[^:]*(?::\d*)?|\[.*")
 _SERVER = re.compile(r"localhost\b|[\w.-]+:\d")
 _PASSWORD = re.compile(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s'&]\S*)", re.IGNORECASE)
 _MARKS = ("@", "?", "//", ":/")
-"""One of these is in every text that has an address."""
+"""Every text with an address contains one of these."""
 _PUNCTUATION = ".,:;!?…)]}"
 
 _registering = threading.Lock()
@@ -50,7 +50,7 @@ _known: tuple[str, ...] = ()
 
 
 def register_secret(*values: str | None) -> None:
-    """Have these values redacted from now on, in any of the usual encodings; None and short values are ignored."""
+    """Redact these values from now on, in any of the usual encodings; None and short values are ignored."""
     global _known
     found = {form for value in values if value and _is_secret(value) for form in _forms(value)}
     with _registering:
@@ -119,7 +119,7 @@ def summary(text: str) -> str:
 
 
 class RedactedStream:
-    """A text stream that writes to ``stream`` what is redacted, and is that stream in all else."""
+    """A text stream that redacts what it writes to ``stream``; otherwise it behaves as that stream."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -143,7 +143,7 @@ def _is_secret(value: str) -> bool:
 
 
 def _forms(value: str) -> set[str]:
-    """A value as it is, quoted for a URL, in JSON, in HTML and as Python shows it."""
+    """Return the forms of a value: unchanged, quoted for a URL, in JSON, in HTML and as Python shows it."""
     import html
     import json
     from urllib.parse import quote, quote_plus
@@ -155,7 +155,7 @@ def _forms(value: str) -> set[str]:
 
 
 def _masked(word: str) -> str:
-    """A word of a text without the credentials and parameters of the URLs in it."""
+    """Remove the credentials and parameters of the URLs in a word of a text."""
     if not (slashes := _SLASHES.search(word)):
         return _without_parameters(_without_user(word)) if "@" in word else word
     head, rest = word[: slashes.end()], word[slashes.end() :]
@@ -170,7 +170,7 @@ def _masked(word: str) -> str:
 
 
 def _without_user(word: str) -> str:
-    """A word that has no scheme, such as ``openai:MODEL@USER:PASSWORD@HOST``, without its user and password."""
+    """Remove user and password from a word without a scheme, such as ``openai:MODEL@USER:PASSWORD@HOST``."""
     *before, host = word.split("@")
     names = list(takewhile(_BEFORE_SERVER.search, before))
     user = before[len(names) :]

@@ -142,7 +142,7 @@ class PathScorer(Protocol):
         ...
 
     async def leads(self, question: str, path: Sequence[Passage], max_leads: int) -> list[str]:
-        """Read at most ``max_leads`` names to search for next off a path, most probable first."""
+        """Extract at most ``max_leads`` names to search for next from a path, most probable first."""
         ...
 
 

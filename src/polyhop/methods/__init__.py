@@ -1,6 +1,6 @@
 """One method, one file, one function that reads like its paper's algorithm.
 
-The room is also the public function ``polyhop.methods()``: calling it gives every registered method by name.
+The package is also the public function ``polyhop.methods()``, which returns every registered method by name.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Path ranking for every method: PromptRank and ``hops`` as retrievers that follow paths from another's hits, and
-PromptRank as a reranker of any retriever's.
+"""Path ranking for every method: PromptRank and ``hops`` as retrievers, and PromptRank as a reranker.
 
-By name: ``--retriever promptrank``, ``--retriever hops``, ``--rerank promptrank``; ``promptrank:FILE``, ``hops:FILE``
-with the settings of a file, as ``polyhop tune promptrank`` writes one. Their calls are the question's own: traced,
-budgeted and cached with it.
+By name: ``--retriever promptrank``, ``--retriever hops``, ``--rerank promptrank``; ``promptrank:FILE`` and
+``hops:FILE`` read their settings from a file, which ``polyhop tune promptrank`` writes. Their calls are traced,
+budgeted and cached with the question.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ NAME, HOPS = "promptrank", "hops"
 
 
 class PathRetriever(RunRetriever):
-    """A retriever of the passages on the paths that make a query likeliest. ``start``: the retriever of the first
-    passages; ``settings``: the method's, those of reading without effect."""
+    """A retriever of the passages on the paths after which a query is most likely. ``start``: the retriever of the
+    first passages. ``settings``: the method's; those of reading have no effect."""
 
     def __init__(self, start: AnyRetriever, name: str = NAME, **settings: Any) -> None:
         self.base_retriever, self.name = as_retriever(start), name
@@ -37,14 +36,14 @@ class PathRetriever(RunRetriever):
         self.needs = (*follows_links(self._settings), *select(Likelihood, self._settings).needs)
 
     async def search(self, query: str, k: int, run: QuestionRun) -> Sequence[Passage]:
-        """The ``k`` best passages of all scored paths, then of the first search."""
+        """Return the ``k`` best passages of all scored paths, then of the first search."""
         first = max(k, self._settings["first"])
         return (await promptrank(query, cast("Run", run), **{**self._settings, "first": first})).passages[:k]
 
 
 class HopsRetriever(RunRetriever):
     """A retriever of the passages on the best paths; by default its scorer asks no language model. ``start``: the
-    retriever of the first passages; ``settings``: the method's, those of reading without effect."""
+    retriever of the first passages. ``settings``: the method's; those of reading have no effect."""
 
     def __init__(self, start: AnyRetriever, name: str = HOPS, **settings: Any) -> None:
         self.base_retriever, self.name = as_retriever(start), name
@@ -53,7 +52,7 @@ class HopsRetriever(RunRetriever):
         self.needs = (*follows_links(self._settings), *scoring_needs(self._settings["scorer"]))
 
     async def search(self, query: str, k: int, run: QuestionRun) -> Sequence[Passage]:
-        """The ``k`` best passages of all scored paths."""
+        """Return the ``k`` best passages of all scored paths."""
         first = max(k, self._settings["first"])
         ranking, _ = await ranked_by_paths(query, cast("Run", run), **{**self._settings, "first": first})
         return ranking[:k]
@@ -72,7 +71,7 @@ class LikelihoodReranker:
         self.needs = select(Likelihood, self._settings).needs
 
     async def rerank_by(self, run: Run, query: str, passages: Sequence[Passage], k: int) -> Sequence[Passage]:
-        """The ``k`` likeliest; what a spent budget left unscored comes last, as it came."""
+        """Return the ``k`` likeliest passages; those that a spent budget left unscored come last, in their order."""
         scorer = LikelihoodScorer(select(Likelihood, self._settings), query, run)
         with run.gathering():
             await scorer.score([(passage,) for passage in passages])
@@ -83,21 +82,21 @@ class LikelihoodReranker:
 @register_retriever("promptrank")
 @register_retriever("promptrank:")
 def path_retriever(index: Index, path: str = "") -> PathRetriever:
-    """The retriever ``promptrank`` over an index, from its TF-IDF; with a file's settings, from what the file names."""
+    """Open ``promptrank`` over an index, from its TF-IDF or from the retriever that the settings file names."""
     return PathRetriever(_start(NAME, index, path), _name(NAME, path), **_settings(NAME, path))
 
 
 @register_retriever("hops")
 @register_retriever("hops:")
 def hops_retriever(index: Index, path: str = "") -> HopsRetriever:
-    """The retriever ``hops`` over an index, from its BM25; with a file's settings, from what the file names."""
+    """Open ``hops`` over an index, from its BM25 or from the retriever that the settings file names."""
     return HopsRetriever(_start(HOPS, index, path), _name(HOPS, path), **_settings(HOPS, path))
 
 
 @register_reranker("promptrank")
 @register_reranker("promptrank:")
 def likelihood_reranker(path: str = "") -> LikelihoodReranker:
-    """The reranker ``promptrank``, with the settings of a file where one is named."""
+    """Open the reranker ``promptrank``, with the settings of a file if one is named."""
     return LikelihoodReranker(_name(NAME, path), **_settings(NAME, path))
 
 

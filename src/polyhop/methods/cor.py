@@ -1,10 +1,10 @@
-"""Chain of Reviews: Tree of Reviews' prompts along a single path, the chain its tree is compared with.
+"""Chain of Reviews: the prompts of Tree of Reviews along a single path, the paper's baseline.
 
 Li et al., "Tree of Reviews", 2024, §4.4 "CoR" and Table 13. No public code.
 
-Followed: one path; each round the review sees all passages retrieved so far. Settled here: top 5 a query and at most 3
-searches (§4.3); an irrelevant but unfinished chain goes on with its query; the answer is one fusion over all passages
-and, if the chain was accepted, its brief analysis.
+Followed: one path; each round the review sees all passages retrieved so far. Settled here: top 5 per query and at most
+3 searches (§4.3). An irrelevant but unfinished chain continues with its query. The answer is one fusion over all
+passages and, if the chain was accepted, its brief analysis.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ async def chain_of_reviews(
     *,
     k: Positive = 5,  # §4.3
     max_turns: Positive = 3,  # §4.3
-    thoughts: bool = True,  # Table 13: the review thinks aloud
-    fusion: Fusion = "evidence",  # what the answer is read from
+    thoughts: bool = True,  # Table 13: the review writes its reasoning
+    fusion: Fusion = "evidence",  # the evidence in the prompt of the answer
     shots: NonNegative = 3,  # §4.4
     context_tokens: Positive = 4096,  # §4.4: of a whole prompt
     rank_limit: Positive = 15,  # §4.2
@@ -62,7 +62,7 @@ async def chain_of_reviews(
                     passages=list(passages),
                     thoughts=thoughts,
                 )
-                accepted = review.supported and bool(passages)  # nothing found supports nothing
+                accepted = review.supported and bool(passages)  # without passages nothing is supported
                 analysis, query = review.answer, review.query or question
                 turn.verdict = "accept" if accepted else "search"
 

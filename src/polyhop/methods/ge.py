@@ -3,16 +3,16 @@
 Park, Patel, Khan, Kim, Kim: "Graph Elicitation for Guiding Multi-Step Reasoning in Large Language Models", 2024. No
 public code.
 
-Followed: Algorithm 1, §3 whole, with every ablation of Tables 2 to 5 as a setting.
-Settled here where the paper is silent: k1 and k2 (``retrieve_below``, ``keep_above``; it names no values); of the
-candidates the first in order is drawn (``sample`` draws at random, as the paper); a draw counts, kept or not; a dropped
-triplet stays a candidate behind all others, its next draw asks everything again, and after three draws in vain it is
-given up; the answer from retrieved knowledge replaces the first even if less sure; a search that finds nothing leaves
-the first answer as it is; an empty answer is never kept, nor is a non-answer, whose confidence is 0; a graph without a
-candidate is answered without guidance, where sub-questions that were dropped are shown without an answer, and one that
-is asked again, though answered or dropped three times, is the end; a triplet that gets no sub-question is asked as it
-stands; an answer whose probability the model does not tell is as sure as the least sure step it follows from, which is
-what ``keep_above`` bounds.
+Followed: Algorithm 1 and all of §3, with every ablation of Tables 2 to 5 as a setting.
+Settled here where the paper is silent: the values of k1 and k2 (``retrieve_below``, ``keep_above``). The first
+candidate in order is drawn (``sample`` draws at random, as in the paper). A draw counts whether it is kept or not. A
+dropped triplet stays a candidate, behind all others; its next draw asks everything again, and after three draws it is
+given up. The answer from retrieved knowledge replaces the first even if it is less sure; if the search finds nothing,
+the first answer stays. An empty answer is never kept, nor is a non-answer, whose confidence is 0. A graph without a
+candidate is answered without guidance. There, dropped sub-questions are shown without an answer, and a sub-question
+that repeats an answered one, or was dropped three times, is the end. A triplet without a sub-question is asked as it
+is. An answer whose probability is unknown is as sure as the least sure step it follows from, which ``keep_above``
+limits.
 
 Example: "Who is the spouse of the director of The Golden Calf?" The graph is (The Golden Calf; director; name: #1) and
 (name: #1; spouse; name: #2). The first has one variable: who directed it? The answer is bound to #1 in both; now the
@@ -132,21 +132,21 @@ async def ge_reasoning(
     run: Run,
     *,
     k: Positive = 2,  # Appendix B
-    max_steps: Positive = 10,  # §3.6, footnote 1: draws at most
-    retrieve_below: Share = 0.8,  # k1, §3.4: an answer less sure is looked up
-    keep_above: Share = 0.4,  # k2, §3.5: one less sure is dropped
+    max_steps: Positive = 10,  # §3.6, footnote 1: maximum number of draws
+    retrieve_below: Share = 0.8,  # k1, §3.4: a less sure answer is looked up
+    keep_above: Share = 0.4,  # k2, §3.5: a less sure answer is dropped
     temperature: Annotated[float, Ge(0)] = 0.6,  # §3.3, of the sub-answers
     shots: NonNegative = 6,  # Appendix B
     typed_variables: bool = True,  # §3.1, Table 5: `place: #1`, not `#1`
     guidance: bool = True,  # §3.2, Table 2: by the graph; without, the model names the next sub-question
     query: Literal["subquestion", "question"] = "subquestion",  # §3.4, Table 2: what is searched
     refine: bool = True,  # §3.4, Table 3: triplets of the passages instead of the passages
-    triplet_filter: bool = True,  # §3.4: only those that bear on the sub-question
-    filter: bool = True,  # §3.5, Table 3: drop what is less sure than keep_above
+    triplet_filter: bool = True,  # §3.4: only those relevant to the sub-question
+    filter: bool = True,  # §3.5, Table 3: drop answers less sure than keep_above
     open_book: bool = True,  # Table 4: false searches nothing
     sample: bool = False,  # Algorithm 1, line 8: draw at random
-    confidence: Confidence = "mean",  # of the answer's tokens; the share of samples; or its own word
-    samples: Positive = 5,  # answers of one sub-question that "agreement" compares
+    confidence: Confidence = "mean",  # of the answer's tokens; the share of samples; or the model's own number
+    samples: Positive = 5,  # number of answers per sub-question that "agreement" compares
     parallel: bool = False,  # beyond the paper: a round draws a candidate for every variable at once
 ) -> Answer:
     """Elicit the question's graph, answer its triplets one by one, binding their variables, then the question (§3)."""

@@ -45,13 +45,13 @@ class QuestionGraph:
         return graph if graph.candidates() else cls()
 
     def unbound(self, triplet: Triplet) -> frozenset[int]:
-        """The variables of a triplet that are not bound yet. A variable is its number, whatever its type; a number
-        inside a name ("Symphony #9") is one only where it is a variable elsewhere in the graph."""
+        """Return the variables of a triplet that are not bound yet. A variable is its number, whatever its type; a
+        number inside a name ("Symphony #9") is one only if it is a variable elsewhere in the graph."""
         found = {int(number) for end in ENDS for number in _INSIDE.findall(triplet[end])}
         return frozenset((found & self.variables) - self.bindings.keys())
 
     def candidates(self) -> list[Triplet]:
-        """The triplets with exactly one unbound variable, in order (Algorithm 1, lines 6 and 22)."""
+        """Return the triplets with exactly one unbound variable, in order (Algorithm 1, lines 6 and 22)."""
         return [triplet for triplet in self.triplets if len(self.unbound(triplet)) == 1]
 
     def bind(self, triplet: Triplet, answer: str) -> QuestionGraph:

@@ -1,16 +1,16 @@
-"""hops: a first search, the links of what it found, and the paths of both ranked; then one reading.
+"""hops: a first search, the links of its passages, and a ranking of the paths of both; then one reading.
 
-Our own method, not a paper's: a retriever of several hops that asks no language model. Borrowed: from PromptRank
-(Khalifa et al., 2023, §2) the beam of paths, each extended by the links of its last passage, and that a passage is
-worth the best of its paths; from PathRetriever (Asai et al., "Learning to Retrieve Reasoning Paths over Wikipedia
-Graph for Question Answering", 2020) that a path is judged by a small trained scorer, passage by passage; from Baleen
-(Khattab et al., "Baleen: Robust Multi-Hop Reasoning at Scale via Condensed Retrieval", 2021) and MDR (Xiong et al.,
-2021) the second query made of the question and what was found (``requery``): a name that the reader inside would read
-off the path, and what the path leaves unsaid.
+Polyhop's own method: multi-hop retrieval without a language model. Borrowed from PromptRank (Khalifa et al., 2023, §2):
+the beam of paths, each extended by the links of its last passage; a passage has the score of its best path. From
+PathRetriever (Asai et al., "Learning to Retrieve Reasoning Paths over Wikipedia Graph for Question Answering", 2020): a
+small trained scorer judges a path, passage by passage. From Baleen (Khattab et al., "Baleen: Robust Multi-Hop Reasoning
+at Scale via Condensed Retrieval", 2021) and MDR (Xiong et al., 2021): the second query, made of the question and the
+passages found (``requery``): a name that the built-in reader extracts from the path, and the words of the question that
+the path does not contain.
 Settled here: ``scorer=pocket`` is the path scorer that the run was given (``lm/pocket/paths.py``), the only one with
-second queries; ``reasons`` its linear model alone, ``likelihood`` the likelihood of the question, ``promptrank``
-PromptRank's score at its defaults, by a language model: the one that asks one. A path's score has four places; equal
-passages stand by id. The defaults were chosen on training questions.
+second queries; ``reasons`` is its linear model alone, ``likelihood`` the likelihood of the question, ``promptrank``
+PromptRank's score at its defaults, the only one by a language model. A path's score has four decimal places; passages
+with equal scores are ordered by id. The defaults were chosen on training questions.
 
 Example: "In which town was the director of Dark Mill born?" finds the film's page, which says who directed it and
 links to Ann Lee. Her page shares only "born" with the question; it ranks second for the path that leads to it.

@@ -81,9 +81,9 @@ Ensemble: TypeAlias = Literal["max", "mean", "token-mean", "token-max", "token-m
 TASK, REVERSE = "promptrank.path", "promptrank.question"
 NO_INSTRUCTION = "none"
 DEMONSTRATION_TOKENS = 100
-"""Tokens of each passage of a demonstration."""
+"""Maximum number of tokens of each passage of a demonstration."""
 MIN_LOGPROB = -100.0
-"""The log-probability of a token that the model holds impossible: the other tokens still separate the paths."""
+"""The log-probability of a token that is impossible for the model; finite, so that other tokens still count."""
 
 _POOLS: Mapping[str, Callable[[Iterable[float]], float]] = {"max": max, "mean": fmean, "median": median}
 
@@ -197,7 +197,7 @@ class LikelihoodScorer:
         return _POOLS[pool](map(self._log_likelihood, rows))
 
     def _cut_to_limit(self, path: Path, prompt: Mapping[str, Any]) -> list[Passage]:
-        """Cut the longest passages until the prompt fits: all to the same length, the greatest that fits."""
+        """Cut the longest passages until the prompt fits: all to the same length, the maximum that fits."""
 
         def cut(tokens: int) -> list[Passage]:
             return [self._cut(passage, tokens) for passage in path]

@@ -1,16 +1,16 @@
-"""PromptRank: paths of passages ranked by how likely a language model finds the question after them.
+"""PromptRank: paths of passages ranked by the likelihood of the question after them under a language model.
 
 Khalifa, Logeswaran, Lee, Lee, Wang: "Few-shot Reranking for Multi-hop QA via Language Model Prompting", 2023. The
 public code carries no licence: facts of it are followed where the paper is silent, none of its text.
 
-Followed: §2 and §3's figures. TF-IDF finds ``first`` passages; each is a path; the ``keep`` best are extended by the
-hyperlinks of their last passage, ``links`` of them, those most like the question; longer paths are scored whole. A
-passage is worth the best of its paths. As the code: a score is the mean over the question's tokens, passages end with
-a full stop and the question with its mark, link targets are compared by a TF-IDF of their own.
-Settled here: only the paths that are needed are scored (115 at the defaults, not 145); a corpus without hyperlinks is
-followed by the titles its texts mention; equal scores keep the order of retrieval. The instruction and the
-demonstrations are ours (the prompt file ``promptrank.path``). Path score and reader's confidence are each brought to 0
-to 1 over the paths read before λ weighs them, whatever the reader's own scale.
+Followed: §2 with the values of §3. TF-IDF finds ``first`` passages; each is a path. The ``keep`` best paths are
+extended by ``links`` hyperlinks of their last passage, those most similar to the question; longer paths are scored
+whole. A passage has the score of its best path. As in the code, a score is the mean over the question's tokens,
+passages end with a full stop and the question with its mark, and link targets are compared by their own TF-IDF.
+Settled here: only the paths that are needed are scored (115 at the defaults, not 145). In a corpus without hyperlinks,
+the titles in its texts are the links. Equal scores keep the order of retrieval. The instruction and the demonstrations
+are not the paper's (the prompt file ``promptrank.path``). Path score and reader's confidence are each scaled to 0 to 1
+over the paths read before λ weighs them, whatever the reader's own scale.
 
 Example: "In which town was the director of Dark Mill born?" Of 100 passages that share words with it, the film's makes
 the question likeliest; its page links to Ann Lee; the path film → Ann Lee makes it likelier still. The reader finds
@@ -91,24 +91,24 @@ async def promptrank(
     hops: Positive = 2,  # §3: H
     passage_tokens: Positive = 230,  # §3: longer passages are cut
     prompt_tokens: Positive | None = None,  # §3; None: 600, and 1,024 with demonstrations
-    instruction: str | None = None,  # None: the prompt file's own; "none": none at all
+    instruction: str | None = None,  # None: the prompt file's own; "none": none
     instructions: Sequence[str] = (),  # §2.2: several, in place of the one
-    instruction_position: Position = "after",  # Figure 5: where it stands, beside the path
+    instruction_position: Position = "after",  # Figure 5: its position relative to the path
     ensemble: Ensemble = "max",  # §2.2: over the instructions
     temperature: Annotated[float, Gt(0)] | None = None,  # None: §3's 1.4, and 1 without an instruction
-    demos: Annotated[int, Ge(0), MultipleOf(2)] = 0,  # §2.3: two a prompt
+    demos: Annotated[int, Ge(0), MultipleOf(2)] = 0,  # §2.3: two per prompt
     demo_ensemble: Literal["max", "mean"] = "max",  # §2.3: over the prompts' demonstrations
-    demo_seed: NonNegative | None = None,  # Figure 3: draws them; None: the first in the file
+    demo_seed: NonNegative | None = None,  # Figure 3: the seed that draws them; None: the first in the file
     titles: bool = False,  # each passage's title before its text; the paper does not say, its code has none
     order: Literal["link", "inverted"] = "link",  # Table A4: the path's passages as linked, or in reverse
     joint: bool = True,  # Table 4: a path is scored whole; false: each passage by itself
     normalise: Literal["mean", "sum"] = "mean",  # over the question's tokens
     direction: Literal["question", "path"] = "question",  # §2.1: what is scored after what
-    document_score: DocumentScore = "max",  # Appendix B: a passage is worth this of its paths
+    document_score: DocumentScore = "max",  # Appendix B: the score of a passage, over its paths
     answer_by: Literal["reader", "lm", "none"] = "reader",  # §3.2; "lm": one call over the first k passages
-    read_paths: Positive = 100,  # Appendix C.1: paths that are read
-    path_weight: Annotated[float, Ge(0), Le(1)] = 0.9,  # Appendix C.1: λ, the path's share in the score
-    k: Positive = 5,  # passages that a language model reads
+    read_paths: Positive = 100,  # Appendix C.1: number of paths that are read
+    path_weight: Annotated[float, Ge(0), Le(1)] = 0.9,  # Appendix C.1: λ, the weight of the path's score
+    k: Positive = 5,  # number of passages that a language model reads
     shots: NonNegative = 3,
 ) -> Answer:
     """Rank paths by the likelihood of the question after them, extending the best by links; then read (§2)."""
@@ -156,7 +156,7 @@ def ranked_passages(paths: Sequence[Path], scores: Mapping[Path, float], how: Do
 async def ask_reader(
     question: str, run: Run, ranking: Answer, paths: Sequence[Path], scores: Mapping[Path, float], weight: float
 ) -> Answer:
-    """Answer from each of the paths; the answer is that of the reading worth most (§3.2, Appendix C.1)."""
+    """Answer from each of the paths; take the answer of the best reading (§3.2, Appendix C.1)."""
     read: dict[Path, Reading] = {}
     with run.gathering():
         await run.gather(*(read_path(question, run, path, read) for path in paths), finish_all=True)
@@ -176,7 +176,7 @@ async def ask_reader(
 
 
 async def ask_model(question: str, run: Run, ranking: Answer, passages: tuple[Passage, ...], shots: int) -> Answer:
-    """Answer in one call over the passages, from the model's own knowledge where there are none."""
+    """Answer in one call over the passages; from the model's own knowledge if there are none."""
     options: Options = {"shots": shots}
     if not passages:
         response = await run.ask(ANSWER_DIRECT, options=options, final=True, question=question)

@@ -84,7 +84,7 @@ class Setting:
         return bool(self.type == FileName)
 
     def parse(self, value: Any, method: str) -> Any:
-        """``value``, typed or as text from a command line (``"5,3,3"``), as this setting takes it."""
+        """Convert ``value``, typed or text from a command line (``"5,3,3"``), to the type of this setting."""
         adapter: TypeAdapter[Any] = TypeAdapter(self.type)
         given = value
         if isinstance(value, str) and typing.get_origin(self.type) is not typing.Literal and self.type is not str:
@@ -98,10 +98,9 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A registered method. ``layers(settings)``: the longest chain of calls, each waiting for the one before, that it
-    can come to (corrective retries aside). ``retriever``: the one it starts from where none is named.
-    ``answers(settings)``: whether it answers, or only ranks passages. ``calls``: a question's calls at the defaults,
-    typically: those of ``pocket`` on the demo set."""
+    """A registered method. ``layers(settings)``: the maximum length of its chain of calls that wait for each other,
+    without corrective retries. ``retriever``: the default one. ``answers(settings)``: False if it only ranks passages.
+    ``calls``: typical number of calls per question at the defaults, that of ``pocket`` on the demo set."""
 
     name: str
     function: Callable[..., Awaitable[Answer]]
@@ -124,7 +123,7 @@ class Method:
         return _settings_of(self.function)
 
     def resolve(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """All settings, the given ones checked and typed, the others at their defaults."""
+        """Return all settings: the given ones checked and typed, the others at their defaults."""
         known = self.settings
         for name in given:
             if name not in known:
@@ -177,7 +176,7 @@ def method(
 
 
 def methods() -> dict[str, Method]:
-    """Every method by name: those polyhop ships, then those of the entry-point group ``polyhop.methods`` and of
+    """Return every method by name: those polyhop ships, then those of the entry-point group ``polyhop.methods`` and of
     ``@method`` in code already imported."""
     global _loaded, _registered
     if not _loaded:
@@ -197,7 +196,7 @@ def _place(known: Method) -> int:
 
 
 def method_named(name: str) -> Method:
-    """The method of that name; an unknown one is an error that lists them."""
+    """Return the method of that name; raise ``UnknownName`` if there is none."""
     known = methods()
     if name not in known:
         raise UnknownName("method", name, known)
@@ -218,17 +217,17 @@ def _is_sequence(hint: Any) -> bool:
 
 
 def write_settings(path: str | Path, content: Mapping[str, Any]) -> None:
-    """Write a settings file: indented JSON of ``method``, ``settings`` and where they come from."""
+    """Write a settings file: indented JSON of ``method``, ``settings`` and their source."""
     with atomic_write(Path(path)) as stream:
         stream.write(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
 
 
 def read_settings(path: str | Path, method: str) -> dict[str, Any]:
-    """The settings for ``method`` in a settings file.
+    """Read the settings for ``method`` from a settings file.
 
     Raises:
         DataError: the file is missing or not a settings file.
-        UsageError: it is another method's, or has a setting that the method does not have.
+        UsageError: it is for another method, or has a setting that the method does not have.
     """
     held = _held(path)
     if held["method"] != method:
@@ -242,7 +241,7 @@ def read_settings(path: str | Path, method: str) -> dict[str, Any]:
 
 
 def read_retriever(path: str | Path) -> str | None:
-    """The name of the retriever that a settings file's settings were fitted with, where it tells."""
+    """Read the name of the retriever that the settings of a file were fitted with, if the file has it."""
     retriever = _held(path).get("retriever")
     return retriever if isinstance(retriever, str) else None
 

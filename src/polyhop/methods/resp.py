@@ -4,14 +4,14 @@ Jiang, Sun, Liang, Zhang: "Retrieve, Summarize, Plan: Advancing Multi-hop Questi
 Approach" (ReSP), 2024. No public code of the paper's own.
 
 Followed: §3 and the prompts' structure of Appendix A; zero-shot, top 5, at most 3 iterations (§4.2).
-Settled here where the paper is silent or says two things: the local half of the summarizer reads the retrieved passages
-(§3.1) and not the memories (Appendix A), which ``local_source=memory`` restores; a sub-question without a response is
-remembered too; "distinct from previously retrieved sub-questions" is a list in the prompt and a check: a plan that
-repeats one is asked for once more, the repeat named, and a second repeat, like a plan that cannot be read, ends the
-search; after the last iteration nothing is judged. A search that finds nothing is neither summarized nor answered from:
-its sub-question is remembered without a response; memories that hold nothing are not judged, and the next sub-question
-is planned at once. An entry of the memories too long for the prompt is left out whole, the oldest global evidence
-first, then the oldest of the local pathway.
+Settled here where the paper is silent or inconsistent: the local half of the summarizer reads the retrieved passages
+(§3.1) and not the memories (Appendix A; ``local_source=memory``). A sub-question without a response is remembered too.
+"Distinct from previously retrieved sub-questions" is a list in the prompt and a check: a plan that repeats one is
+requested once more, with the repeat named; a second repeat, or a plan that cannot be read, ends the search. After the
+last iteration nothing is judged. If a search finds nothing, nothing is summarized or answered, and its sub-question is
+remembered without a response. Empty memories are not judged; the next sub-question is planned at once. If the memories
+are too long for the prompt, whole entries are left out: the oldest global evidence first, then the oldest of the local
+pathway.
 
 Example: "In which town was the director of The Golden Calf born?" The question is searched; the summary names the
 director; not enough, so the reasoner asks "Where was Ann Lee born?"; that is searched, summarized for the question and
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from polyhop.engine.run import Run
 
 PLANS = 2
-"""Plans of one sub-question: one, and a second if the first repeats another sub-question."""
+"""Maximum number of plans per sub-question; the second if the first repeats another sub-question."""
 
 
 def _layers(settings: Mapping[str, Any]) -> int:
-    """Each iteration summarizes, judges and plans; the last goes straight to the answer. A plan asked for once more, as
-    it repeats another, is a corrective retry and not counted."""
+    """Count the calls in turn: each iteration summarizes, judges and plans; the last goes straight to the answer. The
+    second plan of a sub-question is a corrective retry and not counted."""
     iterations: int = settings["max_iterations"]
     waiting = iterations - 1 if settings["local_source"] == "memory" else 0  # the local half waits for the global one
     return 3 * iterations - 1 + waiting
@@ -60,11 +60,11 @@ async def retrieve_summarize_plan(
     run: Run,
     *,
     k: Positive = 5,  # §4.2
-    max_iterations: Positive = 3,  # §4.2: searches at most
+    max_iterations: Positive = 3,  # §4.2: maximum number of searches
     input_tokens: Positive = 12_000,  # §4.2: of a whole prompt
     output_tokens: Positive = 200,  # §4.2: of a reply
     shots: NonNegative = 0,  # Appendix A
-    local_source: Literal["passages", "memory"] = "passages",  # what sub-answers are from: §3.1, or Appendix A
+    local_source: Literal["passages", "memory"] = "passages",  # the source of sub-answers: §3.1, or Appendix A
 ) -> Answer:
     """Retrieve, summarize for the question and the sub-question, plan the next, until the memories are enough (§3)."""
     global_evidence: list[str] = []  # §3.1: summaries for the overarching question
@@ -80,7 +80,7 @@ async def retrieve_summarize_plan(
         return run.prompt_tokens(task, options=options, **fields) <= input_tokens
 
     def shown(task: Task[Any], **fields: Any) -> dict[str, Any]:
-        """The fields of a call that sees the memories, as much of them as the prompt can hold."""
+        """Return the fields of a call with the memories, as much of them as the prompt can hold."""
         evidence, pathway = list(global_evidence), list(local_pathway)
         while True:
             fields["memory"] = {"global_evidence": list(evidence), "local_pathway": list(pathway)}
@@ -126,7 +126,7 @@ async def retrieve_summarize_plan(
         return judged.sufficient
 
     async def plan() -> str | None:
-        """The next sub-question, distinct from those asked (§3.2); None where the reasoner has none."""
+        """Plan the next sub-question, distinct from those asked (§3.2); None if the reasoner has none."""
         nonlocal repeats
         rejected: str | None = None
         for _ in range(PLANS):

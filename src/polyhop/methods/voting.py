@@ -46,12 +46,12 @@ class Vote(Generic[A]):
 
     @property
     def answer(self) -> str:
-        """The majority's answer as its first reply words it; "" where no reply has one."""
+        """The majority's answer in the words of its first reply; "" if no reply has one."""
         return self.winners[0].answer if self.winners else ""
 
     @property
     def share(self) -> float:
-        """The majority's part of the replies drawn, 0 to 1."""
+        """The majority's share of all replies, from 0 to 1."""
         return len(self.winners) / self.cast if self.cast else 0.0
 
 
@@ -70,7 +70,7 @@ def majority(replies: Sequence[A]) -> Vote[A]:
 
 
 def _likelihood(replies: Sequence[Answering]) -> float | None:
-    """The mean probability of an answer's words in the replies that give it; None where one does not tell it."""
+    """Return the mean probability of an answer's words in the replies that give it; None if one is unknown."""
     sure = [reply.probability(reply.answer) for reply in replies]
     known = [value for value in sure if value is not None]
     return sum(known) / len(known) if len(known) == len(sure) else None
@@ -79,10 +79,10 @@ def _likelihood(replies: Sequence[Answering]) -> float | None:
 async def sampled(
     run: Run, task: TypedTask[T], calls: Sequence[dict[str, Any]], *, options: Options, final: bool = True
 ) -> list[T]:
-    """The replies to ``calls``, the fields of each, all asked together, in order.
+    """Make one call of a task per item of ``calls``, its fields, all at once; return the replies in order.
 
-    Every call takes its own place in the budget, and one that finds none is left out. With ``final`` the last call has
-    the budget's reserved place: there is always a reply.
+    A call that the budget does not allow is left out. With ``final`` the last call is the one that the budget reserves,
+    so there is always a reply.
     """
     drawn: dict[int, T] = {}
 

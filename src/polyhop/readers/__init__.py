@@ -1,5 +1,5 @@
-"""Readers: what finds an answer's span in passages. Names are looked up here; new ones register by decorator or entry
-point."""
+"""Readers, which find the spans of answers in passages. They are opened by name; new ones register by decorator or
+entry point."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def register_reader(name: str) -> Callable[[AnyFactory], AnyFactory]:
 
 
 def readers() -> list[str]:
-    """The names that ``open_reader`` knows.
+    """Return the names that ``open_reader`` knows.
 
     >>> "pocket" in readers()
     True
@@ -32,10 +32,10 @@ def readers() -> list[str]:
 
 
 def open_reader(name: str) -> Reader | AskingReader | RunReader:
-    """The reader of a name.
+    """Open the reader of a name.
 
     Raises:
-        UnknownName: no reader is called so; the message lists those that are.
+        UnknownName: no reader has this name; the message lists the valid ones.
     """
     return _readers.open(name)
 

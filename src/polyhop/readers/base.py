@@ -32,20 +32,20 @@ class Reader(Protocol):
     threshold: float
 
     def read(self, question: str, passages: Sequence[Passage]) -> Sequence[Span] | Awaitable[Sequence[Span]]:
-        """The answer spans, best first; [] if it sees none."""
+        """Return the answer spans, best first; [] if there are none."""
         ...
 
 
 @runtime_checkable
 class SpanReader(Reader, Protocol):
-    """A reader that can pick spans in several ways; ``span`` is its default."""
+    """A reader that can select spans in several ways; ``span`` is its default."""
 
     span: SpanChoice
 
     def read(
         self, question: str, passages: Sequence[Passage], *, span: SpanChoice | None = None
     ) -> Sequence[Span] | Awaitable[Sequence[Span]]:
-        """The answer spans, best first, picked in the way of ``span``."""
+        """Return the answer spans, best first, selected in the way ``span``."""
         ...
 
 
@@ -53,11 +53,11 @@ class Ask(Protocol):
     """A run's own ``ask``: its calls are traced, cached and within the budget."""
 
     async def __call__(self, task: str, *, options: Any = None, **fields: Any) -> Any:
-        """The task's typed output, its reply in ``.completion``."""
+        """Make a call; return the task's typed output, its reply in ``.completion``."""
         ...
 
     def capabilities(self, task: str) -> Capabilities:
-        """The capabilities of the model of this task."""
+        """Return the capabilities of the model of this task."""
         ...
 
 
@@ -69,7 +69,7 @@ class AskingReader(Protocol):
     threshold: float
 
     async def read_by(self, ask: Ask, question: str, passages: Sequence[Passage]) -> Sequence[Span]:
-        """The answer spans, best first; [] if it sees none."""
+        """Return the answer spans, best first; [] if there are none."""
         ...
 
 
@@ -92,11 +92,11 @@ class RunReader(ABC):
     async def read(
         self, question: str, passages: Sequence[Passage], run: QuestionRun | None, *, span: SpanChoice | None = None
     ) -> list[Span]:
-        """The answer spans, best first; [] if it sees none.
+        """Return the answer spans, best first; [] if there are none.
 
         Raises:
-            SettingError: ``span`` is given to a reader that does not let it be chosen.
-            UsageError: it asks a language model and ``run`` is None, or it gives anything but spans.
+            SettingError: ``span`` is given to a reader that has no choice of it.
+            UsageError: it asks a language model and ``run`` is None, or it returns anything but spans.
         """
 
     @property
@@ -105,14 +105,14 @@ class RunReader(ABC):
         return self
 
     def check_span(self, span: SpanChoice | None) -> None:
-        """Raise ``SettingError`` if the way it picks spans cannot be chosen."""
+        """Raise ``SettingError`` if ``span`` is given and the reader has no choice of it."""
         if span is not None and not isinstance(self.source, SpanReader):
             raise SettingError(
                 f"span={span}: the reader {self.name or 'your own'} picks its spans its own way; dpr:PATH can be told"
             )
 
     def check_run(self, run: QuestionRun | None) -> QuestionRun:
-        """The run; ``UsageError`` if there is none, for a reader that needs one."""
+        """Return the run; raise ``UsageError`` if it is None."""
         if run is None:
             raise UsageError(f"the reader {self.name} asks a language model, and none is at hand here; try pocket")
         return run
@@ -178,7 +178,7 @@ class _Ask:
 
 
 def check_spans(found: Any) -> list[Span]:
-    """The result of a reading as a list; ``UsageError`` if it holds anything but spans."""
+    """Return the result of a reading as a list; raise ``UsageError`` if it contains anything but spans."""
     if isinstance(found, (str, bytes)) or not isinstance(found, Iterable):
         raise UsageError(f"the reader must return polyhop.Span objects, not a {type(found).__name__}")
     spans = list(found)

@@ -43,9 +43,9 @@ class _Job(NamedTuple):
 
 
 class CheckpointReader(ABC):
-    """Reads with a checkpoint, opened at the first read. Loading and inference run on a thread of the reader's own, so
-    ``read`` may be awaited from any loop and thread; what waits meanwhile is read together, in batches of
-    ``batch_size`` windows. The spans do not depend on what else is in a batch; confidences only in their last digits.
+    """A reader with a checkpoint, which is opened at the first read. Loading and inference run on the reader's own
+    thread, so ``read`` may be awaited from any loop and thread; waiting reads are combined into batches of
+    ``batch_size`` windows. The spans do not depend on the rest of a batch; confidences only in their last digits.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class CheckpointReader(ABC):
 
     @abstractmethod
     def _show(self, windows: Windows, question: str, passage: Passage) -> list[Window]:
-        """The windows of one passage."""
+        """Return the windows of one passage."""
 
     @abstractmethod
     def _score(self, batch: Batch) -> tuple[Any, Any, Any]:
@@ -97,7 +97,7 @@ class CheckpointReader(ABC):
 
     @abstractmethod
     def _span(self, passage: Passage, windows: Sequence[Window], scores: Sequence[Scores]) -> Span:
-        """The answer of one passage by the scores of its windows."""
+        """Return the answer of one passage by the scores of its windows."""
 
     def _drain(self) -> None:
         """Read what waits, a batch of questions at most; the rest have drains of their own behind this one."""
@@ -133,7 +133,7 @@ class CheckpointReader(ABC):
         ]
 
     def _scores(self, windows: Sequence[Window], pad: int) -> list[Scores]:
-        """The scores of many windows in their order; windows of like length share a batch."""
+        """Score many windows, in their order; windows of similar length share a batch."""
         by_length = sorted(range(len(windows)), key=lambda number: len(windows[number].ids))
         found: dict[int, Scores] = {}
         for begin in range(0, len(windows), self.batch_size):
@@ -154,7 +154,7 @@ class CheckpointReader(ABC):
 
 
 class NoAnswerReader(CheckpointReader):
-    """A reader of SQuAD 2's kind (Rajpurkar et al., 2018): the first token's start plus end logit is the score of no
+    """A SQuAD 2 reader (Rajpurkar et al., 2018): the first token's start plus end logit is the score of no
     answer, the least of it over a passage's windows counts.
 
     Confidence, 0 to 1: the best span against no answer, by the softmax over their two scores.
@@ -179,7 +179,7 @@ class NoAnswerReader(CheckpointReader):
 
 
 def inside(logits: Logits, window: Window) -> Logits:
-    """The logits of the passage's own tokens."""
+    """Return the logits of the passage's own tokens."""
     return logits[window.inside.start : window.inside.stop]
 
 

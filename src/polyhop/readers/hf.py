@@ -22,7 +22,7 @@ _HUB_NAME = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
 
 
 class DprReader(CheckpointReader):
-    """A DPR reader (Karpukhin et al., 2020), as SearChain's verification has it (Xu et al., 2024, §3.3).
+    """A DPR reader (Karpukhin et al., 2020), as in SearChain's verification (Xu et al., 2024, §3.3).
 
     Confidence is the relevance logit, ``threshold`` SearChain's θ of 1.5 on it. ``span``: ``joint`` takes the best sum
     of start and end logit within ``max_answer_tokens`` tokens (DPR's own length); ``independent`` the likeliest start
@@ -70,7 +70,7 @@ class DprReader(CheckpointReader):
         return _array(out.start_logits), _array(out.end_logits), _array(out.relevance_logits)
 
     async def read(self, question: str, passages: Sequence[Passage], *, span: SpanChoice | None = None) -> list[Span]:
-        """As the base's; ``span`` instead of the reader's own for this read."""
+        """Read as the base class does; ``span`` replaces the reader's own choice for this read."""
         return await self._picked(question, passages, partial(self._span, span=span))
 
     def _span(
@@ -128,7 +128,7 @@ class SquadReader(NoAnswerReader):
 
 
 class _Network:
-    """A checkpoint of transformers: checked when named, opened later, called with a batch."""
+    """A checkpoint of transformers: checked when created, opened at the first read, called with a batch."""
 
     def __init__(self, name: str, path_or_name: str, model_class: str, device: str | None, dtype: Dtype) -> None:
         if not is_installed("hf"):

@@ -1,4 +1,4 @@
-"""The LM reader: one prompted call over all the passages it is given.
+"""The LM reader: one prompted call over all passages.
 
 It is extractive all the same: what the model says is only taken where it stands in a passage. A question of yes or no
 has no words to copy, so it has no span.
@@ -26,8 +26,8 @@ class LmReader(RunReader):
     async def read(
         self, question: str, passages: Sequence[Passage], run: QuestionRun | None, *, span: SpanChoice | None = None
     ) -> list[Span]:
-        """The words the model found, in the passage it named, else in the first that holds them; [] where they stand
-        nowhere."""
+        """Return the words that the model found, in the passage that it named, else in the first that contains them;
+        [] if none does."""
         self.check_span(span)
         run = self.check_run(run)
         if not passages:

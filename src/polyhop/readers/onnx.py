@@ -1,4 +1,4 @@
-"""A reader of SQuAD 2's kind over onnxruntime: small, quick on a CPU, without torch."""
+"""A SQuAD 2 reader over onnxruntime: small, fast on a CPU, without torch."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _FILES = ("model.onnx", "tokenizer.json")
 class OnnxReader(NoAnswerReader):
     """Extractive question answering with an exported checkpoint: a folder with ``model.onnx`` and ``tokenizer.json``.
 
-    The graph takes ``input_ids`` and, where it wants them, ``attention_mask`` and ``token_type_ids``; it gives
-    ``start_logits`` and ``end_logits``, each ``(windows, tokens)``. Everything else is as ``SquadReader``. ``device``:
-    "cuda" or "cpu"; None is CUDA where this onnxruntime has it. Raises ``MissingExtra`` without onnxruntime and
-    tokenizers, ``DataError`` for a folder without its files.
+    The graph takes ``input_ids`` and, if it has them as inputs, ``attention_mask`` and ``token_type_ids``; it returns
+    ``start_logits`` and ``end_logits``, each ``(windows, tokens)``. Everything else is as in ``SquadReader``.
+    ``device``: "cuda" or "cpu"; None is CUDA if this onnxruntime has it. Raises ``MissingExtra`` without onnxruntime
+    and tokenizers, ``DataError`` for a folder without its files.
     """
 
     def __init__(

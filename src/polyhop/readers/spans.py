@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from polyhop.errors import SettingError
 
 Logits: TypeAlias = NDArray[np.float64]
-"""One score a token, shape ``(tokens,)``."""
+"""One score per token, shape ``(tokens,)``."""
 
 
 class TokenSpan(NamedTuple):
-    """A stretch of tokens, both ends included, and its start logit plus end logit."""
+    """A range of tokens, both ends included; ``score`` is its start logit plus its end logit."""
 
     first: int
     last: int
@@ -28,9 +28,9 @@ class TokenSpan(NamedTuple):
 
 
 def joint(start: Logits, end: Logits, max_tokens: int) -> TokenSpan | None:
-    """The stretch of at most ``max_tokens`` tokens with the greatest sum of its start and end logits.
+    """Return the span of at most ``max_tokens`` tokens with the maximum sum of its start and end logits.
 
-    Of equals the earliest, then the shortest; None without tokens, or where every sum is minus infinity.
+    Of equal spans the earliest wins, then the shortest. None without tokens, or if every sum is minus infinity.
 
     >>> joint(np.array([0.0, 3.0, 1.0]), np.array([9.0, 0.0, 2.0]), max_tokens=2)
     TokenSpan(first=0, last=0, score=9.0)
@@ -48,9 +48,9 @@ def joint(start: Logits, end: Logits, max_tokens: int) -> TokenSpan | None:
 
 
 def independent(start: Logits, end: Logits, inside: range) -> TokenSpan | None:
-    """The stretch from the likeliest start to the likeliest end of the whole sequence, each by itself.
+    """Return the span from the most likely start to the most likely end of the whole sequence, each by itself.
 
-    None where it ends before it starts or leaves the passage's tokens ``inside``: it answers nothing. The result counts
+    None if it ends before it starts or leaves the passage's tokens ``inside``: then it is no answer. Positions count
     from the first token inside.
 
     >>> independent(np.array([0.0, 3.0, 1.0]), np.array([1.0, 0.0, 2.0]), range(1, 3))
@@ -67,7 +67,7 @@ def independent(start: Logits, end: Logits, inside: range) -> TokenSpan | None:
 
 
 def characters(span: TokenSpan, offsets: Sequence[tuple[int, int]], text: str) -> tuple[int, int]:
-    """The characters of a stretch of tokens, without white space at its ends; equal where nothing is left.
+    """Return the start and end characters of a span, without white space at its ends; equal if nothing is left.
 
     >>> characters(TokenSpan(1, 2, 0.0), [(0, 3), (3, 7), (7, 8)], "the old mill")
     (4, 7)
@@ -79,7 +79,7 @@ def characters(span: TokenSpan, offsets: Sequence[tuple[int, int]], text: str) -
 
 
 def answered(score: float, no_answer: float) -> float:
-    """The probability of a span against no answer, 0 to 1: the softmax over their two scores.
+    """Return the probability of a span against no answer, from 0 to 1: the softmax over their two scores.
 
     >>> answered(2.0, 2.0)
     0.5
@@ -90,9 +90,9 @@ def answered(score: float, no_answer: float) -> float:
 
 
 HEAD_TOKENS = 64
-"""Most tokens of a question, and of a title; SQuAD's own limit for questions."""
+"""Maximum number of tokens of a question, and of a title: SQuAD's limit for questions."""
 MIN_TOKENS = 3 * HEAD_TOKENS
-"""A window must hold question, title and as much text."""
+"""Minimum size of a window, which must hold question, title and as much text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +106,11 @@ class Window:
 
 
 class Windows:
-    """Cuts what is longer than ``max_tokens`` into windows that overlap by ``stride`` tokens. Safe in any thread."""
+    """Cuts inputs longer than ``max_tokens`` into windows that overlap by ``stride`` tokens. Thread-safe."""
 
     def __init__(self, tokenizer: Any, max_tokens: int, stride: int) -> None:
         self._tokenizer, self._pairing = (type(tokenizer).from_str(tokenizer.to_str()) for _ in range(2))
-        for own in (self._tokenizer, self._pairing):  # copies, for these limits are state of a tokenizer
+        for own in (self._tokenizer, self._pairing):  # copies, because these limits are state of a tokenizer
             own.no_truncation()
             own.no_padding()
         self._pairing.enable_truncation(max_tokens, stride=stride, strategy="only_second")
@@ -119,12 +119,12 @@ class Windows:
         self.pad = next((number for number in known if number is not None), 0)
 
     def pair(self, question: str, text: str) -> list[Window]:
-        """Question and text as the tokenizer pairs them."""
+        """Pair question and text as the tokenizer does."""
         whole = self._pairing.encode(self._cut(question), text)
         return [_pair_window(part) for part in (whole, *whole.overflowing)]
 
     def titled(self, question: str, title: str, text: str) -> list[Window]:
-        """Question [SEP] title [SEP] text, as DPR readers were trained (Karpukhin et al., 2020)."""
+        """Join question [SEP] title [SEP] text, as DPR readers were trained (Karpukhin et al., 2020)."""
         head = self._tokenizer.encode(self._cut(question), self._cut(title)).ids
         room = self.max_tokens - len(head)
         pieces = self._bare(text)
@@ -154,7 +154,7 @@ def _pair_window(encoded: Any) -> Window:
 
 
 def check_lengths(max_tokens: int, stride: int) -> None:
-    """Raises ``SettingError`` for a window too short to hold question, title and text, or one that hardly moves on."""
+    """Raise ``SettingError`` for a window too short for question, title and text, or with too much overlap."""
     if max_tokens < MIN_TOKENS:
         raise SettingError(f"max_tokens={max_tokens}: a reader's window must hold at least {MIN_TOKENS} tokens")
     if not 0 <= stride <= max_tokens // 3:

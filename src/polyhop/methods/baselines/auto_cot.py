@@ -1,18 +1,19 @@
-"""Automatic chain of thought: demonstrations the model writes itself, for one question of each cluster of a pool.
+"""Automatic chain of thought: the model writes its own demonstrations, one per cluster of a pool of questions.
 
 Zhang, Zhang, Li, Smola: "Automatic Chain of Thought Prompting in Large Language Models", 2022.
 
-Followed: the questions of a pool are clustered by k-means, and of each cluster the one nearest its centre gets a
-rationale by zero-shot chain of thought; it is passed over for the next nearest where it is too long or its rationale
-has too many steps (§4, Algorithms 1 and 2, with their limits). No gold is seen. Not followed: TF-IDF vectors instead of
-Sentence-BERT's; at most 3 questions of a cluster are tried; ``shots`` clusters, as every baseline shows so many
-demonstrations (the paper has 8 for most sets; ``shots=0`` is zero-shot). The pool is a file of questions, such as the
-dataset's own, or questions of ours; the question asked is never its own demonstration.
+Followed: k-means clusters the questions of a pool. The question of each cluster that is nearest to its centre gets a
+rationale by zero-shot chain of thought; if the question or its rationale is too long, the next nearest is tried (§4,
+Algorithms 1 and 2, with their limits). No gold answer is used. Not followed: the vectors are TF-IDF instead of
+Sentence-BERT's; at most 3 questions per cluster are tried; there are ``shots`` clusters, because every baseline shows
+that many demonstrations (the paper shows 8 for most datasets; ``shots=0`` is zero-shot). The pool is a file of
+questions, such as the dataset's own, or by default the questions that polyhop ships; a question is never its own
+demonstration.
 
-The demonstrations are the same for every question, so that their calls are made once a run where replies are cached.
-Closed-book. Needs nothing beyond completion.
+The demonstrations are the same for every question, so with a cache their calls are made once per run. Closed-book.
+Needs nothing beyond completion.
 
-Example: with the pool of ours and 3 clusters, "In which town was the leader of the Kon-Tiki expedition born?" is shown
+Example: with the default pool and 3 clusters, "In which town was the leader of the Kon-Tiki expedition born?" is shown
 three other questions, each with the rationale and the answer the model gave.
 """
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 
 TRIED = 3
-"""Questions of a cluster that are tried, nearest to its centre first."""
+"""Maximum number of questions that are tried per cluster, nearest to its centre first."""
 
 
 @method(
@@ -56,15 +57,15 @@ async def automatic_chain_of_thought(
     question: str,
     run: Run,
     *,
-    pool: FileName = "",  # a file of questions; ours where it is not given
-    shots: NonNegative = 3,  # clusters, k: a demonstration of each
-    question_tokens: Positive = 60,  # §4.2: no longer question is shown
-    rationale_steps: Positive = 5,  # §4.2: nor a longer chain
+    pool: FileName = "",  # a file of questions; "": the default pool
+    shots: NonNegative = 3,  # k, the number of clusters: one demonstration from each
+    question_tokens: Positive = 60,  # §4.2: maximum length of a demonstration's question
+    rationale_steps: Positive = 5,  # §4.2: maximum number of sentences of its rationale
 ) -> Answer:
-    """Build demonstrations from clustered questions, then answer by chain of thought beside them (§4)."""
+    """Build demonstrations from clustered questions, then answer by chain of thought with them (§4)."""
 
     async def demonstrate(cluster: Sequence[str]) -> None:
-        """Algorithm 2, on one cluster: the first question, nearest first, that gets a fitting rationale."""
+        """Use the first question of the cluster that gets a fitting rationale, nearest first (Algorithm 2)."""
         short = [member for member in cluster if run.count_tokens(member) <= question_tokens]
         for member in [member for member in short if normalise(member) != normalise(question)][:TRIED]:
             response = await run.ask(ZERO_SHOT_COT, options={"shots": 0}, question=member)
@@ -86,12 +87,12 @@ async def automatic_chain_of_thought(
 
 
 MAX_QUESTIONS = 1_000
-"""Questions read from the head of a file."""
+"""Maximum number of questions read from a file."""
 _MAX_ITERATIONS = 50
 
 
 def cluster_questions(file: str, count: int) -> tuple[tuple[str, ...], ...]:
-    """Group the questions of ``file`` ("": ours) into at most ``count`` clusters, nearest to the centre first.
+    """Cluster the questions of ``file`` ("": the default pool): at most ``count`` clusters, nearest to the centre first.
 
     The file has one question per line, or JSON lines with a ``question``; other fields are ignored. Clusters come in
     the order of the file; the same file always gives the same clusters.

@@ -1,21 +1,20 @@
-"""Demonstrate–Search–Predict, its multi-hop program: a query from what is known, a search, a summary, and again; then
-a vote over sampled answers.
+"""Demonstrate–Search–Predict, its multi-hop program: hops of query, search and summary, then a vote over answers.
 
 Khattab, Santhanam, Li, Hall, Liang, Potts, Zaharia: "Demonstrate-Search-Predict: Composing retrieval and language
 models for knowledge-intensive NLP", 2022.
 
-Followed: SEARCH as the paper's multi-hop program: every hop writes a query from the question, the summaries of the hops
-before and the passages of the last one, which it sums up first; two hops, fewer where the query is "N/A" (§3.3).
-PREDICT: chains of thought from the passages of all hops, sampled at temperature 0.7, and the majority's answer
-(self-consistency, §3.4); 5 samples as for every vote of ours (the paper: 20).
-Not followed: DEMONSTRATE, which bootstraps demonstrations for every step from labelled training questions (§3.2): ours
-are written by hand and the same for all questions, and no label is seen. Nor are several queries a hop sampled and
-their rankings fused (§3.3). The summaries serve the queries alone: the answer is read off the passages.
-Settled here: 5 passages a query; a first hop without a query searches the question; a query asked before ends the
-search. Needs a model that samples; log-probabilities settle ties where there are some.
+Followed: SEARCH as the paper's multi-hop program: every hop first summarizes the passages of the hop before, then
+writes a query from the question, the summaries and those passages. There are two hops, fewer if the query is "N/A"
+(§3.3). PREDICT: chains of thought from the passages of all hops, sampled at temperature 0.7, and the majority's answer
+(self-consistency, §3.4), with 5 samples as in every vote here (the paper: 20).
+Not followed: DEMONSTRATE, which bootstraps demonstrations for every step from labelled training questions (§3.2): these
+are written by hand and the same for all questions, and no label is used. Nor does a hop sample several queries and fuse
+their rankings (§3.3). The summaries serve the queries alone: the answer is read from the passages.
+Settled here: 5 passages per query. If the first hop has no query, the question is searched. A repeated query ends the
+search. Needs a model that samples; log-probabilities, if the model gives them, settle ties.
 
-Example: "In which town was the leader of the Kon-Tiki expedition born?" The first query finds the expedition; its sum,
-"It was led by Thor Heyerdahl.", it leads to "Thor Heyerdahl birthplace". Of 5 chains over both, 4 end in Larvik.
+Example: "In which town was the leader of the Kon-Tiki expedition born?" The first query finds the expedition; the
+summary, "It was led by Thor Heyerdahl.", leads to "Thor Heyerdahl birthplace". Of 5 chains over both, 4 end in Larvik.
 """
 
 from __future__ import annotations
@@ -51,20 +50,20 @@ async def demonstrate_search_predict(
     *,
     k: Positive = 5,  # ToR §4.3
     max_turns: Positive = 2,  # hops, §3.3
-    samples: Positive = 5,  # §3.4: chains that vote; the paper: 20
+    samples: Positive = 5,  # §3.4: number of chains that vote; the paper: 20
     temperature: Annotated[float, Ge(0)] = 0.7,  # §3.4
     shots: NonNegative = 3,
     context_tokens: Positive = 4096,  # ToR §4.4
     rank_limit: Positive = 15,  # ToR §4.2
 ) -> Answer:
-    """Search hop by hop, each query written from what the hops before found out; then predict by a vote (§3)."""
+    """Search hop by hop, each query from the results of earlier hops; then predict by a vote (§3)."""
     options: Options = {"shots": shots}
     summaries: list[str] = []
     asked: list[str] = []
     found: list[list[Passage]] = []
 
     async def write_query() -> str | None:
-        """Sum up the last hop's passages and write the next query; None where nothing is missing."""
+        """Summarize the last hop's passages and write the next query; None if nothing is missing."""
         fields = {"question": question, "summaries": list(summaries)}
         last = found[-1] if found else []
         hop = await run.ask(

@@ -1,14 +1,15 @@
-"""ERA-CoT: entities and the relations between them, stated and inferred, are worked out before the chain of thought.
+"""ERA-CoT: a chain of thought after an analysis of the entities in the passages and of the relations between them.
 
 Liu, Peng, Du, Yin, Liu, Zhang: "ERA-CoT: Improving Chain-of-Thought through Entity Relationship Analysis", 2024. Code:
 github.com/OceannTwT/era-cot.
 
-Followed (§3): entities are extracted, then the relations stated between them; from these, relations that are implied;
-each of them is scored from 0 to 10, those that score too low are dropped, and the question is answered by a chain of
-thought beside entities and relations. Inferred per pair and kept from: the figures of its code, 5 and 6.
-As in GE-Reasoning §4.3, the context is what one retrieval finds, not gold passages. Settled here: 5 passages; one call
-a step, as in the code without its option for self-consistency; all inferred relations are scored in one call; a step
-that gives nothing is passed over, and a relation already stated is not inferred anew. Needs nothing beyond completion.
+Followed (§3): entities are extracted, then the relations stated between them; from these, implied relations are
+inferred. Each inferred relation is scored from 0 to 10, and low scores are dropped. The question is answered by a chain
+of thought over entities and relations. ``per_pair`` and ``keep_from`` have the values of the code, 5 and 6.
+As in GE-Reasoning §4.3, the context comes from one retrieval, not from gold passages. Settled here: 5 passages; one
+call per step, as in the code without its option for self-consistency; one call scores all inferred relations. A step
+without a result is skipped, and a relation that is already stated is not inferred again. Needs nothing beyond
+completion.
 
 Example: "In which town was the leader of the Kon-Tiki expedition born?" Stated: (Kon-Tiki expedition; led by; Thor
 Heyerdahl), (Thor Heyerdahl; birth place; Larvik). Inferred: (Kon-Tiki expedition; birth place of its leader; Larvik),
@@ -57,10 +58,10 @@ async def entity_relationship_analysis(
     run: Run,
     *,
     k: Positive = 5,
-    implicit: bool = True,  # §3.3: relations are inferred, too
-    per_pair: Positive = 5,  # inferred relations of two entities
-    discriminate: bool = True,  # §3.4: and sifted
-    keep_from: Annotated[float, Ge(0), Le(10)] = 6,  # the score, 0 to 10, of a relation that is kept
+    implicit: bool = True,  # §3.3: relations are inferred
+    per_pair: Positive = 5,  # maximum number of inferred relations per pair of entities
+    discriminate: bool = True,  # §3.4: inferred relations are scored
+    keep_from: Annotated[float, Ge(0), Le(10)] = 6,  # minimum score, 0 to 10, of a relation that is kept
     shots: NonNegative = 3,  # the paper: 0
     rank_limit: Positive = 15,
 ) -> Answer:

@@ -1,18 +1,18 @@
-"""FLARE: a sentence is tried without passages; where the model is unsure of it, it is searched for and written anew.
+"""FLARE: a tentative sentence is written without passages; if the model is unsure of it, it is searched and rewritten.
 
 Jiang, Xu, Gao, Sun, Liu, Dwivedi-Yu, Yang, Callan, Neubig: "Active Retrieval Augmented Generation", 2023, in its direct
 form (FLARE-direct, §3.2).
 
-Followed: the question is searched; a sentence is tried, 64 tokens ahead, the first from the question's passages
-(Figure 1), every later one without any; if all its tokens are at least as likely as θ (``retrieve_below``) it stands,
-else it is the next query, its tokens less likely than β (``mask_below``) masked, or each phrase of them asked about by
-a question of its own, whose hits are interleaved; the sentence is written again from the newest passages alone. It ends
-with the sentence that names the answer.
-Settled here: θ = β = 0.2, as its common re-implementation has them (the paper's own for 2Wiki: 0.8 and 0.4, with 2
-passages a query); 5 passages a query and 3 searches, after which sentences are written from the last passages; at most
-3 questions for one sentence; a query of which nothing is left is the question; a sentence whose probabilities a reply
-does not tell is unsure; a chain without an answer in 10 sentences is closed by a reader call over all passages; the
-confidence is that of the first sentence that writes the answer. Needs token log-probabilities.
+Followed: the question is searched. A sentence is tried, 64 tokens ahead: the first from the question's passages
+(Figure 1), every later one without any. It is kept if all its tokens are at least as likely as θ (``retrieve_below``).
+Otherwise it is the next query, without the tokens less likely than β (``mask_below``), or with a question for each
+unlikely phrase, whose hits are interleaved; then the sentence is written again from the newest passages alone. The
+sentence that states the answer is the last.
+Settled here: θ = β = 0.2, as in its common re-implementation (the paper's own for 2Wiki: 0.8 and 0.4, with 2 passages
+per query); 5 passages per query and 3 searches, after which sentences are written from the last passages; at most
+3 questions per sentence. An empty query is replaced by the question. A sentence whose reply gives no probabilities is
+unsure. A chain without an answer after 10 sentences ends with a reader call over all passages. The confidence is that
+of the first sentence that contains the answer. Needs token log-probabilities.
 
 Example: "In which town was the leader of the Kon-Tiki expedition born?" The first sentence names Thor Heyerdahl; the
 second would be "Thor Heyerdahl was born in Oslo.", Oslo at 0.1: "Thor Heyerdahl was born in ." is searched, and the
@@ -43,7 +43,7 @@ Share: TypeAlias = Annotated[float, Ge(0), Le(1)]
 
 
 def _layers(settings: Mapping[str, Any]) -> int:
-    """Every sentence; where searches are left it is tried, perhaps asked about, and written anew; then a reader."""
+    """Count the calls in turn: while searches are left, a sentence is tried, asked about, rewritten; then a reader."""
     sentences: int = settings["max_sentences"]
     again: int = (1 + (settings["query"] == "question")) * (settings["retrieve_below"] > 0)
     searched: int = min(settings["max_turns"] - 1, sentences)
@@ -63,18 +63,18 @@ async def active_retrieval(
     run: Run,
     *,
     k: Positive = 5,  # ToR §4.3; its repository: 2
-    max_turns: Positive = 3,  # ToR §4.3: searches, the question's among them
-    max_sentences: Positive = 10,  # of the answer
-    retrieve_below: Share = 0.2,  # θ, §3.2: a sentence with a token less likely is searched for
-    query: Literal["mask", "question"] = "mask",  # §3.2: unlikely tokens are left out, or asked about
-    mask_below: Share = 0.2,  # β, §3.2: tokens that are left out
-    max_questions: Positive = 3,  # for one sentence
-    look_ahead: Positive = 64,  # tokens of a sentence
+    max_turns: Positive = 3,  # ToR §4.3: maximum number of searches, with the question's
+    max_sentences: Positive = 10,  # maximum number of sentences of the answer
+    retrieve_below: Share = 0.2,  # θ, §3.2: a sentence with a less likely token is searched
+    query: Literal["mask", "question"] = "mask",  # §3.2: unlikely tokens are left out of the query, or asked about
+    mask_below: Share = 0.2,  # β, §3.2: less likely tokens are left out
+    max_questions: Positive = 3,  # maximum number per sentence
+    look_ahead: Positive = 64,  # maximum number of tokens of a sentence
     shots: NonNegative = 3,
     context_tokens: Positive = 4096,  # ToR §4.4
     rank_limit: Positive = 15,  # ToR §4.2
 ) -> Answer:
-    """Try the next sentence, and search for it and write it anew where it is unsure, until the answer comes (§3.2)."""
+    """Try the next sentence; if it is unsure, search it and write it again, until the answer comes (§3.2)."""
     options: Options = {"shots": shots}
     reasoning: list[str] = []
     steps: list[Sentence] = []
@@ -92,7 +92,7 @@ async def active_retrieval(
         return asked.sub_question
 
     async def queries(tried: Sentence) -> list[str]:
-        """The explicit queries for a sentence, or the implicit one (§3.2)."""
+        """Return the explicit queries for a sentence, or the implicit one (§3.2)."""
         unsure = unsure_spans(tried.sentence, tried.completion, mask_below)
         phrases = [tried.sentence[start:end].strip() for start, end in unsure]
         phrases = [phrase for phrase in phrases if any(map(str.isalnum, phrase))][:max_questions]
@@ -141,8 +141,8 @@ def sure(tried: Sentence, threshold: float) -> bool:
 
 
 def telling(answer: str, steps: Sequence[Sentence], question: str) -> Sentence:
-    """The first sentence that writes the answer: the conclusion copies it. The last, for yes and no and for an answer
-    that the question itself holds."""
+    """Return the first sentence with the answer, which the conclusion copies; the last for yes and no, and for an
+    answer that the question itself contains."""
     chosen_last = normalise(answer) in ("yes", "no") or find_folded(answer, question)
     return next((step for step in steps if not chosen_last and find_folded(answer, step.sentence)), steps[-1])
 
@@ -164,7 +164,7 @@ def unsure_spans(sentence: str, completion: Any, below: float) -> list[tuple[int
 
 
 def masked(sentence: str, spans: Sequence[tuple[int, int]]) -> str:
-    """The sentence without the spans; "" where no word is left of it.
+    """Remove the spans from the sentence; "" if no word is left.
 
     >>> masked("Ann was born in Rome.", [(15, 20)])
     'Ann was born in.'
@@ -176,6 +176,6 @@ def masked(sentence: str, spans: Sequence[tuple[int, int]]) -> str:
 
 
 def interleaved(rankings: Sequence[Sequence[Passage]]) -> list[Passage]:
-    """Several rankings as one: the first of each, then the second of each, and so on, each passage once."""
+    """Merge rankings: the first passage of each, then the second of each, and so on, each passage once."""
     rows = zip_longest(*rankings)
     return list(dict.fromkeys(passage for row in rows for passage in row if passage is not None))

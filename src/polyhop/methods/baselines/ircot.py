@@ -1,17 +1,17 @@
-"""IRCoT: a chain of thought, each sentence of which is the next query; then a reader answers from all that was found.
+"""IRCoT: each sentence of a chain of thought is the next query; then a reader answers from all passages.
 
 Trivedi, Balasubramanian, Khot, Sabharwal: "Interleaving Retrieval with Chain-of-Thought Reasoning for Knowledge-
 Intensive Multi-Step Questions", 2023; details that the paper leaves out are those of its repository.
 
-Followed: the question is searched first; then, in turn, one more sentence from all passages so far and a search for it,
-until a sentence says "answer is" or 10 are written; passages are collected first come, 15 at most; those of more than
-600 words are dropped, of the others 350 words are shown; the query is the last sentence that is no mere conclusion
-(thus, so, therefore, arithmetic), without its wh-words; the chain's own answer is not used: a reader of its own answers
-from the passages, by chain of thought or directly (§3).
-Settled here: 5 passages a query and 3 searches, the common set-up (the paper tunes 2 to 8 passages and bounds the
-sentences alone); a sentence after the last search would change nothing and is not written; a query searched before is
-not searched again, though its sentence counts; a sentence said before, or unreadable, ends the chain; passages are the
-same by id, not by their wording. Needs nothing beyond completion.
+Followed: the question is searched first. Then one more sentence is written from all passages so far and searched, until
+a sentence says "answer is" or 10 are written. The first 15 passages are collected; those of more than 600 words are
+dropped, and 350 words of the others are shown. The query is the last sentence that is not a mere conclusion (thus, so,
+therefore, arithmetic), without its wh-words. The chain's own answer is not used: a separate reader answers from the
+passages, by chain of thought or directly (§3).
+Settled here: 5 passages per query and 3 searches, the common set-up (the paper tunes 2 to 8 passages and limits only
+the sentences). A sentence after the last search would change nothing and is not written. A repeated query is not
+searched again, but its sentence counts. A repeated or unreadable sentence ends the chain. Passages are compared by id,
+not by their words. Needs nothing beyond completion.
 
 Example: "In which town was the leader of the Kon-Tiki expedition born?" The question finds the expedition; "It was led
 by Thor Heyerdahl." finds his page; "Thor Heyerdahl was born in Larvik." is searched too, and the reader says Larvik.
@@ -51,16 +51,16 @@ async def interleaving_retrieval(
     run: Run,
     *,
     k: Positive = 5,  # ToR §4.3; the paper: 2, 4, 6 or 8
-    max_turns: Positive = 3,  # ToR §4.3: searches, the question's among them
-    max_sentences: Positive = 10,  # of the chain
+    max_turns: Positive = 3,  # ToR §4.3: maximum number of searches, with the question's
+    max_sentences: Positive = 10,  # maximum number of sentences of the chain
     style: Style = "cot",  # of the reader
-    most_words: Positive = 600,  # of a passage, else it is dropped
-    shown_words: Positive = 350,  # of a passage
+    most_words: Positive = 600,  # longer passages are dropped
+    shown_words: Positive = 350,  # maximum number of words shown of a passage
     shots: NonNegative = 3,
     context_tokens: Positive = 4096,  # ToR §4.4
     rank_limit: Positive = 15,
 ) -> Answer:
-    """Write a sentence, search it, write the next; then read all passages for the answer (§3)."""
+    """Write a sentence, search it, write the next; then read the answer from all passages (§3)."""
     options: Options = {"shots": shots}
     reasoning: list[str] = []
     asked: list[str] = []
@@ -106,7 +106,7 @@ def shortened(passages: Sequence[Passage], max_words: int) -> list[Passage]:
 
 
 def next_query(reasoning: Sequence[str]) -> str | None:
-    """The last sentence that is no mere conclusion, without its wh-words; None where there is none.
+    """Return the last sentence that is not a mere conclusion, without its wh-words; None if there is none.
 
     >>> next_query(["Alien, which came out in 1979, is by Ridley Scott.", "So it is by an Englishman."])
     'Alien, came out in 1979, is by Ridley Scott.'

@@ -1,14 +1,14 @@
-"""Iter-RetGen: what a round answers is searched for in the next, which answers anew from what is found.
+"""Iter-RetGen: each round searches the question with the answer of the round before, and answers from the results.
 
 Shao, Gong, Shen, Huang, Duan, Chen: "Enhancing Retrieval-Augmented Large Language Models with Iterative
 Retrieval-Generation Synergy", 2023.
 
 Followed: the first round searches the question, each later one the question with the whole output of the round before,
-reasoning and answer; every round reads the passages of its own search alone, by chain of thought; the rounds are a
-fixed number, and the last answer is the answer (§3). The paper reads 5 passages and goes up to 7 rounds, most of the
-gain coming with the second; ours are the 3 of Tree of Reviews' comparison. Not followed: the retriever is not adapted
-to what the model wrote, as a last step of theirs does. Settled here: an output that cannot be read adds nothing to the
-next query. Needs nothing beyond completion.
+reasoning and answer. Every round reads only the passages of its own search, by chain of thought. The number of rounds
+is fixed, and the answer is that of the last (§3). The paper reads 5 passages and runs up to 7 rounds, with most of the
+gain in the second; here there are 3, as in Tree of Reviews' comparison. Not followed: the paper's last step, in which
+the retriever is adapted to what the model wrote. Settled here: an output that cannot be read adds nothing to the next
+query. Needs nothing beyond completion.
 
 Example: "In which town was the leader of the Kon-Tiki expedition born?" The question finds the expedition; the answer
 "It was led by Thor Heyerdahl. Oslo", a guess, finds his page in the second round, and that answers: Larvik.
@@ -42,13 +42,13 @@ async def iterative_retrieval_generation(
     run: Run,
     *,
     k: Positive = 5,  # §4
-    max_turns: Positive = 3,  # T; ToR §4.3
+    max_turns: Positive = 3,  # T, the number of rounds; ToR §4.3
     style: Style = "cot",
     shots: NonNegative = 3,
     context_tokens: Positive = 4096,  # ToR §4.4
     rank_limit: Positive = 15,  # ToR §4.2
 ) -> Answer:
-    """Search the question with the last output, answer from what is found, and again; the last answer wins (§3)."""
+    """Search the question with the last output, answer from the results, and repeat; the last answer counts (§3)."""
     options: Options = {"shots": shots}
     found: list[list[Passage]] = []
     response: Response | None = None

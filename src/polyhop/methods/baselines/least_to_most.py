@@ -1,15 +1,15 @@
-"""Least-to-most prompting: the question is taken apart, then its sub-questions are answered in turn.
+"""Least-to-most prompting: the question is decomposed, then its sub-questions are answered in turn.
 
 Zhou, Schärli, Hou, Wei, Scales, Wang, Schuurmans, Cui, Bousquet, Le, Chi: "Least-to-Most Prompting Enables Complex
 Reasoning in Large Language Models", 2022.
 
-Followed: one call decomposes, then each sub-question is answered with those before it and their answers in sight, the
-question itself last (§2). Settled here: at most ``max_questions`` sub-questions, as the paper sets no limit; one that
-is the question itself, or was there already, is left out. Closed-book. Needs nothing beyond completion.
+Followed: one call decomposes the question; then each sub-question is answered, with the earlier ones and their answers
+in the prompt, and the question itself last (§2). Settled here: at most ``max_questions`` sub-questions (the paper sets
+no limit); duplicates, also of the question itself, are dropped. Closed-book. Needs nothing beyond completion.
 
-Example: "In which town was the leader of the Kon-Tiki expedition born?" comes apart into "Who led the Kon-Tiki
-expedition?" and "In which town was that person born?"; the first answer stands before the second question, both before
-the third, which is the question.
+Example: "In which town was the leader of the Kon-Tiki expedition born?" is decomposed into "Who led the Kon-Tiki
+expedition?" and "In which town was that person born?"; the first answer is shown with the second question, and
+both with the third, which is the question.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ async def least_to_most(
     question: str,
     run: Run,
     *,
-    max_questions: Positive = 4,  # sub-questions; ours
+    max_questions: Positive = 4,  # maximum number of sub-questions; not from the paper
     shots: NonNegative = 3,
 ) -> Answer:
-    """Take the question apart, answer its sub-questions in turn, then the question itself (§2)."""
+    """Decompose the question, answer its sub-questions in turn, then the question itself (§2)."""
     history: list[dict[str, str]] = []
 
     async def solve(sub_question: str, *, last: bool) -> str:

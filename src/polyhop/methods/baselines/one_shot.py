@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @method("direct", family="closed book", calls=1, paper="Brown et al., 2020", layers=lambda settings: 1)
 async def direct(question: str, run: Run, *, shots: NonNegative = 3) -> Answer:
-    """Answer from the model's own knowledge, without a word of reasoning."""
+    """Answer from the model's own knowledge, without reasoning."""
     response = await run.ask(ANSWER_DIRECT, options={"shots": shots}, final=True, question=question)
     return Answer(response.answer)
 
@@ -88,7 +88,7 @@ async def answered_from(
     rank_limit: int,
     style: Literal["direct", "cot"] = "direct",
 ) -> Answer:
-    """The answer read from the first ``k`` passages found; closed-book where there are none."""
+    """Answer from the first ``k`` of the passages; closed-book if there are none."""
     read = tuple(passages[:k])
     if not read:
         return await chain_of_thought(question, run, shots=shots)
@@ -146,7 +146,7 @@ async def _ranked(question: str, run: Run, rank_limit: int) -> Answer:
 
 @method("zero-few-cot", family="closed book", calls=1, paper="Kojima et al., 2022", layers=lambda settings: 1)
 async def zero_plus_few_shot(question: str, run: Run, *, shots: NonNegative = 3) -> Answer:
-    """Answer from the model's own knowledge, told to think step by step, beside demonstrations that do."""
+    """Answer from the model's own knowledge, with "Let's think step by step." in the demonstrations too."""
     response = await run.ask(ZERO_SHOT_COT, options={"shots": shots}, final=True, question=question)
     return Answer(response.answer)
 
@@ -156,7 +156,7 @@ async def self_consistency(
     question: str,
     run: Run,
     *,
-    samples: Positive = 5,  # chains that vote: GE-Reasoning §4.3
+    samples: Positive = 5,  # number of chains that vote: GE-Reasoning §4.3
     temperature: Annotated[float, Ge(0)] = 0.7,  # GE-Reasoning §4.3
     shots: NonNegative = 3,
 ) -> Answer:

@@ -3,10 +3,10 @@
 Wang, Xu, Lan, Hu, Lan, Lee, Lim: "Plan-and-Solve Prompting: Improving Zero-Shot Chain-of-Thought Reasoning by Large
 Language Models", 2023.
 
-Followed: the model is told to understand the question and devise a plan, then to carry the plan out (§2.1). Settled
-here: the answer is read off the sentence that ends the solution and not asked for in a second call (§2.2), as for every
-chain of thought; demonstrations are shown, as SearChain's Table 8 has it (the paper is zero-shot: ``shots=0``).
-Closed-book. Needs nothing beyond completion.
+Followed: the prompt asks the model to understand the question, devise a plan and carry it out (§2.1). Settled here: the
+answer is read from the last sentence of the solution, not requested in a second call (§2.2), as for every chain of
+thought; demonstrations are shown, as in SearChain's Table 8 (the paper is zero-shot: ``shots=0``). Closed-book. Needs
+nothing beyond completion.
 
 Example: "In which town was the leader of the Kon-Tiki expedition born?" The plan: find who led the expedition, then
 where that person was born. The solution names Thor Heyerdahl, then Larvik.

@@ -1,13 +1,13 @@
-"""Plan-and-Solve with retrieval: the whole plan first, a search for each of its steps, then the solution: one round.
+"""Plan-and-Solve with retrieval: a plan, a search for each of its steps, then the solution, in one round.
 
 Wang, Xu, Lan, Hu, Lan, Lee, Lim: "Plan-and-Solve Prompting: Improving Zero-Shot Chain-of-Thought Reasoning by Large
 Language Models", 2023; with retrieval as in SearChain §4.1.2, whose Table 5 counts one round of it.
 
-Followed: understand the question and devise a plan, then carry the plan out step by step (§2.1). Settled here: plan and
-solution are two calls with the searches between them, all at once; the steps are worded as questions, which are the
-queries. The first 3 steps are searched, top 5 each, which is what methods of several turns read. The solution sees the
-plan and the passages in the plan's order, as many as ``context_tokens`` hold. A plan that cannot be read is the
-question itself. Needs nothing beyond completion.
+Followed: understand the question and devise a plan, then carry it out step by step (§2.1). Settled here: plan and
+solution are two calls; between them all searches run at once. The steps are written as questions, which are the
+queries. The first 3 steps are searched, with 5 passages each, as many as methods of several turns read. The solution
+sees the plan and the passages in its order, as many as ``context_tokens`` allows. If the plan cannot be read, the
+question is the plan. Needs nothing beyond completion.
 
 Example: "In which town was the leader of the Kon-Tiki expedition born?" The plan: who led the Kon-Tiki expedition? In
 which town was the explorer who led the Kon-Tiki expedition born? Both are searched; the solution names Thor Heyerdahl,
@@ -43,7 +43,7 @@ async def plan_search_solve(
     run: Run,
     *,
     k: Positive = 5,  # ToR §4.3
-    max_searches: Positive = 3,  # as many as turns in ToR §4.3
+    max_searches: Positive = 3,  # maximum number, that of the turns in ToR §4.3
     shots: NonNegative = 3,  # ToR §4.4
     context_tokens: Positive = 4096,  # ToR §4.4
     rank_limit: Positive = 15,  # ToR §4.2

@@ -1,22 +1,21 @@
-"""ReAct: the model thinks and acts in turn; each action brings an observation, and the last one finishes.
+"""ReAct: the model thinks and acts in turn; each action returns an observation, until the model finishes.
 
 - ``react``: Yao, Zhao, Yu, Du, Shafran, Narasimhan, Cao, "ReAct: Synergizing Reasoning and Acting in Language Models",
-  2023, in the set-up of Tree of Reviews §4.3: top 5 a search, at most 3 turns, 3 demonstrations.
-- ``react-cot-sc``: the same paper's ReAct → CoT-SC (§3.2): where ReAct does not finish within its turns, the vote of
-  ``cot-sc`` answers, without what was found.
+  2023, in the set-up of Tree of Reviews §4.3: top 5 per search, at most 3 turns, 3 demonstrations.
+- ``react-cot-sc``: the same paper's ReAct → CoT-SC (§3.2): if ReAct does not finish within its turns, the vote of
+  ``cot-sc`` answers, without the passages.
 
-Followed: Thought, Action, Observation; Search, Lookup (the next sentence with the keyword in what was found last) and
-Finish (§3.1); each observation stands after its action, which tells ReAct from self-ask (ToR §4.3).
-Settled here: Search asks the run's retriever and shows its passages, each by its first 5 sentences as the paper shows a
-page's; there are no similar titles to offer where one does not exist. A turn is a search or a lookup: the paper's
-7 steps on HotpotQA, the finishing one among them, are ``max_turns=6``. After the last turn ``react`` is told to finish,
-where the paper leaves the question unanswered; ``react-cot-sc`` has one more step to do so, as in the paper, and else
-votes over 5 samples (the paper: ``samples=21``). A reply that cannot be read ends the acting. Where the prompt is
-longer than ``context_tokens``, the oldest observations give way. Needs nothing beyond completion; the vote, a model
-that samples.
+Followed: Thought, Action, Observation; Search, Lookup (the next sentence with the keyword in the passages of the last
+search) and Finish (§3.1). Each observation follows its action, which distinguishes ReAct from self-ask (ToR §4.3).
+Settled here: Search uses the run's retriever and shows the first 5 sentences of each passage, as the paper does of a
+page; it offers no similar titles. A turn is a search or a lookup: the paper's 7 steps on HotpotQA, the last of which
+finishes, are ``max_turns=6``. After the last turn ``react`` must finish, while the paper leaves the question
+unanswered; ``react-cot-sc`` has one more step to finish, as in the paper, else it votes over 5 samples (the paper:
+``samples=21``). A reply that cannot be read ends the acting. If the prompt is longer than ``context_tokens``, the
+oldest observations are cut. Needs nothing beyond completion; the vote needs a model that samples.
 
 Example: "In which town was the leader of the Kon-Tiki expedition born?" Search[leader of the Kon-Tiki expedition] shows
-Thor Heyerdahl; Search[Thor Heyerdahl] shows where his life began; Lookup[born], if that sentence was not shown;
+Thor Heyerdahl; Search[Thor Heyerdahl] shows the beginning of his page; Lookup[born], if that sentence was not shown;
 Finish[Larvik].
 """
 
@@ -55,7 +54,7 @@ async def react(
     *,
     k: Positive = 5,  # ToR §4.3
     max_turns: Positive = 3,  # ToR §4.3
-    sentences_shown: Positive = 5,  # §3.1: of a passage; a lookup reads all
+    sentences_shown: Positive = 5,  # §3.1: maximum number per passage; a lookup reads all
     shots: NonNegative = 3,  # ToR §4.4
     context_tokens: Positive = 4096,  # ToR §4.4
     rank_limit: Positive = 15,  # ToR §4.2
@@ -85,14 +84,14 @@ async def react_or_vote(
     *,
     k: Positive = 5,  # ToR §4.3
     max_turns: Positive = 3,  # ToR §4.3
-    sentences_shown: Positive = 5,  # §3.1: of a passage; a lookup reads all
-    samples: Positive = 5,  # as cot-sc, where ReAct does not finish
+    sentences_shown: Positive = 5,  # §3.1: maximum number per passage; a lookup reads all
+    samples: Positive = 5,  # as cot-sc, if ReAct does not finish
     temperature: Annotated[float, Ge(0)] = 0.7,  # §3.2
     shots: NonNegative = 3,  # ToR §4.4
     context_tokens: Positive = 4096,  # ToR §4.4
     rank_limit: Positive = 15,  # ToR §4.2
 ) -> Answer:
-    """ReAct; where it does not finish, the answer most of several chains of thought come to (§3.2)."""
+    """ReAct; if it does not finish, the majority's answer of several chains of thought (§3.2)."""
     episode = Episode(question, run, k, sentences_shown, shots, context_tokens)
     answer: str | None = None
     with run.gathering():
@@ -109,7 +108,7 @@ async def react_or_vote(
 
 @dataclass(slots=True)
 class Episode:
-    """Thoughts, actions and observations under way: the steps as the model is shown them, and what was found."""
+    """Thoughts, actions and observations so far: the steps as the model sees them, and the passages."""
 
     question: str
     run: Run
@@ -121,8 +120,8 @@ class Episode:
     found: list[list[Passage]] = field(default_factory=list)
 
     async def play(self, turns: int, *, last_word: bool = False) -> str | None:
-        """The answer the model finishes with, or None: ``turns`` actions at most, then one more step to finish in where
-        it is given the ``last_word``."""
+        """Act at most ``turns`` times, with ``last_word`` plus one more step to finish; return the answer with which
+        the model finishes, or None."""
         for turn in range(turns + last_word):
             move = await self.ask(REACT_ACT)
             if move.action is None or move.action == "Finish":
@@ -132,7 +131,7 @@ class Episode:
         return None
 
     async def observe(self, move: Move) -> None:
-        """Carry out a search or a lookup; what it brings stands after it."""
+        """Carry out a search or a lookup; record its observation."""
         step = {"thought": move.thought, "action": move.action, "argument": move.argument}
         with self.run.branch("action", f"{move.action}[{move.argument}]") as action:
             if move.declines(move.argument):  # "unknown" is no query
@@ -147,7 +146,7 @@ class Episode:
         self.steps.append({**step, "passages": shown})
 
     async def ask(self, task: TypedTask[T], *, final: bool = False) -> T:
-        """One call, shown the steps so far as ``context_tokens`` hold them."""
+        """Make a call with the steps so far, as many as ``context_tokens`` allows."""
 
         def fits(steps: list[Mapping[str, Any]]) -> bool:
             length = self.run.prompt_tokens(task, options={"shots": self.shots}, question=self.question, steps=steps)
@@ -157,7 +156,7 @@ class Episode:
         return await self.run.ask(task, options={"shots": self.shots}, final=final, question=self.question, steps=steps)
 
     def answer(self, answer: str, rank_limit: int, **statistics: float) -> Answer:
-        """The answer, resting on all that was found."""
+        """Build the answer, with all passages as its evidence."""
         passages = first_retrieved(self.found, rank_limit)
         turns, searches = len(self.steps), len(self.found)
         return answer_from_passages(
@@ -168,8 +167,8 @@ class Episode:
 
 
 def looked_up(keyword: str, found: Sequence[Sequence[Passage]], steps: Sequence[Mapping[str, Any]]) -> list[Passage]:
-    """The next sentence that holds ``keyword`` in the passages of the last search that found any, as a passage of that
-    sentence; [] after the last. It is the next after those that earlier lookups of the same keyword gave.
+    """Return the next sentence with ``keyword`` in the passages of the last search that found any, as a passage of that
+    sentence alone; [] after the last. Each lookup of the same keyword returns the next one.
 
     >>> found = [[Passage("p", "T", "It opened. It was shut. It opened again.")]]
     >>> [passage.text for passage in looked_up("OPENED", found, [])]
@@ -194,6 +193,6 @@ def looked_up(keyword: str, found: Sequence[Sequence[Passage]], steps: Sequence[
 
 
 def _opening(passage: Passage, count: int) -> Passage:
-    """A passage cut to its first sentences; unchanged where it has no more."""
+    """Cut a passage to its first sentences."""
     all_sentences = sentences(passage.text)
     return replace(passage, text=" ".join(all_sentences[:count])) if len(all_sentences) > count else passage

@@ -2,10 +2,10 @@
 
 Sun, Wang, Tay, Yang, Zhou: "Recitation-Augmented Language Models", 2022.
 
-Followed (§3): recite by sampling, then answer greedily from each recitation; several passages a recitation for a
-question of several hops; a vote over the recitations. Not followed: recitations varied by hints of passages, which
-need a model fine-tuned for them. Settled here: as many samples, as hot, as ``cot-sc`` draws.
-Needs: a model that samples; log-probabilities settle ties where there are some.
+Followed (§3): recitations are sampled, and each is answered from greedily; a recitation has several passages for a
+multi-hop question; the recitations vote. Not followed: recitations varied by hints of passages, which need a model
+fine-tuned for them. Settled here: the number of samples and the temperature are those of ``cot-sc``.
+Needs a model that samples; log-probabilities, if the model gives them, settle ties.
 
 Example: "In which town was the leader of the Kon-Tiki expedition born?" One recitation says who led the expedition and
 where he was born, another who sailed with him; each is answered from, and the answers are counted.
@@ -36,7 +36,7 @@ async def recite_and_answer(
     temperature: Annotated[float, Ge(0)] = 0.7,  # as cot-sc, of the recitations
     shots: NonNegative = 3,
 ) -> Answer:
-    """Sample recitations of what bears on the question, answer from each, take the majority's answer (§3)."""
+    """Sample recitations of relevant passages, answer from each, take the majority's answer (§3)."""
     recited = await sampled(
         run,
         RECITE_RECALL,
@@ -45,7 +45,7 @@ async def recite_and_answer(
         final=False,
     )
     readings = [{"question": question, "recitations": recitation.recitations} for recitation in recited]
-    nothing = {"question": question, "recitations": []}  # where the budget left no place for a recitation
+    nothing = {"question": question, "recitations": []}  # if the budget allowed no recitation
     replies = await sampled(run, RECITE_ANSWER, readings or [nothing], options={"shots": shots})
     vote = majority(replies)
     return Answer(vote.answer, confidence=vote.share, statistics={"samples": vote.cast, "agreement": vote.share})

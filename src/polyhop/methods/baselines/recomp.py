@@ -1,17 +1,17 @@
-"""RECOMP: the retrieved passages are compressed to a short summary, and the question is answered from that alone.
+"""RECOMP: the passages are compressed to a short summary, and the question is answered from that alone.
 
 Xu, Shi, Choi: "RECOMP: Improving Retrieval-Augmented LMs with Context Compression and Selective Augmentation", 2023.
 
 Followed: two compressors. The abstractive one writes a summary of all passages for the question; the extractive one
 keeps the sentences most similar to the question. An empty summary means that retrieval does not help, and the question
 is answered closed-book (selective augmentation).
-Not followed: compressors trained for the task. The abstractive one is prompted, in the role ``compressor``; a
-sequence-to-sequence checkpoint takes its place by ``--lm-for compressor=hf:PATH`` and a prompt file of the form it was
-trained on (``--prompts``: ``recomp.compress.md`` with ``shots = 0``). All it writes is the summary; where it writes
-nothing it is asked once more, then the summary is empty. The extractive one ranks by the run's similarity, TF-IDF
-cosine unless there is an embedder.
-Settled here: a sentence is shown with its passage's title, which says who "he" is; those kept stand in the order of the
-passages; one that shares no word with the question is not kept. Needs nothing beyond completion.
+Not followed: compressors trained for the task. The abstractive one is prompted, in the role ``compressor``; to use a
+sequence-to-sequence checkpoint instead, give ``--lm-for compressor=hf:PATH`` and a prompt file in the form that it was
+trained on (``--prompts``: ``recomp.compress.md`` with ``shots = 0``). Its whole reply is the summary; an empty reply is
+requested once more, then the summary is empty. The extractive one ranks by the run's similarity, TF-IDF cosine unless
+the retriever has an encoder.
+Settled here: a sentence is shown with the title of its passage, which explains its pronouns; the kept sentences are in
+the order of the passages; one that shares no word with the question is dropped. Needs nothing beyond completion.
 
 Example: "In which town was the leader of the Kon-Tiki expedition born?" Of five passages the summary keeps that Thor
 Heyerdahl led the expedition and was born in Larvik; from these two sentences the answer is Larvik.
@@ -49,11 +49,11 @@ async def compressed_retrieval(
     *,
     k: Positive = 5,
     compress: Literal["abstractive", "extractive"] = "abstractive",  # a summary is written, or sentences are picked
-    kept: Positive = 2,  # sentences, of the extractive compressor
+    kept: Positive = 2,  # number of sentences, of the extractive compressor
     shots: NonNegative = 3,
     rank_limit: Positive = 15,
 ) -> Answer:
-    """Compress the passages to a summary and answer from it, or closed-book where it is empty (§2)."""
+    """Compress the passages to a summary and answer from it, or closed-book if it is empty (§2)."""
     options: Options = {"shots": shots}
     hits: list[Passage] = []
     sources: Sequence[Passage] = ()

@@ -2,16 +2,16 @@
 
 Shi, Min, Yasunaga, Seo, James, Lewis, Zettlemoyer, Yih: "REPLUG: Retrieval-Augmented Black-Box Language Models", 2023.
 
-Followed (§3.2): each passage is put before the question alone; an answer's probability is the sum over passages of its
-probability after that passage, weighted by the softmax of how similar passage and question are.
-Settled here: the ensemble is one of whole answers, as a model behind a server tells no distribution over its next
-token. Its candidates are the answers that the passages gave, compared after normalisation. ``probability`` says where
-their probabilities come from: ``told``, each passage's own answer has the mean probability of its words, or 1 where the
-model tells none, every other answer 0; ``sampled``, the share of several samples that give it; ``scored``, every
-candidate is scored after every passage, as the ``text`` rendering words it: the paper's sum for a whole answer, which
-needs a model that scores given text. Only probabilities are averaged, never logits. The similarity is the run's (TF-IDF
-cosine unless there is an embedder): a cosine, as the paper's; a retriever's own scores come on any scale, and the
-softmax of BM25's would be all for the first passage. 5 passages (the paper: 10).
+Followed (§3.2): the question is asked with each passage alone; an answer's probability is the sum over passages of its
+probability after that passage, weighted by the softmax of the similarity of passage and question.
+Settled here: whole answers are combined, because a model behind a server does not return the distribution over its next
+token. The candidates are the answers that the passages gave, compared after normalisation. ``probability`` selects the
+source of their probabilities. ``told``: each passage's own answer has the mean probability of its words, or 1 if the
+model gives none, every other answer 0. ``sampled``: the share of several samples with that answer. ``scored``: every
+candidate is scored after every passage, in the words of the ``text`` rendering: the paper's sum for a whole answer,
+which needs a model that scores given text. Only probabilities are averaged, never logits. The similarity is the run's
+(TF-IDF cosine unless the retriever has an encoder): a cosine, as in the paper; a retriever's own scores have any scale,
+and the softmax of BM25's would give almost all weight to the first passage. 5 passages (the paper: 10).
 
 Example: "In which town was the leader of the Kon-Tiki expedition born?" Three of five passages give Larvik with
 probabilities of 0.9, 0.5 and 0.4, two give Oslo with 0.3 each. At weights of about 0.2 Larvik has 0.36, Oslo 0.12.
@@ -52,13 +52,13 @@ async def passage_ensemble(
     run: Run,
     *,
     k: Positive = 5,  # the paper: 10
-    probability: Literal["told", "sampled", "scored"] = "told",  # by token, by samples, or scored
-    samples: Positive = 5,  # of each passage, where sampled
-    temperature: Annotated[float, Ge(0)] = 0.7,  # where sampled
+    probability: Literal["told", "sampled", "scored"] = "told",  # from tokens, from samples, or scored
+    samples: Positive = 5,  # number per passage, if "sampled"
+    temperature: Annotated[float, Ge(0)] = 0.7,  # if "sampled"
     shots: NonNegative = 3,
     rank_limit: Positive = 15,
 ) -> Answer:
-    """Answer from each passage by itself and take the answer likeliest under all, weighted by similarity (§3.2)."""
+    """Answer from each passage alone; take the most probable answer over all, weighted by similarity (§3.2)."""
     hits: list[Passage] = []
     with run.gathering():
         hits = await run.search(question, max(k, rank_limit))
@@ -73,7 +73,7 @@ async def passage_ensemble(
     replies: dict[Passage, list[Response]] = {passage: [] for passage in draws}
 
     async def answer_from(passage: Passage, *, last: bool) -> None:
-        with run.gathering():  # one that finds no place in the budget is left out
+        with run.gathering():  # a call that the budget does not allow is left out
             reply = await run.ask(ANSWER_READ, options=options, final=last, question=question, passages=[passage])
             replies[passage].append(reply)
 
@@ -84,7 +84,7 @@ async def passage_ensemble(
 
     with run.gathering():
         others = [answer_from(passage, last=False) for passage in draws[1:]]
-        await run.gather(*others, answer_from(draws[0], last=True))  # the best passage has the place that is kept
+        await run.gather(*others, answer_from(draws[0], last=True))  # the best passage has the reserved call
 
     read = [passage for passage, given in replies.items() if given]
     wordings: dict[str, str] = {}  # the candidates, each as it was first worded
@@ -112,12 +112,12 @@ async def passage_ensemble(
 
 
 def answer_of(reply: Response) -> str | None:
-    """The reply's answer; None where it has none."""
+    """Return the reply's answer; None if it has none."""
     return None if reply.declines(reply.answer) else reply.answer
 
 
 def own_answers(replies: Sequence[Response], *, sampled: bool) -> dict[str, float]:
-    """The probability that a passage's own replies give each answer: their shares, or of one reply what it tells."""
+    """Return the probability of each answer by a passage's own replies: their shares, or that of one reply."""
     found: dict[str, float] = defaultdict(float)
     for reply in replies:
         if reply.answer:
@@ -127,7 +127,7 @@ def own_answers(replies: Sequence[Response], *, sampled: bool) -> dict[str, floa
 
 
 def softmax(values: Sequence[float]) -> list[float]:
-    """Weights that sum to 1.
+    """Scale scores to weights that sum to 1.
 
     >>> softmax([0.5, 0.5])
     [0.5, 0.5]

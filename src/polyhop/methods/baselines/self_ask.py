@@ -3,12 +3,12 @@
 Press, Zhang, Min, Schmidt, Smith, Lewis: "Measuring and Narrowing the Compositionality Gap in Language Models", 2022;
 with retrieval as Tree of Reviews §4.3 sets it up for its comparison.
 
-Followed: the form of follow-ups, intermediate answers and "So the final answer is"; closed-book (``open_book=false``)
+Followed: the form of follow-ups, intermediate answers and "So the final answer is". Closed-book (``open_book=false``)
 the model writes all of it in one reply (§3). Open-book each follow-up is searched, then one call answers it and either
-asks the next or finishes (ToR §4.3): there a passage reader takes the place of the paper's search engine, which answers
-itself. The passages stand before the question and its follow-ups, which tells this method from ReAct.
-Settled here: the newest passages first, as many as ``context_tokens`` hold; at most 3 searches, after which the answer
-is asked for; a follow-up asked before, or a reply that cannot be read, ends the asking too. Needs nothing beyond
+asks the next or finishes (ToR §4.3): it reads passages, where the paper's search engine returns answers. The passages
+come before the question and its follow-ups, which distinguishes this method from ReAct.
+Settled here: the newest passages come first, as many as ``context_tokens`` allows. After at most 3 searches, the answer
+is requested. A repeated follow-up, or a reply that cannot be read, also ends the asking. Needs nothing beyond
 completion.
 
 Example: "In which town was the leader of the Kon-Tiki expedition born?" Follow up: Who led the Kon-Tiki expedition?
@@ -61,7 +61,7 @@ async def self_ask(
     found: list[list[Passage]] = []
 
     async def turn(*, conclude: bool) -> FollowUp:
-        """Answer the last follow-up from the passages; then the next follow-up, or the final answer."""
+        """Answer the last follow-up from the passages; return the next follow-up or the final answer."""
         fields = fit_to_context(
             SELF_ASK_TURN,
             first_retrieved(reversed(found), k * max_turns),
@@ -93,7 +93,7 @@ async def self_ask(
         answer = (await turn(conclude=True)).answer or ""
     evidence = tuple(
         Evidence(tuple(hits), pair["answer"])
-        for pair, hits in zip(history, found, strict=False)  # the budget may end with a follow-up not searched
+        for pair, hits in zip(history, found, strict=False)  # if the budget ends, a follow-up may not be searched
         if hits and pair["answer"]
     )
     return Answer(

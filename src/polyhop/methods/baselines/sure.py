@@ -1,19 +1,19 @@
-"""SuRe: several candidate answers, a summary of the passages for each, and the candidate whose summary holds up best.
+"""SuRe: several candidate answers, a summary of the passages for each; the candidate with the best summary wins.
 
 Kim, Nam, Mo, Park, Lee, Seo, Ha, Shin: "SuRe: Summarizing Retrievals using Answer Candidates for Open-domain QA of
 LLMs", 2024. Code: github.com/bbuing9/ICLR24_SuRe.
 
-Followed (§3): candidates from all passages in one reply; a summary conditioned on each; each judged valid or not (1 or
-0), and every two compared, in both orders against a bias of place (1, 0, or 0.5 for neither); the candidate with the
-highest sum wins, the first of equals. All in greedy decoding.
-Settled here: 5 passages and 3 demonstrations, as every baseline has them (the paper: ``k=10``, ``shots=0``); one
-candidate alone is the answer, and nothing is compared; an empty summary is not valid, without a call; where the budget
-ends the comparing, the first candidate is the answer; without any candidate the passages are read as ``one-r`` does.
-Needs nothing beyond completion.
+Followed (§3): one reply gives candidates from all passages. Each gets a summary conditioned on it; each summary is
+judged valid or not (1 or 0), and every two are compared, in both orders against position bias (1, 0, or 0.5 for
+neither). The candidate with the highest sum wins, the first if several have it. All decoding is greedy.
+Settled here: 5 passages and 3 demonstrations, as in every baseline (the paper: ``k=10``, ``shots=0``). A single
+candidate is the answer, without a comparison. An empty summary is invalid, without a call. If the budget ends before
+the comparison, the first candidate is the answer. Without a candidate the passages are read as in ``one-r``. Needs
+nothing beyond completion.
 
 Example: "In which town was the leader of the Kon-Tiki expedition born?" Candidates Callao and Larvik. The summary for
-Callao says where the raft set out, the one for Larvik who led the expedition and where he was born: only the second is
-valid, and it is preferred in both orders. Larvik wins by 2 to 0.
+Callao says from where the raft started, the one for Larvik who led the expedition and where he was born. Only the
+second is valid, and it is preferred in both orders. Larvik wins by 2 to 0.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ async def summarized_retrieval(
     shots: NonNegative = 3,  # the paper: 0
     rank_limit: Positive = 15,
 ) -> Answer:
-    """Summarize the passages for each of several candidate answers and take the one best supported (§3)."""
+    """Summarize the passages for each of several candidate answers; take the best supported one (§3)."""
     options: Any = {"shots": shots}
     hits: list[Passage] = []
     found: list[str] = []

@@ -1,14 +1,14 @@
-"""Toolformer in context: the model writes a text and calls a search in it; the call's result is put in, and it goes on.
+"""Toolformer in context: the model writes a text with calls of a search; each result is inserted before it goes on.
 
 Schick, Dwivedi-Yu, Dessì, Raileanu, Lomeli, Zettlemoyer, Cancedda, Scialom: "Toolformer: Language Models Can Teach
 Themselves to Use Tools", 2023; by in-context learning, as SearChain §4.1.2 has it among its baselines.
 
-Followed: calls stand inside the text, where a fact is needed; writing is interrupted at a call, its result is inserted
-after the arrow, and writing goes on (§2). Not followed: the paper fine-tunes a model on calls that made its text
-likelier; here nothing is trained, and demonstrations show how to call. Of its tools only the search is there.
-Settled here: a call brings the run's top 5 passages whole (the paper: a snippet); at most 3 calls, as every method of
-the comparison searches (the paper lets a text have one: ``max_turns=1``), after which the text is ended without one. A
-query called before, or a reply that cannot be read, ends the calling too. Needs nothing beyond completion.
+Followed: a call is written in the text, at the point that needs a fact; the writing stops there, the result is inserted
+after the arrow, and the writing continues (§2). Not followed: the paper fine-tunes a model on calls that made its text
+more probable; here nothing is trained, and demonstrations show how to call. The only tool is the search.
+Settled here: a call returns the run's top 5 passages whole (the paper: a snippet). There are at most 3 calls, as in
+every method of the comparison (the paper allows one per text: ``max_turns=1``), after which the text is finished
+without one. A repeated query, or a reply that cannot be read, also ends the calling. Needs nothing beyond completion.
 
 Example: "In which town was the leader of the Kon-Tiki expedition born?" The Kon-Tiki expedition was led by
 [Search("Who led the Kon-Tiki expedition?") → …] Thor Heyerdahl. He was born in [Search("In which town was Thor
@@ -49,11 +49,11 @@ async def toolformer(
     context_tokens: Positive = 4096,  # ToR §4.4
     rank_limit: Positive = 15,  # ToR §4.2
 ) -> Answer:
-    """Write a text that calls the search where it needs a fact, until it comes to the answer (§2)."""
+    """Write a text that calls the search when it needs a fact, up to the answer (§2)."""
     written: list[dict[str, Any]] = []
 
     async def write(task: TypedTask[T], *, final: bool = False) -> T:
-        """The text goes on, from as much of what was inserted as ``context_tokens`` hold, the newest first."""
+        """Continue the text, with as many inserted passages as ``context_tokens`` allows, the newest first."""
 
         def fits(pieces: list[Mapping[str, Any]]) -> bool:
             return (

@@ -1,17 +1,17 @@
-"""Tree of Thoughts with retrieval: each thought asks for one fact and is searched; the best states are carried on.
+"""Tree of Thoughts with retrieval: each thought is a sub-question that is searched; the best states are kept.
 
 Yao, Yu, Zhao, Shafran, Griffiths, Cao, Narasimhan: "Tree of Thoughts: Deliberate Problem Solving with Large Language
-Models", 2023; with retrieval as in SearChain §4.1.2, which tells no more of it.
+Models", 2023; with retrieval as in SearChain §4.1.2, which gives no details.
 
-Followed: Algorithm 1, breadth first: from every state kept, thoughts are proposed in one call (the propose prompt, §3);
-each new state is valued by itself as sure, likely or impossible, which count 20, 1 and 0.001 as in the official code;
-the best are kept. Of the paper's figures, those of its questions in words (Appendix B.1): 5 thoughts a state, 1 state
-kept. Settled here: a thought is a sub-question with the passages its search finds and the answer the valuation reads in
-them; a state is a path of thoughts. 3 steps, the turns of ToR §4.3; one value a state, greedy (the paper: ``values=3``,
-sampled); a thought that finds nothing is impossible, without a call. A sure state ends the search, and so does a step
-without a new thought. One call more answers from the best
-state's thoughts and passages; where the budget ended before any was valued, from all that was found.
-Passages are ranked the best state's first. Needs nothing beyond completion; more than one value, a model that samples.
+Followed: Algorithm 1, breadth first. From every kept state, one call proposes thoughts (the propose prompt, §3). Each
+new state is valued alone as sure, likely or impossible, which count 20, 1 and 0.001 as in the official code; the best
+are kept. The numbers are the paper's for its tasks in words (Appendix B.1): 5 thoughts per state, 1 state kept.
+Settled here: a thought is a sub-question with the passages of its search and the answer that the valuation reads in
+them; a state is a path of thoughts. There are 3 steps, the turns of ToR §4.3; each state has one value, greedy (the
+paper: ``values=3``, sampled). A thought without passages is impossible, without a call. A sure state ends the search,
+and so does a step without a new thought. One more call answers from the thoughts and passages of the best state or, if
+the budget ended before any was valued, from all passages. The best state's passages are ranked first. Needs nothing
+beyond completion; more than one value needs a model that samples.
 
 Example: "In which town was the leader of the Kon-Tiki expedition born?" Of the thoughts of step 1, "Who led the
 Kon-Tiki expedition?" finds Thor Heyerdahl: likely, the best. Of step 2, "In which town was Thor Heyerdahl born?" finds
@@ -43,7 +43,7 @@ WORTH = {"sure": 20.0, "likely": 1.0, "impossible": 0.001}
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """A sub-question, what its search found, and its answer once it is valued."""
+    """A sub-question, the passages of its search, and its answer once it is valued."""
 
     sub_question: str
     passages: tuple[Passage, ...] = ()
@@ -66,10 +66,10 @@ async def tree_of_thoughts(
     run: Run,
     *,
     k: Positive = 5,  # ToR §4.3
-    steps: Positive = 3,  # ToR §4.3: thoughts on a path
-    breadth: Positive = 5,  # App. B.1: thoughts tried at each state
-    keep: Positive = 1,  # App. B.1: states carried on
-    values: Positive = 1,  # of a state; §4.1: 3
+    steps: Positive = 3,  # ToR §4.3: maximum number of thoughts on a path
+    breadth: Positive = 5,  # App. B.1: number of thoughts per state
+    keep: Positive = 1,  # App. B.1: number of states kept
+    values: Positive = 1,  # number per state; §4.1: 3
     temperature: Annotated[float, Ge(0)] = 0.7,  # §4
     shots: NonNegative = 3,  # ToR §4.4
     context_tokens: Positive = 4096,  # ToR §4.4
@@ -82,12 +82,12 @@ async def tree_of_thoughts(
     valued = 0
 
     def fitted(task: Task[Any], passages: Sequence[Passage], **fields: Any) -> dict[str, Any]:
-        """The fields of a call, as many of ``passages`` among them as ``context_tokens`` hold."""
+        """Return the fields of a call, with as many ``passages`` as ``context_tokens`` allows."""
         fields["question"] = question
         return fit_to_context(task, passages, run, options=options, context_tokens=context_tokens, **fields)
 
     async def propose(state: State) -> list[State]:
-        """G: the state with each of its next thoughts, searched."""
+        """Extend the state by each of its next thoughts, searched (G)."""
         proposed = await run.ask(
             TOT_IR_PROPOSE, options=options, question=question, history=_history(state), count=breadth
         )
@@ -96,9 +96,9 @@ async def tree_of_thoughts(
         return [(*state, Thought(query, tuple(of))) for query, of in zip(queries, hits, strict=True)]
 
     async def value(state: State) -> tuple[float, State]:
-        """V: what the state is worth, and the state with its last thought's answer."""
+        """Return the value of the state, and the state with its last thought's answer (V)."""
         *before, last = state
-        if not last.passages:  # nothing was found: there is nothing to read an answer from
+        if not last.passages:  # there is nothing to read an answer from
             return WORTH["impossible"] * values, state
         fields = fitted(TOT_IR_VALUE, last.passages, history=_history(before), sub_question=last.sub_question)
         drawing: Options = {**options, "temperature": temperature} if values > 1 else options
@@ -143,7 +143,7 @@ async def tree_of_thoughts(
 
 
 def _passages(thoughts: Sequence[Thought]) -> tuple[Passage, ...]:
-    """The distinct passages of some thoughts, in order."""
+    """Return the distinct passages of the thoughts, in order."""
     return tuple(dict.fromkeys(passage for thought in thoughts for passage in thought.passages))
 
 

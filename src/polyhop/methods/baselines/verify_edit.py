@@ -1,17 +1,17 @@
-"""Verify-and-Edit: a chain of thought that the samples do not agree on is checked by search, sentence by sentence.
+"""Verify-and-Edit: if sampled chains of thought disagree, one of them is checked by search, sentence by sentence.
 
 Zhao, Li, Joty, Qin, Bing: "Verify-and-Edit: A Knowledge-Enhanced Chain-of-Thought Framework", 2023. Code:
 github.com/RuochenZhao/Verify-and-Edit.
 
-Followed (§3): several chains of thought and their majority (CoT-SC); one that at least half of them agree on is left as
-it is. Else the likeliest chain with the majority's answer is edited: for each of its sentences a verifying question,
-passages searched for it, and the sentence that they answer it with; the edited rationale gives the answer anew.
-Settled here: 5 passages a sentence (the paper ranks the sentences of what it finds and keeps 3); the first 3 sentences
-are verified, one search each, and the others stand, as every baseline has at most 3 turns (the paper has no limit:
-raise ``max_turns``); a sentence stands, too, where nothing is found or the passages do not tell; one that gets no
-question is itself searched and asked; a chain without a rationale has its answer for its one sentence, a non-answer the
-question itself. Sentences are verified together, since none waits for another. Needs: a model that samples;
-log-probabilities choose the chain and settle ties, else the first does.
+Followed (§3): several chains of thought and their majority (CoT-SC). If at least half of them agree, the answer stays.
+Otherwise the most probable chain with the majority's answer is edited: each of its sentences gets a verifying question,
+a search for it, and a new sentence from the passages; the question is answered again from the edited rationale.
+Settled here: 5 passages per sentence (the paper ranks the sentences of its passages and keeps 3). The first 3 sentences
+are verified, with one search each, and the others are kept, because every baseline has at most 3 turns (the paper has
+no limit: raise ``max_turns``). A sentence is also kept if nothing is found or the passages do not answer. Without a
+verifying question the sentence itself is searched and asked. A chain without a rationale has its answer as its only
+sentence, a non-answer the question itself. Sentences are verified at once, since they are independent. Needs a model
+that samples; log-probabilities, if the model gives them, choose the chain and settle ties; else the first wins.
 
 Example: "In which town was the leader of the Kon-Tiki expedition born?" Five chains give four answers. The first says
 "The expedition was led by Roald Amundsen. He was born in Borge." Who led it? The passages say Thor Heyerdahl. Where was
@@ -49,21 +49,21 @@ async def verify_and_edit(
     question: str,
     run: Run,
     *,
-    samples: Positive = 5,  # n
+    samples: Positive = 5,  # n, the number of chains
     temperature: Annotated[float, Ge(0)] = 0.7,
-    edit_below: Annotated[float, Ge(0)] = 0.5,  # share of the samples that agree; above 1 every chain is edited
+    edit_below: Annotated[float, Ge(0)] = 0.5,  # edit if a smaller share of samples agrees; above 1: always
     k: Positive = 5,
-    max_turns: Positive = 3,  # sentences that are verified
+    max_turns: Positive = 3,  # maximum number of sentences that are verified
     shots: NonNegative = 3,  # SearChain, Table 8: 2, and 4 for FEVER
     rank_limit: Positive = 15,
 ) -> Answer:
-    """Sample chains of thought; where few agree, verify and edit one by search and answer anew (§3)."""
+    """Sample chains of thought; if few agree, verify and edit one by search and answer again (§3)."""
     options: Any = {"shots": shots}
     found: dict[int, Evidence] = {}
     retrieved: dict[int, list[Passage]] = {}
 
     async def verify(i: int) -> None:
-        """Edit one sentence of the chain by what is found for it; where the budget ends, it stands."""
+        """Edit one sentence of the chain from the passages found for it; if the budget ends, keep it."""
         with run.gathering(), run.branch("sentence", chain[i]) as branch:
             branch.verdict = "stands"
             asked = await run.ask(  # §3.2
@@ -112,5 +112,5 @@ async def verify_and_edit(
 
 
 def likeliest(replies: Sequence[Response]) -> Response:
-    """The reply whose answer the model gives the highest probability; the first where it tells none."""
+    """Return the reply with the most probable answer; the first if the model gives no probabilities."""
     return max(replies, key=lambda reply: reply.probability(reply.answer) or 0.0)
