@@ -92,7 +92,7 @@ _MAX_ITERATIONS = 50
 
 
 def cluster_questions(file: str, count: int) -> tuple[tuple[str, ...], ...]:
-    """Cluster the questions of ``file`` ("": the default pool): at most ``count`` clusters, nearest to the centre first.
+    """Cluster the questions of ``file`` ("": the default pool); at most ``count`` clusters, nearest first.
 
     The file has one question per line, or JSON lines with a ``question``; other fields are ignored. Clusters come in
     the order of the file; the same file always gives the same clusters.
