@@ -49,7 +49,7 @@ async def test_a_request_is_written_before_the_loop_goes_on() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
-async def test_a_request_that_fills_the_connection_is_written_as_it_is_taken() -> None:
+async def test_a_large_request_is_written_piece_by_piece() -> None:
     large = replace(request(), messages=[{"role": "user", "content": "x" * (8 << 20)}])
     with socket.create_server(("127.0.0.1", 0)) as listening:
         async with OpenAICompatible("tiny", f"http://127.0.0.1:{listening.getsockname()[1]}/v1") as lm:

@@ -227,7 +227,7 @@ def folder_of(index: Index) -> Path:
 
 @extra
 @pytest.mark.parametrize("harm", ["truncated", "changed", "missing"])
-def test_a_damaged_folder_is_refused_and_made_anew_where_its_kind_is_named(index: Index, harm: str) -> None:
+def test_a_damaged_folder_is_refused_or_rebuilt_by_kind(index: Index, harm: str) -> None:
     found = dense_index(index, VECTORS, ENCODER, INVERTED).nearest(QUERIES, 10)
     file = folder_of(index) / "faiss"
     data = file.read_bytes()
@@ -298,7 +298,7 @@ approximate.dense_index(open_index(sys.argv[1]), VECTORS, ENCODER, "ivf-rabitq")
 
 @extra
 @pytest.mark.skipif(os.name == "nt", reason="kills by signal")
-def test_what_a_killed_build_leaves_is_no_index_and_goes_with_the_next(index: Index) -> None:
+def test_a_killed_build_leaves_no_index(index: Index) -> None:
     root = Path(__file__).parents[2]
     with subprocess.Popen(
         [sys.executable, "-c", KILLED, str(index.folder)], stdout=subprocess.PIPE, cwd=root
@@ -341,9 +341,9 @@ def test_from_the_command_to_the_passage(words: Path, tmp_path: Path, capsys: py
     build(words, out, "auto")
     assert "dense index, 300,000 passages or fewer: exact" in capsys.readouterr().err
     build(words, out, "ivf-rabitq")
-    told = capsys.readouterr()
-    assert "dense index, asked for: ivf-rabitq, recall@10 " in told.err
-    assert "dense index of dense:words, asked for: ivf-rabitq, recall@10 " in told.out
+    output = capsys.readouterr()
+    assert "dense index, asked for: ivf-rabitq, recall@10 " in output.err
+    assert "dense index of dense:words, asked for: ivf-rabitq, recall@10 " in output.out
     cli_corpora.run_info(out, as_json=True)
     (facts,) = json.loads(capsys.readouterr().out)["dense_indexes"]
     assert (facts["index"], facts["passages"], facts["encoder"]) == ("ivf-rabitq", 300, "dense:words")
@@ -357,7 +357,7 @@ def test_from_the_command_to_the_passage(words: Path, tmp_path: Path, capsys: py
     assert [facts["encoder"] for facts in encodings(index)] == ["dense:words"]
 
 
-def test_a_kind_without_an_encoder_or_of_no_name_is_refused_before_the_work(words: Path, tmp_path: Path) -> None:
+def test_an_unknown_kind_is_refused_before_the_work(words: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--dense-index ivf-rabitq: is of an encoder's vectors; name one \(--dense\)"):
         build(words, tmp_path / "index", INVERTED, dense=None)
     with pytest.raises(UnknownName, match="unknown dense index 'flat'"):

@@ -76,10 +76,12 @@ def stripped(passage: Passage) -> Passage:
     return Passage(passage.id, passage.title.strip(), passage.text.strip())
 
 
-def in_full(folder: Path, query: str, passages: Sequence[Passage], asked: int = 12, told: int = 40) -> dict[str, float]:
+def in_full(
+    folder: Path, query: str, passages: Sequence[Passage], asked: int = 12, tokens: int = 40
+) -> dict[str, float]:
     """MaxSim of each passage by the second statement, in 64 bits."""
     vectors = colbert.query(folder, query, asked)
-    return {one.id: colbert.maxsim(vectors, colbert.passage(folder, stripped(one), told)) for one in passages}
+    return {one.id: colbert.maxsim(vectors, colbert.passage(folder, stripped(one), tokens)) for one in passages}
 
 
 # --- the encoders -------------------------------------------------------------------------------------------------
@@ -118,10 +120,10 @@ def test_lengths_come_from_the_metadata_or_from_who_asks(folder: Path, copied: P
     assert opened(copied, passage_tokens=64).query(QUERY).shape == (32, colbert.SIZE)
 
 
-def test_weights_are_read_from_torch_files_too_and_none_that_runs_code(tmp_path: Path, folder: Path) -> None:
+def test_torch_weights_are_read_without_running_code(tmp_path: Path, folder: Path) -> None:
     pickled = colbert.make(tmp_path / "pickled", weights="bin")
     assert np.array_equal(opened(pickled).query(QUERY), opened(folder).query(QUERY))
-    assert opened(pickled).key != opened(folder).key  # they are told apart by their files
+    assert opened(pickled).key != opened(folder).key  # their files differ
 
     class Runs:
         def __reduce__(self) -> Any:
@@ -167,7 +169,7 @@ def test_it_ranks_the_first_hits_of_another_by_maxsim(folder: Path, index: Index
     assert retriever.search("xylophone", 3) == []
 
 
-def test_where_candidates_come_from_and_how_many_is_said_behind_the_name(folder: Path, index: Index) -> None:
+def test_options_set_the_source_and_number_of_candidates(folder: Path, index: Index) -> None:
     spec = f"colbert:{folder}?first=4&start=tfidf"
     retriever = open_plain_retriever(spec, index)
     assert isinstance(retriever, Colbert)
@@ -243,7 +245,7 @@ def test_its_scores_are_the_retrievers(folder: Path, index: Index) -> None:
 
 def test_what_cannot_be_opened_says_why(copied: Path, index: Index, tmp_path: Path) -> None:
     assert {"colbert:"} <= set(retrievers()) & set(rerankers())
-    for spec, told in {
+    for spec, message in {
         "colbert:": "needs the folder of a checkpoint",
         f"colbert:{tmp_path / 'none'}": "no such folder",
         f"colbert:{copied}?first=0": "first=0: must be at least 1",
@@ -254,7 +256,7 @@ def test_what_cannot_be_opened_says_why(copied: Path, index: Index, tmp_path: Pa
         f"colbert:{copied}?start=promptrank": "asks a language model",
         f"colbert:{copied}?first": "names no options: write .*first=…",
     }.items():
-        with pytest.raises(UsageError, match=told):
+        with pytest.raises(UsageError, match=message):
             open_retriever(spec, index)
     with pytest.raises(UnknownName, match="unknown option of colbert 'frist'; did you mean 'first'"):
         open_retriever(f"colbert:{copied}?frist=2", index)
@@ -263,7 +265,7 @@ def test_what_cannot_be_opened_says_why(copied: Path, index: Index, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("told", "complaint"),
+    ("metadata", "complaint"),
     [
         ("{", "artifact.metadata is damaged"),
         ("[]", "artifact.metadata is damaged"),
@@ -274,8 +276,8 @@ def test_what_cannot_be_opened_says_why(copied: Path, index: Index, tmp_path: Pa
         ('{"query_token_id": "[Q]", "doc_maxlen": 40}', r"its tokenizer knows no \[Q\]"),
     ],
 )
-def test_metadata_of_other_things_is_refused(copied: Path, told: str, complaint: str) -> None:
-    (copied / "artifact.metadata").write_text(told)
+def test_metadata_of_other_things_is_refused(copied: Path, metadata: str, complaint: str) -> None:
+    (copied / "artifact.metadata").write_text(metadata)
     with pytest.raises(UsageError, match=complaint):
         opened(copied)
 

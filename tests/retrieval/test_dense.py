@@ -175,8 +175,8 @@ def test_a_pipeline_answers_over_it(dense: Dense) -> None:
 
 
 def build(corpus: Path, out: Path, **other: Any) -> None:
-    told = {"stem": True, "keep_stop_words": False, "links": "titles", "overwrite": False, **other}
-    cli_corpora.run_build(open_corpus(corpus), out, dense="words", **{"dense_index": "auto", **told}, as_json=False)
+    options = {"stem": True, "keep_stop_words": False, "links": "titles", "overwrite": False, **other}
+    cli_corpora.run_build(open_corpus(corpus), out, dense="words", **{"dense_index": "auto", **options}, as_json=False)
 
 
 def test_an_index_is_built_with_vectors_and_goes_on_after_a_stop(

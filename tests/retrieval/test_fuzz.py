@@ -55,14 +55,14 @@ def made(folder: Path) -> Path:
 def everything(folder: Path) -> dict[str, Any]:
     """All that can be read of an index folder."""
     index = open_index(folder)
-    told: dict[str, Any] = {"passages": [passage.to_dict() for passage in index.passages]}
-    told["by id"] = [index.passages.by_id(f"p{number}") for number in range(41)]
-    told["links"] = [[target.id for target in index.links(passage)] for passage in index.passages]
+    content: dict[str, Any] = {"passages": [passage.to_dict() for passage in index.passages]}
+    content["by id"] = [index.passages.by_id(f"p{number}") for number in range(41)]
+    content["links"] = [[target.id for target in index.links(passage)] for passage in index.passages]
     for engine in (BM25(index), TfIdf(index), Dense(index, WordEncoder())):
         for query in ("kiln", "oboe 7", "title"):
             found = engine.search_scored(query, 50)
-            told[f"{type(engine).__name__} {query}"] = [(passage.id, score) for passage, score in found]
-    return told
+            content[f"{type(engine).__name__} {query}"] = [(passage.id, score) for passage, score in found]
+    return content
 
 
 def tried(work: Callable[[], Any]) -> tuple[Any, str]:
@@ -137,7 +137,7 @@ def size_alone(path: Path) -> list[int]:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, over damaged norms
 @settings(max_examples=3000 if EXPLORING else 80, deadline=None)
 @given(what=st.tuples(damages, damages))
-def test_a_byte_that_no_sample_meets_is_an_error_or_at_least_no_wrong_text(
+def test_a_changed_byte_outside_the_samples_gives_no_wrong_text(
     unsampled: Path, what: tuple[tuple[int, str, float, int], ...]
 ) -> None:
     """Of a file over 4 MB only samples are checked when it is opened: here, none are."""

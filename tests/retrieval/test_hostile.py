@@ -116,8 +116,8 @@ def answering(reply: bytes, requests: list[bytes] | None = None) -> Iterator[str
 
 
 def is_one_plain_line(error: PolyhopError) -> bool:
-    told = str(error)
-    return told.isprintable() and len(told) < 800 and KEY not in told
+    text = str(error)
+    return text.isprintable() and len(text) < 800 and KEY not in text
 
 
 @pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES)

@@ -49,11 +49,11 @@ rankings = st.lists(
 )
 
 
-def plainly(told: Sequence[Any], fusion: str) -> dict[Passage, float]:
+def plainly(weighted: Sequence[Any], fusion: str) -> dict[Passage, float]:
     """Each passage's score by the formula, one passage and one ranking at a time."""
     scores: dict[Passage, float] = {}
-    for passage in {passage for hits, _ in told for passage, _ in hits}:
-        for hits, weight in told:
+    for passage in {passage for hits, _ in weighted for passage, _ in hits}:
+        for hits, weight in weighted:
             values = [score for _, score in hits]
             at = next((at for at, (hit, _) in enumerate(hits) if hit == passage), None)
             if fusion == "rrf":
@@ -66,32 +66,32 @@ def plainly(told: Sequence[Any], fusion: str) -> dict[Passage, float]:
     return scores
 
 
-@given(told=rankings, fusion=st.sampled_from(FUSIONS))
-@example(told=[([(passage, 2731.628502798362) for passage in MANY[:3]], 0.5)], fusion="zscore")
-def test_scores_are_the_formulas(told: Any, fusion: Fusion) -> None:
-    expected = plainly(told, fusion)
-    found = dict(fused(told, fusion))
+@given(weighted=rankings, fusion=st.sampled_from(FUSIONS))
+@example(weighted=[([(passage, 2731.628502798362) for passage in MANY[:3]], 0.5)], fusion="zscore")
+def test_scores_are_the_formulas(weighted: Any, fusion: Fusion) -> None:
+    expected = plainly(weighted, fusion)
+    found = dict(fused(weighted, fusion))
     assert found.keys() == expected.keys()
-    deviations = [statistics.pstdev([score for _, score in hits]) for hits, _ in told if hits]
+    deviations = [statistics.pstdev([score for _, score in hits]) for hits, _ in weighted if hits]
     if fusion == "rrf" or all(deviation == 0 or deviation > 1e-3 for deviation in deviations):
         assert found == {passage: pytest.approx(score, abs=1e-6) for passage, score in expected.items()}
 
 
-@given(told=rankings, fusion=st.sampled_from(FUSIONS), seed=st.randoms())
-def test_the_order_of_the_parts_changes_nothing_and_ties_are_by_id(told: Any, fusion: Fusion, seed: Any) -> None:
-    found = fused(told, fusion)
-    seed.shuffle(told)
-    assert fused(told, fusion) == found
+@given(weighted=rankings, fusion=st.sampled_from(FUSIONS), seed=st.randoms())
+def test_the_order_of_the_parts_changes_nothing_and_ties_are_by_id(weighted: Any, fusion: Fusion, seed: Any) -> None:
+    found = fused(weighted, fusion)
+    seed.shuffle(weighted)
+    assert fused(weighted, fusion) == found
     assert found == sorted(found, key=lambda hit: (-hit[1], hit[0].id))
     assert len({passage for passage, _ in found}) == len(found)
 
 
-@given(told=rankings, fusion=st.sampled_from(FUSIONS))
-def test_a_ranking_that_found_nothing_changes_nothing(told: Any, fusion: Fusion) -> None:
-    assert fused([*told, ([], 5.0)], fusion) == fused(told, fusion)
+@given(weighted=rankings, fusion=st.sampled_from(FUSIONS))
+def test_a_ranking_that_found_nothing_changes_nothing(weighted: Any, fusion: Fusion) -> None:
+    assert fused([*weighted, ([], 5.0)], fusion) == fused(weighted, fusion)
 
 
-@given(hits=rankings.map(lambda told: told[0][0]))
+@given(hits=rankings.map(lambda weighted: weighted[0][0]))
 def test_a_ranking_alone_keeps_its_order(hits: Any) -> None:
     assert [passage for passage, _ in fused([(hits, 2.0)], "rrf")] == [passage for passage, _ in hits]
 
@@ -122,9 +122,9 @@ def test_it_fuses_the_first_of_each_part(
     index: Index, parts: Any, query: str, k: int, depth: int, fusion: Fusion
 ) -> None:
     most = max(k, depth)
-    told = [(part.search_scored(query, most), weight) for part, weight in parts]
+    weighted = [(part.search_scored(query, most), weight) for part, weight in parts]
     found = Hybrid(index, parts, fusion=fusion, depth=depth).search_scored(query, k)
-    assert found == fused(told, fusion)[:k]
+    assert found == fused(weighted, fusion)[:k]
 
 
 def test_many_queries_are_one_by_one_and_each_part_is_asked_once(index: Index, parts: Any) -> None:
@@ -164,8 +164,8 @@ class Unscored:
 def test_retrievers_without_scores_are_fused_by_rank_alone(index: Index, parts: Any) -> None:
     plain = Unscored(index)
     found = Hybrid(index, [(plain, 1.0), parts[0]], fusion="rrf").search("paris", 5)
-    told = [([(p, 0.0) for p in plain.search("", 80)], 1.0), (parts[0][0].search_scored("paris", 100), 1.0)]
-    assert found == [passage for passage, _ in fused(told, "rrf")][:5]
+    weighted = [([(p, 0.0) for p in plain.search("", 80)], 1.0), (parts[0][0].search_scored("paris", 100), 1.0)]
+    assert found == [passage for passage, _ in fused(weighted, "rrf")][:5]
     with pytest.raises(UsageError, match=r"unscored has no scores, so it is fused by rank: hybrid:rrf:"):
         Hybrid(index, [(plain, 1.0), parts[0]])
 

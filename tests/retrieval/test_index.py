@@ -159,7 +159,7 @@ def test_a_record_that_is_damaged_while_open_is_an_error_not_garbage(folder: Pat
         index.passages.get(0)
 
 
-def test_a_folder_is_only_overwritten_when_asked_and_only_if_it_is_an_index(folder: Path, tmp_path: Path) -> None:
+def test_only_an_index_is_overwritten_and_only_on_request(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(IndexFolderError, match="exists already"):
         build_index(open_corpus([ADA]), folder)
     assert len(open_index(folder)) == 2
@@ -213,7 +213,7 @@ build_index(open_corpus(Deadly()), sys.argv[1])
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
-def test_a_killed_build_leaves_nothing_that_opens_and_the_next_one_cleans_up(tmp_path: Path) -> None:
+def test_a_killed_build_leaves_no_index_and_the_next_cleans_up(tmp_path: Path) -> None:
     folder = tmp_path / "my [index]"
     assert subprocess.run([sys.executable, "-c", KILLED, str(folder)], check=False).returncode == -9
     (left,) = tmp_path.glob("**/passages.jsonl")
@@ -272,7 +272,7 @@ def test_two_processes_that_want_the_same_index_build_it_once(tmp_path: Path) ->
     assert leftovers(cache_folder() / "indexes") == [built.name, f"{built.name}.lock"]
 
 
-def test_a_corpus_file_is_indexed_once_and_again_when_it_or_a_setting_changes(tmp_path: Path) -> None:
+def test_a_corpus_is_indexed_once_per_content_and_settings(tmp_path: Path) -> None:
     path = tmp_path / "corpus.jsonl"
     path.write_bytes(orjson.dumps(ADA.to_dict()))
     done: list[int] = []

@@ -60,7 +60,7 @@ class Victims:
         )
 
     def change(self, kind: str, after: float | None = None) -> int:
-        """The exit status of a change that is killed ``after`` so many seconds, if that is told."""
+        """The exit status of a change that is killed ``after`` so many seconds, if given."""
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.write(f"{kind}\n")
@@ -170,7 +170,7 @@ def numbered(start: int, end: int) -> list[Passage]:
     return [Passage(f"p{number}", f"Title {number}", f"word kiln Title {number // 2}") for number in range(start, end)]
 
 
-def test_two_readers_stay_with_what_they_opened_while_a_writer_updates(tmp_path: Path) -> None:
+def test_readers_keep_their_state_while_a_writer_updates(tmp_path: Path) -> None:
     folder = tmp_path / "index"
     build_index(open_corpus(numbered(0, 40)), folder)
     readers = [process(READER, folder) for _ in range(2)]

@@ -111,7 +111,7 @@ def test_letters_written_as_two_characters_are_the_same_letters() -> None:
 
 
 @pytest.mark.parametrize("language", sorted(LANGUAGES))
-def test_each_language_has_an_analysis_and_the_stop_words_that_are_said(language: str) -> None:
+def test_each_language_has_an_analysis_and_its_stop_words(language: str) -> None:
     import tantivy
 
     analysis = Analysis(language)
@@ -249,5 +249,5 @@ def test_the_command_line_takes_a_language(tmp_path: Path, cli: Cli) -> None:
     wrong = cli("search", corpus, "ein Haus", "--language", "germn")
     assert (wrong.code, "did you mean 'german'? Valid: arabic" in wrong.err) == (2, True)
     asked = ("--corpus", corpus, "--method", "one-r", "--language", "german", "--json")
-    told = json.loads(cli("ask", "Wer schrieb die Buddenbrooks?", *asked).out)
-    assert told["passages"]
+    printed = json.loads(cli("ask", "Wer schrieb die Buddenbrooks?", *asked).out)
+    assert printed["passages"]

@@ -91,8 +91,8 @@ async def test_a_retriever_with_links_keeps_its_own(index: Index) -> None:
 @pytest.mark.parametrize("method", ["hops", "promptrank"])
 def test_without_a_corpus_it_is_an_error_that_names_the_retriever(method: str) -> None:
     lm = ScriptedLM({}, score=lambda request: -1.0)
-    told = rf"{method} follows links: .*give the corpus .* beside only_the_film, which knows none, or set links=0"
-    with pytest.raises(UsageError, match=told):
+    message = rf"{method} follows links: .*give the corpus .* beside only_the_film, which knows none, or set links=0"
+    with pytest.raises(UsageError, match=message):
         Pipeline(method=method, lm=lm, retriever=only_the_film)
     unlinked: list[dict[str, Any]] = [{"links": 0}, {"hops": 1}]
     for none in unlinked:

@@ -110,7 +110,7 @@ def test_a_beam_wider_than_the_corpus_scores_every_path(
 
 @extra
 @pytest.mark.parametrize("k", [1, 2, 5, 20, 60, 200])
-def test_passages_stand_where_their_best_path_does(retriever: MDR, plain: kit.Plain, matrix: Any, k: int) -> None:
+def test_passages_rank_by_their_best_path(retriever: MDR, plain: kit.Plain, matrix: Any, k: int) -> None:
     found = retriever.search_many(QUESTIONS, k)
     assert [[passage.id for passage in one] for one in found] == [
         plain.search(question, k, 5, matrix) for question in QUESTIONS
@@ -170,7 +170,7 @@ def test_ties_are_broken_by_id_also_at_the_beam(tmp_path: Path, folder: Path) ->
 
 
 @extra
-def test_threads_find_what_one_does(retriever: MDR) -> None:
+def test_threads_give_equal_results(retriever: MDR) -> None:
     questions = [f"{question} {number}" for number in range(6) for question in QUESTIONS[:2]]
     expected = [retriever.search(question, 9) for question in questions]
     with ThreadPoolExecutor(6) as pool:
@@ -212,13 +212,13 @@ def test_the_command_line_shows_how_far_encoding_is(
     monkeypatch.setattr(
         sys, "argv", ["polyhop", "search", str(corpus), "who", "--retriever", f"mdr:{folder}", "--json"]
     )
-    for told in ("9/9 passages encoded, ", ""):
+    for message in ("9/9 passages encoded, ", ""):
         with pytest.raises(SystemExit) as ended:
             main()
         shown = capsys.readouterr()
         assert not ended.value.code
         assert len(json.loads(shown.out)) == 5
-        assert shown.err.startswith(told) if told else shown.err == ""
+        assert shown.err.startswith(message) if message else shown.err == ""
 
 
 @extra
@@ -274,8 +274,8 @@ def test_only_what_changes_passages_encodes_them_again(
     assert not encodes(index)
     shutil.copy(other / "doc_encoder.safetensors", own)
     assert encodes(index)
-    told = json.loads((own / "config.json").read_text())
-    (own / "config.json").write_text(json.dumps({**told, "layer_norm_eps": 0.1}))
+    config = json.loads((own / "config.json").read_text())
+    (own / "config.json").write_text(json.dumps({**config, "layer_norm_eps": 0.1}))
     assert encodes(index)
     assert not encodes(index)
     changed = [*retriever._index.passages][:-1]
@@ -296,7 +296,7 @@ def test_it_needs_an_extra(index: Index, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @extra
 @pytest.mark.parametrize("path", ["", "nowhere"])
-def test_a_missing_folder_is_told(index: Index, folder: Path, path: str) -> None:
+def test_a_missing_folder_is_an_error(index: Index, folder: Path, path: str) -> None:
     with pytest.raises(DataError, match=r"mdr:.*no such folder; as in mdr:FOLDER"):
         open_retriever(f"mdr:{path}", index)
 
@@ -312,7 +312,7 @@ def test_a_missing_folder_is_told(index: Index, folder: Path, path: str) -> None
         (["q_encoder", "doc_encoder"], ["pytorch_model.bin"], r"and pytorch_model\.bin is a pickle"),
     ],
 )
-def test_missing_weights_are_told_and_pickles_never_read(
+def test_missing_weights_are_named_and_pickles_never_read(
     index: Index, folder: Path, tmp_path: Path, gone: list[str], put: list[str], message: str
 ) -> None:
     own = shutil.copytree(folder, tmp_path / "own")
@@ -377,8 +377,8 @@ def test_other_configs_are_refused(
     index: Index, folder: Path, tmp_path: Path, config: dict[str, Any] | None, message: str
 ) -> None:
     own = shutil.copytree(folder, tmp_path / "own")
-    told = json.loads((own / "config.json").read_text())
-    (own / "config.json").write_text("{" if config is None else json.dumps({**told, **config}))
+    original = json.loads((own / "config.json").read_text())
+    (own / "config.json").write_text("{" if config is None else json.dumps({**original, **config}))
     with pytest.raises(UsageError, match=message):
         MDR(index, str(own))
 

@@ -1,4 +1,4 @@
-"""Shards worked on by workers that may be lost: every one once, in order; told by a cluster that is played."""
+"""Shards worked on by workers that may be lost: each is processed once, in order; on a fake cluster."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ class Scene:
         return self.put_there, pickle.dumps(thing)
 
     def remote(self, kind: type) -> Any:
-        return SimpleNamespace(options=lambda num_cpus: SimpleNamespace(remote=lambda *told: self._begin(kind, *told)))
+        return SimpleNamespace(options=lambda num_cpus: SimpleNamespace(remote=lambda *args: self._begin(kind, *args)))
 
-    def _begin(self, kind: type, fetch: Any, *told: Any) -> Any:
+    def _begin(self, kind: type, fetch: Any, *given: Any) -> Any:
         assert fetch == self.get
-        worker = SimpleNamespace(gone=False, itself=kind(self._fetch, *told))
+        worker = SimpleNamespace(gone=False, itself=kind(self._fetch, *given))
         worker.do = SimpleNamespace(remote=lambda sent, shard: self._sent(worker, sent, shard))
         self.living.append(worker)
         self.begun += 1
@@ -74,13 +74,13 @@ class Scene:
         self.fetched += 1
         return pickle.loads(work[1])  # noqa: S301 - our own
 
-    def _sent(self, worker: Any, *told: Any) -> Any:
+    def _sent(self, worker: Any, *given: Any) -> Any:
         self.at_hand += 1
         self.most = max(self.most, self.at_hand)
-        return worker, told
+        return worker, given
 
     def get(self, sent: Any) -> Any:
-        worker, told = sent
+        worker, given = sent
         self.at_hand -= 1
         if self.error:
             raise self.error
@@ -90,7 +90,7 @@ class Scene:
         if worker.gone:
             raise Lost("killed")
         try:
-            return worker.itself.do(*told)
+            return worker.itself.do(*given)
         except Exception as error:
             raise Wrong(f"Traceback …\n{type(error).__name__}: {error}") from error
 
@@ -170,8 +170,8 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def own_links(path: Path) -> None:
     rows = [json.loads(line) for line in path.read_text().splitlines()]
-    told = (row | {"links": [other["title"] for other in rows[number % 7 :: 9]]} for number, row in enumerate(rows))
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in told))
+    linked = (row | {"links": [other["title"] for other in rows[number % 7 :: 9]]} for number, row in enumerate(rows))
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in linked))
 
 
 def link_files(index: Path) -> dict[str, bytes]:
@@ -195,7 +195,7 @@ def test_links_found_all_over_are_those_of_one_process(
 
 
 @pytest.mark.slow
-def test_a_build_whose_workers_are_lost_leaves_nothing_and_can_be_done_again(corpus: Path, tmp_path: Path) -> None:
+def test_a_build_that_loses_its_workers_can_be_repeated(corpus: Path, tmp_path: Path) -> None:
     with (
         played(Scene(error=Lost("killed"))) as map_shards,
         pytest.raises(ServiceError, match="give the same command again"),
@@ -206,7 +206,7 @@ def test_a_build_whose_workers_are_lost_leaves_nothing_and_can_be_done_again(cor
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dense", [[], ["--dense", "pocket"]], ids=["links", "dense"])
-def test_the_command_builds_by_a_cluster_joined_once_and_one_set_of_workers(
+def test_the_command_joins_a_cluster_once_for_all_work(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dense: list[str]
 ) -> None:
     scene = Scene()

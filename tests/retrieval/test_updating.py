@@ -92,8 +92,8 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
 
 
 def found(index: Index, *, scores: bool = True) -> dict[str, Any]:
-    """All that an index tells, but BM25's order and scores where those are not to be told."""
-    told: dict[str, Any] = {
+    """Everything that searches of an index return; without BM25's order and scores if those may differ."""
+    content: dict[str, Any] = {
         "passages": [passage.to_dict() for passage in index.passages],
         "corpus": [passage.to_dict() for passage in open_corpus(index.folder)],
         "by id": {id: None if (at := index.passages.by_id(id)) is None else at.to_dict() for id in "abcdefgh"},
@@ -109,10 +109,10 @@ def found(index: Index, *, scores: bool = True) -> dict[str, Any]:
                     (passage.id, pytest.approx(score, rel=1e-5)) for passage, score in engine.search_scored(query, k)
                 ]
                 if engine.name == "bm25" and not scores:
-                    told[f"bm25 {query} {k}"] = len(hits) if k < 20 else sorted(id for id, _ in hits)
+                    content[f"bm25 {query} {k}"] = len(hits) if k < 20 else sorted(id for id, _ in hits)
                 else:
-                    told[f"{engine.name} {query} {k}"] = hits
-    return told
+                    content[f"{engine.name} {query} {k}"] = hits
+    return content
 
 
 def applied(live: list[Passage], folder: Path, update: list[Passage] | set[str]) -> list[Passage]:

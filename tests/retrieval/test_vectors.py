@@ -38,7 +38,7 @@ def index(tmp_path: Path) -> Index:
 
 
 class Numbers:
-    """Encodes a passage by its number; remembers what it encoded, and stops where it is told to."""
+    """Encodes a passage by its number; records what it encoded, and stops at a given passage."""
 
     def __init__(self, stop_at: str | None = None) -> None:
         self.encoded: list[str] = []
@@ -189,19 +189,19 @@ def test_a_damaged_folder_is_refused(index: Index) -> None:
 
 
 def test_who_watches_is_told_how_far_it_is(index: Index) -> None:
-    told: list[Any] = []
+    reports: list[Any] = []
 
     class Show:
         def update(self, done: int, total: int | None = None) -> None:
-            told.append((done, total))
+            reports.append((done, total))
 
     @contextmanager
     def show(noun: str, before: int) -> Iterator[Show]:
-        told.append((noun, before))
+        reports.append((noun, before))
         try:
             yield Show()
         finally:
-            told.append("end")
+            reports.append("end")
 
     with show_progress(show):
         with pytest.raises(KeyboardInterrupt):
@@ -210,9 +210,9 @@ def test_who_watches_is_told_how_far_it_is(index: Index) -> None:
         passage_vectors(index, Numbers().encoder())
     first = [("passages encoded", 0), *((done, 23) for done in (4, 8, 12)), "end"]
     second = [("passages encoded", 8), *((done, 23) for done in (12, 16, 20, 23)), "end"]
-    assert told == [*first, *second]
+    assert reports == [*first, *second]
     with report_progress("passages") as tell:
         tell(1, 2)
-    assert told[-1] == "end"
+    assert reports[-1] == "end"
     quiet: Callable[[int, int], object] = tell
     assert quiet(1, 2) is None

@@ -310,7 +310,7 @@ def find_folded(needle: str, text: str) -> tuple[int, int] | None:
 
 
 def occurrences(needle: str, text: str) -> Iterator[tuple[int, int]]:
-    """Find every place where ``needle`` stands in ``text`` as whole words, as ``find_folded`` finds the first.
+    """Find every occurrence of ``needle`` in ``text`` as whole words, as ``find_folded`` finds the first.
 
     >>> list(occurrences("rome", "Rome, not Romeo: ROME"))
     [(0, 4), (17, 21)]

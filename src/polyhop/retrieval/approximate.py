@@ -1,11 +1,11 @@
-"""Approximate nearest neighbours: compact codes of the vectors in memory select candidates, and the best of those are
-multiplied again from the vectors themselves. A score is the exact product, whichever way its passage was found.
+"""Approximate nearest neighbours: compact codes in memory select candidates, and the best of those are multiplied again
+from the vectors themselves. A score is always the exact product.
 
 Source: Gao and Long, "RaBitQ: Quantizing High-Dimensional Vectors with a Theoretical Error Bound for Approximate
-Nearest Neighbor Search", 2024: vectors are rotated at random and kept in 1 bit per number. The codes stand in inverted
+Nearest Neighbor Search", 2024: vectors are rotated at random and stored in 1 bit per number. The codes are in inverted
 lists (Jégou, Douze and Schmid, "Product Quantization for Nearest Neighbor Search", 2011), of which only those nearest
-the query are read; both by faiss. Differs: the numbers of lists read and of vectors multiplied again are the smallest
-that reach a recall, which is measured when the index is built.
+the query are read. faiss does both. Differs: the numbers of lists read and of vectors multiplied again are the smallest
+that reach a target recall, measured when the index is built.
 
 One example: 300,000 vectors of 384 numbers take 64 bytes each in memory instead of 768; 48 of 512 lists are read, and
 300 vectors, 768 bytes each, are fetched from the disk to find the first 10.
@@ -60,7 +60,7 @@ _LIST_COST, _CODE_COST = 10.0, 0.01  # of a list and of a code in it; multiplyin
 
 
 class DenseIndex(NamedTuple):
-    """Finds the nearest vectors. ``how`` says in words by which kind, why by that one, and its measured recall."""
+    """Finds the nearest vectors. ``how`` describes its kind, the reason for that kind, and its measured recall."""
 
     nearest: Nearest
     how: str
@@ -98,7 +98,7 @@ def dense_index(
 
     Raises:
         UnknownName, MissingExtra: as ``check_kind``.
-        IndexFolderError: the folder is damaged or of a former kind; naming a kind builds it again.
+        IndexFolderError: the folder is damaged or of a former kind; a named kind is built again.
     """
     check_kind(kind)
     key = repr((VERSION, index.fingerprint, encoder[1], vectors.shape, vectors.dtype.str, _sample_hash(vectors)))
@@ -123,8 +123,9 @@ def dense_index(
 
 
 def dense_indexes(index: Index) -> list[dict[str, Any]]:
-    """The dense indexes in an index's folder: for each its kind (``index``), ``encoder``, ``passages`` and, unless it
-    is exact, ``lists``, ``probes``, ``rerank``, ``recall``, the ``queries`` it was measured with, ``bytes`` in memory.
+    """List the dense indexes in an index's folder: for each its kind (``index``), ``encoder``, ``passages`` and, unless
+    it is exact, ``lists``, ``probes``, ``rerank``, ``recall``, the ``queries`` it was measured with, ``bytes`` in
+    memory.
 
     Raises:
         IndexFolderError: a folder of them is damaged or of a former kind.
@@ -172,11 +173,12 @@ class Approximate:
         _advise_random_access(vectors)
 
     def nearest(self, queries: NDArray[np.float32], k: int) -> list[list[Hit]]:
-        """Each query's hits by falling inner product, then by row; exact if the lists read hold fewer than ``k``."""
+        """Find each query's hits by falling inner product, then by row; exactly if the lists read hold fewer than
+        ``k``."""
         return [self._nearest(query, k) for query in queries]
 
     def candidates(self, query: NDArray[np.float32], limit: int) -> NDArray[np.int64]:
-        """Up to ``limit`` rows, those with the best codes first; ``query``: (size,)."""
+        """Return up to ``limit`` rows, those with the best codes first; ``query`` is (size,)."""
         return _candidates(self._index, query, min(limit, len(self._vectors)))
 
     def _nearest(self, query: NDArray[np.float32], k: int) -> list[Hit]:
@@ -228,7 +230,7 @@ def _add(index: Any, vectors: Matrix, mask: NDArray[np.bool_]) -> None:
 
 
 def lists_of(rows: int) -> int:
-    """The number of inverted lists: the power of 2 nearest the root of the rows. Opening a list costs as much as
+    """Return the number of inverted lists: the power of 2 nearest the root of the rows. Opening a list costs as much as
     reading a thousand of its codes.
 
     >>> [lists_of(rows) for rows in (1, 300_000, 1_000_000, 21_000_000)]
@@ -238,8 +240,8 @@ def lists_of(rows: int) -> int:
 
 
 def _least_effort(index: Any, lists: int, vectors: Matrix, held_out: NDArray[np.bool_]) -> Effort:
-    """The cheapest effort whose recall exceeds the target by a standard error; if there is none, that of most recall.
-    The queries are the vectors held out."""
+    """Find the cheapest effort whose recall exceeds the target by a standard error, else the one with the highest
+    recall. The queries are the vectors held out."""
     k = min(RECALL_AT, index.ntotal)
     queries = _as_float32(vectors[held_out])
     goals = [{row for _, row in hits} for hits in nearest(vectors, queries, k, held_out)]
@@ -258,7 +260,7 @@ def _least_effort(index: Any, lists: int, vectors: Matrix, held_out: NDArray[np.
 
 
 def _steps(first: int, last: int) -> Iterator[int]:
-    """The powers of 2 from ``first`` to ``last``, and the middle between each two of them.
+    """Yield the powers of 2 from ``first`` to ``last``, and the middle of each two.
 
     >>> list(_steps(1, 16))
     [1, 2, 3, 4, 6, 8, 12, 16]
@@ -271,7 +273,8 @@ def _steps(first: int, last: int) -> Iterator[int]:
 
 
 def _recall(goals: Sequence[set[int]], found: Sequence[NDArray[np.int64]], k: int) -> tuple[float, float]:
-    """The mean share of the first ``k`` that was found, counting any that tie with the last, and its standard error."""
+    """Compute the mean share of the first ``k`` that was found, with those that tie with the last, and its standard
+    error."""
     if not goals:
         return 1.0, 0.0
     shares = [min(k, len(goal.intersection(rows.tolist()))) / k for goal, rows in zip(goals, found, strict=True)]
@@ -332,7 +335,7 @@ def _facts(folder: Path) -> dict[str, Any]:
 
 
 def _is_built(folder: Path, kind: str) -> bool:
-    """True if the folder holds an index of this kind, for ``auto`` of any; False if a damaged one is to be replaced."""
+    """Return True if the folder holds an index of this kind, or of any for ``auto``; False for a damaged one."""
     if kind == AUTO or not folder.is_dir():
         return folder.is_dir()
     try:
@@ -342,7 +345,7 @@ def _is_built(folder: Path, kind: str) -> bool:
 
 
 def _sample_hash(vectors: Matrix) -> str:
-    """A hash of evenly spread rows, which tells vectors of one file from those of another."""
+    """Hash evenly spread rows, to recognise the vectors of another file."""
     return sha256(np.ascontiguousarray(vectors[:: max(1, len(vectors) // 256)]).tobytes()).hexdigest()
 
 
@@ -351,7 +354,7 @@ def _as_float32(vectors: Matrix) -> NDArray[np.float32]:
 
 
 def _advise_random_access(vectors: Matrix) -> None:
-    """Tell the system that single rows of a mapped file will be read, so that it reads nothing around them."""
+    """Advise the system that single rows of a mapped file will be read, so that it reads nothing around them."""
     base: Any = vectors
     while isinstance(base, np.ndarray):
         base = base.base

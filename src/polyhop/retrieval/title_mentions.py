@@ -81,7 +81,7 @@ def _singles_out(form: list[str], title: str, analysis: Analysis) -> bool:
     word = words[0]
     if len(word) < 2 or word[0].islower() or word.isdigit():
         return False
-    return not (analysis.is_stop_word(word) or analysis.is_stop_word(title))  # as it stands, accents and all
+    return not (analysis.is_stop_word(word) or analysis.is_stop_word(title))  # with its accents
 
 
 def title_alone(title: str, analysis: Analysis = ENGLISH) -> list[str]:

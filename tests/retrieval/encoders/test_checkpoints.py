@@ -94,9 +94,9 @@ def test_a_family_is_encoded_by_its_recipe(
     encoder = open_encoder(str(folder))
     most = 62 if kind == "roberta" else 64
     asked = [query + text.strip() for text in TEXTS]
-    told = [passage + shown(one) for one in PASSAGES]
+    texts = [passage + shown(one) for one in PASSAGES]
     made = np.concatenate([encoder.queries(TEXTS), encoder.passages(PASSAGES)])
-    for vector, text in zip(made, [*asked, *told], strict=True):
+    for vector, text in zip(made, [*asked, *texts], strict=True):
         states = plainly(folder, text, most)
         expected = states.mean(0) if mean else states[0]
         assert np.abs(vector - (expected / np.linalg.norm(expected) if unit else expected)).max() < 1e-4

@@ -77,10 +77,10 @@ def files(
     *kinds: str, pooling: Any = None, prompts: Any = None, most: Any = 99, version: str = "sentence_transformers.models"
 ) -> dict[str, Any]:
     listed = [{"type": f"{version}.{kind}", "path": f"{at}_{kind}" if at else ""} for at, kind in enumerate(kinds)]
-    told = {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False} if pooling is None else pooling
+    pooling_config = {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False} if pooling is None else pooling
     return {
         "modules.json": listed,
-        "1_Pooling/config.json": told,
+        "1_Pooling/config.json": pooling_config,
         "config_sentence_transformers.json": {"prompts": prompts},
         "sentence_bert_config.json": {"max_seq_length": most},
     }
@@ -127,13 +127,13 @@ def test_a_model_of_no_family_is_made_as_its_own_files_say(made: Any, expected: 
 def test_a_family_counts_before_the_files_and_an_option_before_both() -> None:
     made = files("Transformer", "Pooling", pooling={"pooling_mode": "cls"})
     assert recipe(made, "e5-base-v2") == family("e5-base-v2")
-    told = recipe(made, "e5-base-v2", pooling="cls", normalise="False", query="Q ", passage=7, max_tokens=9)
-    assert told == Recipe("cls", False, "Q ", "7", 9)
+    found = recipe(made, "e5-base-v2", pooling="cls", normalise="False", query="Q ", passage=7, max_tokens=9)
+    assert found == Recipe("cls", False, "Q ", "7", 9)
     assert recipe({}, pooling="mean", normalise="true") == Recipe("mean", True)
 
 
 @pytest.mark.parametrize("options", [{}, {"pooling": "cls"}, {"normalise": "true"}])
-def test_a_model_that_nothing_tells_of_is_an_error_that_says_what_to_give(options: Any) -> None:
+def test_an_unknown_model_is_an_error_that_names_the_options(options: Any) -> None:
     with pytest.raises(UsageError, match=r"Say it: dense:mine\?pooling=mean&normalise=true&query=query: &passage="):
         recipe({}, **options)
 
@@ -226,7 +226,7 @@ def test_similarities_are_cosines_of_no_less_than_nothing() -> None:
 # --- served -------------------------------------------------------------------------------------------------------
 
 
-def test_a_served_model_is_asked_in_batches_with_its_familys_prefixes() -> None:
+def test_a_served_model_gets_batches_with_its_familys_prefixes() -> None:
     passages = [Passage(f"p{at}", "Dark Mill", "river " * at) for at in range(7)]
     with served(embeddings) as (url, asked):
         encoder = ServedEncoder("intfloat/e5-base-v2", url, "key", batch_size=3)

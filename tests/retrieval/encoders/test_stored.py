@@ -41,8 +41,8 @@ def safetensors(tensors: dict[str, Any]) -> bytes:
         offsets = [len(body), len(body) + tensor.nbytes]
         header[name] = {"dtype": dtype, "shape": tensor.shape, "data_offsets": offsets}
         body += tensor.tobytes()
-    told = json.dumps(header).encode()
-    return len(told).to_bytes(8, "little") + told + body
+    encoded = json.dumps(header).encode()
+    return len(encoded).to_bytes(8, "little") + encoded + body
 
 
 KINDS = ["npy", "16npy", "fvecs", "safetensors", "16safetensors"]
@@ -86,11 +86,11 @@ class Trap:
 def test_a_pickle_is_never_opened(tmp_path: Path, name: str) -> None:
     trap = tmp_path / "sprung"
     (tmp_path / name).write_bytes(pickle.dumps(Trap(trap)))
-    with pytest.raises(DataError) as told:
+    with pytest.raises(DataError) as raised:
         read_vectors(tmp_path / name, 7, 5)
     if name.rpartition(".")[2] in ("pkl", "pickle", "pt", "bin"):
-        assert "so it is not opened here; one of ids and vectors" in str(told.value)
-        assert f"index vectors INDEX {name} --out v.npy" in str(told.value)
+        assert "so it is not opened here; one of ids and vectors" in str(raised.value)
+        assert f"index vectors INDEX {name} --out v.npy" in str(raised.value)
     objects = np.array([[Trap(trap)]], object)
     np.save(tmp_path / "objects.npy", objects, allow_pickle=True)
     with pytest.raises(DataError, match=r"is no whole \.npy file"):
@@ -175,8 +175,8 @@ def test_a_broken_file_is_an_error_or_its_numbers(tmp_path: Path, kind: str, see
     more=st.dictionaries(st.sampled_from(["x", "__metadata__"]), st.none() | st.integers(), max_size=2),
 )
 def test_a_header_that_lies_is_an_error(tmp_path: Path, about: Any, more: Any) -> None:
-    told = json.dumps({"a": about, **more}).encode()
+    encoded = json.dumps({"a": about, **more}).encode()
     path = tmp_path / "v.safetensors"
-    path.write_bytes(len(told).to_bytes(8, "little") + told + bytes(64))
+    path.write_bytes(len(encoded).to_bytes(8, "little") + encoded + bytes(64))
     with suppress(DataError):
         assert sum(tensor.nbytes for tensor in read_tensors(path).values()) <= 64

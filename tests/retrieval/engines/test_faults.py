@@ -1,4 +1,4 @@
-"""What goes wrong between polyhop and a search engine: each is told in words, by the engines' own clients."""
+"""Faults between polyhop and a search engine give clear errors, with the engines' own clients."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_busy_server_is_asked_again(
+def test_a_busy_server_is_retried(
     server: SearchEngine, address: str, index: Index, status: int, waits: list[float]
 ) -> None:
     server.faults.extend([None, None, Fault(status), Fault(status, {"Retry-After": "7"}), None, Fault(status)])
@@ -73,14 +73,14 @@ def test_a_busy_server_is_asked_again(
     assert ids(retriever.search("kiln", 1)) == ["5 %s {table}"]
 
 
-def test_a_server_that_stays_busy_is_given_up(server: SearchEngine, address: str, waits: list[float]) -> None:
+def test_a_server_that_stays_busy_is_an_error(server: SearchEngine, address: str, waits: list[float]) -> None:
     server.faults.extend([Fault(503)] * 99)
     with pytest.raises(RetrievalError, match=r"is busy \(503: scripted fault\) \(8 attempts\)"):
         opened(address)
     assert len(waits) == 7
 
 
-def test_passages_that_were_put_off_are_sent_again(server: SearchEngine, address: str, index: Index) -> None:
+def test_rejected_passages_are_sent_again(server: SearchEngine, address: str, index: Index) -> None:
     server.faults.extend([None, None, None, Fault(item=True), Fault(item=True)])
     assert load(index, address) == "loaded"
     bulks = [asked for asked in server.asked if asked.path.endswith("_bulk")]
@@ -103,7 +103,7 @@ def test_a_batch_that_is_too_large_is_halved(server: SearchEngine, address: str,
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_server_that_is_not_there_says_so_in_a_line(kind: str) -> None:
+def test_an_unreachable_server_is_one_line(kind: str) -> None:
     pytest.importorskip({"elastic": "elasticsearch", "opensearch": "opensearchpy"}[kind])
     asked = ["ask", "Who?", "--method", "one-r", "--retriever", f"{kind}:http://ada:s3cret@127.0.0.1:1/wiki"]
     run = subprocess.run([sys.executable, "-m", "polyhop", *asked], check=False, capture_output=True, text=True)
@@ -114,7 +114,7 @@ def test_a_server_that_is_not_there_says_so_in_a_line(kind: str) -> None:
     assert "status:N/A" not in run.stderr
 
 
-def test_a_connection_that_breaks_says_so(server: SearchEngine, address: str, index: Index) -> None:
+def test_a_broken_connection_is_an_error(server: SearchEngine, address: str, index: Index) -> None:
     load(index, address)
     retriever = opened(address)
     server.faults.extend([Fault(cut=True)] * 9)
@@ -133,7 +133,7 @@ def test_a_connection_that_breaks_says_so(server: SearchEngine, address: str, in
         ("opensearch", "opensearch", "1.3.0", r"http://.*: OpenSearch 1.3.0 is too old: 2.11 or newer is needed"),
     ],
 )
-def test_another_product_or_version_is_told(kind: str, real: str, number: str, message: str) -> None:
+def test_another_product_or_version_is_refused(kind: str, real: str, number: str, message: str) -> None:
     library = pytest.importorskip("elasticsearch")
     if "client" in message and library.__version__[0] < 9:
         pytest.skip("this client is of an older version")
@@ -164,7 +164,7 @@ def test_a_key_for_one_index_may_not_ask_who_the_server_is(server: SearchEngine,
 
 
 @pytest.mark.parametrize("told_by", ["key", "user", "url"])  # a key is Elasticsearch's alone
-def test_credentials_come_from_the_environment_or_the_url_and_are_shown_nowhere(
+def test_credentials_come_from_environment_or_url_and_stay_hidden(
     server: SearchEngine,
     index: Index,
     told_by: str,
@@ -207,10 +207,10 @@ def test_credentials_come_from_the_environment_or_the_url_and_are_shown_nowhere(
         assert "u5er" not in text
 
 
-def test_a_mapping_that_is_not_ours_is_told(server: SearchEngine, address: str, index: Index) -> None:
+def test_a_foreign_mapping_is_refused(server: SearchEngine, address: str, index: Index) -> None:
     load(index, address, WordEncoder())
     there = server.collections["wiki"]
-    properties, told = there.mapping["properties"], there.mapping["_meta"]
+    properties, original = there.mapping["properties"], there.mapping["_meta"]
     for name, key, value in (
         ("body", "analyzer", "standard"),
         ("body", "similarity", None),
@@ -224,7 +224,7 @@ def test_a_mapping_that_is_not_ours_is_told(server: SearchEngine, address: str, 
     for meta, message in (
         ({}, "was not loaded by polyhop"),
         ({"polyhop": {"format": 1, "corpus": "x"}}, "was not loaded by polyhop"),
-        ({"polyhop": {**told["polyhop"], "format": 2}}, "in format 2 by polyhop .*; this polyhop reads format 1"),
+        ({"polyhop": {**original["polyhop"], "format": 2}}, "in format 2 by polyhop .*; this polyhop reads format 1"),
     ):
         there.mapping["_meta"] = meta
         with pytest.raises(UsageError, match=message):
@@ -232,21 +232,21 @@ def test_a_mapping_that_is_not_ours_is_told(server: SearchEngine, address: str, 
         with pytest.raises(UsageError, match=message):
             load(index, address, overwrite="not loaded" in message)
     assert there.documents
-    for changed in (dict(there.mapping), {**there.mapping, "_meta": told, "properties": {}}):
+    for changed in (dict(there.mapping), {**there.mapping, "_meta": original, "properties": {}}):
         server.collections["wiki"].mapping = changed
         assert load(index, address, overwrite=True) == "loaded"
         assert opened(address).search("kiln", 1)
 
 
 @pytest.mark.parametrize("name", ["*", "_all", "a,b", "Wiki", "..", "-a", "a b", "%2A", "a%2Fb", "x" * 256, "Π", "a#b"])
-def test_a_name_that_means_something_else_is_refused(server: SearchEngine, name: str) -> None:
+def test_an_index_name_with_another_meaning_is_refused(server: SearchEngine, name: str) -> None:
     with pytest.raises(SettingError, match="is no name of an index"):
         open_store(parse_address(f"{server.kind}:{server.url}/{name}"))
     assert server.asked == []
 
 
 @pytest.mark.parametrize("rest", ["", "wiki", "/wiki", "http://localhost:9200", "http:///wiki", "ftp://x/wiki"])
-def test_a_place_that_cannot_be_read_shows_the_form(rest: str) -> None:
+def test_a_malformed_address_shows_the_form(rest: str) -> None:
     for kind in KINDS:
         with pytest.raises(SettingError, match=f"write {kind}:http|is not a server's URL"):
             parse_address(f"{kind}:{rest}")
@@ -254,7 +254,7 @@ def test_a_place_that_cannot_be_read_shows_the_form(rest: str) -> None:
         parse_address("elastik:x")
 
 
-def test_a_passage_it_does_not_take_is_named(server: SearchEngine, address: str, tmp_path: Path) -> None:
+def test_a_passage_that_is_refused_is_named(server: SearchEngine, address: str, tmp_path: Path) -> None:
     long = build_index(open_corpus([Passage("é" * 257, "", "text")]), tmp_path / "long")
     with pytest.raises(UsageError, match="accepts ids of up to 512 bytes, not 'é"):
         load(long, address)
@@ -285,7 +285,7 @@ def test_the_german_analysis_is_german(server: SearchEngine, address: str, tmp_p
 
 
 class _Qdrant(BaseHTTPRequestHandler):
-    """A Qdrant server that answers what it is told to, and remembers the keys it was shown."""
+    """A Qdrant server with scripted replies that records the keys it receives."""
 
     replies: list[tuple[int, Any, dict[str, str]]]
     keys: list[str | None]

@@ -46,9 +46,9 @@ def make(folder: Path, labels: int = 1, kind: str = "Bert") -> Path:
     words = kit.tokenizer(pairs=kind == "Bert")
     words.save_pretrained(folder)
     if kind == "Bert":
-        told = folder / "tokenizer_config.json"
+        config_file = folder / "tokenizer_config.json"
         given = {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
-        kit.write(told, {**json.loads(told.read_text()), **given})
+        kit.write(config_file, {**json.loads(config_file.read_text()), **given})
     torch.manual_seed(0)
     sizes = {"hidden_size": kit.SIZE, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
     limits: dict[str, Any] = {
@@ -187,7 +187,7 @@ def test_an_exported_one_gives_the_same(folder: Path, tmp_path: Path) -> None:
 
 def test_what_cannot_be_opened_says_why(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "cross-encoder:" in rerankers()
-    for spec, error, told in [
+    for spec, error, message in [
         ("", SettingError, "needs a checkpoint"),
         (f"{tmp_path}/none", DataError, "no such folder"),
         (f"onnx:{tmp_path}", DataError, r"needs a folder with model\.onnx and tokenizer\.json"),
@@ -204,7 +204,7 @@ def test_what_cannot_be_opened_says_why(folder: Path, tmp_path: Path, monkeypatc
             r"lacks 2 weights, such as classifier\.bias: it is no cross-encoder",
         ),
     ]:
-        with pytest.raises(error, match=told):
+        with pytest.raises(error, match=message):
             opened(spec)
     broken = opened(str(folder))
     monkeypatch.setattr(broken, "_logits", lambda pairs: np.full((len(pairs.input_ids), 1), np.nan))

@@ -152,8 +152,8 @@ def test_any_numbers_make_a_permutation(numbers: list[int], count: int) -> None:
     passages = [Passage(str(at), "", "") for at in range(count)]
     ranked = ordered(passages, numbers)
     assert sorted(ranked, key=lambda one: int(one.id)) == passages
-    told = [number for number in dict.fromkeys(numbers) if 1 <= number <= count]
-    assert [int(one.id) + 1 for one in ranked[: len(told)]] == told
+    listed = [number for number in dict.fromkeys(numbers) if 1 <= number <= count]
+    assert [int(one.id) + 1 for one in ranked[: len(listed)]] == listed
 
 
 def test_any_replies_end_in_a_permutation() -> None:
@@ -184,8 +184,8 @@ async def test_random_worlds_are_ranked_by_what_their_model_says() -> None:
         answer = await play(world.script, LmReranker(window=5, step=3), hits, shots=world.shots)
         expected = list(hits)
         for place in windows(len(hits), 5, 3) if len(hits) > 1 else ():
-            told = world.reply("rerank.order", {"question": "Q", "passages": expected[place]})
-            expected[place] = ordered(expected[place], told["order"] if told else ())
+            reply = world.reply("rerank.order", {"question": "Q", "passages": expected[place]})
+            expected[place] = ordered(expected[place], reply["order"] if reply else ())
         assert list(answer.passages) == expected[:15], seed  # as many as the method keeps
 
 
@@ -229,13 +229,18 @@ def test_it_is_opened_by_name_with_its_options() -> None:
     assert isinstance(plain, LmReranker)
     assert (plain.name, plain.how, plain.first, plain.window, plain.step) == ("lm", "listwise", 100, 20, 10)
     for spec in ("lm?first=20&window=5&step=2", "lm:?first=20&window=5&step=2"):
-        told = open_reranker(spec)
-        assert isinstance(told, LmReranker)
-        assert (told.name, told.first, told.window, told.step) == ("lm?first=20&step=2&window=5", 20, 5, 2)
+        reranker = open_reranker(spec)
+        assert isinstance(reranker, LmReranker)
+        assert (reranker.name, reranker.first, reranker.window, reranker.step) == (
+            "lm?first=20&step=2&window=5",
+            20,
+            5,
+            2,
+        )
 
 
 @pytest.mark.parametrize(
-    ("spec", "error", "told"),
+    ("spec", "error", "message"),
     [
         ("lm:gpt-4", SettingError, "the run's own model reranks"),
         ("lm?first=0", SettingError, "first=0: must be at least 1"),
@@ -250,8 +255,8 @@ def test_it_is_opened_by_name_with_its_options() -> None:
         ("ml?first=2", UnknownName, "unknown reranker 'ml"),
     ],
 )
-def test_what_it_cannot_be_says_why(spec: str, error: type[UsageError], told: str) -> None:
-    with pytest.raises(error, match=told):
+def test_what_it_cannot_be_says_why(spec: str, error: type[UsageError], message: str) -> None:
+    with pytest.raises(error, match=message):
         open_reranker(spec)
 
 
@@ -338,14 +343,14 @@ def test_what_is_written_is_read_back(order: list[int], grade: int) -> None:
 
 
 def test_pocket_puts_the_passages_that_help_first() -> None:
-    told = [
+    three = [
         Passage("x", "Bright Weir", "Bright Weir is a river in Ohio."),
         Passage("y", "Rolf Anders", "Rolf Anders (4 May 1899) was a German film director born in Bremen."),
         Passage("z", "Dark Mill", "Dark Mill is a 1931 German film directed by Rolf Anders."),
     ]
     question = "Where was the director of Dark Mill born?"
-    assert do("rerank.order", {"question": question, "passages": told})["order"][-1] == 1
-    assert sorted(do("rerank.order", {"question": question, "passages": told})["order"]) == [1, 2, 3]
-    grades = [do("rerank.grade", {"question": question, "passage": one})["grade"] for one in told]
+    assert do("rerank.order", {"question": question, "passages": three})["order"][-1] == 1
+    assert sorted(do("rerank.order", {"question": question, "passages": three})["order"]) == [1, 2, 3]
+    grades = [do("rerank.grade", {"question": question, "passage": one})["grade"] for one in three]
     assert grades[0] < max(grades) <= 4
     assert do("rerank.order", {"question": "Who?", "passages": []}) == {"order": []}

@@ -20,7 +20,7 @@ from polyhop.answer import Answer
 from polyhop.errors import RetrievalError, ServiceError, SettingError, UnknownName, UsageError
 from polyhop.methods import registry
 from polyhop.net.failures import WrongShape
-from polyhop.retrieval import brings_corpus, open_plain_retriever, open_retriever
+from polyhop.retrieval import brings_corpus, open_plain_retriever, open_retriever, services
 from polyhop.retrieval.base import AwaitedRetriever, Retriever, ScoringRetriever, as_retriever
 from polyhop.retrieval.services import served
 from polyhop.retrieval.services.served import PROTOCOLS, ServedRetriever
@@ -73,7 +73,7 @@ async def ids(service: FakeService, query: str = "Ada wrote", k: int = 5, **sett
 # --- the protocols ----------------------------------------------------------------------------------------------------
 
 
-async def test_the_contract_asks_queries_and_k_and_reads_passages_with_all_they_have() -> None:
+async def test_the_contract_reads_all_fields_of_a_passage() -> None:
     async with FakeService(ours(PASSAGES)) as service:
         retriever = ServedRetriever(f"{service.url}/find")
         (found,) = await retriever.asearch("the first program", 2)
@@ -84,7 +84,7 @@ async def test_the_contract_asks_queries_and_k_and_reads_passages_with_all_they_
     assert found.text == PASSAGES[0].text
 
 
-def test_the_contract_is_as_the_guide_shows_it() -> None:
+def test_the_guide_shows_the_contract() -> None:
     asked, answered = re.findall(
         r"```json\n(.*?)```", GUIDE.read_text("utf-8").partition("behind a server")[2], re.DOTALL
     )[:2]
@@ -112,7 +112,7 @@ def test_every_protocol_finds_the_same(protocol: str) -> None:
         asyncio.run(retriever.aclose())
 
 
-def test_flashrags_server_is_asked_as_it_wants_to_be() -> None:
+def test_flashrag_requests_have_its_format() -> None:
     with serving(FakeService(flashrag(PASSAGES))) as service:
         retriever = ServedRetriever(f"{service.url}/search", protocol="flashrag")
         assert retriever.name == f"{service.url}?protocol=flashrag"
@@ -138,20 +138,20 @@ def test_many_queries_go_in_batches_and_come_back_in_order(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("path", ["/", "/a", "/a/", "/a/completions"])
-async def test_the_contract_is_spoken_at_the_very_address(service: FakeService, path: str) -> None:
+async def test_the_contract_uses_the_exact_address(service: FakeService, path: str) -> None:
     retriever = ServedRetriever(service.url + path)
     await retriever.asearch("Ada", 1)
     await retriever.aclose()
     assert service.requests[-1].path == path
 
 
-async def test_no_more_than_k_come_back_each_once(service: FakeService) -> None:
+async def test_at_most_k_distinct_passages_are_returned(service: FakeService) -> None:
     row = PASSAGES[0].to_dict()
     service.answer = lambda _: {"results": [[row, row, *(p.to_dict() for p in PASSAGES[1:])]]}
     assert await ids(service, k=2) == ["1", "2"]
 
 
-async def test_a_blank_query_finds_nothing_and_is_not_asked(service: FakeService) -> None:
+async def test_a_blank_query_finds_nothing_and_is_not_sent(service: FakeService) -> None:
     assert await ids(service, " \n") == []
     assert service.requests == []
     with pytest.raises(UsageError, match="k is 0"):
@@ -191,7 +191,7 @@ async def test_searches_wait_together_on_the_loop_within_their_limit() -> None:
     assert service.most_under_way == 3
 
 
-async def test_a_search_given_up_ends_its_request() -> None:
+async def test_a_cancelled_search_ends_its_request() -> None:
     lm = ScriptedLM({"answer.cot": "So it is: x"})
     async with (
         FakeService(ours(PASSAGES), faults=[kit.HANG]) as service,
@@ -212,7 +212,7 @@ def test_a_pipeline_needs_no_corpus() -> None:
         assert [p.id for p in answer.passages] == ["3"]
 
 
-def test_the_search_verb_takes_it_in_the_place_of_a_corpus(cli: Cli) -> None:
+def test_the_search_verb_takes_it_instead_of_a_corpus(cli: Cli) -> None:
     with serving(FakeService(ours(PASSAGES))) as service:
         found = cli("search", service.url, "Ada wrote", "-k", "1", "--json")
         assert [passage["id"] for passage in json.loads(found.out)] == ["1"]
@@ -233,7 +233,7 @@ def follower() -> Iterator[str]:
     del registry._registered["follower"]
 
 
-def test_a_method_that_follows_links_is_told_before_any_request(follower: str) -> None:
+def test_a_method_that_follows_links_fails_before_any_request(follower: str) -> None:
     retriever = ServedRetriever("http://localhost:1")
     assert not as_retriever(retriever).has_links
     assert retriever.links(PASSAGES[0]) == []
@@ -243,7 +243,7 @@ def test_a_method_that_follows_links_is_told_before_any_request(follower: str) -
         Pipeline(method=follower, retriever=retriever, rerank="lm")
 
 
-async def test_it_serves_several_loops_and_is_used_again_after_it_is_closed(service: FakeService) -> None:
+async def test_it_works_on_several_loops_and_after_closing(service: FakeService) -> None:
     retriever = ServedRetriever(service.url)
     for _ in range(2):
         assert (await retriever.asearch("kiln", 1))[0].id == "3"
@@ -260,13 +260,13 @@ async def test_it_serves_several_loops_and_is_used_again_after_it_is_closed(serv
      kit.Fault(body=b'{"results": [[{"id": "1", "te')],
     ids=["429", "500", "503", "drop", "cut", "reset", "not JSON", "empty", "truncated JSON"],
 )  # fmt: skip
-async def test_passing_trouble_is_tried_again(service: FakeService, fault: kit.Fault) -> None:
+async def test_retryable_failures_are_retried(service: FakeService, fault: kit.Fault) -> None:
     service.faults.extend([fault, fault])
     assert await ids(service) == ["1", "2"]
     assert len(service.requests) == 3
 
 
-async def test_the_servers_wait_is_kept_to(service: FakeService, pauses: list[float | None]) -> None:
+async def test_the_servers_wait_is_respected(service: FakeService, pauses: list[float | None]) -> None:
     service.faults.extend(
         [
             failing(429, {}, Retry_After="3"),
@@ -279,13 +279,13 @@ async def test_the_servers_wait_is_kept_to(service: FakeService, pauses: list[fl
     assert pauses == [3.0, 1.0, None, None]
 
 
-async def test_a_server_that_hangs_is_given_up_in_time(service: FakeService) -> None:
+async def test_a_server_that_hangs_times_out(service: FakeService) -> None:
     service.faults.extend([kit.HANG] * 2)
     with pytest.raises(RetrievalError, match=r"no complete answer within 0.1 s \(2 attempts.*timeout="):
         await ids(service, timeout=0.1, retries=1)
 
 
-async def test_a_server_that_is_not_there_is_told_at_once() -> None:
+async def test_an_unreachable_server_fails_at_once() -> None:
     retriever = ServedRetriever("http://127.0.0.1:9/search")
     with pytest.raises(RetrievalError, match=r"^the retriever http://127.0.0.1:9/search: no connection.*Is the server"):
         await retriever.asearch("Ada", 1)
@@ -302,7 +302,7 @@ async def test_a_server_that_is_not_there_is_told_at_once() -> None:
         (failing(307, {}, Location=f"https://else.example/?k={KEY}"), r"else.example/\?k=\*\*\*. Give the address it"),
     ],
 )
-async def test_what_stays_wrong_is_told_at_once(service: FakeService, fault: kit.Fault, words: str) -> None:
+async def test_fatal_failures_are_not_retried(service: FakeService, fault: kit.Fault, words: str) -> None:
     service.faults.append(fault)
     with pytest.raises(RetrievalError, match=words) as caught:
         await ids(service, key=KEY)
@@ -330,7 +330,7 @@ async def test_what_stays_wrong_is_told_at_once(service: FakeService, fault: kit
         ("search-r1", {"result": [[DEEP]]}, r"result\[0\]\[0\]: nested more than 100 deep"),
     ],
 )  # fmt: skip
-async def test_another_shape_is_no_empty_result_and_names_the_field(protocol: str, reply: Any, words: str) -> None:
+async def test_a_malformed_reply_is_an_error_that_names_the_field(protocol: str, reply: Any, words: str) -> None:
     async with FakeService(lambda _: reply) as service:
         with pytest.raises(RetrievalError, match=words):
             await ids(service, protocol=protocol)
@@ -357,7 +357,7 @@ def test_no_reply_breaks_the_reader(protocol: str, reply: Any, queries: int, sco
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
 async def test_a_reply_too_large_is_not_read(packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(served, "MAX_RESPONSE_BYTES", 1 << 20)
+    monkeypatch.setattr(services, "MAX_RESPONSE_BYTES", 1 << 20)
     body = b'{"results": [[{"id": "1", "text": "' + b"x" * (2 << 20) + b'"}]]}'
     fault = (
         kit.Fault(body=gzip.compress(body), headers={"Content-Encoding": "gzip"}) if packed else kit.Fault(body=body)
@@ -383,7 +383,7 @@ def test_a_failed_search_fails_its_question_and_a_run_goes_on_there(tmp_path: An
         assert len(service.requests) == asked + 1
 
 
-def test_a_run_stops_where_its_first_question_cannot_be_searched() -> None:
+def test_a_run_stops_if_its_first_search_fails() -> None:
     questions = [Question(str(n), "What is a kiln?", ("an oven",)) for n in range(3)]
     with pytest.raises(ServiceError, match="no connection"):
         evaluate(questions, method="one-r", retriever="http://127.0.0.1:9")

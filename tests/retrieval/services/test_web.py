@@ -107,7 +107,7 @@ def test_the_real_addresses_are_those_of_their_documentation() -> None:
     }
 
 
-def test_more_results_are_asked_for_only_where_they_are_wanted_and_to_be_had() -> None:
+def test_more_results_are_requested_only_if_needed() -> None:
     counts = {name: [api.count(k) for k in (1, 10, 15, 30, 500)] for name, api in APIS.items()}
     assert counts == {"serper": [10, 10, 20, 30, 100], "tavily": [20] * 5, "brave": [20] * 5}
 
@@ -154,7 +154,7 @@ async def test_what_strangers_wrote_is_plain_bounded_text() -> None:
 
 
 @ALL
-def test_a_query_keeps_within_the_apis_limits_and_ends_with_a_whole_word(api: str) -> None:
+def test_a_query_is_cut_between_words_to_the_apis_limits(api: str) -> None:
     own = APIS[api]
     for query in ("word " * 300, "x" * 5000, "short"):
         cut = own.cut(query, "en.example.org")
@@ -306,7 +306,7 @@ async def test_a_quota_used_up_is_told_at_once(api: str, fault: kit.Fault) -> No
 
 
 @ALL
-async def test_passing_trouble_is_tried_again(api: str) -> None:
+async def test_retryable_failures_are_retried(api: str) -> None:
     limited = {"type": "ErrorResponse", "error": {"code": "RATE_LIMITED", "detail": "Request rate limit exceeded."}}
     faults = [failing(429, limited), failing(429, {}, Retry_After="1"), failing(500, {}), kit.CUT, kit.NOT_JSON]
     async with FakeService(MAKERS[api](PAGES), faults=faults) as service:
@@ -315,7 +315,7 @@ async def test_passing_trouble_is_tried_again(api: str) -> None:
 
 
 @ALL
-async def test_a_server_that_hangs_is_given_up_in_time(api: str) -> None:
+async def test_a_server_that_hangs_times_out(api: str) -> None:
     async with FakeService(MAKERS[api](PAGES), faults=[kit.HANG]) as service:
         with pytest.raises(RetrievalError, match=r"no complete answer within 0\.1 s"):
             await found(api, service, timeout=0.1, retries=0)
@@ -337,7 +337,7 @@ async def test_a_server_that_hangs_is_given_up_in_time(api: str) -> None:
         ("brave", {"type": "search", "web": {"result": []}}, "web has no field 'results'"),
     ],
 )
-async def test_another_shape_is_no_empty_result_and_names_the_field(api: str, reply: Any, words: str | None) -> None:
+async def test_a_malformed_reply_is_an_error_that_names_the_field(api: str, reply: Any, words: str | None) -> None:
     async with FakeService(lambda _: reply) as service:
         if words is None:  # Brave found no page
             assert await found(api, service) == []
@@ -386,7 +386,7 @@ Who wrote The Pilgrim's Progress?,,,,John Bunyan,Bunyan
 
 
 @pytest.mark.parametrize("method", ["one-r", "self-ask"])
-def test_bamboogle_is_run_without_a_corpus_and_again_without_a_request(
+def test_a_repeated_bamboogle_run_sends_no_request(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "bamboogle.csv").write_text(BAMBOOGLE)

@@ -13,8 +13,9 @@ from polyhop.common.aio import LoopThread
 from polyhop.common.text import counted
 from polyhop.data.lines import json_type
 from polyhop.errors import RetrievalError, SettingError, UnknownName, UsageError
-from polyhop.net.client import Server
+from polyhop.net.client import Address, Server
 from polyhop.net.failures import CallError, FailureKind, WrongShape, error_message
+from polyhop.net.limits import Rates
 from polyhop.types import Passage
 
 T = TypeVar("T")
@@ -35,9 +36,30 @@ class Service(ABC):
 
     linked = False
 
-    def __init__(self, name: str, server: Server, advice: Mapping[FailureKind, str]) -> None:
-        self.name = name
-        self._server, self._advice = server, advice
+    def __init__(
+        self,
+        name: str,
+        address: Address,
+        advice: Mapping[FailureKind, str],
+        *,
+        key: str | None,
+        headers: Mapping[str, str] | None = None,
+        concurrency: int,
+        timeout: float,
+        per_minute: int | None,
+        retries: int,
+    ) -> None:
+        self.name, self._address, self._advice = name, address, advice
+        self._server = Server(
+            address,
+            key,
+            headers=headers,
+            max_concurrency=concurrency,
+            rates=Rates(per_minute) if per_minute else None,
+            timeout=timeout,
+            retries=retries,
+            max_response_bytes=MAX_RESPONSE_BYTES,
+        )
         self._loop = LoopThread()
 
     def __repr__(self) -> str:

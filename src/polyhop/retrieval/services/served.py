@@ -26,12 +26,10 @@ from polyhop.data.passages import read_passage
 from polyhop.errors import RetrievalError, UnknownName
 from polyhop.lm.openai import checked_key
 from polyhop.lm.wire import to_json
-from polyhop.net.client import Address, Server
+from polyhop.net.client import Address
 from polyhop.net.failures import FailureKind
-from polyhop.net.limits import Rates
 from polyhop.retrieval.base import ScoringRetriever
 from polyhop.retrieval.services import (
-    MAX_RESPONSE_BYTES,
     Service,
     checked_options,
     each,
@@ -80,19 +78,18 @@ class ServedRetriever(Service, ScoringRetriever):
         if protocol not in PROTOCOLS:
             raise UnknownName("protocol of a retriever", protocol, PROTOCOLS)
         self._protocol = PROTOCOLS[protocol]
-        self._address = Address(url, self._protocol.endings)
         self._ending = "/" if url.rstrip().endswith("/") else ""  # some servers treat it as another address
-        server = Server(
-            self._address,
-            checked_key(key or os.environ.get("RETRIEVER_API_KEY")),
-            max_concurrency=concurrency,
-            rates=Rates(per_minute) if per_minute else None,
+        address = Address(url, self._protocol.endings)
+        super().__init__(
+            address.redacted_url + (f"?protocol={protocol}" if protocol != "polyhop" else ""),
+            address,
+            _ADVICE,
+            key=checked_key(key or os.environ.get("RETRIEVER_API_KEY")),
+            concurrency=concurrency,
             timeout=timeout,
+            per_minute=per_minute,
             retries=retries,
-            max_response_bytes=MAX_RESPONSE_BYTES,
         )
-        name = self._address.redacted_url + (f"?protocol={protocol}" if protocol != "polyhop" else "")
-        super().__init__(name, server, _ADVICE)
 
     async def _asked(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
         found = await self._hits(queries, k, scored=False)

@@ -22,11 +22,10 @@ from polyhop.errors import SettingError, UnknownName
 from polyhop.lm.cache_store import Store
 from polyhop.lm.openai import checked_key
 from polyhop.lm.wire import to_json
-from polyhop.net.client import Address, Server
+from polyhop.net.client import Address
 from polyhop.net.failures import BadReply, FailureKind
-from polyhop.net.limits import Rates
 from polyhop.net.single_flight import SingleFlight
-from polyhop.retrieval.services import MAX_RESPONSE_BYTES, Service, checked_options
+from polyhop.retrieval.services import Service, checked_options
 from polyhop.retrieval.services.apis import APIS, Payload, WebApi
 from polyhop.types import Passage
 
@@ -63,22 +62,21 @@ class WebSearch(Service):
         for name in self._options:
             if name not in self.api.options:
                 raise UnknownName(f"option of web:{api}", name, self.api.options)
-        self._address = Address(url or self.api.url, ())
         self._store = _store(cache)
         self._in_flight: SingleFlight[list[Passage]] = SingleFlight()
         own, header = _key(self.api, key), self.api.header
-        server = Server(
-            self._address,
-            own if header is None else None,
-            headers={header: own} if header is not None else None,
-            max_concurrency=concurrency,
-            rates=Rates(per_minute) if per_minute else None,
-            timeout=timeout,
-            retries=retries,
-            max_response_bytes=MAX_RESPONSE_BYTES,
-        )
         narrowed = "&".join(f"{name}={value}" for name, value in self._options.items())
-        super().__init__(f"web:{api}" + (f"?{narrowed}" if narrowed else ""), server, _advice(self.api))
+        super().__init__(
+            f"web:{api}" + (f"?{narrowed}" if narrowed else ""),
+            Address(url or self.api.url, ()),
+            _advice(self.api),
+            key=own if header is None else None,
+            headers={header: own} if header is not None else None,
+            concurrency=concurrency,
+            timeout=timeout,
+            per_minute=per_minute,
+            retries=retries,
+        )
 
     async def aclose(self) -> None:
         """Close the connections and write the cache to the disk."""
