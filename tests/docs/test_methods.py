@@ -18,7 +18,7 @@ from tests.kit.terminal import run_cli
 
 FOLDER = Path(__file__).parents[2] / "docs" / "methods"
 PAGES = sorted(FOLDER.glob("*.md"))
-SECTIONS = ("The idea", "A real trace", "The algorithm beside our file", "Settings", "Costs", "When to use it")
+SECTIONS = ("The idea", "A real trace", "The algorithm and our code", "Settings", "Costs", "When to use it")
 DRAWN_ANEW = "python -m tests.kit.method_pages draws it anew"
 BY_SCORE = ("promptrank", "hops")
 """Methods whose trace lists paths by score: two that are nearly equal may change places."""
@@ -48,7 +48,7 @@ def named(part: Part) -> str:
 
 @pytest.mark.parametrize("part", [part for part in parts() if part.name != "trace"], ids=named)
 def test_a_part_is_what_the_code_gives(part: Part) -> None:
-    assert part.shown == method_pages.part(part.name, part.arguments), "python -m tests.kit.method_pages writes it anew"
+    assert part.shown == method_pages.part(part.name, part.arguments), "run python -m tests.kit.method_pages"
 
 
 @pytest.mark.parametrize("part", [part for part in parts() if part.name == "trace"], ids=named)

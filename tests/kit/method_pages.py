@@ -1,7 +1,7 @@
 """What the pages of ``docs/methods`` show of the code: traces, pictures, settings, costs, excerpts, recipes.
 
-    python -m tests.kit.method_pages              # writes it anew, but for the measuring
-    python -m tests.kit.method_pages --measure    # asks the systems the first five questions of the demo set, too
+    python -m tests.kit.method_pages              # updates all parts except the measurements
+    python -m tests.kit.method_pages --measure    # also measures the systems on five questions of the demo set
 
 A page holds such a part between two comments, ``<!-- settings tor -->`` and ``<!-- end -->``; the first names a
 function below and its arguments. ``tests/docs/test_methods.py`` makes every part again and holds it against the page.
@@ -63,19 +63,19 @@ def settings(method: str) -> str:
 
 
 def defaults(method: str) -> str:
-    """A method's settings and calls on a line."""
+    """Return a method's settings and calls as one line."""
     known = method_named(method)
     settings = ", ".join(f"`{name}={shown(setting.default)}`" for name, setting in known.settings.items())
     if not known.calls:
         return f"Asks no model. Settings: {settings}."
     calls = "1 call" if known.calls == 1 else f"{known.calls} calls"
     longest = known.layers(known.resolve({}))
-    return f"{calls} a question with `pocket`; with any model at most {longest} in a row. Settings: {settings}."
+    return f"{calls} per question with `pocket`; at most {longest} in sequence with any model. Settings: {settings}."
 
 
 def costs(*names: str) -> str:
     """What a question costs: as the methods declare it, and as measured with ``pocket``."""
-    head = "| method | calls, declared | calls in a row, at most | calls | calls in a row | searches | tokens |"
+    head = "| method | calls, declared | sequential calls, maximum | calls | sequential calls | searches | tokens |"
     rows = [head, "|---|---|---|---|---|---|---|"]
     for name in names:
         known, found = method_named(name), measured()[name].values()
