@@ -22,7 +22,7 @@ class Message(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """The abilities of a model. A method that needs a missing one fails before its first call."""
+    """The capabilities of a model. A method that needs a missing one fails before its first call."""
 
     chat: bool = True
     json_schema: bool = False
@@ -36,8 +36,8 @@ class Capabilities:
 class Request:
     """One call of a prompt task: the rendered ``messages`` and, for models that answer from them, the typed fields.
 
-    ``sample`` numbers repeated identical asks of one question 0, 1, 2 …: a re-draw is a new request. ``seed`` is this
-    sample's own (``seed_of``); a model that takes none ignores it.
+    ``sample`` numbers the repeated identical calls of one question 0, 1, 2 …: each draw is a new request. ``seed`` is
+    the seed of this sample (``seed_of``); a model without seeds ignores it.
     """
 
     task: str
@@ -73,7 +73,7 @@ def seed_of(seed: int | None, task: str, sample: int) -> int | None:
 
 @lru_cache(maxsize=256)
 def _digest(content: str) -> bytes:
-    """Of one turn; instructions and demonstrations come again with every call."""
+    """Hash one turn. Cached, because instructions and demonstrations are part of every call."""
     return hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=12).digest()
 
 
@@ -90,9 +90,8 @@ class TokenUsage:
 class Completion:
     """A model's reply. With ``value``, a mapping in the task's output shape, the text is not parsed.
 
-    ``tokens`` and ``logprobs`` (natural logarithm, one per token) are of the text; with ``value``, of its ``answer``.
-    ``reasoning`` is a stripped reasoning block. ``retries`` and ``cached`` say how the reply came; they are not part
-    of what is cached.
+    ``tokens`` and ``logprobs`` (natural logarithm, one per token) belong to the text; with ``value``, to its
+    ``answer``. ``reasoning`` is a reasoning block that was removed. ``retries`` and ``cached`` are never cached.
     """
 
     text: str
@@ -113,9 +112,9 @@ class Completion:
     def probability(self, answer: str, *, least: bool = False, question: str = "") -> float | None:
         """Return the geometric mean of the probabilities of the answer's tokens, or the ``least`` of them.
 
-        The tokens are those of the answer's first writing in the reply to ``question`` (``first_writing``): a model
-        copies its own words, as after "Answer:", almost surely. Where the answer cannot be found, or the reply is a
-        ``value``, all tokens count. None without log-probabilities.
+        The tokens are those of the first position in the reply to ``question`` that writes the answer
+        (``first_writing``), because a model copies its own words, as after "Answer:", with a probability near 1. All
+        tokens count if the answer is not found, or if the reply is a ``value``. None without log-probabilities.
 
         >>> reply = Completion(text="Rome. Answer: Rome", tokens=("Rome", ". Answer:", " Rome"), logprobs=(-1, 0, 0))
         >>> round(reply.probability("Rome"), 2)
@@ -142,9 +141,9 @@ class Completion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreRequest:
-    """Ask for the log-probability of ``target`` after ``prompt``; ``temperature`` divides the logits first.
+    """A request for the log-probability of ``target`` after ``prompt``; ``temperature`` divides the logits first.
 
-    One space joins the two, whatever space they end and begin with.
+    The two are joined by one space; other space between them is removed.
     """
 
     task: str
@@ -162,7 +161,7 @@ class ScoreRequest:
 class TokenScores:
     """The tokens of a target and the natural log-probability of each.
 
-    ``retries`` says how the scores came; those of a request for several targets are reported with one of them.
+    ``retries``: those of a request for several targets are reported with one of them.
     """
 
     tokens: tuple[str, ...]
@@ -172,8 +171,8 @@ class TokenScores:
 
 @runtime_checkable
 class LanguageModel(Protocol):
-    """Anything with a name, capabilities and ``complete``. ``score``, ``count_tokens`` and ``truncate`` are optional;
-    ``aclose`` is awaited at the end where there is one.
+    """Anything with a name, capabilities and ``complete``. ``score``, ``count_tokens``, ``truncate`` and ``aclose``,
+    which is awaited at the end, are optional.
 
     ``count_tokens(text) -> int`` and ``truncate(text, tokens) -> str`` use the model's own tokenizer; without them
     polyhop counts 4 characters per token and marks the run.

@@ -1,4 +1,4 @@
-"""One worker thread that does the work of many concurrent callers together: batching for models that run here."""
+"""Batching for local models: one worker thread does the work of many concurrent callers together."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class _Call(NamedTuple, Generic[Item, Result]):
 
 
 class Batcher(Generic[Item, Result]):
-    """Awaited with items, gives their results in the same order; the event loop is never kept waiting.
+    """A callable that awaits the results of items, in order; it never blocks the event loop.
 
-    Callers of one turn of a loop, and all that come while the worker is busy, from any loop and thread, become one call
-    of ``work(items) -> results``, on one thread that lives from the first call to ``aclose``. When ``work`` raises, the
-    callers are worked for one by one, so that an error reaches only those whose items make it. A caller that is
+    Calls from one turn of a loop, and all that come while the worker is busy, from any loop and thread, become one call
+    of ``work(items) -> results``. One thread does the work, from the first call to ``aclose``. If ``work`` raises, it
+    is called once per caller, so that an error reaches only the callers whose items cause it. A caller that is
     cancelled before its turn is left out; later, its results are dropped.
 
     >>> async def together() -> list[list[int]]:
@@ -41,19 +41,19 @@ class Batcher(Generic[Item, Result]):
         self._waiting: deque[_Call[Item, Result]] = deque()
         self._worker: ThreadPoolExecutor | None = None
         self._one_at_a_time = threading.Lock()  # callers may be loops on several threads
-        self._at_work = threading.Lock()  # a worker may be asked for while the one that was closed still works
+        self._at_work = threading.Lock()  # a new worker may start while the closed one still works
 
     async def __call__(self, items: Sequence[Item]) -> list[Result]:
-        """The results of ``items``; what ``work`` raises for them."""
+        """Return the results of ``items``; raise what ``work`` raises for them."""
         if not items:
             return []
         call: _Call[Item, Result] = _Call(tuple(items), Future())
         self._waiting.append(call)
-        asyncio.get_running_loop().call_soon(self._wake)  # after this turn, whose other callers are taken along
+        asyncio.get_running_loop().call_soon(self._wake)  # after this turn, to include its other callers
         return await asyncio.wrap_future(call.results)
 
     async def aclose(self) -> None:
-        """Wait for what was asked, and end the thread. A later call starts another."""
+        """Wait for all calls, and end the thread. A later call starts another."""
         self._wake()
         with self._one_at_a_time:
             worker, self._worker = self._worker, None
@@ -67,7 +67,7 @@ class Batcher(Generic[Item, Result]):
                 self._worker.submit(self._drain)
 
     def _drain(self) -> None:
-        """Do all that waits; the wakes of those taken along find nothing left."""
+        """Work for all callers that wait; those whose own wake comes later are served already."""
         with self._at_work:
             calls: list[_Call[Item, Result]] = []
             while self._waiting:

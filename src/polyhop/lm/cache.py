@@ -1,4 +1,4 @@
-"""Answered calls kept on disk, so that none is paid for twice and a killed run goes on where it stopped."""
+"""A cache of replies on disk: no call is paid for twice, and a killed run continues where it stopped."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ _TYPES: Mapping[str, Any] = {
     **dict.fromkeys(("value", "usage"), dict),
     **dict.fromkeys(("tokens", "logprobs"), list),
 }
-"""The types of a kept reply's fields in JSON."""
+"""The JSON types of the fields of a cached reply."""
 _INNER: Mapping[str, type | tuple[type, ...]] = {"tokens": str, "logprobs": (float, int), "usage": int}
-"""The types of what these fields hold."""
+"""The types of the items of these fields."""
 _KEYED = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
 
 
 def request_key(identity: str, request: Request | ScoreRequest) -> bytes | None:
-    """A request's name in the cache: a hash of the model's identity and of every field of the request.
+    """Return a request's key in the cache: a hash of the model's identity and of every field of the request.
 
-    The order of a mapping's keys does not matter, and a tuple is the same as a list. A passage counts by its id, title,
-    text and links. None where a field holds something without a canonical form; such a request is not cached.
+    The order of a mapping's keys does not matter, and a tuple equals a list. A passage counts by its id, title, text
+    and links. None if a field has a value without a canonical form; such a request is not cached.
     """
     kind = type(request)
     parts = [kind.__name__, identity, *[getattr(request, name) for name in _FIELDS[kind]]]
     try:
         text = orjson.dumps(parts, _plain, _KEYED)
-    except TypeError:  # a large integer, a set, a key that is no string: rare, and spelt out by hand
+    except TypeError:  # a large integer, a set, a key that is no string: rare, and spelt out here
         try:
             text = orjson.dumps(_spelt(parts))
         except TypeError:
@@ -63,7 +63,7 @@ def _plain(value: Any) -> Any:
 
 
 def _spelt(value: Any) -> list[Any]:
-    """Any value as nested lists of strings that begin with its type: no two different values are spelt alike."""
+    """Write any value as nested lists of strings that begin with its type; different values never look alike."""
     if value is None or isinstance(value, (bool, int, float)):
         return [type(value).__name__, repr(value)]
     if isinstance(value, str):
@@ -80,7 +80,7 @@ def _spelt(value: Any) -> list[Any]:
 
 
 def _field(name: str, value: Any) -> Any:
-    """A field of a reply from its JSON; ``KeyError`` or ``TypeError`` if it is none."""
+    """Read a field of a reply from its JSON; ``KeyError`` or ``TypeError`` if it is invalid."""
     inner = _INNER.get(name)
     if not isinstance(value, _TYPES[name]):
         raise TypeError(name)
@@ -90,10 +90,10 @@ def _field(name: str, value: Any) -> Any:
 
 
 class CompletionCache:
-    """Replies by request in the SQLite file at ``path``, by default ``lm.sqlite`` in polyhop's cache folder.
+    """A cache of replies in the SQLite file at ``path``, by default ``lm.sqlite`` in polyhop's cache folder.
 
-    Any number of processes may use the file at once; ``lm.cache_store.Store`` says when it is written. A place that
-    cannot be written turns the cache off with one warning (``on`` is then false); a broken file is a ``DataError``.
+    Any number of processes may use the file at once (see ``lm.cache_store.Store``). If the file cannot be written, the
+    cache is turned off with one warning (``on`` is then false); a broken file is a ``DataError``.
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
@@ -109,11 +109,11 @@ class CompletionCache:
 
     @property
     def on(self) -> bool:
-        """True while the cache works; False once it could not be read or written."""
+        """True until the cache could not be read or written."""
         return self._store.on
 
     def completion(self, key: bytes) -> Completion | None:
-        """The completion kept under a key, marked ``cached``."""
+        """Return the completion under a key, marked ``cached``; None without one."""
         if (row := self._row(key)) is None:
             return None
         try:
@@ -122,21 +122,18 @@ class CompletionCache:
             raise self._broken() from None
 
     def scores(self, key: bytes) -> TokenScores | None:
-        """The scores kept under a key."""
-        row = self._row(key)
+        """Return the scores under a key; None without them."""
+        if (row := self._row(key)) is None:
+            return None
         try:
-            return (
-                None
-                if row is None
-                else TokenScores(_field("tokens", row["tokens"]), _field("logprobs", row["logprobs"]))
-            )
+            return TokenScores(_field("tokens", row["tokens"]), _field("logprobs", row["logprobs"]))
         except (TypeError, KeyError):
             raise self._broken() from None
 
     def keep(self, key: bytes, reply: Completion | TokenScores, *, model: str, task: str) -> None:
-        """Keep a reply, unless it is no answer (empty or withheld) or cannot be written down exactly.
+        """Store a reply, unless it is empty or withheld, or has no exact form in JSON.
 
-        How the reply came (``retries``, ``cached``) is not part of it.
+        ``retries`` and ``cached`` are not stored.
         """
         if isinstance(reply, Completion) and (
             reply.finish_reason == "content_filter" or (reply.value is None and not reply.text.strip())
@@ -156,11 +153,11 @@ class CompletionCache:
         self._store.put(key, text, model=model, task=task)
 
     def flush(self) -> None:
-        """Wait until all that was kept is on disk, which is a matter of milliseconds."""
+        """Wait until every stored reply is on disk, a few milliseconds."""
         self._store.flush()
 
     def close(self) -> None:
-        """Flush and let go of the file; the cache can be used again after."""
+        """Flush, and close the file; the cache can be used again afterwards."""
         self._store.close()
 
     def _row(self, key: bytes) -> dict[str, Any] | None:
@@ -179,11 +176,11 @@ class CompletionCache:
 
 
 class CachedLM:
-    """A model that answers what it answered before from a cache; in all else it is the model it wraps.
+    """A model with a cache in front of it; everything else is passed on to the model.
 
-    Two equal requests under way at once are one call, which goes on as long as anyone waits for it: its second asker
-    gets the same reply, marked ``cached``, or the same error. Failures are not kept. What tells the model's answers
-    from another's is its ``identity`` where it has one, else its ``name``.
+    Identical requests in flight share one call, which continues while anyone waits for it. The second caller gets the
+    same reply, marked ``cached``, or the same error. Failures are not cached. The key contains the model's ``identity``
+    if it has one, else its ``name``.
     """
 
     def __init__(self, model: LanguageModel, cache: CompletionCache | None = None) -> None:
@@ -212,7 +209,7 @@ class CachedLM:
         return f"CachedLM({self.model!r}, {self.cache!r})"
 
     async def complete(self, request: Request) -> Completion:
-        """The kept reply, or the model's."""
+        """Return the cached reply, or the model's."""
         key = request_key(self._identity, request)
         if key is None or not self.cache.on:
             return await self.model.complete(request)
@@ -222,8 +219,8 @@ class CachedLM:
         return replace(completion, cached=True, retries=0) if joined else completion
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:
-        """The kept scores, and the model's for the rest, each distinct request asked once; one that another caller
-        waits for is waited for too."""
+        """Return the cached scores, and the model's for the rest. Each distinct request is made once; one that is in
+        flight for another caller is waited for."""
         if not self.capabilities.score:
             raise CapabilityError(f"{self.name} cannot score given text")
         keys = [request_key(self._identity, request) if self.cache.on else None for request in requests]
@@ -245,7 +242,7 @@ class CachedLM:
     async def _ask_scores(
         self, asked: Mapping[bytes | int, ScoreRequest], loop: asyncio.AbstractEventLoop
     ) -> dict[bytes | int, TokenScores]:
-        """The model's scores, kept; whoever wants one meanwhile waits for it, and asks anew if this is cancelled."""
+        """Get and cache the model's scores. Other callers wait for them, and ask again if this call is cancelled."""
         promises: dict[bytes | int, asyncio.Future[TokenScores]] = {key: loop.create_future() for key in asked}
         self._scores.update({(key, loop): promise for key, promise in promises.items() if isinstance(key, bytes)})
         model: Any = self.model
@@ -254,7 +251,7 @@ class CachedLM:
         except Exception as error:
             for promise in promises.values():
                 promise.set_exception(error)
-                promise.exception()  # seen, though nobody else may wait
+                promise.exception()  # mark it as retrieved: perhaps nobody else waits
             raise
         else:
             for key, scores in new.items():
@@ -264,14 +261,14 @@ class CachedLM:
             return new
         finally:
             for key, promise in promises.items():
-                promise.cancel()  # of no effect on one that is settled
+                promise.cancel()  # no effect if it is done
                 self._scores.pop((key, loop), None)
 
     async def aclose(self) -> None:
-        """Close the model, and have all its replies on disk."""
+        """Close the model, and flush the cache."""
         if close := getattr(self.model, "aclose", None):
             await close()
-        self.cache.flush()  # a matter of milliseconds
+        self.cache.flush()
 
     async def _ask(self, key: bytes, request: Request) -> Completion:
         completion = await self.model.complete(request)

@@ -1,7 +1,7 @@
-"""Bytes under keys in one SQLite file that any number of processes read and write at once.
+"""A key-value store in one SQLite file, which any number of processes read and write at once.
 
-Look-ups read the file directly. Writing is the work of one thread, which commits what gathered within a few
-milliseconds and ends when there is nothing to do: no event loop waits for a disk or for another process's lock.
+Look-ups read the file directly. One thread writes: it commits every few milliseconds what has gathered, and ends when
+there is nothing to do. So no event loop waits for a disk or for another process's lock.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from polyhop.errors import DataError
 logger = logging.getLogger("polyhop.lm")
 
 GATHER = 0.003
-"""Seconds a commit waits for others to join it."""
+"""Seconds that a commit waits for more rows."""
 _LOCKED_FOR = 10.0  # seconds to wait for another process's commit, which takes milliseconds
 _IDLE = 1.0  # seconds without work after which the writing thread ends
-_LAST_WORDS = 10.0  # seconds the interpreter waits at its end for what is still to be written
+_EXIT_TIMEOUT = 10.0  # seconds that the interpreter waits for unwritten rows when it exits
 _APPLICATION, _VERSION = 0x706F6C79, 1  # "poly"
 _BROKEN = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG})
-_MAX_BYTES = 256 << 20  # of a reply as it is kept; no server's is as large
+_MAX_BYTES = 256 << 20  # of a stored reply; no server sends one as large
 _SEALED = 17  # bytes of a seal
 _DELETE = "delete it, and a new one is made"
 _TABLE = "CREATE TABLE replies (key BLOB PRIMARY KEY, model TEXT, task TEXT, created REAL, reply BLOB)"
@@ -38,11 +38,11 @@ Row = tuple[bytes, str, str, float, bytes]
 
 
 class Store:
-    """The file at ``path``, made with its folders if it is not there. It may be used again after ``close``.
+    """The store at ``path``, created with its folders if absent. It may be used again after ``close``.
 
-    A path that cannot be written, or a disk that fills up, is one warning; from then on ``on`` is false, look-ups find
-    nothing and writing does nothing. A file that is broken or another program's is a ``DataError``. The file must not
-    lie on a network drive that several machines write to: SQLite's write-ahead log cannot work there.
+    If the path cannot be written, or the disk fills up, there is one warning; from then on ``on`` is false, look-ups
+    find nothing and writing does nothing. A broken file, or another program's, is a ``DataError``. The file must not be
+    on a network drive that several machines write to: SQLite's write-ahead log does not work there.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -59,7 +59,7 @@ class Store:
             self._reader()
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the value put under the key, here or by another process; None if there is none."""
+        """Return the value of a key, from this process or another; None without one."""
         if row := self._pending.get(key):
             return row[-1]
         try:
@@ -76,7 +76,8 @@ class Store:
         return self._unsealed(key, found[0])
 
     def put(self, key: bytes, reply: bytes, *, model: str, task: str) -> None:
-        """Keep a reply; it is found at once and on disk within milliseconds. ``model`` and ``task`` are for people."""
+        """Store a reply, which ``get`` finds at once; it is on disk within milliseconds. ``model`` and ``task`` are for
+        people."""
         if not self.on:
             return
         with self._changed:
@@ -87,17 +88,17 @@ class Store:
             self._changed.notify_all()
 
     def flush(self) -> None:
-        """Wait until all that was put is on disk."""
+        """Wait until everything is on disk."""
         with self._changed:
             self._changed.wait_for(lambda: not self._pending)
 
     def close(self) -> None:
-        """Flush, and let go of the file."""
+        """Flush, and close the file."""
         with self._changed:
             self._leaving, writer = True, self._writer
             self._changed.notify_all()
         if writer is not None:
-            writer.join()  # it writes what there is before it goes
+            writer.join()  # it writes all pending rows first
         self._leaving = False
         with self._reading:
             while self._readers:
@@ -112,7 +113,7 @@ class Store:
         return self._readers[0] if self._readers else None
 
     def _write(self) -> None:
-        """The writing thread: commit, gather, commit, until nothing has come for a while."""
+        """Commit batches on the writing thread, until none has come for ``_IDLE`` seconds."""
         try:
             with closing(_open(self.path)) as connection:
                 while batch := self._batch():
@@ -153,7 +154,7 @@ class Store:
         return reply
 
     def _fail(self, error: Exception) -> None:
-        """Say what a failure means: a broken file is the user's to delete, anything else turns the store off."""
+        """Handle a failure: ``DataError`` for a broken file, which the user must delete; else turn the store off."""
         if isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _BROKEN:
             raise DataError(f"not a usable cache ({error}): {_DELETE}", self.path) from error
         self._give_up(error)
@@ -168,7 +169,7 @@ class Store:
 
 
 def _seal(key: bytes, reply: bytes) -> bytes:
-    """Return the checksum written after a reply: it reveals one that was changed, or that is another key's."""
+    """Return the checksum written after a reply, which reveals a changed reply and one of another key."""
     return b"\n" + blake2b(reply, key=key, digest_size=8).hexdigest().encode()
 
 
@@ -178,10 +179,10 @@ def _sealed(batch: Iterable[Row]) -> Iterator[Row]:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """A connection to the file, which gets its table if it is new; sqlite3's errors for one that is broken."""
+    """Connect to the file, and create the table if it is new; sqlite3's errors if it is broken."""
     make_private(path.parent)
     if not is_shared():
-        with suppress(FileExistsError):  # SQLite would make it for all to read, and its log as it finds the file
+        with suppress(FileExistsError):  # SQLite would make it readable for all; its log gets the file's mode
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     started = time.monotonic()
     while True:
@@ -191,7 +192,7 @@ def _open(path: Path) -> sqlite3.Connection:
             return _prepare(connection, path)
         except sqlite3.OperationalError as error:
             connection.close()
-            # Two processes that open a new file at once: turning the log on does not wait for a lock, so try again.
+            # Another process opens the new file too. Turning the log on does not wait for its lock: try again.
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() - started > _LOCKED_FOR:
                 raise
             time.sleep(0.01)
@@ -219,7 +220,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
 
 
 def _mark(connection: sqlite3.Connection) -> tuple[int, int]:
-    """The file's application id and version; zeros in a new one."""
+    """Return the file's application id and version; zeros in a new file."""
     application, version = (
         connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
     )
@@ -227,8 +228,8 @@ def _mark(connection: sqlite3.Connection) -> tuple[int, int]:
 
 
 def _finish(changed: threading.Condition, pending: dict[bytes, Row], readers: list[sqlite3.Connection]) -> None:
-    """Let the writing thread, which dies with the interpreter, finish first."""
+    """Wait for the writing thread, which would die with the interpreter."""
     with changed:
-        changed.wait_for(lambda: not pending, timeout=_LAST_WORDS)
+        changed.wait_for(lambda: not pending, timeout=_EXIT_TIMEOUT)
     while readers:
         readers.pop().close()

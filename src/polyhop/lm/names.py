@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
 
 Opener = Callable[..., LanguageModel]
-"""``(rest, **options) -> model``: ``rest`` is what follows the prefix and its colon, empty where nothing does."""
+"""``(rest, **options) -> model``: ``rest`` is the text after the prefix and its colon, perhaps empty."""
 
 F = TypeVar("F", bound=Opener)
 GROUP = "polyhop.lm"
@@ -28,7 +28,7 @@ _AT_HOST = re.compile(r"^.+@(?P<host>localhost(?::\d+)?|[\w.-]+:\d+)(?:/|$)", re
 
 
 def register_lm(prefix: str) -> Callable[[F], F]:
-    """Make a model known by name: ``@register_lm("mine")`` before a function ``(rest, **options) -> LanguageModel``.
+    """Register a model under a prefix: ``@register_lm("mine")`` before ``(rest, **options) -> LanguageModel``.
 
     >>> @register_lm("echo")
     ... def echo(rest: str) -> LanguageModel:
@@ -49,12 +49,11 @@ def register_lm(prefix: str) -> Callable[[F], F]:
 
 
 def open_lm(spec: str | LanguageModel, **options: Any) -> LanguageModel:
-    """The model a name stands for, made with ``options``; a model object is given back as it is.
+    """Open a model by name with ``options``; a model object is returned as it is.
 
-    ``extra_body`` is what a model behind a server is sent with every request; of a model that takes no such thing its
-    entries are options by their own names.
+    ``extra_body`` is added to every request to a server; for a model without it, its entries are ordinary options.
 
-    Raises ``UnknownName`` for an unknown name or option, and what the model itself raises.
+    Raises ``UnknownName`` for an unknown name or option, and the model's own errors.
     """
     if not isinstance(spec, str):
         if not callable(getattr(spec, "complete", None)):
@@ -70,7 +69,7 @@ def open_lm(spec: str | LanguageModel, **options: Any) -> LanguageModel:
 
 
 def lm_names() -> list[str]:
-    """The known names, without what follows their colon."""
+    """Return the known prefixes."""
     return sorted({*_openers, *_entry_points().names})
 
 
@@ -95,7 +94,7 @@ def _openai(rest: str, **options: Any) -> LanguageModel:
 
 
 def model_and_url(prefix: str, rest: str) -> tuple[str, str | None]:
-    """``MODEL@URL`` taken apart; without an address the second is None.
+    """Split ``MODEL@URL`` into model and URL; the URL is None without one.
 
     >>> model_and_url("openai", "tiny@http://localhost:8000/v1")
     ('tiny', 'http://localhost:8000/v1')
@@ -150,10 +149,10 @@ def _opener(spec: str) -> Opener:
 
 
 def _checked_options(name: str, maker: Callable[..., object], options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options as the maker takes them; every one must be an argument of it, after the first."""
+    """Return the options as ``maker`` takes them; each must be one of its arguments after the first."""
     _, *parameters = inspect.signature(maker).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        return dict(options)  # it checks them itself
+        return dict(options)  # the maker checks them
     names = [parameter.name for parameter in parameters]
     if "extra_body" not in names:
         options = {**(options.get("extra_body") or {}), **{n: v for n, v in options.items() if n != "extra_body"}}
@@ -164,6 +163,6 @@ def _checked_options(name: str, maker: Callable[..., object], options: Mapping[s
 
 
 def _entry_points() -> EntryPoints:
-    from importlib.metadata import entry_points  # here, for it takes its time and most never need it
+    from importlib.metadata import entry_points  # late: slow, and seldom needed
 
     return entry_points(group=GROUP)

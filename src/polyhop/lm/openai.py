@@ -1,6 +1,6 @@
 """Any model behind an OpenAI-compatible server: OpenAI, vLLM, SGLang, llama.cpp, Ollama, TGI and most gateways.
 
-A thin client of its own on aiohttp and orjson: see benchmarks/lm_client.py for what that saves."""
+A thin client on aiohttp and orjson; benchmarks/lm_client.py measures what that saves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from polyhop.net.limits import MAX_CONCURRENCY, Rates
 from polyhop.redaction import register_secret
 
 DEFAULT_URL = "https://api.openai.com/v1"
-_MAX_STOPS = 4  # OpenAI takes no more; replies are cut at the others here
+_MAX_STOPS = 4  # of OpenAI; polyhop cuts replies at the others
 Scoring = Way | Literal["auto"] | None
 T = TypeVar("T")
 
@@ -33,23 +33,23 @@ class OpenAICompatible:
     """A model behind ``/chat/completions``, or with ``chat=False`` behind ``/completions``.
 
     ``url`` is the base URL, ``/v1`` included, else ``$OPENAI_BASE_URL``, else OpenAI's; ``api_key`` else
-    ``$OPENAI_API_KEY``. ``timeout`` is seconds for one attempt; a failed one is repeated up to ``retries`` times with
-    growing pauses, or those the server asks for, where that can help. ``json_schema`` and ``logprobs`` say what the
-    server can do; ``extra_body`` is merged into every request. A parameter the server turns out not to take is dropped
-    from then on and counted in ``parameters.refused``.
+    ``$OPENAI_API_KEY``. ``timeout`` is seconds per attempt. An attempt that failed for a passing reason is repeated up
+    to ``retries`` times, with growing pauses or those that the server asks for. ``json_schema`` and ``logprobs`` say
+    what the server supports; ``extra_body`` is merged into every request. A parameter that the server refuses is
+    dropped from then on and counted in ``parameters.refused``.
 
     With ``chat=False`` the messages' contents are joined by blank lines (``lm.wire.flatten``).
 
-    Given text is scored behind ``/completions``, chat or not, always at temperature 1. ``scoring`` says how the server
-    is asked: ``"echo"``, ``"prompt_logprobs"`` (``lm.scoring`` says which server speaks which), ``"auto"`` to
-    find it out before the first score, which for OpenAI's own API, where no model does, means None: not at all.
+    Given text is scored through ``/completions``, chat or not, always at temperature 1. ``scoring`` is the parameter
+    for it: ``"echo"`` or ``"prompt_logprobs"`` (``lm.scoring`` lists the servers of each), ``"auto"`` to find it before
+    the first score, or None for no scores, which is what ``"auto"`` means for OpenAI's own API.
 
-    One object serves any number of event loops, one after the other or at once; ``max_concurrency`` holds for each,
-    the limits per minute for all together. ``aclose`` belongs at the end. (llama.cpp's server stands still for seconds
-    when more connections come at once than it has HTTP threads: keep ``max_concurrency`` to its ``--threads-http``.)
+    One object serves any number of event loops, in turn or at once; ``max_concurrency`` applies to each, the limits per
+    minute to all together. Call ``aclose`` at the end. (llama.cpp's server stalls for seconds if it gets more
+    connections than it has HTTP threads: set ``max_concurrency`` to its ``--threads-http``.)
 
-    Raises ``SettingError`` for what cannot work; ``complete`` and ``score`` raise ``LMError`` when an answer cannot be
-    had. A withheld answer is no error: its text is empty and its ``finish_reason`` ``content_filter``.
+    Raises ``SettingError`` for invalid settings; ``complete`` and ``score`` raise ``LMError`` if there is no reply. A
+    withheld answer is not an error: its text is empty and its ``finish_reason`` is ``content_filter``.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class OpenAICompatible:
             address, key, max_concurrency=max_concurrency, rates=self._rates, timeout=timeout, retries=retries
         )
         self.path = "/v1/chat/completions" if chat else "/v1/completions"
-        """The API's path, as a batch names it."""
+        """The API's path in a batch file."""
         self._ask_at = address.path("/chat/completions" if chat else "/completions")
         self._models_at = address.path("/models")
         self._scores = way and ServerScores(
@@ -131,7 +131,7 @@ class OpenAICompatible:
         await self._server.close_loop()
 
     async def complete(self, request: Request) -> Completion:
-        """Return the model's reply; ``LMError`` if none can be had."""
+        """Return the model's reply; ``LMError`` if the call fails."""
         read = self._read
         payload = self._payload(request)
         tokens = 0 if self._rates is None else _estimate(payload)
@@ -144,10 +144,10 @@ class OpenAICompatible:
         return replace(reply, retries=failures) if failures else reply
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:
-        """The log-probability of each target's tokens after its prompt (``scoring.read_scores`` says which).
+        """Return the log-probability of each target's tokens after its prompt (see ``scoring.read_scores``).
 
-        ``CapabilityError`` before any request for a temperature other than 1, and where scoring is off or the server
-        turns out not to score; ``LMError`` when a score cannot be had.
+        ``CapabilityError`` for a temperature other than 1, before any request, and if scoring is off or the server does
+        not support it; ``LMError`` if the call fails.
         """
         if any(request.temperature != 1.0 for request in requests):
             raise CapabilityError(
@@ -213,7 +213,7 @@ class OpenAICompatible:
         if request.logprobs and self.capabilities.token_logprobs:
             payload["logprobs"] = True if self.chat else 1
             if self.chat:
-                payload["top_logprobs"] = 1  # llama.cpp sends 20 alternatives a token where it is left out
+                payload["top_logprobs"] = 1  # without it llama.cpp sends 20 alternatives per token
         if request.schema is not None and self.capabilities.json_schema:
             payload["response_format"] = self._format(request.task, request.schema)
         payload.update(self.extra_body)
@@ -241,9 +241,9 @@ def _estimate(payload: Mapping[str, Any]) -> int:
 
 
 def checked_key(key: str | None) -> str | None:
-    """An API key without the space around it, registered as a secret; None for none.
+    """Strip an API key and register it as a secret; None for an empty one.
 
-    Raises ``SettingError`` for what no header can hold.
+    Raises ``SettingError`` if it contains characters that an HTTP header cannot.
     """
     key = (key or "").strip()
     register_secret(key)
@@ -286,7 +286,7 @@ _LOSS = {
     "temperature": "replies are sampled at the server's own temperature",
 }
 POSSIBLE: Mapping[str, Any] = dict.fromkeys(_LOSS)
-"""A payload with every parameter that can be dropped, for the refusal of a payload that is no longer at hand."""
+"""A payload with every parameter that can be dropped, for a refusal whose payload is not known any more."""
 
 
 class Parameters:
@@ -297,7 +297,7 @@ class Parameters:
         self._name = name
 
     def fit(self, payload: dict[str, Any]) -> dict[str, Any]:
-        """Remove from the payload what the server does not take."""
+        """Remove the refused parameters from the payload."""
         for parameter in self.refused:
             if parameter in payload:
                 value = payload.pop(parameter)
@@ -324,7 +324,7 @@ class Parameters:
 
 
 def _blames(failure: Failure, name: str) -> bool:
-    """Return True if the server complains about this parameter, and not only about a value that could be mended."""
+    """Return True if the server refuses this parameter, not only its value."""
     if failure.parameter is not None:
         root = failure.parameter.partition(".")[0]  # response_format.json_schema.schema
         if name != ("logprobs" if root == "top_logprobs" else root):

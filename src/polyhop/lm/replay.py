@@ -1,4 +1,4 @@
-"""``replay:RUN_DIR``: the replies and scores of a finished run, from its traces. Nothing is asked of any model."""
+"""``replay:RUN_DIR``: the replies and scores of a finished run, from its traces. No model is called."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, Tok
 
 
 class ReplayLM:
-    """Answers each call as it was answered in a run: the same prompt and the same draw give the same reply (of two
-    token caps that were tried, the same cap), the same target after the same prompt the same log-probabilities (their
-    tokens' spelling is not kept).
+    """A model that answers each call as a run recorded it.
 
-    Raises ``DataError`` when the folder holds no traces, and ``LMError`` for a call the run did not make.
+    The same prompt and sample give the same reply (with the same token cap, if two were tried). The same prompt and
+    target give the same log-probabilities, but without the text of the tokens.
+
+    Raises ``DataError`` if the folder has no traces, and ``LMError`` for a call that the run did not make.
     """
 
     capabilities = Capabilities(json_schema=True, token_logprobs=True, score=True, score_temperature=True, seed=True)
@@ -35,7 +36,7 @@ class ReplayLM:
             raise DataError("no traces of a run to replay", self.folder)
 
     async def complete(self, request: Request) -> Completion:
-        """The recorded reply of this call."""
+        """Return the recorded reply."""
         named = request.task, request.digest(), request.sample
         call = self._calls.get((*named, request.max_tokens)) or self._calls.get((*named, None))
         if call is None:
@@ -55,7 +56,7 @@ class ReplayLM:
         )
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:
-        """The recorded scores of these targets."""
+        """Return the recorded scores."""
         scores = []
         for request in requests:
             logprobs = self._scores.get((request.task, request.digest(), request.target, request.temperature))

@@ -16,7 +16,7 @@ Span = tuple[int, int]
 
 
 def strip_reasoning(text: str) -> tuple[str, str | None]:
-    """The reply without its reasoning, and the reasoning; None where there is none.
+    """Split a reply into the text without its reasoning, and the reasoning (None without any).
 
     >>> strip_reasoning("<think>Jaws is by Spielberg.</think>\\n\\nSteven Spielberg")
     ('Steven Spielberg', 'Jaws is by Spielberg.')
@@ -30,9 +30,9 @@ def strip_reasoning(text: str) -> tuple[str, str | None]:
 def answer_spans(text: str) -> tuple[list[Span], str | None]:
     """Find the spans of the answer in a reply, in order, and the reasoning cut out of it.
 
-    Reasoning is every ``<think>…</think>`` with the space after it; all before a ``</think>`` that was never opened
-    (some chat templates open the block themselves); and all of a reply that opens with a block and never ends it (it
-    ran out of tokens). A ``<think>`` further in that is never ended is text.
+    Reasoning is: every ``<think>…</think>`` with the space after it; everything before a ``</think>`` that was never
+    opened (some chat templates open the block themselves); and all of a reply that begins with a block and never closes
+    it (it ran out of tokens). A later ``<think>`` that is never closed is text.
     """
     if "think>" not in text:
         return [(0, len(text))], None
@@ -43,7 +43,7 @@ def answer_spans(text: str) -> tuple[list[Span], str | None]:
         thoughts.append(block[1])
         position = block.end()
     for block in _BLOCK.finditer(text, position):
-        if spans or text[position : block.start()].strip():  # the space before the first block is no answer
+        if spans or text[position : block.start()].strip():  # space before the first block is not part of the answer
             spans.append((position, block.start()))
         thoughts.append(block[1])
         position = block.end()
@@ -59,10 +59,10 @@ def answer_spans(text: str) -> tuple[list[Span], str | None]:
 def answer_tokens(
     tokens: Sequence[bytes], logprobs: Sequence[float], text: str, spans: Sequence[Span]
 ) -> tuple[tuple[str, ...], tuple[float, ...]] | None:
-    """The tokens of the given spans of ``text``, and their log-probabilities; None when the tokens do not spell it.
+    """Return the tokens of the given spans of ``text``, and their log-probabilities; None if they do not spell it.
 
-    ``tokens`` may have more around the text than it shows: a reasoning block the server took out, an end mark. A token
-    that reaches over the edge of a span is cut to what lies inside, so that the tokens joined are the answer.
+    ``tokens`` may contain more than the text: a reasoning block that the server removed, an end mark. A token across
+    the edge of a span is cut, so that the joined tokens are the answer.
 
     >>> answer_tokens([b"<think>", b"so", b"</think>", b"Pa", b"ris"], [0, 0, 0, -1, -2], "Paris", [(0, 5)])
     (('Pa', 'ris'), (-1, -2))
@@ -90,17 +90,17 @@ _NUMBERING = re.compile(
     r"|^[^\w\n]{0,6}(?:(?:step|query|answer|passage|question|thought|action)[ \t])?\d{1,3}(?:[):\]]|\.[ \t])",
     re.IGNORECASE | re.M,
 )
-"""Reference marks and the numbers of lines: no number in them is an answer."""
+"""Reference marks and the numbers of lines: a number in them is not an answer."""
 _GOES_ON_TO_ASK = re.compile(r"[^.!?。！？\n]{0,300}[?？]")
 _DETERMINES = re.compile(r"[ \t]+\w")
 
 
 def first_writing(answer: str, reply: str, question: str = "") -> tuple[int, int] | None:
-    """Find where ``reply`` first writes ``answer`` of its own accord; None if it never does.
+    """Find the first position in ``reply`` that states ``answer``; None if it never does.
 
-    What the model was given does not count: the question said again, the number of a line, a reference mark. An answer
-    that stands in ``question`` itself, such as one of two names compared, is chosen only where the reply concludes:
-    its last writing counts. Neither counts a "no" that determines a noun ("no film").
+    Some positions do not count: a repetition of the question, the number of a line, a reference mark, and a "no" that
+    determines a noun ("no film"). If ``question`` itself contains the answer, such as one of two compared names, the
+    last position counts, where the reply concludes.
 
     >>> first_writing("Rome", "(2) Was it Rome? It was Rome.\\nAnswer: Rome")
     (24, 28)

@@ -1,12 +1,12 @@
 """Scores of given texts from a model server.
 
-Servers speak one of two ways. ``echo`` with ``logprobs`` repeats the prompt with its log-probabilities: vLLM, SGLang,
-llama-cpp-python (made with ``logits_all``; for a model without a start token it gives each token the log-probability
-of coming once more after itself, which no reply shows). ``prompt_logprobs`` is vLLM's own parameter, for gateways that
-pass it on but not ``echo``. llama.cpp's server and TGI take either without a word and score only what they generate:
-such a reply is known from a score by its tokens, which do not spell the text.
+Servers use one of two parameters. ``echo`` with ``logprobs`` repeats the prompt with its log-probabilities: vLLM,
+SGLang, and llama-cpp-python (with ``logits_all``; without a start token it gives each token the log-probability of
+following itself, which no reply reveals). ``prompt_logprobs`` is vLLM's own, for gateways that do not pass on ``echo``.
+llama.cpp's server and TGI accept either silently and score only what they generate; the tokens of such a reply do not
+spell the text, which reveals it.
 
-One token is generated, and left out: 0 would do, but some servers refuse it and to llama-cpp-python it means no limit.
+One token is generated and left out: 0 would do, but some servers refuse it, and llama-cpp-python takes it for no limit.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ WAYS: Mapping[Way, Mapping[str, Any]] = {
     "echo": {"echo": True, "logprobs": 1},
     "prompt_logprobs": {"prompt_logprobs": 1},
 }
-"""The parameters that ask a server to score a prompt, the most widely understood first."""
+"""The parameters that make a server score a prompt, the most common first."""
 
 Token = tuple[str, "float | None"]
-"""As a server shows it, with its log-probability: None for the first of all, which has nothing before it."""
+"""A token in a server's reply with its log-probability; None for the first token of all."""
 BATCH = 16
 """Maximum number of texts per request."""
 GATHER = 0.002
@@ -41,7 +41,7 @@ _PROBE = (
     ScoreRequest(task="probe", prompt="Oslo is the capital of", target="Norway."),
     ScoreRequest(task="probe", prompt="Rome lies in", target="Italy, on the Tiber."),
 )
-_REFUSALS = ("fatal", "not_found")  # the server does not take such a request; any other failure is on the way
+_REFUSALS = ("fatal", "not_found")  # the server does not support such a request; any other failure may pass
 _WOULD_WORK = (
     "vLLM, SGLang and llama-cpp-python's server (with --logits_all true) do; llama.cpp's own server, TGI and OpenAI do "
     "not. Or use pocket or an hf: model"
@@ -58,14 +58,14 @@ class _LoopState:
 
 
 class ServerScores:
-    """Scores from the text completions of ``model`` at ``url``.
+    """Scores through the text completions of ``model`` at ``url``.
 
-    ``way`` is how the server is asked (``scoring.WAYS``). If it is None, one small request per way finds it out
-    before the first score. One more finds out whether the server takes ``lists`` of texts. Both are remembered, as is
-    that the server does not score: ``refusal`` then says so. ``explain`` words a failure.
+    ``way`` is a key of ``WAYS``. If it is None, the first score sends one small request per way to find it, and another
+    to see if the server takes ``lists`` of texts. Both results are kept. If the server does not score, ``refusal`` is
+    the reason. ``explain`` makes an error of a failure.
 
-    Requests of concurrent callers go out together, at most ``BATCH`` at once; a request that nobody waits for any more
-    is given up.
+    Requests of concurrent callers are sent together, at most ``BATCH`` at once; a request is cancelled when no caller
+    waits for it.
     """
 
     def __init__(
@@ -83,8 +83,8 @@ class ServerScores:
         self._lines: WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopState] = WeakKeyDictionary()
 
     async def __call__(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:
-        """Scores in the order of the requests. ``CapabilityError`` where the server gives none, ``LMError`` where it
-        could not be asked."""
+        """Return scores in the order of the requests. ``CapabilityError`` if the server does not score, ``LMError`` if
+        the request failed."""
         line = self._lines.setdefault(asyncio.get_running_loop(), _LoopState())
         if not self._known:
             await self._probed(line)
@@ -100,7 +100,7 @@ class ServerScores:
     # --- finding out ---------------------------------------------------------------------------------------------
 
     async def _probed(self, line: _LoopState) -> None:
-        """Wait for the one probe of this loop, which goes on for others when this caller is cancelled."""
+        """Wait for the probe of this loop, which continues for others if this caller is cancelled."""
         if line.probe is None or line.probe.done():
             line.probe = asyncio.ensure_future(self._probe())
         await asyncio.shield(line.probe)
@@ -115,7 +115,7 @@ class ServerScores:
                     raise await self._explain(error) from None
                 said.append(f"{way}: {error.failure.description.rstrip('.')}")
                 continue
-            if scores and any(scores[0].logprobs):  # all zeros is a server that fills in what it did not compute
+            if scores and any(scores[0].logprobs):  # a server that did not compute them may return zeros
                 self.way, self.lists, self._known = way, await self._takes_lists(way), True
                 return
             said.append(f"{way}: it scored only what it generated")
@@ -142,7 +142,7 @@ class ServerScores:
         return future
 
     def _start(self, line: _LoopState) -> None:
-        """Send what waits, if anyone still waits for it."""
+        """Send the texts whose callers still wait."""
         batch, line.waiting = [waiter for waiter in line.waiting if not waiter[1].done()], []
         if not batch:
             return
@@ -186,13 +186,13 @@ class ServerScores:
 
 
 def score_payload(model: str, texts: Sequence[str], way: Way, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """The body that asks for the scores of one text or more. The model's logits are not scaled: temperature 1."""
+    """Return the request body for the scores of one or more texts, at temperature 1."""
     prompt = texts[0] if len(texts) == 1 else list(texts)
     return {**extra, "model": model, "prompt": prompt, "max_tokens": 1, "temperature": 1.0, **WAYS[way]}
 
 
 def joined(request: ScoreRequest) -> tuple[str, int]:
-    """The whole text, as it is sent, and where in it the target begins, with the one space before it.
+    """Join prompt and target by one space; return the text and the position of that space.
 
     >>> joined(ScoreRequest(task="t", prompt="Question: ", target="Who?"))
     ('Question: Who?', 9)
@@ -203,12 +203,12 @@ def joined(request: ScoreRequest) -> tuple[str, int]:
 
 
 def read_scores(data: Any, requests: Sequence[ScoreRequest], way: Way) -> list[TokenScores] | None:
-    """The target's tokens in each choice of a reply, one a request; None where the server did not score the texts.
+    """Read the target's tokens from a reply with one choice per request; None if the server did not score the texts.
 
-    Which tokens these are is decided by their own spelling, from the end of the text backwards: the ``text_offset`` of
-    servers cannot be relied on (SGLang sends -1; vLLM counts the start token, and tokens whose space got lost). A token
-    that begins in the prompt and ends in the target counts as the target's. The first token of the whole text has no
-    log-probability and is left out; a start token before it gives it one. ``BadReply`` for what is no reply.
+    They are found by their spelling, from the end of the text backwards, because the ``text_offset`` of servers is not
+    reliable (SGLang sends -1; vLLM counts the start token, and tokens that lost their space). A token that begins in
+    the prompt and ends in the target belongs to the target. The first token of the whole text has no log-probability
+    and is left out, unless a start token precedes it. ``BadReply`` for any other JSON.
     """
     choices = data.get("choices") if isinstance(data, dict) else None
     if not isinstance(choices, list) or len(choices) != len(requests) or not all(isinstance(c, dict) for c in choices):
@@ -230,8 +230,8 @@ def _echoed(choice: Mapping[str, Any], request: ScoreRequest) -> TokenScores | N
     tokens, values = logprobs["tokens"], logprobs.get("token_logprobs")
     if not isinstance(values, list) or len(values) != len(tokens):
         raise BadReply("the reply has not one log-probability a token")
-    # vLLM shows the token it generated among these, llama-cpp-python not always: those count that spell our text.
-    unseen = _is_piece(tokens[-1]) and text[-1:].isascii()  # what shows nothing was generated
+    # vLLM includes the generated token, llama-cpp-python not always: the tokens that spell our text count.
+    unseen = _is_piece(tokens[-1]) and text[-1:].isascii()  # a last token without text was generated
     for shown in (tokens[:-1],) if unseen else (tokens, tokens[:-1]):
         first = _first_of_target(shown, text, 0)
         if first is not None and first <= 1:  # a start token may stand before all others
@@ -248,7 +248,7 @@ def _of_prompt(choice: Mapping[str, Any], request: ScoreRequest) -> TokenScores 
 
 
 def _target(tokens: Sequence[Token], request: ScoreRequest) -> TokenScores | None:
-    """The scores of the tokens that spell the target at the text's end; None where they do not, or one has none."""
+    """Return the scores of the tokens that spell the target; None if they do not, or one has no score."""
     first = _first_of_target([token for token, _ in tokens], *joined(request))
     if first is None:
         return None
@@ -262,8 +262,8 @@ def _target(tokens: Sequence[Token], request: ScoreRequest) -> TokenScores | Non
 def _first_of_target(tokens: Sequence[str], text: str, begin: int) -> int | None:
     """Find the first of ``tokens``, which spell ``text``, that reaches beyond ``begin``; None if they do not spell it.
 
-    A token may have lost the space before it. Pieces of a character show as a mark, a byte's name or nothing: what lies
-    between the tokens around them is theirs.
+    A token may have lost the space before it. A piece of a character is written as a mark, a byte's name or nothing; it
+    stands for the text between its neighbours.
 
     >>> _first_of_target(["<s>", "in", " Par", "is", "?"], "in Paris?", 2), _first_of_target(["It"], "in Paris?", 2)
     (2, None)
@@ -288,8 +288,8 @@ def _first_of_target(tokens: Sequence[str], text: str, begin: int) -> int | None
 
 
 def _unseen(text: str, end: int, pieces: int) -> bool:
-    """Return True if the text before ``end`` may be one that no token shows: a space, or a word's worth of pieces
-    (the first token of ``prompt_logprobs`` has no spelling)."""
+    """Return True if no token need spell the text before ``end``: a space, or one word if there are pieces (the first
+    token of ``prompt_logprobs`` has no text)."""
     return len(text[:end].split()) <= bool(pieces)
 
 

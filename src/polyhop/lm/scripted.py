@@ -1,4 +1,4 @@
-"""A language model that answers from a script: for tests, examples and pages that must run without a model."""
+"""A language model that answers from a script, for tests, examples and documentation."""
 
 from __future__ import annotations
 
@@ -20,27 +20,26 @@ from polyhop.types import Passage
 
 Fields: TypeAlias = Mapping[str, Any]
 Reply: TypeAlias = "str | Mapping[str, Any] | Completion | Exception | type[Exception]"
-"""Text, a value in the task's output shape, a whole completion, or what is raised instead."""
+"""A text, a value in the task's output shape, a completion, or an error to raise."""
 
 Script: TypeAlias = "Callable[[str, Fields], Reply | Awaitable[Reply]] | Mapping[str, Entry]"
-"""``(task, fields) -> reply``, or what to reply by task."""
+"""``(task, fields) -> reply``, or an entry per task."""
 
 Entry: TypeAlias = "Reply | Sequence[Reply] | Callable[[Fields], Reply | Awaitable[Reply]]"
-"""One reply for good, several in turn, or a function of the fields."""
+"""One reply for every call, a list of replies in order, or a function of the fields."""
 
 Score: TypeAlias = "Callable[[ScoreRequest], TokenScores | Sequence[float] | float]"
-"""A target's scores: whole, as log-probabilities of its tokens, or one number for all of it."""
+"""A target's scores: ``TokenScores``, the log-probabilities of its tokens, or one number for the whole target."""
 
 
 class ScriptedLM:
-    """Answers each call from ``script`` after ``latency`` seconds of the loop's clock.
+    """A model that answers each call from ``script`` after ``latency`` seconds.
 
-    A list of replies is given out in turn, and an error when it is used up. A mapping reply is the completion's
-    ``value``, and its JSON the text. Usage is estimated at 4 characters a token. ``score`` gives a target's
-    ``TokenScores``, their log-probabilities alone (one a token: the target's words, as far as they go), or one number,
-    the target then being one token. ``calls`` holds the requests in the order they came, ``score_calls`` those to
-    ``score``. A model made without ``capabilities`` has those its script can serve: scores, at any temperature, where
-    there is a ``score``.
+    A list of replies is used in order; a call after its end is an error. A mapping becomes the completion's ``value``,
+    and its JSON the text. Usage is estimated at 4 characters per token. ``score`` returns a target's ``TokenScores``,
+    or log-probabilities alone (one per word of the target), or one number (the target is then one token). ``calls`` has
+    all requests in order, ``score_calls`` those to ``score``. The default of ``capabilities`` is what the script can
+    serve: scores, at any temperature, if ``score`` is given.
 
     >>> lm = ScriptedLM({"answer.direct": {"answer": "Paris"}, "resp.plan": ["Where?", "When?"]})
     >>> asyncio.run(lm.complete(Request(task="answer.direct", fields={}, messages=[]))).text
@@ -72,12 +71,12 @@ class ScriptedLM:
 
     @classmethod
     def from_file(cls, path: str | Path, *, latency: float = 0.0) -> Self:
-        """A script in JSON Lines: ``{"task": …, "when": {field: …}, "reply": …}``.
+        """Read a script in JSON Lines: ``{"task": …, "when": {field: …}, "reply": …}``.
 
-        The first line whose task and ``when`` fit answers. ``when`` may be left out. A string in it fits a field that
-        contains it (a passage contains its title and text, a list what its items contain), ignoring case; anything
-        else fits a field equal to it, null also one that is absent. ``reply`` is a text, an object in the task's output
-        shape, or a list of them, given out in turn and round again. A malformed line is a ``DataError``.
+        The first line with the task and a matching ``when`` answers. ``when`` is optional. A string in it matches a
+        field that contains it, ignoring case (a passage's title and text, all items of a list); any other value matches
+        an equal field, and null also an absent one. ``reply`` is a text, an object in the task's output shape, or a
+        list of them, used in rotation. A malformed line is a ``DataError``.
         """
         script = _FileScript(Path(path))
         model = cls(script, name=f"scripted:{path}", latency=latency)
@@ -85,7 +84,7 @@ class ScriptedLM:
         return model
 
     async def complete(self, request: Request) -> Completion:
-        """The script's next reply to this task."""
+        """Return the script's next reply to this task."""
         self.calls.append(request)
         reply: Any = self._next(request)
         if self.latency:
@@ -103,7 +102,7 @@ class ScriptedLM:
         return replace(completion, usage=usage)
 
     async def score(self, requests: Sequence[ScoreRequest]) -> list[TokenScores]:
-        """The script's scores of the targets."""
+        """Return the script's scores of the targets."""
         if self._score is None:
             raise CapabilityError(f"{self.name} has no scores: give it score=, a function of the request")
         self.score_calls.extend(requests)
@@ -132,7 +131,7 @@ class ScriptedLM:
 
 
 class _FileScript:
-    """The lines of a script file, as a function of task and fields."""
+    """A script file as a function of task and fields."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -140,7 +139,7 @@ class _FileScript:
             text = path.read_bytes()
         except OSError as error:
             raise DataError(f"the script cannot be read ({error.strerror})", path) from None
-        self.digest = blake2b(text, digest_size=16).hexdigest()  # an edited script is another model to a cache
+        self.digest = blake2b(text, digest_size=16).hexdigest()  # for the cache, an edited script is another model
         self._lines = [_parsed(path, number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
         if not self._lines:
             raise DataError("the script is empty", path)
@@ -183,7 +182,7 @@ def _fits(wanted: Any, value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """All the text of a field's value."""
+    """Return all text in a field's value."""
     if isinstance(value, str):
         return value
     if isinstance(value, Passage):

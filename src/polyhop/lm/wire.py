@@ -1,4 +1,4 @@
-"""The JSON of OpenAI's chat and text completions: what a reply says, in our words. ``BadReply`` for what is none."""
+"""The JSON of OpenAI's chat and text completions: requests written, replies read. ``BadReply`` for any other JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from polyhop.lm.reply import Span, answer_spans, answer_tokens
 from polyhop.net.failures import BadReply
 
 Scored = tuple[str, "Sequence[int] | None", "float | None"]
-"""A token as a chat server gives it: text, bytes, log-probability."""
+"""A token in a chat server's reply: text, bytes, log-probability."""
 
 _NAMED = ("properties", "$defs", "definitions")
 FILTERED = Completion(text="", finish_reason="content_filter")
@@ -32,21 +32,21 @@ _REASONS = {
         "content_filter",
     ),
 }
-"""Why a reply ended, as Anthropic, Google, Bedrock, Cohere and Mistral say it, in OpenAI's words, which are ours."""
+"""OpenAI's finish reasons, which polyhop uses, by those of Anthropic, Google, Bedrock, Cohere and Mistral."""
 
 
 def to_json(payload: Mapping[str, Any]) -> bytes:
-    """The body to send; text that is no valid Unicode goes out with its lone surrogates replaced."""
+    """Write a request's body; lone surrogates, which are not valid Unicode, are replaced."""
     try:
         return orjson.dumps(payload)
     except TypeError:
-        return orjson.dumps(_mended(payload))
+        return orjson.dumps(_replace_surrogates(payload))
 
 
 def flatten(messages: Sequence[Message]) -> str:
-    """The one text that stands for a chat where there is none: the contents in order, a blank line between.
+    """Join the messages of a chat into one text, with a blank line between them.
 
-    Nothing is added, no role names and no ending, so what a prompt file says is what the model continues.
+    No role names and no ending are added, so the model continues exactly what a prompt file says.
 
     >>> flatten([{"role": "system", "content": "Answer."}, {"role": "user", "content": "Who?"}])
     'Answer.\\n\\nWho?'
@@ -55,13 +55,13 @@ def flatten(messages: Sequence[Message]) -> str:
 
 
 def response_format(task: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The ``response_format`` that holds a reply to the JSON schema of a task's output."""
+    """Return the ``response_format`` for the JSON schema of a task's output."""
     name = re.sub(r"[^a-zA-Z0-9_-]", "_", task)[:64]
     return {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": _strict(schema)}}
 
 
 def read_chat(data: Any, request: Request, stop: Sequence[str] = ()) -> Completion:
-    """A reply of ``/chat/completions``; ``stop`` cuts the text here where the server would not."""
+    """Read a reply of ``/chat/completions``; the text is cut at ``stop`` in case the server did not."""
     choice = _choice(data)
     message = choice.get("message")
     if not isinstance(message, dict):
@@ -74,7 +74,7 @@ def read_chat(data: Any, request: Request, stop: Sequence[str] = ()) -> Completi
 
 
 def read_completion(data: Any, request: Request, stop: Sequence[str] = ()) -> Completion:
-    """A reply of ``/completions``."""
+    """Read a reply of ``/completions``."""
     choice = _choice(data)
     text = choice.get("text")
     if not isinstance(text, str):
@@ -93,7 +93,7 @@ def _choice(data: Any) -> dict[str, Any]:
 
 
 def _reason(choice: Mapping[str, Any]) -> str:
-    """Why a choice ended, in OpenAI's words; gateways hand on their providers' own."""
+    """Return a choice's finish reason in OpenAI's words; gateways pass on those of their providers."""
     reason = choice.get("finish_reason")
     reason = reason.lower() if isinstance(reason, str) and reason else "stop"
     return _REASONS.get(reason, reason)
@@ -131,7 +131,7 @@ def _filtered(data: dict[str, Any], request: Request) -> Completion:
 
 
 def _scored(logprobs: Any) -> list[Scored]:
-    """The tokens of a choice's ``logprobs``, in the shape of chat (llama.cpp uses it everywhere) or of completions."""
+    """Read the tokens of a choice's ``logprobs``, in the form of chat (llama.cpp always uses it) or of completions."""
     if not isinstance(logprobs, dict):
         return []
     if rows := logprobs.get("content"):
@@ -143,7 +143,7 @@ def _scored(logprobs: Any) -> list[Scored]:
 def _kept(
     scored: Sequence[Scored], raw: str, spans: Sequence[Span], whole: bool
 ) -> tuple[tuple[str, ...], tuple[float, ...]] | None:
-    """The tokens of the answer among those of the whole reply; None if they cannot be found."""
+    """Find the tokens of the answer among those of the whole reply; None if they cannot be found."""
     tokens = tuple(token for token, _, _ in scored)
     values = [value for _, _, value in scored if value is not None]
     if len(values) < len(tokens) or not all(isinstance(value, (int, float)) for value in values):
@@ -180,7 +180,7 @@ def _is_count(value: Any) -> TypeGuard[int]:
 
 
 def _content(content: Any) -> tuple[str, str | None]:
-    """Text and thought of a message's content, which is a string, nothing, or a list of typed parts."""
+    """Return the text and reasoning in a message's content: a string, nothing, or a list of typed parts."""
     if isinstance(content, str):
         return content, None
     if content is None:
@@ -194,7 +194,7 @@ def _content(content: Any) -> tuple[str, str | None]:
 
 
 def _strict(schema: Any) -> Any:
-    """The schema as strict servers want it: every object closed, every property required, no defaults."""
+    """Convert a schema for strict servers: every object closed, every property required, no defaults."""
     if isinstance(schema, list):
         return [_strict(item) for item in schema]
     if not isinstance(schema, Mapping):
@@ -210,9 +210,9 @@ def _strict(schema: Any) -> Any:
     return strict
 
 
-def _mended(value: Any) -> Any:
+def _replace_surrogates(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode(errors="replace").decode()
     if isinstance(value, Mapping):
-        return {key: _mended(item) for key, item in value.items()}
-    return [_mended(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return {key: _replace_surrogates(item) for key, item in value.items()}
+    return [_replace_surrogates(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -1,8 +1,9 @@
-"""Calls written into files instead of being sent, in the form of OpenAI's Batch API, and their replies taken in.
+"""Batches: calls are written to files in the form of OpenAI's Batch API, and their replies are read from files.
 
 The files are JSON lines. A request is ``{"custom_id", "method", "url", "body"}``, a result ``{"id", "custom_id",
-"response": {"status_code", "request_id", "body"}, "error"}``, in any order; what failed or came too late has a file of
-its own there. OpenAI's API, Azure's and vLLM's ``run-batch`` read and write them so."""
+"response": {"status_code", "request_id", "body"}, "error"}``, in any order. Failed and late requests have a separate
+file. OpenAI's API, Azure's and vLLM's ``run-batch`` use this form.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +24,10 @@ __all__ = ["BatchFolder", "BatchedLM", "ImportCounts", "RequestFile"]
 
 
 class BatchedLM:
-    """In all but the way it is asked the model it stands for: its name, its requests, and their keys in the cache.
+    """A stand-in for a model behind a server: it has its name, its requests, and their keys in the cache.
 
-    ``complete`` raises ``Waiting`` for a call without a reply, which is written into the folder, once. It scores
-    nothing: a batch has no call for that.
+    ``complete`` raises ``Waiting`` for a call without a reply, and writes it into the folder, once. It cannot score:
+    the Batch API has no such call.
     """
 
     def __init__(self, model: OpenAICompatible, cache: CompletionCache, folder: BatchFolder) -> None:
@@ -39,7 +40,7 @@ class BatchedLM:
         return f"BatchedLM({self._model!r}, {str(self._folder.folder)!r})"
 
     async def complete(self, request: Request) -> Completion:
-        """The kept reply, or the one that came with a batch, which is kept from now on."""
+        """Return the cached reply, or the one that came with a batch, which is then cached."""
         key = request_key(self._model.identity, request)
         if key is None:
             raise PolyhopError(f"a call of {request.task} has a field that has no form in a file: it cannot be batched")

@@ -1,4 +1,4 @@
-"""A batch's folder: files of requests as they are to be handed in, files of results as they came, and the ledger."""
+"""A batch's folder: files of requests to upload, downloaded files of results, and the ledger."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from polyhop.lm.wire import read_chat, read_completion
 from polyhop.net.failures import BadReply, CallError, Failure, explain, from_response
 
 MAX_REQUESTS, MAX_BYTES = 50_000, 200_000_000
-"""Of one file, as OpenAI takes it."""
+"""OpenAI's limits on one file."""
 MAX_ATTEMPTS = 3
 """Attempts at a call before its question fails."""
 _RETRYABLE = frozenset({"retryable", "quota", "key", "not_found", "redirect", "unreachable"})
@@ -40,10 +40,10 @@ class _OpenFile:
 
 
 class BatchFolder:
-    """Opens the folder, new or to go on with. ``seal`` makes the requests written since then to be asked, at once all
-    of them; without it, whatever happened, none ever was.
+    """A batch's folder, new or continued. ``seal`` commits all requests written since then at once; without it none of
+    them exists.
 
-    Every ``*.jsonl`` that is not one of requests is taken for results. ``DataError`` if the folder cannot be used,
+    Every ``*.jsonl`` that is not a file of requests is read as results. ``DataError`` if the folder cannot be used,
     ``UsageError`` if another process uses it.
     """
 
@@ -91,15 +91,15 @@ class BatchFolder:
             self._ledger.asked(key, number)
 
     def seal(self) -> None:
-        """Make all that was written to be asked. Where nothing is waited for any more, what was refused may be asked
-        again when the same is run once more."""
+        """Commit all requests that were written. If no results are outstanding, refused calls may be asked again by a
+        later run."""
         with self._kept():
             while self._writing:
                 self._end(self._writing.popitem()[1])
             if not self.waiting:
                 self._ledger.forgive()
             self._ledger.commit()
-            self._recover()  # from here on even a kill loses nothing
+            self._recover()  # a kill loses nothing any more
 
     def abandon(self) -> None:
         """Discard what was written since the last ``seal``; refused calls may be asked again."""
@@ -264,7 +264,7 @@ def custom_id(part: int, key: bytes) -> str:
 
 
 def read_results(path: Path, counts: ImportCounts, *, skip_bad: bool) -> Iterator[Result]:
-    """The results in a file, which is never held whole. ``DataError`` names file and line of what is no result; with
+    """Read the results in a file one by one. ``DataError`` names the file and line of an invalid result; with
     ``skip_bad`` it is counted instead."""
     with open_inside(path.parent, path.name) as lines:
         for number, line in enumerate(lines, 1):
