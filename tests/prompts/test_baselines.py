@@ -193,10 +193,10 @@ def test_a_chain_comes_back_as_written(steps: list[tuple[str, str | None]], answ
 
 @AGAIN
 @given(MAYBE, MAYBE, WORDS, st.booleans())
-def test_a_turn_comes_back_as_written(told: str | None, asked: str | None, answer: str, conclude: bool) -> None:
+def test_a_turn_comes_back_as_written(intermediate: str | None, asked: str | None, answer: str, conclude: bool) -> None:
     asks = None if conclude else asked
-    output = FollowUp(intermediate=told, follow_up=asks, answer=None if asks else answer)
-    fields = {"history": [{"sub_question": "Before?", "answer": None}] if told else [], "conclude": conclude}
+    output = FollowUp(intermediate=intermediate, follow_up=asks, answer=None if asks else answer)
+    fields = {"history": [{"sub_question": "Before?", "answer": None}] if intermediate else [], "conclude": conclude}
     assert BOOK["self_ask.turn"].read(TASKS["self_ask.turn"].write_text(output, fields), fields) == output
 
 

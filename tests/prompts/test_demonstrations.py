@@ -34,7 +34,7 @@ OUTPUT: dict[str, Any] = {"relevant": True, "supported": False, "query": "A"}
 
 
 @pytest.mark.parametrize(
-    ("row", "told"),
+    ("row", "message"),
     [
         ("{", "Expecting property name"),
         ("[]", 'a line is {"fields": {…}, "output": {…}}'),
@@ -50,12 +50,12 @@ OUTPUT: dict[str, Any] = {"relevant": True, "supported": False, "query": "A"}
         ({"fields": FIELDS, "output": OUTPUT | {"anwser": "A"}}, "field 'anwser'; did you mean 'answer'?"),
     ],
 )  # fmt: skip
-def test_a_faulty_demonstration_is_named_with_its_line(override: Write, row: Any, told: str) -> None:
+def test_a_faulty_demonstration_is_named_with_its_line(override: Write, row: Any, message: str) -> None:
     good = {"fields": FIELDS, "output": OUTPUT}
     with pytest.raises(PromptError) as raised:
         override("tor.review.demos.jsonl", f"{json.dumps(good)}\n{row if isinstance(row, str) else json.dumps(row)}\n")
     assert "tor.review.demos.jsonl:2: not a demonstration of tor.review: " in str(raised.value)
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_a_demonstration_without_an_answer_is_an_error(override: Write) -> None:
@@ -115,12 +115,12 @@ def test_answers_of_demonstrations_can_be_read_off_their_passages() -> None:
         shown = [f"{passage.title}. {passage.text}" for passage in passages_in(demo.fields)]
         known = [getattr(demo.output, name, None) for name in ("information", "rationale")[: 1 if shown else 2]]
         asked = demo.fields.get("question") or demo.fields.get("sub_question")
-        told = " ".join(filter(None, [asked, *shown, *remembered(demo.fields.get("memory")), *known, *drawn(demo)]))
+        visible = " ".join(filter(None, [asked, *shown, *remembered(demo.fields.get("memory")), *known, *drawn(demo)]))
         answer = getattr(demo.output, "answer", None)
         if fields.get("kind") != "long":  # a paragraph is written, not read off
             labels = ("yes", "no", "SUPPORTS", "REFUTES", None)
-            assert answer in labels or find_folded(answer, told), (prompt.task.name, answer)
-        assert not (strange := unfounded(demo.output, told)), (prompt.task.name, strange)
+            assert answer in labels or find_folded(answer, visible), (prompt.task.name, answer)
+        assert not (strange := unfounded(demo.output, visible)), (prompt.task.name, strange)
 
 
 def test_reviews_of_demonstrations_show_every_verdict() -> None:
@@ -166,8 +166,8 @@ def passages_in(value: Any) -> Iterator[Passage]:
             yield from passages_in(item)
 
 
-def unfounded(output: Any, told: str) -> list[str]:
+def unfounded(output: Any, visible: str) -> list[str]:
     """Names and numbers of the reasoning that stand nowhere in what it was drawn from; a sentence's first apart."""
     reasoning = getattr(output, "thought", None) or getattr(output, "rationale", None) or ""
     names = re.findall(r"(?<=[^.:;\n] )\b(?:[A-ZÄÖÅ]\w+|\d+)", reasoning)
-    return [name for name in names if name.lower() not in STOP_WORDS and not find_folded(name, told)]
+    return [name for name in names if name.lower() not in STOP_WORDS and not find_folded(name, visible)]

@@ -41,7 +41,7 @@ THOUGHTS = "{?thoughts}, and open each with a short thought{/}"
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         (INPUT, "Question: {qestion}", "unknown variable 'qestion'; did you mean 'question'?"),
         (INPUT, "Question: {Question}", "unknown variable 'Question'; did you mean 'question'?"),
@@ -63,16 +63,16 @@ THOUGHTS = "{?thoughts}, and open each with a short thought{/}"
         (DIRECT, "+++\n+++\nAnswer.\n", "# Output and # Input, in this order; found neither"),
     ],
 )
-def test_a_faulty_prompt_file_is_named_with_its_fault(override: Write, old: str, new: str, told: str) -> None:
+def test_a_faulty_prompt_file_is_named_with_its_fault(override: Write, old: str, new: str, message: str) -> None:
     assert old in DIRECT
     with pytest.raises(PromptError) as raised:
         override("answer.direct.md", DIRECT.replace(old, new))
     assert "answer.direct.md: " in str(raised.value)
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("new", "told"),
+    ("new", "message"),
     [
         (THOUGHTS.replace("thoughts", "thougths"), "unknown variable 'thougths'; did you mean 'thoughts'?"),
         (THOUGHTS.replace("{/}", ""), "{?thoughts} is never closed with {/}"),
@@ -80,11 +80,11 @@ def test_a_faulty_prompt_file_is_named_with_its_fault(override: Write, old: str,
         (THOUGHTS.replace("short", "{?thoughts}short{/}"), "{?thoughts} where a part is already open"),
     ],
 )
-def test_a_faulty_part_is_named(override: Write, new: str, told: str) -> None:
+def test_a_faulty_part_is_named(override: Write, new: str, message: str) -> None:
     assert THOUGHTS in REVIEW
     with pytest.raises(PromptError) as raised:
         override("tor.review.md", REVIEW.replace(THOUGHTS, new))
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_an_unused_switch_is_named(override: Write) -> None:
@@ -140,7 +140,7 @@ def test_a_folders_demonstrations_serve_every_task_that_borrows_them(override: W
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("tor.reveiw.md", "did you mean tor.review.md?"),
         ("tor.review.demo.jsonl", "did you mean tor.review.demos.jsonl?"),
@@ -148,11 +148,11 @@ def test_a_folders_demonstrations_serve_every_task_that_borrows_them(override: W
         ("notes", "not a prompt task's file"),
     ],
 )
-def test_an_unknown_file_in_the_folder_is_an_error(override: Write, name: str, told: str) -> None:
+def test_an_unknown_file_in_the_folder_is_an_error(override: Write, name: str, message: str) -> None:
     with pytest.raises(PromptError) as raised:
         override(name, REVIEW)
     assert name in str(raised.value)
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_editors_leavings_are_passed_over(override: Write) -> None:

@@ -180,12 +180,12 @@ PHRASES = phrases()
 MAYBE = st.none() | PHRASES
 SENTENCES = PHRASES.map(lambda phrase: f"{phrase}.")
 REVIEWS = st.builds(
-    lambda relevant, supported, lines, told: Review(
+    lambda relevant, supported, lines, phrase: Review(
         relevant=relevant,
         supported=supported,
         thought="\n".join(lines) or None,
-        answer=told if supported else None,
-        query=None if supported else told,
+        answer=phrase if supported else None,
+        query=None if supported else phrase,
     ),
     st.booleans(),
     st.booleans(),
@@ -207,9 +207,9 @@ OUTPUTS: dict[type, st.SearchStrategy[Any]] = {
         st.lists(SENTENCES, min_size=1, max_size=3),
         MAYBE,
     ),
-    Summary: st.builds(lambda told: Summary(summary=" ".join(told)), st.lists(SENTENCES, max_size=3)),
-    SubAnswer: st.builds(lambda told: SubAnswer(answered=told is not None, response=told), MAYBE),
-    Plan: st.builds(lambda told: Plan(sub_question=f"{told}?"), PHRASES),
+    Summary: st.builds(lambda sentences: Summary(summary=" ".join(sentences)), st.lists(SENTENCES, max_size=3)),
+    SubAnswer: st.builds(lambda phrase: SubAnswer(answered=phrase is not None, response=phrase), MAYBE),
+    Plan: st.builds(lambda phrase: Plan(sub_question=f"{phrase}?"), PHRASES),
     ChainOfQuery: st.builds(
         lambda nodes, final: ChainOfQuery(nodes=nodes, final=final),
         st.lists(
@@ -221,8 +221,8 @@ OUTPUTS: dict[type, st.SearchStrategy[Any]] = {
         MAYBE,
     ),
     TracedContent: st.builds(
-        lambda told, answer: TracedContent(
-            content=" ".join(f"{sentence} [{n}]" for n, sentence in enumerate(told, 1)), answer=answer
+        lambda sentences, answer: TracedContent(
+            content=" ".join(f"{sentence} [{n}]" for n, sentence in enumerate(sentences, 1)), answer=answer
         ),
         st.lists(SENTENCES, max_size=3),
         PHRASES,

@@ -89,8 +89,8 @@ async def test_a_method_asks_it_and_a_model_is_named_for_it(task: Task[Any]) -> 
     @method("checked", paper="-", layers=lambda settings: 1)
     async def checked(question: str, run: Any) -> Answer:
         """Ask the task."""
-        told = await run.ask("own.check", final=True, answer="Rome")
-        return Answer("a place" if told.holds else "no place")
+        reply = await run.ask("own.check", final=True, answer="Rome")
+        return Answer("a place" if reply.holds else "no place")
 
     asked = ScriptedLM({"own.check": "yes"})
     async with Pipeline(method="checked", lm={"default": ScriptedLM({}), "checker": asked}) as pipeline:

@@ -29,7 +29,7 @@ FORM = STEPS.format("[RELEVANT] or [IRRELEVANT]", "[SUPPORTED] or [UNSUPPORTED]"
 
 
 @pytest.mark.parametrize(
-    ("reply", "judged", "told"),
+    ("reply", "judged", "output"),
     [
         (STEPS.format("[RELEVANT]", "[SUPPORTED]", "[ANSWER] Lars Sonck"), YES, "Lars Sonck"),
         (STEPS.format("[RELEVANT]", "[UNSUPPORTED]", "[QUERY] Ainola architect"), NO, "Ainola architect"),
@@ -85,12 +85,12 @@ FORM = STEPS.format("[RELEVANT] or [IRRELEVANT]", "[SUPPORTED] or [UNSUPPORTED]"
         ('{"relevant": true, "supported": true, "answer": "Rome", "query": null}', YES, "Rome"),
     ],
 )  # fmt: skip
-def test_reviews_are_read(reply: str, judged: tuple[bool, bool], told: str | None) -> None:
+def test_reviews_are_read(reply: str, judged: tuple[bool, bool], output: str | None) -> None:
     for task in ("tor.review", "cor.review"):
         for rendering in get_args(Rendering):
             review = read(task, reply, rendering)
             assert (review["relevant"], review["supported"]) == judged
-            assert review["answer" if review["supported"] else "query"] == told
+            assert review["answer" if review["supported"] else "query"] == output
             assert review["query" if review["supported"] else "answer"] is None
 
 
@@ -182,8 +182,8 @@ def test_sufficiency_that_only_repeats_the_form_is_malformed() -> None:
 )
 def test_supplements_are_read(reply: str, thought: str | None, information: str, answer: str | None) -> None:
     for rendering in get_args(Rendering):
-        told = {"thought": thought, "information": information, "answer": answer}
-        assert read("tor.complete", reply, rendering) == told
+        expected = {"thought": thought, "information": information, "answer": answer}
+        assert read("tor.complete", reply, rendering) == expected
 
 
 @pytest.mark.parametrize(

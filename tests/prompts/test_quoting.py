@@ -37,15 +37,15 @@ MANY = st.lists(NAMES, min_size=2, max_size=4, unique=True)
 
 def _review(draw: Draw) -> dict[str, Any]:
     supported = draw(st.booleans())
-    told: str = draw(NAMES)
+    name: str = draw(NAMES)
     verdict = {"relevant": supported or draw(st.booleans()), "supported": supported}
-    return {**verdict, "answer": told if supported else None, "query": None if supported else told,
-            "information": None if supported else f"{told} is known.", "thought": "\n".join([THOUGHT] * 3)}  # fmt: skip
+    return {**verdict, "answer": name if supported else None, "query": None if supported else name,
+            "information": None if supported else f"{name} is known.", "thought": "\n".join([THOUGHT] * 3)}  # fmt: skip
 
 
 def _turn(draw: Draw) -> dict[str, Any]:
-    told = {"intermediate": draw(NAMES)}
-    return told | ({"answer": draw(NAMES)} if draw(st.booleans()) else {"follow_up": draw(QUESTIONS)})
+    turn = {"intermediate": draw(NAMES)}
+    return turn | ({"answer": draw(NAMES)} if draw(st.booleans()) else {"follow_up": draw(QUESTIONS)})
 
 
 def _chain(draw: Draw) -> dict[str, Any]:
@@ -78,7 +78,7 @@ HONEST: dict[str, Callable[[Draw], dict[str, Any]]] = {
     "TracedContent": lambda draw: {"content": f"{THOUGHT} So it is [1].", "answer": draw(NAMES)},
     "Extraction": lambda draw: draw(
         st.just({"answer": None, "confidence": 0.5})
-        | st.builds(lambda *told: dict(zip(("answer", "passage"), told, strict=True)) | {"confidence": 0.5},
+        | st.builds(lambda *values: dict(zip(("answer", "passage"), values, strict=True)) | {"confidence": 0.5},
                     NAMES, st.sampled_from([2, None]))
     ),
     "Recitation": lambda draw: {"recitations": draw(MANY)},
@@ -247,8 +247,8 @@ def objects(name: str, values: Mapping[str, Any], quoted: str) -> tuple[str, str
     """An honest JSON reply, and the same with a quotation in its rationale."""
     task = TASKS[name]
     honest = task.output.model_validate(values).model_dump()
-    told = {key: value.replace(QUOTE, quoted) if isinstance(value, str) else value for key, value in honest.items()}
-    return json.dumps(honest), json.dumps(told, ensure_ascii=False)
+    quoting = {key: value.replace(QUOTE, quoted) if isinstance(value, str) else value for key, value in honest.items()}
+    return json.dumps(honest), json.dumps(quoting, ensure_ascii=False)
 
 
 @pytest.mark.parametrize(("name", "switches"), dict(reversed(SWITCHED)).items())
@@ -259,17 +259,17 @@ def test_a_quotation_changes_no_object(
 ) -> None:
     fields = showing(name, switches, text)
     quoted = harmless(text).join(quotation)
-    honest, told = objects(name, HONEST[TASKS[name].output.__name__](data.draw), quoted)
+    honest, quoting = objects(name, HONEST[TASKS[name].output.__name__](data.draw), quoted)
     expected = verdict(BOOK[name].read(honest, fields, "json"))
     for rendering in get_args(Rendering):
-        assert verdict(BOOK[name].read(told, fields, rendering)) == expected
-        assert verdict(BOOK[name].read(f"```json\n{told}\n```", fields, rendering)) == expected
+        assert verdict(BOOK[name].read(quoting, fields, rendering)) == expected
+        assert verdict(BOOK[name].read(f"```json\n{quoting}\n```", fields, rendering)) == expected
     broken = honest.replace(QUOTE, quoted)
     said = f"Passage 1 says {quoted}"
     for reply in (f"{said}, which is of no use.\n{honest}", f"{honest}\n{said}.", broken):
         with contextlib.suppress(Malformed):  # braces that do not match, two objects: better asked again
             assert verdict(BOOK[name].read(reply, fields, "json")) == expected
-    cut = told[: data.draw(st.integers(1, len(told) - 1))]
+    cut = quoting[: data.draw(st.integers(1, len(quoting) - 1))]
     for rendering in get_args(Rendering):
         with pytest.raises(Malformed):
             BOOK[name].read(cut, fields, rendering)

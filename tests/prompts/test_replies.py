@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from typing import Any, get_args
 
 import pytest
@@ -55,8 +56,8 @@ def test_support_without_an_answer_is_refused_in_every_form(task: str) -> None:
         read(task, json.dumps(value), "json")
     with pytest.raises(Malformed, match=r"Step 3 needs \[ANSWER\]"):
         read(task, "[RELEVANT] [SUPPORTED]")
-    for told in ({"relevant": False}, {"supported": False}, {"answer": "Rome"}):
-        assert BOOK[task].check(value | told)
+    for more in ({"relevant": False}, {"supported": False}, {"answer": "Rome"}):
+        assert BOOK[task].check(value | more)
 
 
 @pytest.mark.parametrize("information", ["", "None", " n/a ", "…"])
@@ -135,13 +136,36 @@ PIECES = [
 ]
 
 
+REPEATED = [
+    *(
+        "Search[",
+        "Action 1: ",
+        "Action 1: Search\nAction Input",
+        "[Search(",
+        "(",
+        "[",
+        '[Search("a" ',
+        "Value: ",
+        "sure ",
+    ),
+    *("1. ", "9 ", "1. 9 ", "1.\t", "* ", "1. 9/10 ", "(a; b; ", "\n1. 5", "Better: "),
+]
 SLOW_FILLINGS = (" *", ": ", "-", "_", "A. ")
+
+
+@pytest.mark.parametrize("piece", REPEATED)
+def test_a_repeated_piece_is_read_or_refused_quickly(piece: str) -> None:
+    start = time.perf_counter()
+    for task in TASKS:
+        with contextlib.suppress(Malformed):
+            BOOK[task].read(piece * (2 * MAX_REPLY_CHARS // len(piece)), FIELDS)
+    assert time.perf_counter() - start < 10
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("piece", PIECES)
-def test_the_same_thing_over_and_over_is_read_or_refused(piece: str) -> None:
-    """Not one of these may take long: each would, were a reader more than linear in its length."""
+def test_any_piece_repeated_without_end_is_read_or_refused(piece: str) -> None:
+    """Each would take long if a reader were more than linear in the length of the reply."""
     for task in TASKS:
         for text in (piece * 1_000_000)[:1_000_000], piece * 500:
             read_or_refused(task, text)

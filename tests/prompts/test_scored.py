@@ -96,9 +96,9 @@ def test_prefix_instruction_and_slot_can_be_replaced(tmp_path: Path) -> None:
     assert (own.source, book.role("promptrank.path")) == (str(tmp_path / "promptrank.path.md"), "judge")
     assert len(own.demonstrations) == 10
     (tmp_path / "promptrank.path.md").write_text(OWN.replace(" {?position}", "\n\n{?position}"))
-    told = PromptBook(tmp_path).scored("promptrank.path").render({**FIELDS, "passages": passages})
-    assert told == "Text (A): One. Text (B): Two.\n\nAsk. Q:"  # its own line breaks stand
-    changed = {name for name, told in book.hashes().items() if told != BOOK.hashes()[name]}
+    prompt = PromptBook(tmp_path).scored("promptrank.path").render({**FIELDS, "passages": passages})
+    assert prompt == "Text (A): One. Text (B): Two.\n\nAsk. Q:"  # its own line breaks stand
+    changed = {name for name, digest in book.hashes().items() if digest != BOOK.hashes()[name]}
     assert changed == {"promptrank.path"}
 
 

@@ -103,8 +103,8 @@ def test_a_first_call_shows_the_question_alone() -> None:
 
 def test_feedback_stands_between_the_chains_it_answers() -> None:
     passage = Passage("p", "Title", "Text.")
-    told: dict[str, Any] = {"query": "A?", "answer": "a", "passage": passage, "reason": "verify"}
-    feedback = [told, {**told, "reason": "complete"}, {**told, "answer": None, "passage": None}]
+    first: dict[str, Any] = {"query": "A?", "answer": "a", "passage": passage, "reason": "verify"}
+    feedback = [first, {**first, "reason": "complete"}, {**first, "answer": None, "passage": None}]
     chain = [{"query": "A?", "answer": "b"}]
     shown = show_chains([chain, chain, chain], {"feedback": feedback})
     assert shown.count("its answer should be a") == 2

@@ -43,7 +43,7 @@ def read(task: str, text: str, **fields: Any) -> dict[str, Any] | None:
 
 
 def share(task: str, texts: list[str], least: int) -> list[dict[str, Any] | None]:
-    """What is read from each, told and held against a floor."""
+    """What is read from each, compared with a floor."""
     found = [read(task, text, kind="qa", verbal=False) for text in texts]
     count = sum(output is not None for output in found)
     print(f"{task}: {count} of {len(texts)}")  # noqa: T201 - the measure
@@ -101,11 +101,11 @@ def test_self_ask_is_a_chain_of_queries(style: str, question: str, answer: str) 
     whole = 0
     for text, chain in zip(texts, share("searchain.chain", texts, 125), strict=True):
         assert chain
-        asked = [told.strip() for told in re.findall(question, text, re.M)]
+        asked = [line.strip() for line in re.findall(question, text, re.M)]
         assert [node["query"] for node in chain["nodes"]] == asked
-        firsts = [" ".join(told.split()) for told in re.findall(answer, text, re.M)]
+        firsts = [" ".join(line.split()) for line in re.findall(answer, text, re.M)]
         given = [node["answer"] for node in chain["nodes"] if node["answer"]]
-        whole += len(given) == len(firsts) and all(map(str.startswith, given, (told.rstrip(".") for told in firsts)))
+        whole += len(given) == len(firsts) and all(map(str.startswith, given, (line.rstrip(".") for line in firsts)))
         final = find_answer(text)
         assert chain["final"] == (final and final.answer)
     print(f"answers as written: {whole} of 125")  # noqa: T201 - the measure
@@ -167,9 +167,9 @@ def test_reasoning_of_a_tree_is_a_sub_answer(name: str, least: int, alike: float
 
 @pytest.mark.parametrize(("name", "count"), [("2wiki", 21), ("hotpotqa", 64)])
 def test_yes_and_no_are_judgements(name: str, count: int) -> None:
-    told = [text for text in transcripts.short_answers(name) if text.strip(" .").lower() in ("yes", "no")]
-    assert len(told) == count
-    for text, judged in zip(told, share("resp.judge", told, count), strict=True):
+    texts = [text for text in transcripts.short_answers(name) if text.strip(" .").lower() in ("yes", "no")]
+    assert len(texts) == count
+    for text, judged in zip(texts, share("resp.judge", texts, count), strict=True):
         yes = text.lower().startswith("y")
         assert judged == read("tor.enough", text) == {"sufficient": yes}
         assert read("resp.respond", text) == (None if yes else {"answered": False, "response": None})  # yes, but what?
@@ -191,9 +191,9 @@ def test_wanting_to_go_on_is_no_judgement_that_it_is_enough() -> None:
 
 def test_evidence_triples_are_read_as_text_and_as_json() -> None:
     path = SHARED / "2wikimultihopqa" / "train.jsonl"
-    told = [json.loads(line)["evidences"] for line in path.read_text(encoding="utf-8").splitlines()]
+    evidences = [json.loads(line)["evidences"] for line in path.read_text(encoding="utf-8").splitlines()]
     names = ("head", "relation", "tail")
-    lists = [[dict(zip(names, triple, strict=True)) for triple in triples] for triples in told if triples]
+    lists = [[dict(zip(names, triple, strict=True)) for triple in triples] for triples in evidences if triples]
     assert sum(map(len, lists)) >= 1000
     forms: dict[str, Callable[[Sequence[dict[str, str]]], str]] = {
         "lines": lambda triplets: "\n".join(map(write_triplet, triplets)),
