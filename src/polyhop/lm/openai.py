@@ -1,6 +1,7 @@
 """Any model behind an OpenAI-compatible server: OpenAI, vLLM, SGLang, llama.cpp, Ollama, TGI and most gateways.
 
-A thin client on aiohttp and orjson; benchmarks/lm_client.py measures what that saves."""
+A thin client on aiohttp and orjson; benchmarks/lm_client.py measures what that saves.
+"""
 
 from __future__ import annotations
 

@@ -21,26 +21,27 @@ _AnyRequest = Request | ScoreRequest
 
 
 class TransformersLM:
-    """Encoder-decoders of T5's family and causal models of GPT-2's and Llama's, with a fast tokenizer and safetensors.
+    """A model of transformers: an encoder-decoder of T5's family, or a causal model of GPT-2's or Llama's. It needs a
+    fast tokenizer and safetensors.
 
     ``path_or_name``: a folder, read without the network, else a name on the Hugging Face hub. Settings and tokenizer
-    are read at once, weights at the first call, on the one thread that does all the work: concurrent calls of
-    ``complete`` and ``score``, from any loop, are done together.
+    are read at once, weights at the first call. One thread does all the work: concurrent calls of ``complete`` and
+    ``score``, from any loop, share batches.
 
-    ``device``: as torch names it; None is CUDA where there is one, else the CPU. ``max_batch_tokens`` bounds a batch,
-    padding and remembered tokens counted; None is 16384 on a GPU, on a CPU 4096, and 1024 for an encoder-decoder, and
-    four times as many there for text that is written: after the prompts a step is only one token of each row.
-    ``cache_mib`` of memory on the device remember what prompts came to (encoder outputs, or keys and values), for those
-    that come again or begin alike. ``overlong``: a prompt that is too long for the model is an error, or with "cut"
-    loses its beginning, which stands farthest from what follows; a task that knows better cuts its own passages.
+    ``device``: torch's name; None is CUDA if available, else the CPU. ``max_batch_tokens`` limits a batch, including
+    padding and cached tokens. None is 16384 on a GPU, and on a CPU 4096, or 1024 for an encoder-decoder; on a CPU
+    generation uses four times as many, since after the prompts a step has only one token per row. ``cache_mib``: memory
+    on the device for the states of prompts (encoder outputs, or keys and values), for prompts that come again or begin
+    alike. ``overlong``: a prompt that is too long for the model is an error, or with "cut" it loses its beginning,
+    which is farthest from the reply.
 
-    ``score``: a causal model's target follows the prompt after a space and has no end mark; an encoder-decoder's is
-    what the decoder says, end mark included. ``hf.tokens`` says how the two are put together. A score does not depend
-    on what else is scored, but for the last digits (below 1e-5 in float32).
+    ``score``: a causal model's target follows the prompt after a space and has no end mark; an encoder-decoder's is the
+    decoder's output, end mark included (see ``hf.tokens``). A score does not depend on other requests, except in its
+    last digits (below 1e-5 in float32).
 
     Raises ``MissingExtra`` without torch and transformers, ``DataError`` for a checkpoint that cannot be opened,
-    ``UsageError`` for one of another kind, ``SettingError`` for what cannot work; ``complete`` and ``score``
-    ``LMError`` where the prompt is too long or memory runs out.
+    ``UsageError`` for one of another kind, ``SettingError`` for invalid settings; ``complete`` and ``score`` raise
+    ``LMError`` if the prompt is too long or memory runs out.
     """
 
     def __init__(

@@ -24,15 +24,15 @@ from polyhop.common.batching import batches
 from polyhop.lm.hf.scoring import Ids, Job, StateCache, logprobs, padded
 
 BLOCK = 16
-"""Tokens of a prompt whose states are remembered together."""
+"""Tokens of a prompt whose states are cached together."""
 MIN_SHARED = 16
-"""Tokens: sequences that share fewer stand in rows of their own."""
+"""Minimum number of shared tokens for two sequences to share a row."""
 MAX_SLOTS = 1024
-"""A row grows no longer by folding: its tokens look at each other, seen or not."""
+"""Maximum length of a folded row: attention is computed between all its tokens, masked or not."""
 
 
 class Block(NamedTuple):
-    """A stretch of a prompt, named by a hash of the prompt up to its end."""
+    """A part of a prompt. ``key``: a hash of the prompt up to the end of the part."""
 
     key: bytes
     start: int
@@ -40,18 +40,18 @@ class Block(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Of a remembered block's states, those from its token ``start`` on."""
+    """The states of a cached block from its token ``start`` on."""
 
     states: Any
     start: int
 
 
 Known = Callable[[Sequence[Block]], Sequence[Any]]
-"""The states of as many of a prompt's leading blocks as are remembered."""
+"""The cached states of a prompt's leading blocks, as many as there are."""
 
 
 def blocks_of(prompt: Ids) -> list[Block]:
-    """The blocks of a prompt without its last token, whose logits are always wanted."""
+    """Return the blocks of a prompt without its last token, whose logits are always needed."""
     found, digest = [], b""
     for start in range(0, len(prompt) - 1, BLOCK):
         stop = min(start + BLOCK, len(prompt) - 1)
@@ -61,10 +61,10 @@ def blocks_of(prompt: Ids) -> list[Block]:
 
 
 class Row:
-    """One row, grown sequence by sequence and then laid flat.
+    """A row of tokens: sequences are added one by one, then it is laid flat.
 
-    Its slots are numbered in this order: ``past_slots`` remembered ones, whose states ``past`` holds, then the
-    ``tokens`` to be worked out, of which the last ``scored`` are those whose logits are wanted.
+    Its slots are numbered in this order: ``past_slots`` cached ones, whose states are in ``past``, then the ``tokens``
+    to compute, of which the last ``scored`` are those whose logits are needed.
     """
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class Row:
         return next((i for i in range(first, shared) if self._is_past[self._way[i]]), shared)
 
     def add(self, number: int, job: Job, sequence: NDArray[np.int64], known: Known) -> None:
-        """Fold in the job of this number."""
+        """Add the job of this number."""
         shared, blocks = self.shares(sequence, job), blocks_of(job.prompt)
         remembered = known(blocks)
         new, at = [], shared
@@ -108,7 +108,7 @@ class Row:
         self._blocks.update((block, self._way[block.start : block.stop]) for block in blocks[len(remembered) :])
 
     def lay(self) -> Self:
-        """Number the slots for good; after the last ``add``."""
+        """Number the slots, after the last ``add``."""
         past, scored = np.asarray(self._is_past, bool), np.zeros(self.size, bool)
         for way in self._wanted.values():
             scored[way] = True
@@ -124,7 +124,7 @@ class Row:
         return self
 
     def mask(self) -> NDArray[np.bool_]:
-        """Which slots each token sees: (tokens, slots)."""
+        """Return the attention mask: (tokens, slots), True if the token sees the slot."""
         sees = np.zeros((self.size, self.size), bool)
         for way, before in self._ways:
             sees[np.ix_(way[before:], way)] = np.tri(len(way), dtype=bool)[before:]
@@ -135,7 +135,7 @@ class Row:
 def rows(
     jobs: Sequence[Job], known: Known, *, min_shared: int = MIN_SHARED, max_slots: int = MAX_SLOTS
 ) -> Iterator[Row]:
-    """The jobs folded into rows; sorted, so that those which begin alike stand side by side."""
+    """Fold jobs into rows; jobs are sorted first, so that those with a common prefix are neighbours."""
     row = Row()
     for number in sorted(range(len(jobs)), key=lambda number: jobs[number].prompt + jobs[number].target):
         job = jobs[number]

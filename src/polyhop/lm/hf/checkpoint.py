@@ -1,4 +1,4 @@
-"""A checkpoint of transformers: its settings and tokenizer at once, its weights when they are first needed.
+"""A checkpoint of transformers: settings and tokenizer are read at once, weights on first use.
 
 Weights are read from safetensors alone, and no code that comes with a checkpoint is run.
 """
@@ -137,7 +137,7 @@ class Checkpoint:
 
 
 def _fingerprint(folder: Path) -> str:
-    """Of the files' names, sizes and times: a checkpoint that is trained on is another model to a cache."""
+    """Hash the files' names, sizes and times: for the cache, a retrained checkpoint is another model."""
     files = sorted(path for path in folder.iterdir() if path.suffix in (".json", ".safetensors", ".model", ".jinja"))
     stats = [(path.name, (stat := path.stat()).st_size, stat.st_mtime_ns) for path in files]
     return blake2b(repr(stats).encode(), digest_size=8).hexdigest()

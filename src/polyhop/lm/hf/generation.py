@@ -16,7 +16,7 @@ from polyhop.lm.hf.tokens import Tokens
 from polyhop.lm.reply import answer_spans
 
 COLUMNS = 512
-"""Of several prompts side by side, those read at a time: a token is compared with all up to their last, seen or not."""
+"""Columns of several prompts that are read at once, because attention is computed for masked tokens too."""
 
 
 class Writing(NamedTuple):
@@ -38,11 +38,11 @@ class Written(NamedTuple):
 
 
 class Writer:
-    """Greedy at temperature 0, else sampled. What is drawn for a seed depends on nothing else that is being written,
-    up to the last digits of the logits; ``max_tokens`` bounds a batch.
+    """Generates text, greedily at temperature 0, else by sampling. The draw of a seed does not depend on the other
+    texts of a batch, up to the last digits of the logits. ``max_tokens`` limits a batch.
 
-    With ``shares``, for a causal model whose states can be set at any position, the tokens that all prompts of a batch
-    begin with are read once, and the rest a stretch at a time.
+    With ``shares``, for a causal model whose states can be set at any position, the prompts' common prefix is read
+    once, and the rest ``COLUMNS`` at a time.
     """
 
     def __init__(self, model: Any, tokens: Tokens, *, is_encoder_decoder: bool, max_tokens: int, shares: bool) -> None:
@@ -53,7 +53,7 @@ class Writer:
         self._takes = inspect.signature(model.forward).parameters
 
     def __call__(self, asked: Sequence[Writing]) -> list[Written]:
-        """Each in order."""
+        """Return the texts, in order."""
         import torch
 
         found: dict[int, Written] = {}
@@ -86,7 +86,7 @@ class Writer:
         return self.model(**{name: value for name, value in inputs.items() if name in self._takes}, use_cache=True)
 
     def _begin(self, prompts: Sequence[Ids]) -> dict[str, Any]:
-        """The inputs of the first step: prompts filled up on the left, or encoded."""
+        """Return the inputs of the first step: prompts padded on the left, or encoded."""
         import torch
 
         device = self.model.device
@@ -102,7 +102,7 @@ class Writer:
         return self._ahead(prompts, inputs) if self._shares and len(prompts) > 1 else inputs
 
     def _ahead(self, prompts: Sequence[Ids], inputs: dict[str, Any]) -> dict[str, Any]:
-        """``inputs`` without the columns that are read here: what all rows begin with, then a stretch at a time."""
+        """Read all but the last columns: the common prefix, then ``COLUMNS`` at a time; return the remaining inputs."""
         done, width = _shared(prompts), inputs["input_ids"].shape[1]
         past = self._read(prompts[0][:done], inputs["position_ids"][:, :done]) if done else None
         while width - done > COLUMNS:
@@ -111,7 +111,7 @@ class Writer:
         return _columns(inputs, past, done, width)
 
     def _read(self, shared: Ids, positions: Any) -> Any:
-        """The states of the tokens that stand at ``positions``, (rows, columns), of what every row begins with."""
+        """Return the states of the common prefix, with its tokens at ``positions``: (rows, columns)."""
         import torch
 
         ids = torch.tensor([shared], device=self.model.device)
@@ -121,7 +121,7 @@ class Writer:
         return past
 
     def _next(self, inputs: dict[str, Any], past: Any, drawn: Any) -> dict[str, Any]:
-        """The inputs of the step after: the drawn tokens alone, (rows, 1)."""
+        """Return the inputs of the next step: the drawn tokens, (rows, 1)."""
         import torch
 
         if self._is_encoder_decoder:
@@ -138,7 +138,7 @@ class Writer:
 
 
 class _Row:
-    """One text under way."""
+    """A text in progress."""
 
     def __init__(self, asked: Writing) -> None:
         import torch
@@ -171,7 +171,7 @@ class _Row:
 
 
 def _columns(inputs: dict[str, Any], past: Any, start: int, stop: int) -> dict[str, Any]:
-    """Those of ``inputs`` from ``start`` to ``stop``, after the ``past``."""
+    """Return the columns ``start`` to ``stop`` of ``inputs``, after the ``past``."""
     return {
         **inputs,
         "past_key_values": past,
@@ -202,14 +202,14 @@ def stopped(text: str, stop: Sequence[str]) -> int | None:
 # --- gaps -------------------------------------------------------------------------------------------------------------
 
 GAP = "<extra_id_{}>"
-"""The vocabulary's mark of the n-th gap, from 0."""
+"""The vocabulary's mark of gap number n, from 0."""
 
 AT_ONCE = 50
-"""Texts drawn together."""
+"""Maximum number of texts per batch."""
 
 
 class SpanFiller:
-    """Draws what may stand in the gaps of a text. T5 and T5 v1.1 were trained on gaps; the LM-adapted were not after.
+    """Fills the gaps of a text. T5 and T5 v1.1 were trained to; the LM-adapted checkpoints have unlearnt it.
 
     Raises ``UsageError`` for a checkpoint that knows no gaps, and what ``Checkpoint`` raises.
     """
@@ -226,9 +226,9 @@ class SpanFiller:
     def __call__(
         self, text: str, count: int, seed: int = 0, *, top_k: int = 10, max_tokens: int = 40
     ) -> list[list[str]]:
-        """``count`` draws for a text with gaps, which are spelt as in the vocabulary: of each what stands in them, in
-        order, up to the first that it left out. Every token is one of the ``top_k`` likeliest; the same seed, the same
-        draws."""
+        """Draw ``count`` fillings of a text, whose gaps are written as in the vocabulary. A filling is a list of texts,
+        one per gap in order, up to the first gap that the model left out. Tokens are drawn from the ``top_k`` most
+        probable; the same seed gives the same draws."""
         import torch
 
         self._model = self._model or self._checkpoint.model()

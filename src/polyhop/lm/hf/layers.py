@@ -38,7 +38,7 @@ def _is_t5(model: Any) -> bool:
 
 
 def _within(attention: Any, states: Any, mask: Any = None, position_bias: Any = None, **_: Any) -> Attended:
-    """The encoder's, over ``states``: (batch, tokens, size). ``position_bias``, once made, holds the mask too."""
+    """Compute the encoder's attention over ``states``: (batch, tokens, size). ``position_bias`` includes the mask."""
     from torch.nn.functional import scaled_dot_product_attention
 
     if position_bias is None:
@@ -63,9 +63,9 @@ def _across(
     past_key_values: Any = None,
     **more: Any,
 ) -> Attended:
-    """The decoder's: ``states``, (batch, targets, size), read a prompt's ``key_value_states``, (batch, tokens, size).
+    """Compute cross-attention from ``states``, (batch, targets, size), to ``key_value_states``, (batch, tokens, size).
 
-    Writing keeps projected prompts from token to token, and goes the ``plain`` way, as do targets too long to gain.
+    Generation keeps projected prompts from token to token and uses ``plain``, as do targets too long to gain.
     """
     import torch
 
@@ -105,13 +105,13 @@ def _added(mask: Any, dtype: Any) -> Any:
 # --- linear layers on a CPU: weights laid out once for oneDNN's matrix product ----------------------------------------
 
 _KINDS = ("t5", "gpt2", "llama")
-"""Model types whose layers use their weights only through a call: tested."""
+"""Model types whose layers use their weights only by calling them: tested."""
 _TOKENS = 512
-"""A usual batch size, for which the layout is best; any size works."""
+"""A usual batch size, for which the layout is optimal; any size works."""
 
 
 def pack(model: Any) -> None:
-    """Hand the 32-bit linear layers of a model on the CPU to oneDNN. Results differ in their last digits alone.
+    """Replace the 32-bit linear layers of a model on the CPU by oneDNN's. Results differ only in their last digits.
 
     Measured for scores by T5-base's shape: 0.6 of the CPU time. The original weights are freed, except those that other
     layers share.

@@ -1,4 +1,4 @@
-"""Shared by both kinds of scorers: jobs in token ids, padded batches, log-probabilities, a cache of model states."""
+"""Parts of both scorers: jobs in token ids, padded batches, log-probabilities, a cache of model states."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from polyhop.errors import LMError
 
 Ids = tuple[int, ...]
 _CHUNK = 512
-"""Positions at a time: each needs a vocabulary's worth of 32-bit numbers."""
+"""Positions per step: each needs a 32-bit number per token of the vocabulary."""
 
 
 class Job(NamedTuple):

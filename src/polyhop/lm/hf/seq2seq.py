@@ -26,7 +26,7 @@ class _Pair(NamedTuple):
 
 
 class Seq2SeqScorer:
-    """Log-probabilities of each job's target on the decoder's side, its end mark included where the target has one.
+    """Log-probabilities of each job's target in the decoder, its end mark included if the target has one.
 
     ``max_tokens`` bounds a batch; ``state_cache`` keeps encoder outputs for later prompts.
     """

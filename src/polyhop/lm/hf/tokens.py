@@ -1,4 +1,4 @@
-"""Text to token ids and back. Text is only ever text here: what looks like a control token in it is spelt out."""
+"""Text to token ids and back. A text never becomes control tokens: what looks like one is encoded as text."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _BEFORE = ":"  # what the target's tokens are separated from; a prompt to be sco
 class Tokens:
     """The tokenizer of a checkpoint; safe to use from several threads.
 
-    A prompt and its target are tokenised apart, the target as it reads after a space, and their tokens put side by
-    side. So the target's tokens are the same after every prompt (scores of several prompts can be compared token by
-    token), and a prompt's are the same before every target (its states can be used again). Space at the join is
-    dropped. With an encoder-decoder each is a text of its own, end mark and all.
+    A prompt and its target are tokenised separately, the target as after a space, and concatenated. So a target has the
+    same tokens after every prompt (scores after several prompts can be compared token by token), and a prompt before
+    every target (its states can be reused). Space at the join is dropped. With an encoder-decoder each is a separate
+    text with its own end mark.
     """
 
     def __init__(self, tokenizer: Any, *, is_encoder_decoder: bool) -> None:
@@ -45,7 +45,7 @@ class Tokens:
         return (*self._head, *ids) or self._start()
 
     def target(self, text: str) -> Ids:
-        """The tokens of what may follow a prompt; none for the empty text and a causal model."""
+        """Tokenise a text that may follow a prompt; an empty text has no tokens with a causal model."""
         text = text.strip()
         if self._is_encoder_decoder:
             return (*self._head, *self._ids(text), *self._tail)
@@ -55,7 +55,7 @@ class Tokens:
         return both[len(before) :] if both[: len(before)] == before else self._ids(f" {text}")
 
     def chat(self, messages: Sequence[Message]) -> Ids:
-        """A chat by the checkpoint's own template, up to where its reply begins; without one, the plain text."""
+        """Tokenise a chat by the checkpoint's template, up to its reply; without a template, the plain text."""
         if not self.chats:
             return self.prompt(flatten(messages))
         turns = [{"role": str(turn["role"]), "content": self._harmless(turn["content"])} for turn in messages]
@@ -66,11 +66,11 @@ class Tokens:
         return tuple(self._marked.encode(_valid(text), add_special_tokens=False).ids)
 
     def marked(self, text: str) -> Ids:
-        """The tokens of a text of our own, in which control tokens are meant."""
+        """Tokenise a text in which control tokens are intended."""
         return tuple(self._marked.encode(_valid(text)).ids)
 
     def vocabulary(self) -> dict[str, int]:
-        """The number of each token, by its spelling."""
+        """Return the id of each token, by its spelling."""
         return dict(self._plain.get_vocab(with_added_tokens=True))
 
     def cut(self, prompt: Ids, max_tokens: int) -> Ids:
@@ -117,7 +117,7 @@ class Tokens:
         return tuple(self._plain.encode(_valid(text), add_special_tokens=False).ids)
 
     def _frame(self) -> tuple[Ids, Ids]:
-        """The marks the tokenizer sets before and after a text."""
+        """Return the marks that the tokenizer sets before and after a text."""
         bare, whole = self._ids("a"), tuple(self._plain.encode("a").ids)
         for start in range(len(whole) - len(bare) + 1):
             if whole[start : start + len(bare)] == bare:
@@ -132,7 +132,7 @@ class Tokens:
         raise UsageError("an empty prompt cannot be scored: this tokenizer has neither a start nor an end mark")
 
     def _harmless(self, content: str) -> str:
-        """No turn can be ended, nor another begun, by what stands in one."""
+        """Break control tokens in a turn's text, so that it cannot end the turn or begin another."""
         return self._marks.sub(lambda found: found[0][:1] + " " + found[0][1:], content)
 
     def _templated(self, turns: Sequence[dict[str, str]]) -> str:
@@ -140,12 +140,12 @@ class Tokens:
 
 
 def _valid(text: str) -> str:
-    """Lone surrogates replaced, one character by one: no tokenizer takes them."""
+    """Replace each lone surrogate by one character, because no tokenizer accepts them."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _without_system(turns: Sequence[dict[str, str]]) -> list[dict[str, str]]:
-    """The system turn put before the first user turn, for templates that know none."""
+    """Move the system turn into the first user turn, for templates without system turns."""
     system = "\n\n".join(turn["content"] for turn in turns if turn["role"] == "system")
     first, *rest = [turn for turn in turns if turn["role"] != "system"]
     return [{**first, "content": f"{system}\n\n{first['content']}".strip()}, *rest]
