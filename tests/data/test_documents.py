@@ -72,7 +72,7 @@ def test_one_document_is_a_corpus_too(tmp_path: Path) -> None:
     assert [p.id for p in open_corpus(tmp_path / "note.md")] == ["note.md#1"]
 
 
-def test_empty_documents_give_no_passage_and_only_such_an_error(tmp_path: Path) -> None:
+def test_a_folder_of_empty_documents_is_an_error(tmp_path: Path) -> None:
     assert [p.id for p in open_corpus(make(tmp_path, {"a.txt": "", "b.txt": " \n", "c.txt": "C."}))] == ["c.txt#1"]
     (tmp_path / "c.txt").write_text("")
     with pytest.raises(DataError, match="no passages in it"):
@@ -143,7 +143,7 @@ LEFT_OUT = [
 ]
 
 
-def test_a_missing_extra_stops_no_folder_and_what_is_left_out_is_named(mixed: Path) -> None:
+def test_a_missing_extra_skips_and_names_its_files(mixed: Path) -> None:
     corpus = open_corpus(mixed)
     assert [p.metadata["source"] for p in corpus] == ["a.txt", "b.md"]
     assert (corpus.passages, corpus.documents, corpus.skipped) == (2, 2, 0)
@@ -155,7 +155,7 @@ def test_a_missing_extra_stops_no_folder_and_what_is_left_out_is_named(mixed: Pa
 
 
 @pytest.mark.slow
-def test_every_verb_says_what_is_left_out_and_says_it_again(mixed: Path, tmp_path: Path, cli: Cli) -> None:
+def test_every_command_reports_skipped_files_each_time(mixed: Path, tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "q.jsonl").write_text('{"question": "Where was Ada born?", "answer": "London"}\n')
     run = f'[run]\ndataset = "{tmp_path}/q.jsonl"\ncorpus = "{mixed}"\nmethod = "one-r"\n[[point]]\n'
     (tmp_path / "sweep.toml").write_text(run)

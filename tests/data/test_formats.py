@@ -239,7 +239,7 @@ def test_strategyqa(tmp_path: Path) -> None:
     assert one(tmp_path, {**STRATEGYQA, "answer": False, "evidence": None}).answers == ("no",)
 
 
-def test_fever_in_both_of_its_own_forms(tmp_path: Path) -> None:
+def test_fever_in_both_forms(tmp_path: Path) -> None:
     question = one(tmp_path, FEVER)
     assert (question.id, question.kind, question.answers) == ("54168", "fact", ("REFUTES",))
     assert question.gold_titles == ("Annie (2014 film)", "Annie")  # of the first sufficient set
@@ -370,13 +370,13 @@ def test_a_table_with_a_header(tmp_path: Path) -> None:
 def test_the_fault_of_a_record_is_located(tmp_path: Path, name: str, change: Mapping[str, Any], message: str) -> None:
     good, other = ({**ROWS[name], "_id": None, "qid": None, "id": id, "q_id": id} for id in ("a", "b"))
     broken = {**ROWS[name], "id": "c", **change}
-    for path, place in (
+    for path, location in (
         (lines(tmp_path / "d.jsonl", good, broken, other), "d.jsonl:2: "),
         (array(tmp_path / "d.json", good, broken, other), "d.json: record 2: "),
     ):
         with pytest.raises(DataError) as caught:
             read_questions(path, format=name)
-        assert place in str(caught.value)
+        assert location in str(caught.value)
         assert message in str(caught.value)
         dataset = open_questions(path, format=name, skip_bad=True)
         assert (len(list(dataset)), dataset.skipped) == (2, 1)

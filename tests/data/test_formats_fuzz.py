@@ -33,14 +33,14 @@ _FIELDS = sorted({name for row in ROWS.values() for name in row} | {"metadata", 
 SOURCE = Source(Path("dev.jsonl"), "JSON lines", lambda: iter(()))
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every place in a JSON value."""
+def paths_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the path of every part of a JSON value."""
     inner = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *(place for key, each in inner for place in places(each, (*path, key)))]
+    return [path, *(below for key, item in inner for below in paths_in(item, (*path, key)))]
 
 
 def changed(value: Any, path: tuple[Any, ...], new: Any) -> Any:
-    """A JSON value with another one at a place."""
+    """Return a JSON value with a new part at a path."""
     if not path:
         return new
     copy = dict(value) if isinstance(value, Mapping) else list(value)
@@ -55,8 +55,8 @@ def test_a_row_is_read_or_its_fault_is_reported(name: str, data: st.DataObject) 
     row: dict[str, Any] = dict(ROWS.get(name, ROWS["jsonl"]))
     if data.draw(st.booleans()):
         row |= data.draw(st.dictionaries(st.sampled_from(_FIELDS), _JSON, max_size=3))
-    place = data.draw(st.sampled_from([each for each in places(row) if each]))
-    row = changed(row, place, data.draw(_JSON))
+    path = data.draw(st.sampled_from([path for path in paths_in(row) if path]))
+    row = changed(row, path, data.draw(_JSON))
     for format in FORMATS.values():
         try:
             assert isinstance(format.recognise(row, SOURCE), str | None)
@@ -81,9 +81,9 @@ def test_a_row_is_read_or_its_fault_is_reported(name: str, data: st.DataObject) 
 @given(data=st.data())
 def test_contexts_are_read_or_their_fault_is_reported(name: str, data: st.DataObject) -> None:
     row = dict(ROWS[name])
-    place = data.draw(st.sampled_from([each for each in places(row) if each]))
+    path = data.draw(st.sampled_from([path for path in paths_in(row) if path]))
     try:
-        for context in contexts_of(changed(row, place, data.draw(_JSON))):
+        for context in contexts_of(changed(row, path, data.draw(_JSON))):
             assert orjson.dumps(context.passage.to_dict())
             assert len(context.starts) == len(context.sentences)
     except ValueError as error:

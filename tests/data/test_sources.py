@@ -1,4 +1,4 @@
-"""Rows of JSON lines, arrays and tables: streamed, whole or broken in every way, each fault with its place."""
+"""Rows of JSON lines, arrays and tables: streamed, whole or broken in every way, each fault with its location."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_folder_and_a_binary_file_are_not_datasets(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "place", "message"),
+    ("content", "location", "message"),
     [
         (b"question,answer,id\nWho?,Ann\nWho?,Ann,b,c\n", "row 3", "has 4 cells for 3 columns"),
         (b'question,answer,id\nWho?,Ann\nWho?,"Ann\n', "row 3", "not valid CSV: unexpected end of data"),
@@ -120,11 +120,13 @@ def test_a_folder_and_a_binary_file_are_not_datasets(tmp_path: Path) -> None:
         (b"Who?,Ann\nWho?,\n", "row 2", "no answer beside the question"),
     ],
 )
-def test_a_bad_row_of_a_table_is_reported_or_skipped(tmp_path: Path, content: bytes, place: str, message: str) -> None:
+def test_a_bad_row_of_a_table_is_reported_or_skipped(
+    tmp_path: Path, content: bytes, location: str, message: str
+) -> None:
     path = write(tmp_path / "d.csv", content)
     with pytest.raises(DataError) as caught:
         texts(path)
-    assert str(caught.value).startswith(f"{path}: {place}: ")
+    assert str(caught.value).startswith(f"{path}: {location}: ")
     assert message in str(caught.value)
     assert len(texts(path, skip_bad=True)) == 1
 

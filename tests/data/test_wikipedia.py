@@ -145,13 +145,13 @@ def test_a_malformed_page_is_reported_or_counted(tmp_path: Path, packing: str, r
     path = tmp_path / "dump" / "AA" / "wiki_07.bz2"
     path.parent.mkdir(parents=True)
     path.write_bytes(data)
-    place = source = path
+    location = source = path
     if packing == "archive":
         source = tar(tmp_path / "dump.tar.bz2", [("dump/AA/wiki_07.bz2", data)])
-        place = source / "AA" / "wiki_07.bz2"
+        location = source / "AA" / "wiki_07.bz2"
     with pytest.raises(DataError) as caught:
         list(open_corpus(source))
-    assert str(caught.value).startswith(f"{place}:2: ")
+    assert str(caught.value).startswith(f"{location}:2: ")
     assert message in str(caught.value)
     lenient = open_corpus(source, skip_bad=True)
     assert [passage.id for passage in lenient] == ["12", "7"]
@@ -399,15 +399,15 @@ def test_an_index_over_a_database_has_its_links_whatever_the_accents(tmp_path: P
 
 
 def test_a_read_only_database_is_read(tmp_path: Path) -> None:
-    place = tmp_path / "a b%20?c"
-    place.mkdir()
-    path = database(place / "wiki #1.db", ADA_ROW)
+    location = tmp_path / "a b%20?c"
+    location.mkdir()
+    path = database(location / "wiki #1.db", ADA_ROW)
     path.chmod(0o444)
-    place.chmod(0o555)
+    location.chmod(0o555)
     try:
         assert [passage.id for passage in open_corpus(path)] == ["Ada_0"]
     finally:
-        place.chmod(0o755)
+        location.chmod(0o755)
 
 
 @pytest.mark.parametrize(

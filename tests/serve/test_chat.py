@@ -85,11 +85,11 @@ async def test_an_answer_has_the_shape_that_clients_know() -> None:
     assert response.model == "one-r@towns"
     assert response.usage is not None
     assert response.usage.total_tokens == response.usage.prompt_tokens + response.usage.completion_tokens > 100
-    told = ours(response)
-    assert (told["answer"], told["supported"], told["abstained"]) == ("Oslo", True, False)
-    assert told["citations"][0] == {"marker": 1, "passage_id": "oslo", "start": 0, "end": 4, "title": "Oslo"}
-    assert service.trace(told["trace_id"]).answer.text == "Oslo"
-    assert response.id == f"chatcmpl-{told['trace_id']}"
+    extension = ours(response)
+    assert (extension["answer"], extension["supported"], extension["abstained"]) == ("Oslo", True, False)
+    assert extension["citations"][0] == {"marker": 1, "passage_id": "oslo", "start": 0, "end": 4, "title": "Oslo"}
+    assert service.trace(extension["trace_id"]).answer.text == "Oslo"
+    assert response.id == f"chatcmpl-{extension['trace_id']}"
 
 
 async def test_a_stream_is_role_content_finish_and_usage() -> None:
@@ -110,7 +110,7 @@ async def test_a_stream_is_role_content_finish_and_usage() -> None:
     assert (counted.choices, counted.usage) == ([], whole.usage)
 
 
-async def test_usage_comes_only_where_it_is_asked_for() -> None:
+async def test_usage_is_sent_only_on_request() -> None:
     async with chatting(Model()) as (client, _):
         stream = await client.chat.completions.create(model="polyhop", messages=user(), stream=True)
         chunks = [chunk async for chunk in stream]
@@ -234,7 +234,7 @@ UNSUPPORTED: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_what_is_not_supported_is_told_by_name(stream: bool) -> None:
+async def test_an_unsupported_parameter_is_named(stream: bool) -> None:
     from openai import BadRequestError
 
     lm = Model()
@@ -248,7 +248,7 @@ async def test_what_is_not_supported_is_told_by_name(stream: bool) -> None:
     assert not lm.fields
 
 
-async def test_what_changes_nothing_is_taken_and_what_has_no_effect_is_told() -> None:
+async def test_parameters_without_effect_are_accepted_and_reported() -> None:
     harmless: dict[str, Any] = {"n": 1, "tools": [], "response_format": {"type": "text"}, "logprobs": False}
     async with chatting(Model()) as (client, _):
         response = await client.chat.completions.create(
@@ -278,7 +278,7 @@ async def test_the_request_has_a_field_of_ours_too() -> None:
         ({"kinds": "qa"}, 422, "Extra inputs are not permitted"),
     ],
 )
-async def test_a_wrong_field_of_ours_is_told(given: dict[str, Any], status: int, said: str) -> None:
+async def test_a_wrong_field_of_the_extension_is_named(given: dict[str, Any], status: int, said: str) -> None:
     from openai import APIStatusError
 
     async with chatting(Model()) as (client, _):
@@ -320,7 +320,7 @@ async def test_titles_of_the_corpus_are_no_markup() -> None:
     assert ours(response)["citations"][0]["title"] == "Aare [river]"
 
 
-async def test_a_model_that_cannot_be_reached_is_told_in_the_stream_too() -> None:
+async def test_an_unreachable_model_is_an_error_also_in_the_stream() -> None:
     from openai import APIError, APIStatusError
 
     async with chatting(Model(LMError("the model is away"))) as (client, _):

@@ -31,7 +31,9 @@ OSLO = Passage("oslo", "Oslo", "Oslo is the capital of Norway.")
 needs_serve = pytest.mark.skipif(not is_installed("serve"), reason="extra not installed: serve")
 
 
-def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+def run_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> tuple[int, str]:
     """The exit code of a command, and all it said."""
     monkeypatch.setattr(sys, "argv", ["polyhop", *arguments])
     with pytest.raises(SystemExit) as ended:
@@ -40,10 +42,8 @@ def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *a
     return int(ended.value.code or 0), said.out + said.err
 
 
-def test_help_says_what_is_served_and_who_may_ask(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, help = told(monkeypatch, capsys, "serve", "--help")
+def test_help_explains_corpora_and_access(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    code, help = run_command(monkeypatch, capsys, "serve", "--help")
     assert code == 0
     for word in ("/v1/ask", "/v1/chat/completions", "/metrics", "--corpus", "--keys", "--without-keys", "--grace"):
         assert word in help
@@ -53,7 +53,7 @@ def test_a_missing_extra_gives_its_install_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "fastapi", None)
-    assert told(monkeypatch, capsys, "serve") == (
+    assert run_command(monkeypatch, capsys, "serve") == (
         2,
         "polyhop: polyhop serve needs an extra that is not installed: pip install 'polyhop[serve]'\n",
     )
@@ -75,7 +75,7 @@ def test_a_tool_server_has_limits_of_its_clients_too(monkeypatch: pytest.MonkeyP
     assert (options.per_minute, options.at_once, options.max_body_bytes) == (3, 2, 500)
 
 
-def test_an_address_that_cannot_be_had_is_told() -> None:
+def test_an_unusable_address_is_an_error() -> None:
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=f"cannot listen at 127.0.0.1 port {port}: Address already in use$"):
@@ -114,7 +114,7 @@ async def ask(session: aiohttp.ClientSession) -> tuple[int, Any]:
 @pytest.mark.extra
 @needs_serve
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
-async def test_a_signal_lets_what_runs_finish(sign: signal.Signals, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_signal_lets_running_questions_finish(sign: signal.Signals, caplog: pytest.LogCaptureFixture) -> None:
     lm = Model(latency=0.5)
     async with held(caplog, lm) as (session, serving):
         asking = asyncio.ensure_future(ask(session))
@@ -129,7 +129,7 @@ async def test_a_signal_lets_what_runs_finish(sign: signal.Signals, caplog: pyte
 
 @pytest.mark.extra
 @needs_serve
-async def test_what_does_not_finish_in_the_grace_is_handed_back(caplog: pytest.LogCaptureFixture) -> None:
+async def test_questions_beyond_the_grace_are_abandoned(caplog: pytest.LogCaptureFixture) -> None:
     lm = Model(latency=60)
     async with held(caplog, lm, grace=0.05) as (session, serving):
         asking, watching = asyncio.ensure_future(ask(session)), asyncio.ensure_future(events(session))
@@ -174,7 +174,7 @@ def _taken(connection: socket.socket) -> int:
 
 @pytest.mark.extra
 @needs_serve
-async def test_the_command_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
+async def test_the_command_serves_until_a_signal(tmp_path: Path) -> None:
     corpus = tmp_path / "towns.jsonl"
     corpus.write_text(json.dumps(OSLO.to_dict()) + "\n")
     arguments = ["-m", "polyhop", "serve", "--port", "0", "--method", "one-r", "--corpus", f"towns={corpus}"]

@@ -118,19 +118,19 @@ def placed(body: dict[str, Any], field: str, value: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"[" * 100_000, "the body is nested too deeply"),
         (b'{"question": "\xff"}', "the body is not UTF-8"),
         (b'{"max_calls": %s}' % (b"1" * 5000), "the body has a number of too many digits"),
     ],
 )
-def test_a_body_that_cannot_be_read_is_told(asking: HTTPConnection, content: bytes, told: str) -> None:
+def test_an_unreadable_body_is_an_error(asking: HTTPConnection, content: bytes, message: str) -> None:
     for path in ("/v1/ask", "/v1/search", "/v1/chat/completions"):
         asking.request("POST", path, content, {"Content-Type": "application/json"})
         response = asking.getresponse()
         error = json.loads(response.read())["error"]
-        assert (response.status, error) == (400, {"type": "invalid_request", "message": told})
+        assert (response.status, error) == (400, {"type": "invalid_request", "message": message})
 
 
 @pytest.mark.parametrize("number", ["9" * 30, "-1", "9" * 5000, "1e3", "NaN", "%00", "x" * 3000, "%ED%A0%80"])

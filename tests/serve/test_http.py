@@ -113,35 +113,35 @@ async def test_an_answer_its_trace_and_its_prompts() -> None:
 
 async def test_a_stream_names_each_passage_once_before_the_step_it_is_in() -> None:
     async with client() as session:
-        told = await events(session, method="resp", settings={"max_iterations": 2})
-        names = [name for name, _ in told]
+        received = await events(session, method="resp", settings={"max_iterations": 2})
+        names = [name for name, _ in received]
         assert (names[0], names[-1]) == ("start", "answer")
         assert names.count("passages") == 1
-        assert told[names.index("passages")][1] == {"oslo": OSLO.to_dict()}
-        first = next(at for at, (name, data) in enumerate(told) if name == "step" and data.get("passages"))
+        assert received[names.index("passages")][1] == {"oslo": OSLO.to_dict()}
+        first = next(at for at, (name, data) in enumerate(received) if name == "step" and data.get("passages"))
         assert first == names.index("passages") + 1
-        branches = [data for name, data in told if name == "step" and data["kind"] == "branch"]
+        branches = [data for name, data in received if name == "step" and data["kind"] == "branch"]
         assert branches[0]["verdict"] is None
         assert {data["id"] for data in branches if data["verdict"]} == {branch["id"] for branch in branches}
-        assert told[0][1]["trace_id"] == told[-1][1]["trace_id"]
-        assert told[0][1]["settings"]["max_iterations"] == 2
+        assert received[0][1]["trace_id"] == received[-1][1]["trace_id"]
+        assert received[0][1]["settings"]["max_iterations"] == 2
         async with session.post(
             "/v1/ask", json={"question": QUESTION}, headers={"Accept": "text/event-stream"}
         ) as response:
             assert (await response.text()).startswith("event: start\n")
 
 
-async def test_a_search_and_what_there_is() -> None:
+async def test_search_methods_and_corpora() -> None:
     async with client() as session:
         assert await ask(session, "/v1/search", query="capital") == (200, {"passages": [{"rank": 1, **OSLO.to_dict()}]})
         assert await get(session, "/v1/corpora") == (200, {"default": "towns", "corpora": ["towns"]})
         facts: dict[str, Any] = {"corpus": "towns", "passages": None, "files": None, "titles": [], "questions": []}
         assert await get(session, "/v1/corpora/towns") == (200, facts)
-        status, told = await get(session, "/v1/corpora/nowhere/%2e")
-        assert (status, told["error"]["type"]) == (404, "not_found")
-        _, told = await get(session, "/v1/methods")
-        assert told["default"] == "one-r"
-        one = next(method for method in told["methods"] if method["name"] == "tor")
+        status, content = await get(session, "/v1/corpora/nowhere/%2e")
+        assert (status, content["error"]["type"]) == (404, "not_found")
+        _, content = await get(session, "/v1/methods")
+        assert content["default"] == "one-r"
+        one = next(method for method in content["methods"] if method["name"] == "tor")
         assert {"paper", "family", "summary", "settings"} < set(one)
         assert (await get(session, "/health"))[0] == 200
         assert await get(session, "/ready") == (200, {"status": "ready"})
@@ -162,7 +162,7 @@ WRONG: list[tuple[dict[str, Any], int, str]] = [
 ]
 
 
-async def test_wrong_use_is_told_in_one_shape() -> None:
+async def test_wrong_use_has_one_error_form() -> None:
     async with client() as session:
         for body, status, said in WRONG:
             for stream in (False, True):
@@ -171,24 +171,24 @@ async def test_wrong_use_is_told_in_one_shape() -> None:
                 assert said in answer["error"]["message"]
 
 
-async def test_what_fails_has_a_status_or_an_event_of_its_own() -> None:
+async def test_a_failure_has_its_own_status_or_event() -> None:
     async with client(Model(reply=LMError("no such model at the server"))) as session:
-        status, told = await ask(session)
-        assert (status, told["error"]["type"]) == (502, "upstream")
+        status, content = await ask(session)
+        assert (status, content["error"]["type"]) == (502, "upstream")
         name, error = (await events(session))[-1]
         assert (name, error) == ("error", {"type": "upstream", "message": "no such model at the server"})
     async with client(Model(latency=30), timeout=0.05) as session:
-        status, told = await ask(session)
-        assert (status, told["error"]["type"]) == (504, "out_of_time")
+        status, content = await ask(session)
+        assert (status, content["error"]["type"]) == (504, "out_of_time")
     async with client(Model(reply=ZeroDivisionError("a secret"))) as session:
-        status, told = await ask(session)
-        assert (status, told["error"]["type"]) == (500, "internal")
-        assert "secret" not in str(told)
+        status, content = await ask(session)
+        assert (status, content["error"]["type"]) == (500, "internal")
+        assert "secret" not in str(content)
         assert "secret" not in str((await events(session))[-1])
     async with client() as session:
         for path in ("/v1/traces/none", "/v1/nothing", "/static/none.js", "/static/../service.py"):
-            status, told = await get(session, path)
-            assert (status, told["error"]["type"]) == (404, "not_found")
+            status, content = await get(session, path)
+            assert (status, content["error"]["type"]) == (404, "not_found")
         assert (await get(session, "/v1/nothing"))[1]["error"]["message"].startswith("nothing found at /v1/nothing;")
         async with session.delete("/v1/ask") as response:
             error = (await response.json())["error"]
@@ -220,7 +220,7 @@ async def test_an_idle_stream_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> 
         assert ": at work\n\n" in await response.text()
 
 
-async def test_a_client_that_does_not_read_is_left_and_holds_nobody() -> None:
+async def test_a_client_that_does_not_read_is_disconnected_and_blocks_nobody() -> None:
     long = Passage("long", "Long", "word " * 400_000)
     options = Options(client_timeout=0.5)
     async with client(options=options, retriever=lambda query, k: [long], concurrency=1) as session:
@@ -244,19 +244,19 @@ async def test_a_client_that_does_not_read_is_left_and_holds_nobody() -> None:
 # --- who may come ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_key_is_needed_for_all_that_tells_of_anyone() -> None:
+async def test_a_key_is_needed_for_everything_private() -> None:
     async with client(options=KEYED) as session:
         for path in ("/v1/traces", "/v1/methods", "/v1/models", "/v1/runs", "/metrics", "/nothing"):
-            status, told = await get(session, path)
-            assert (status, told["error"]["type"]) == (401, "not_allowed")
+            status, content = await get(session, path)
+            assert (status, content["error"]["type"]) == (401, "not_allowed")
         assert (await ask(session))[0] == 401
         for path in ("/health", "/ready", "/", "/openapi.json", "/static/js/app.js"):
             async with session.get(path) as response:
                 assert response.status == 200
         for headers in ({"Authorization": "Bearer wrong-key-for-this"}, {"X-API-Key": "x"}, {"Authorization": ANN}):
-            status, told = await get(session, "/v1/corpora", headers=headers)
+            status, content = await get(session, "/v1/corpora", headers=headers)
             assert status == 401
-            assert not any(value in str(told) for value in headers.values())
+            assert not any(value in str(content) for value in headers.values())
         for headers in ({"Authorization": f"bearer {ANN}"}, {"X-API-Key": ANN}):
             assert (await get(session, "/v1/corpora", headers=headers))[0] == 200
 
@@ -282,7 +282,7 @@ async def test_a_client_has_its_rate() -> None:
         assert (await get(session, "/v1/traces"))[0] == 200
 
 
-async def test_a_key_has_so_many_questions_at_once_and_a_full_server_says_so() -> None:
+async def test_concurrency_is_limited_per_key_and_a_full_server_is_busy() -> None:
     lm = Model(latency=60)
     async with client(lm, KEYED.__class__(keys=KEYED.keys, at_once=1), concurrency=1, waiting=0) as session:
         session.headers["Authorization"] = f"Bearer {ANN}"
@@ -325,7 +325,7 @@ async def test_a_server_goes_by_its_own_names() -> None:
             assert (await get(session, "/v1/corpora", headers={"Host": host}))[0] == status
 
 
-async def test_no_page_of_others_may_ask_unless_told() -> None:
+async def test_other_origins_are_refused_unless_allowed() -> None:
     asking = {"Origin": "https://wiki.example", "Access-Control-Request-Method": "POST"}
     async with client() as session, session.options("/v1/ask", headers=asking) as response:
         assert "Access-Control-Allow-Origin" not in response.headers
@@ -357,7 +357,7 @@ async def test_headers_keep_pages_safe_and_a_request_has_an_id(caplog: pytest.Lo
     assert QUESTION not in caplog.text
 
 
-async def test_metrics_count_what_came() -> None:
+async def test_metrics_count_requests_and_outcomes() -> None:
     async with client() as session:
         await ask(session)
         await ask(session, method="nothing")

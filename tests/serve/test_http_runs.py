@@ -84,7 +84,7 @@ WRONG = [
 ]
 
 
-async def test_what_is_not_there_is_told(tmp_path: Path) -> None:
+async def test_an_unknown_name_is_an_error(tmp_path: Path) -> None:
     plain_run(tmp_path / "one")
     async with looking(tmp_path) as session:
         for path, status, said in WRONG:

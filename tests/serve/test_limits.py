@@ -31,7 +31,7 @@ ANSWER = Answer(
 # --- keys ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_key_is_known_by_its_holder_and_held_by_its_hash_alone() -> None:
+def test_a_key_has_a_holder_and_only_its_hash_is_kept() -> None:
     keys = Keys.of(["# ours", "", f"ann:{ANN}", f"  {BEN}  "], "keys.txt")
     assert [keys.holder(key) for key in (ANN, BEN, "ann", "", "\ud83d")] == ["ann", "key 4", None, None, None]
     assert len(keys) == 2
@@ -39,7 +39,7 @@ def test_a_key_is_known_by_its_holder_and_held_by_its_hash_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("entries", "error", "told"),
+    ("entries", "error", "message"),
     [
         ([], DataError, "contains no key"),
         (["# nothing", " "], DataError, "contains no key"),
@@ -49,10 +49,8 @@ def test_a_key_is_known_by_its_holder_and_held_by_its_hash_alone() -> None:
         ([f"ann:{ANN}", f"ben:{ANN}"], SettingError, "two names have the same key"),
     ],
 )
-def test_keys_that_cannot_be_are_told_without_telling_them(
-    entries: list[str], error: type[Exception], told: str
-) -> None:
-    with pytest.raises(error, match=told) as raised:
+def test_invalid_keys_are_errors_that_show_no_key(entries: list[str], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message) as raised:
         Keys.of(entries, "keys.txt")
     assert ANN not in str(raised.value)
     assert "short" not in str(raised.value)
@@ -84,7 +82,7 @@ def address(
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "wiki.example"])
-def test_an_address_that_others_reach_needs_keys_unless_told(
+def test_a_public_address_needs_keys_unless_allowed_without(
     host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("POLYHOP_API_KEYS", raising=False)
@@ -98,7 +96,7 @@ def test_an_address_that_others_reach_needs_keys_unless_told(
     assert hosts == frozenset({"wiki.example"})
 
 
-def test_the_loopback_needs_no_key_and_goes_by_its_own_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_loopback_needs_no_key_and_answers_to_its_own_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("POLYHOP_API_KEYS", raising=False)
     keys, hosts = address("127.0.0.1", allow=("wiki.example",)).checked()
     assert keys is None
@@ -143,7 +141,7 @@ def test_a_client_asks_no_more_at_once_than_it_may() -> None:
         pass
 
 
-def test_a_client_is_told_when_it_may_ask_again() -> None:
+def test_retry_after_gives_the_seconds_to_wait() -> None:
     clock = Clock()
     clients = ClientLimits(per_minute=3, clock=clock)
     for _ in range(3):
@@ -160,7 +158,7 @@ def test_a_client_is_told_when_it_may_ask_again() -> None:
 
 
 @pytest.mark.parametrize("rate", [1, 2, 5])
-def test_no_minute_holds_more_than_twice_the_rate_and_a_patient_client_is_never_refused(rate: int) -> None:
+def test_no_minute_exceeds_twice_the_rate_and_a_slow_client_is_never_refused(rate: int) -> None:
     clock, draw = Clock(), random.Random(rate)
     clients = ClientLimits(per_minute=rate, clock=clock)
     admitted: list[float] = []
@@ -214,13 +212,13 @@ def test_metrics_are_prometheus_text() -> None:
     assert 'polyhop_tokens_total{method="tor",kind="prompt"} 40' in lines
     assert "polyhop_questions_running 0" in lines
     assert sum("_bucket" in line for line in lines) == len(BOUNDS) + 1
-    told = [line.split()[2] for line in lines if line.startswith("# TYPE")]
-    assert len(told) == len(set(told))
+    names = [line.split()[2] for line in lines if line.startswith("# TYPE")]
+    assert len(names) == len(set(names))
     assert all(line.split(" ", 2)[1] in ("HELP", "TYPE") for line in lines if line.startswith("#"))
 
 
 @pytest.mark.parametrize("with_text", [False, True])
-def test_a_log_line_is_json_and_tells_no_question_unless_asked(with_text: bool) -> None:
+def test_a_log_line_is_json_without_questions_by_default(with_text: bool) -> None:
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())

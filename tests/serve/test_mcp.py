@@ -110,7 +110,7 @@ async def test_the_tools_are_described_typed_and_read_only(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_an_answer_comes_with_confidence_and_quoted_passages(mode: str) -> None:
+async def test_an_answer_has_confidence_and_quoted_passages(mode: str) -> None:
     async with opened(mode) as (asking, behind):
         result = await asking.call_tool("answer_question", {"question": QUESTION})
         found = result.structured_content
@@ -172,7 +172,7 @@ async def test_a_trace_is_an_outline_and_every_step() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments", "told"),
+    ("tool", "arguments", "message"),
     [
         ("answer_question", {"question": QUESTION, "method": "tro"}, "did you mean 'tor'"),
         ("answer_question", {"question": QUESTION, "corpus": "films "}, "Valid: empty, films"),
@@ -184,11 +184,11 @@ async def test_a_trace_is_an_outline_and_every_step() -> None:
     ],
 )
 @pytest.mark.parametrize("mode", MODES)
-async def test_what_is_wrong_is_told_to_the_agent(tool: str, arguments: Any, told: str, mode: str) -> None:
+async def test_errors_are_explained_to_the_agent(tool: str, arguments: Any, message: str, mode: str) -> None:
     async with opened(mode) as (asking, _):
         result = await asking.call_tool(tool, arguments)
         assert result.is_error
-        assert told in text_of(result)
+        assert message in text_of(result)
         assert not (await asking.call_tool("search_passages", {"query": "Alien"})).is_error  # the server goes on
 
 
@@ -217,9 +217,9 @@ async def test_no_argument_makes_the_server_fail(tool: str, arguments: dict[str,
         for value in NASTY:
             result = await asking.call_tool(tool, {**arguments, field: value})
             if result.is_error:
-                told = text_of(result)
-                assert len(told) < 3000, (value, told[:300])
-                assert "Traceback" not in told
+                text = text_of(result)
+                assert len(text) < 3000, (value, text[:300])
+                assert "Traceback" not in text
         assert not (await asking.call_tool("search_passages", {"query": "Alien"})).is_error
 
 
@@ -243,7 +243,7 @@ async def test_no_text_of_strangers_breaks_a_result() -> None:
     await behind.aclose()
 
 
-async def test_an_unforeseen_error_tells_nothing_of_itself() -> None:
+async def test_an_unexpected_error_reveals_nothing() -> None:
     def broken(task: str, fields: Any) -> Any:
         raise RuntimeError("the password is hunter2")
 
@@ -262,21 +262,21 @@ def test_an_unknown_transport_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_each_step_is_told_to_a_client_that_asks_for_progress(mode: str) -> None:
-    told: list[tuple[float, str | None]] = []
+async def test_progress_reports_each_step(mode: str) -> None:
+    progress: list[tuple[float, str | None]] = []
 
     async def progressed(done: float, total: float | None, message: str | None) -> None:
         assert total is None
-        told.append((done, message))
+        progress.append((done, message))
 
     async with opened(mode) as (asking, behind):
         result = await asking.call_tool("answer_question", {"question": QUESTION}, progress_callback=progressed)
         steps = behind.trace(result.structured_content["trace_id"]).answer.trace.steps
-    assert [done for done, _ in told] == [*range(1, len(told) + 1)]
+    assert [done for done, _ in progress] == [*range(1, len(progress) + 1)]
     branches = sum(step.kind == "branch" for step in steps)  # each comes twice, as it begins and as it ends
-    assert len(told) == 1 + len(steps) + branches
-    assert told[0][1] == "started tor"
-    assert any(message and message.startswith("search: ") for _, message in told)
+    assert len(progress) == 1 + len(steps) + branches
+    assert progress[0][1] == "started tor"
+    assert any(message and message.startswith("search: ") for _, message in progress)
 
 
 class Slow(ScriptedLM):
@@ -324,17 +324,17 @@ async def test_a_cancelled_call_ends_the_work_over_http(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_the_tools_over_http(mode: str) -> None:
-    told: list[str | None] = []
+    progress: list[str | None] = []
 
     async def progressed(done: float, total: float | None, message: str | None) -> None:
-        told.append(message)
+        progress.append(message)
 
     async with over_http(service()) as url, client(url, mode) as asking:
         result = await asking.call_tool("answer_question", {"question": QUESTION}, progress_callback=progressed)
         assert result.structured_content["answer"] == "South Shields"
         trace = await asking.call_tool("get_trace", {"trace_id": result.structured_content["trace_id"]})
         assert trace.structured_content["question"] == QUESTION
-        assert "started tor" in told
+        assert "started tor" in progress
 
 
 async def posted(url: str, **headers: str) -> int:
@@ -346,7 +346,7 @@ async def posted(url: str, **headers: str) -> int:
         return int((await web.post(url, json=body, headers={**accept, **headers})).status_code)
 
 
-async def test_a_web_page_elsewhere_cannot_ask_under_a_name_of_its_own() -> None:
+async def test_another_host_name_is_refused() -> None:
     async with over_http(service()) as url:
         assert await posted(url, Host="evil.example") == 421
         assert await posted(url, Host="127.0.0.1.evil.example:80") == 421
@@ -354,7 +354,7 @@ async def test_a_web_page_elsewhere_cannot_ask_under_a_name_of_its_own() -> None
         assert await posted(url, Origin="http://localhost:3000") not in (403, 421)
 
 
-async def test_a_key_is_needed_where_there_are_keys_and_answers_are_their_askers_own() -> None:
+async def test_keys_are_required_and_answers_belong_to_their_key() -> None:
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
@@ -381,7 +381,7 @@ async def test_a_key_is_needed_where_there_are_keys_and_answers_are_their_askers
                 assert others.is_error
 
 
-async def test_a_client_that_asks_too_much_is_told() -> None:
+async def test_a_client_beyond_its_limits_gets_an_error() -> None:
     options = Options(hosts=LOOPBACK, per_minute=3)
     async with over_http(service(), options) as url:
         assert [await posted(url) == 429 for _ in range(5)] == [False, False, False, True, True]
@@ -427,10 +427,10 @@ async def test_the_tools_over_stdio_whatever_else_is_printed(
             assert found.structured_content["passages"][0]["text"] == "A film."
             assert (await asking.call_tool("get_trace", {"trace_id": "nope"})).is_error
         errors.seek(0)
-        told = errors.read()
+        log = errors.read()
     for noise in ("noise of a library", "noise of a child", "noise of a log"):
-        assert noise in told
-    assert "Traceback" not in told
+        assert noise in log
+    assert "Traceback" not in log
     assert not caplog.records  # the client met nothing that was no message, to the end
 
 

@@ -55,8 +55,8 @@ def graph_script(task: str, fields: Mapping[str, Any]) -> Any:
         case "ge.subquestion":
             return {"sub_question": first if fields["triplet"]["head"] == "Mill" else second}
         case "ge.subanswer":
-            told = "Ann Lee" if fields["sub_question"] == first else "Bern"
-            return {"sentence": f"{told}.", "answer": told}
+            reply = "Ann Lee" if fields["sub_question"] == first else "Bern"
+            return {"sentence": f"{reply}.", "answer": reply}
     return {"rationale": None, "answer": "Bern"}
 
 
@@ -171,7 +171,7 @@ def test_the_first_view_names_the_corpus_and_offers_questions_to_try(
     assert complaints == []
 
 
-def test_of_own_documents_the_first_view_shows_size_and_titles(
+def test_the_first_view_of_own_documents_shows_size_and_titles(
     opened: Open, complaints: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "notes").mkdir()
@@ -197,7 +197,7 @@ def test_of_own_documents_the_first_view_shows_size_and_titles(
 # --- asking and watching
 
 
-def test_a_tree_grows_while_it_is_asked_and_a_node_tells_all(opened: Open, complaints: list[str]) -> None:
+def test_a_tree_grows_while_running_and_a_node_shows_its_details(opened: Open, complaints: list[str]) -> None:
     lm = GatedLM(tree_script, free=1)
     with serving(of_mill(lm)) as address:
         tab = opened(address)
@@ -214,14 +214,14 @@ def test_a_tree_grows_while_it_is_asked_and_a_node_tells_all(opened: Open, compl
             *((ASKED, "root"), ("Mill 🎬 (film)", "on"), ("Ann Lee", "good"), ("Bern", "low"), ("Bern", "end"))
         ]
         tab.locator(".node[data-tone=good]").click()
-        told = tab.locator(".inspector")
-        assert told.locator("h3").inner_text() == "Ann Lee"
-        assert told.locator(".passage mark").all_inner_texts() == ["Bern"]
+        inspector = tab.locator(".inspector")
+        assert inspector.locator("h3").inner_text() == "Ann Lee"
+        assert inspector.locator(".passage mark").all_inner_texts() == ["Bern"]
         unfold(tab)
-        shown = told.inner_text()
+        shown = inspector.inner_text()
         assert "1 model call" in shown
         assert "supported" in shown
-        assert ASKED in told.locator(".prompt").inner_text()
+        assert ASKED in inspector.locator(".prompt").inner_text()
     assert complaints == []
 
 
@@ -244,7 +244,7 @@ def test_a_running_question_is_stopped_on_the_server_too(opened: Open, complaint
     assert complaints == []
 
 
-def test_what_goes_wrong_is_told(opened: Open) -> None:
+def test_errors_are_shown(opened: Open) -> None:
     def refuse(task: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         raise OSError("the model is gone")
 
@@ -271,7 +271,7 @@ def test_a_chain_is_drawn_downwards_and_a_long_answer_has_its_marks(opened: Open
     assert complaints == []
 
 
-def test_a_graph_shows_what_its_variables_are_bound_to(opened: Open, complaints: list[str]) -> None:
+def test_a_graph_shows_the_bindings_of_its_variables(opened: Open, complaints: list[str]) -> None:
     with serving(of_mill(graph_script)) as address:
         tab = answered(opened(address), ASKED, "ge")
         assert tab.locator(".drawing").get_attribute("data-shape") == "graph"
@@ -290,7 +290,7 @@ def test_a_graph_shows_what_its_variables_are_bound_to(opened: Open, complaints:
     assert complaints == []
 
 
-def test_ranked_paths_are_a_tree_that_shows_the_best_of_them(opened: Open, demo: str, complaints: list[str]) -> None:
+def test_ranked_paths_are_drawn_as_a_tree_of_the_best(opened: Open, demo: str, complaints: list[str]) -> None:
     tab = answered(opened(demo), METROPOLIS, "hops")
     assert tab.locator(".drawing").get_attribute("data-shape") == "tree"
     paths = [node.get_attribute("data-id").split("/") for node in tab.locator(".node[data-kind=path]").all()]
@@ -516,7 +516,7 @@ def test_the_plot_is_drawn_beside_runs_that_only_retrieve_and_runs_of_other_ques
     assert complaints == []
 
 
-def test_what_is_not_there_is_told(opened: Open, demo: str) -> None:
+def test_an_unknown_name_is_an_error(opened: Open, demo: str) -> None:
     for place in ("#/trace/none", "#/runs/none", "#/compare/one/none", "#/nowhere"):
         tab = opened(demo, place)
         assert tab.locator("main .problem[role=alert]").count() == 1
@@ -560,7 +560,7 @@ def test_no_attack_runs(opened: Open, complaints: list[str], tmp_path: Path) -> 
             tab.goto(f"{address}#/trace/{'%3Cimg%20src=x%20onerror=window.hurt=6%3E'}")
             tab.wait_for_selector("main .problem")
             untouched(tab)
-    assert [told for told in complaints if "404" not in told and "400" not in told] == []
+    assert [complaint for complaint in complaints if "404" not in complaint and "400" not in complaint] == []
 
 
 NOWHERE = (
@@ -572,7 +572,7 @@ NOWHERE = (
 )
 
 
-def test_an_address_that_leads_nowhere_says_so(opened: Open, demo: str) -> None:
+def test_an_unknown_address_shows_an_error(opened: Open, demo: str) -> None:
     tab = opened(demo)
     for place in NOWHERE:
         fresh(tab, f"{demo}{place}")
@@ -637,7 +637,7 @@ def test_a_step_of_any_name_is_shown(opened: Open, demo: str) -> None:
         assert tab.evaluate(made, name) == [[name, "still"], name]
 
 
-def test_a_text_cannot_turn_what_stands_beside_it(opened: Open, demo: str) -> None:
+def test_a_text_cannot_reverse_its_neighbours(opened: Open, demo: str) -> None:
     tab = opened(demo)
     made = """async (text) => {
         const { el } = await import("./static/view/dom.js");
@@ -664,12 +664,12 @@ def untouched(tab: Any) -> None:
     assert tab.evaluate("[...document.querySelectorAll('img')].every((each) => each.src.startsWith('data:image/svg'))")
 
 
-def test_the_policy_stops_what_the_page_would_not(opened: Open, demo: str, complaints: list[str]) -> None:
+def test_the_content_security_policy_blocks_foreign_scripts(opened: Open, demo: str, complaints: list[str]) -> None:
     tab = opened(demo)
     tab.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.hurt = 1\">')")
     tab.wait_for_timeout(100)
     assert tab.evaluate("window.hurt") is None
-    assert any("Content Security Policy" in told for told in complaints)
+    assert any("Content Security Policy" in complaint for complaint in complaints)
 
 
 def test_a_server_with_keys_is_asked_with_one(opened: Open) -> None:
@@ -748,9 +748,9 @@ def test_events_are_read_however_they_are_cut(opened: Open, demo: str) -> None:
     }"""
     step = ': hello\r\n\r\nevent: step\r\ndata: {"a":\r\ndata: "é🎬"}\r\n\r\n'
     text = f"{step}data: 1\n\nevent: end\ndata:[]\n\nevent: lost\ndata: 2"
-    told = [{"event": "step", "data": {"a": "é🎬"}}, {"event": "message", "data": 1}, {"event": "end", "data": []}]
+    expected = [{"event": "step", "data": {"a": "é🎬"}}, {"event": "message", "data": 1}, {"event": "end", "data": []}]
     for size in (1, 2, 3, 7, 1000):
-        assert tab.evaluate(read, [text, size]) == told
+        assert tab.evaluate(read, [text, size]) == expected
 
 
 def test_spans_count_characters_as_python_does(opened: Open, demo: str) -> None:

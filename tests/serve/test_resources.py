@@ -24,7 +24,7 @@ def numbered(count: int, **metadata: str) -> list[Passage]:
     return [Passage(str(n), f"Title {n}", f"Text {n}.", metadata=metadata) for n in range(count)]
 
 
-def test_the_demo_offers_questions_of_its_own() -> None:
+def test_the_demo_offers_its_questions() -> None:
     found = facts_of(index_for(open_corpus("demo")))
     assert found.passages == 375
     assert found.questions == tuple(question.text for question in read_questions("demo", limit=3))

@@ -43,7 +43,7 @@ def changed(folder: Path, at: int = 2_000_000) -> None:
     os.utime(folder / PREDICTIONS, (at, at))
 
 
-def test_runs_are_found_in_folders_of_folders_the_newest_first(folder: Path) -> None:
+def test_runs_are_found_in_nested_folders_newest_first(folder: Path) -> None:
     rows = Runs(folder).rows()
     assert [row["run"] for row in rows] == ["evil", "set:two", "set:one"]
     assert [row["finished"] for row in rows] == [True] * 3
@@ -67,7 +67,7 @@ def test_without_a_folder_there_are_no_runs(folder: Path | None) -> None:
         Runs(folder).run("tor")
 
 
-def test_a_run_tells_its_settings_and_all_figures(folder: Path) -> None:
+def test_a_run_has_its_settings_and_all_metrics(folder: Path) -> None:
     run = Runs(folder).run("set:one")
     assert run["settings"]["settings"]["k"] == 5
     assert run["metrics"]["recall_mean@10"]["value"] == 1
@@ -75,7 +75,7 @@ def test_a_run_tells_its_settings_and_all_figures(folder: Path) -> None:
     assert run["finished"]
 
 
-def test_a_run_under_way_is_told_as_far_as_it_is(folder: Path) -> None:
+def test_an_unfinished_run_is_shown_so_far(folder: Path) -> None:
     path = folder / "set" / "one" / PREDICTIONS
     runs = Runs(folder)
     assert runs.run("set:one")["questions"] == 8
@@ -150,7 +150,7 @@ def test_a_name_is_looked_up_never_followed(folder: Path, name: str) -> None:
         assert len(str(caught.value)) < 500
 
 
-def test_two_runs_compared_tell_what_flipped(folder: Path) -> None:
+def test_a_comparison_lists_the_flipped_questions(folder: Path) -> None:
     found = Runs(folder).compare("set:one", "set:two")
     assert [(row["id"], row["right"], row["first"], row["second"]) for row in found["flipped"]] == [
         ("q1", "second", "a guess", "river 1"),
@@ -171,7 +171,7 @@ def test_runs_without_a_common_question_cannot_be_compared(folder: Path) -> None
         Runs(folder).frontier([])
 
 
-def test_the_frontier_is_a_picture_of_its_own(folder: Path) -> None:
+def test_the_frontier_is_a_standalone_picture(folder: Path) -> None:
     drawn = Runs(folder).frontier(["set:one", "set:two"], "tokens", "em")
     picture = ElementTree.fromstring(drawn)
     assert picture.tag == "{http://www.w3.org/2000/svg}svg"
@@ -203,7 +203,7 @@ def test_the_frontier_leaves_out_and_names_runs_without_the_metric(folder: Path)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list("ab"))
-def test_what_is_code_in_a_run_is_text_in_the_picture(tmp_path: Path, name: str) -> None:
+def test_code_in_a_run_is_text_in_the_picture(tmp_path: Path, name: str) -> None:
     plain_run(tmp_path / '<script>alert("x")<' / name)
     drawn = Runs(tmp_path).frontier([f'<script>alert("x")<:{name}'])
     assert not ElementTree.fromstring(drawn).findall(".//{*}script")
@@ -231,7 +231,7 @@ def raised(ask: Callable[[str], object], name: str) -> PolyhopError | None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("files", BROKEN.values(), ids=BROKEN)
-def test_a_run_that_is_not_whole_is_named_and_hides_no_other(folder: Path, files: dict[str, str]) -> None:
+def test_a_damaged_run_is_named_and_hides_no_other(folder: Path, files: dict[str, str]) -> None:
     for name, text in files.items():
         (folder / "set" / "two" / name).write_text(text)
     if PREDICTIONS not in files:
@@ -263,7 +263,7 @@ def test_a_run_of_no_question_yet(folder: Path) -> None:
         runs.frontier(["set:two"])
 
 
-def test_only_so_many_runs_are_held(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_runs_in_memory_is_limited(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[Path] = []
 
     def counted(path: Path) -> Report:

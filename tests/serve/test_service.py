@@ -81,7 +81,7 @@ async def until(happened: Callable[[], object]) -> None:
 # --- asking ----------------------------------------------------------------------------------------------------------
 
 
-async def test_an_answer_tells_what_was_used(serving: Serving) -> None:
+async def test_a_response_has_the_settings_in_use(serving: Serving) -> None:
     service = serving(settings={"k": 1})
     answered = await service.ask(AskRequest(QUESTION))
     assert (answered.request.method, answered.request.corpus) == ("one-r", "north")
@@ -95,7 +95,7 @@ async def test_an_answer_tells_what_was_used(serving: Serving) -> None:
     await service.aclose()
 
 
-async def test_settings_of_the_default_method_are_no_other_methods(serving: Serving) -> None:
+async def test_settings_of_the_default_method_apply_to_it_only(serving: Serving) -> None:
     service = serving(settings={"k": 1})
     other = await service.ask(AskRequest(QUESTION, method="direct"))
     assert other.request.settings == {"shots": 3}
@@ -104,7 +104,7 @@ async def test_settings_of_the_default_method_are_no_other_methods(serving: Serv
 
 
 @pytest.mark.parametrize(
-    ("asked", "error", "told"),
+    ("asked", "error", "message"),
     [
         (AskRequest(" "), UsageError, "the question is empty"),
         (AskRequest("why? " * 20), UsageError, "has 100 characters; at most 80"),
@@ -129,19 +129,19 @@ async def test_settings_of_the_default_method_are_no_other_methods(serving: Serv
         (AskRequest(QUESTION, abstain_below=1.5), SettingError, "abstain_below=1.5"),
     ],
 )
-async def test_what_cannot_be_asked_is_told_before_any_call(
-    serving: Serving, asked: AskRequest, error: type[Exception], told: str
+async def test_an_invalid_request_is_an_error_before_any_call(
+    serving: Serving, asked: AskRequest, error: type[Exception], message: str
 ) -> None:
     lm = Model()
     service = serving(lm, max_question_chars=80)
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=message):
         await service.ask(asked)
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=message):
         await anext(service.stream(asked))
     assert not lm.calls
 
 
-def test_a_service_that_cannot_work_is_told_when_it_is_made(serving: Serving) -> None:
+def test_a_service_with_wrong_arguments_is_an_error_at_once(serving: Serving) -> None:
     for arguments in ({"method": "two-r"}, {"concurrency": 0}, {"timeout": -1}, {"settings": {"kk": 1}}, {"lm": 3}):
         with pytest.raises(UsageError):
             serving(**arguments)
@@ -149,7 +149,7 @@ def test_a_service_that_cannot_work_is_told_when_it_is_made(serving: Serving) ->
         Service({})
 
 
-async def test_a_request_may_be_stricter_than_the_service_but_never_laxer(serving: Serving) -> None:
+async def test_a_request_may_be_stricter_than_the_service_but_never_looser(serving: Serving) -> None:
     service = serving(max_calls=5, max_seconds=9.0, abstain_below=0.5)
     laxer = service.resolved(AskRequest(QUESTION, max_calls=50, max_tokens=70, max_seconds=90, abstain_below=0.1))
     assert (laxer.max_calls, laxer.max_tokens, laxer.max_seconds, laxer.abstain_below) == (5, 70, 9.0, 0.5)
@@ -169,7 +169,7 @@ async def test_the_limits_reach_the_method(serving: Serving) -> None:
     assert "withheld" in answer_row(withheld)["notice"]
 
 
-async def test_a_notice_says_what_an_answer_is_not(serving: Serving) -> None:
+async def test_a_notice_warns_of_unsupported_and_withheld_answers(serving: Serving) -> None:
     unsupported = await serving().ask(AskRequest(QUESTION, method="direct"))
     assert "support" in str(notice_of(unsupported.answer))
     pocket = await serving(lm="pocket").ask(AskRequest(QUESTION))
@@ -192,7 +192,7 @@ async def test_a_search_is_over_one_corpus(serving: Serving) -> None:
 # --- watching --------------------------------------------------------------------------------------------------------
 
 
-async def test_a_stream_tells_the_beginning_each_step_and_the_answer(serving: Serving) -> None:
+async def test_a_stream_yields_the_start_each_step_and_the_answer(serving: Serving) -> None:
     service = serving()
     happenings = [happening async for happening in service.stream(AskRequest(QUESTION))]
     began, *steps, answered = happenings
@@ -236,7 +236,7 @@ async def _watched(service: Service) -> None:
         pass
 
 
-async def test_what_a_method_raises_comes_out_either_way(serving: Serving) -> None:
+async def test_errors_of_a_method_are_raised_by_ask_and_stream(serving: Serving) -> None:
     service = serving(Model(reply=LMError("no such server")))
     with pytest.raises(LMError, match="no such server"):
         await service.ask(AskRequest(QUESTION))
@@ -248,7 +248,7 @@ async def test_what_a_method_raises_comes_out_either_way(serving: Serving) -> No
 # --- what is shared and kept -----------------------------------------------------------------------------------------
 
 
-async def test_pipelines_share_index_retriever_model_and_prompts_and_the_oldest_is_let_go(serving: Serving) -> None:
+async def test_pipelines_share_their_parts_and_the_oldest_is_dropped(serving: Serving) -> None:
     service = serving(pipelines_kept=2)
     opened = [
         await service._pipeline(service.resolved(AskRequest(QUESTION, method=method, corpus=corpus)))
@@ -266,7 +266,7 @@ async def test_pipelines_share_index_retriever_model_and_prompts_and_the_oldest_
     assert await service._pipeline(service.resolved(AskRequest(QUESTION))) is not opened[0]
 
 
-async def test_a_pipeline_that_is_let_go_closes_nothing_and_the_service_closes_all_once(serving: Serving) -> None:
+async def test_a_dropped_pipeline_closes_nothing_and_the_service_closes_all_once(serving: Serving) -> None:
     lm = Model()
     service = serving(lm, pipelines_kept=1)
     for method in ("one-r", "tor", "one-r"):
@@ -293,7 +293,7 @@ async def test_the_latest_answers_are_kept(serving: Serving) -> None:
         service.trace(first.trace_id)
 
 
-async def test_answers_that_take_too_much_memory_make_room_for_the_last(serving: Serving) -> None:
+async def test_old_answers_are_dropped_beyond_the_memory_limit(serving: Serving) -> None:
     each = bytes_of((await serving().ask(AskRequest(QUESTION))).answer.trace)
     service = serving(bytes_kept=3 * each)
     answered = [await service.ask(AskRequest(QUESTION)) for _ in range(5)]
@@ -303,7 +303,7 @@ async def test_answers_that_take_too_much_memory_make_room_for_the_last(serving:
     assert service.traces() == answered[1:]
 
 
-def test_the_memory_of_a_trace_is_that_of_its_steps_replies_and_passages_each_once() -> None:
+def test_the_memory_of_a_trace_counts_each_passage_once() -> None:
     many = Passage("many", "Many", "word " * 10_000)
     searches = [Searched(id=number, query="q", k=1, passages=(many,)) for number in range(2)]
     one, both = (bytes_of(Trace(QUESTION, "tor", tuple(searches[:count]))) for count in (1, 2))
@@ -391,7 +391,7 @@ async def test_a_listener_that_fails_harms_no_answer(serving: Serving, caplog: p
 # --- limits and the end ----------------------------------------------------------------------------------------------
 
 
-async def test_no_more_questions_run_at_once_than_the_service_takes_on(serving: Serving) -> None:
+async def test_concurrent_questions_are_limited(serving: Serving) -> None:
     lm = Model(latency=0.01)
     service = serving(lm, concurrency=3)
     await asyncio.gather(*(service.ask(AskRequest(QUESTION)) for _ in range(10)))
@@ -424,7 +424,7 @@ async def test_a_question_that_takes_too_long_is_given_up(serving: Serving) -> N
         await _watched(service)
 
 
-async def test_stopping_lets_what_runs_finish(serving: Serving) -> None:
+async def test_stopping_lets_running_questions_finish(serving: Serving) -> None:
     lm = Model(latency=0.05)
     service = serving(lm, grace=30)
     asking = asyncio.ensure_future(service.ask(AskRequest(QUESTION)))
@@ -441,7 +441,7 @@ async def test_stopping_lets_what_runs_finish(serving: Serving) -> None:
     assert (lm.given_up, lm.closed) == (0, 1)
 
 
-async def test_stopping_hands_back_what_cannot_finish(serving: Serving) -> None:
+async def test_stopping_abandons_unfinished_questions(serving: Serving) -> None:
     lm = Model(latency=30)
     service = serving(lm, grace=0.02, concurrency=1)
     asking = [asyncio.ensure_future(service.ask(AskRequest(QUESTION))) for _ in range(2)]  # one runs, one waits
