@@ -272,15 +272,15 @@ def is_non_answer(text: str, question: str = "") -> bool:
     """
     if not text.strip() or len(text) > MAX_NON_ANSWER_CHARS:
         return not text.strip()
-    said = " ".join(text.split()).strip(_QUOTES)
-    if says_nothing(said or text):
+    words = " ".join(text.split()).strip(_QUOTES)
+    if says_nothing(words or text):
         return not _ASKS_FOR_NONE.search(question)
-    if not said or normalise(said) == "not enough info" or find_folded(said.rstrip("."), question):
+    if not words or normalise(words) == "not enough info" or find_folded(words.rstrip("."), question):
         return False
-    first, *others = sentences(said)
+    first, *others = sentences(words)
     if _BARE.fullmatch(first.strip(_QUOTES).rstrip(".!?")):
         return True
-    return not _CONTRAST.search(said[1:]) and all(_says_so(sentence) for sentence in (first, *others))
+    return not _CONTRAST.search(words[1:]) and all(_says_so(sentence) for sentence in (first, *others))
 
 
 def _says_so(sentence: str) -> bool:

@@ -123,7 +123,7 @@ class PromptBook:
         def parse(line: str) -> Demonstration:
             return parse_demonstration(line, prompt.task, prompt.switches, prompt.input.tested)
 
-        yield from _lines(path, prompt.task.name, parse)
+        yield from _lines(path, owner.name, parse)
 
     def _find(self, name: str, home: Traversable | None = None) -> Traversable | None:
         """Find a file in the user's folder, else in the task's, which is the package's if the task names none."""

@@ -138,7 +138,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class YesNo:
-    """True or false as a reply that is Yes or No, whatever is said after it.
+    """True or false as a reply that is Yes or No, with or without more after it.
 
     >>> YesNo("valid").read("**No**, it names another town.", {}), YesNo("valid").read("Judgment: [Yes]", {})
     (False, True)

@@ -119,6 +119,11 @@ def _assertion(piece: Mapping[str, Any], number: int) -> str:
     return f"Assertion {number}: {one_line(piece['analysis'] or 'none')}"
 
 
+def show_bullets(texts: Sequence[str] | None, fields: Mapping[str, Any]) -> str:
+    """Show texts one per line, each after a dash."""
+    return "\n".join(f"- {one_line(text)}" for text in texts or ())
+
+
 def show(value: Any) -> str:
     """Show a field by its type: passages in fences; any other value as harmless text on one line."""
     if isinstance(value, str):

@@ -35,7 +35,7 @@ __all__ = [
 _DEFINED = [
     value for module in iter_modules(__path__) for value in vars(import_module(f"{__name__}.{module.name}")).values()
 ]
-TASKS: dict[str, Task[Any]] = {task.name: task for task in _DEFINED if isinstance(task, Task)}
+TASKS: dict[str, Task[Any]] = dict(sorted({task.name: task for task in _DEFINED if isinstance(task, Task)}.items()))
 """The tasks whose output a model generates, by name."""
 SCORED: dict[str, ScoredTask] = {task.name: task for task in _DEFINED if isinstance(task, ScoredTask)}
 """The tasks whose prompt a given text is scored after, by name."""

@@ -15,7 +15,7 @@ from pydantic import Field, field_validator
 
 from polyhop.prompts.lines import Items, write_items
 from polyhop.prompts.parsing import Malformed
-from polyhop.prompts.show import one_line
+from polyhop.prompts.show import show_bullets
 from polyhop.prompts.tasks.answers import reasoned_answer
 from polyhop.prompts.tasks.base import Fields, Output, Task
 from polyhop.prompts.tasks.ge import show_triplets, triplets_task
@@ -90,7 +90,7 @@ def show_numbered(triplets: Sequence[Mapping[str, str]] | None, fields: Fields) 
 
 def show_entities(entities: Sequence[str] | None, fields: Fields) -> str:
     """Show entities, one per line."""
-    return "\n".join(f"- {one_line(entity)}" for entity in entities or ()) or "none"
+    return show_bullets(entities, fields) or "none"
 
 
 ERA_COT_ENTITIES = Task(

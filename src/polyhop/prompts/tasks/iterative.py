@@ -64,13 +64,13 @@ def read_sentence(text: str, fields: Fields) -> dict[str, Any]:
     >>> read_sentence("A is by Ann. Ann is from Rome. So it is Rome.", {"reasoning": ["A is by Ann."]})
     {'sentence': 'Ann is from Rome.'}
     """
-    said = {"", *map(normalise, fields.get("reasoning") or ())}
+    written = {"", *map(normalise, fields.get("reasoning") or ())}
     for line in [] if has_marker(text) else text.splitlines():
         own = _LEAD.sub("", line).strip(" \t*")
         if own.endswith(":") or own.startswith(("{", "```")):
             continue
         for sentence in sentences(own):
-            if normalise(sentence) not in said:
+            if normalise(sentence) not in written:
                 return {"sentence": sentence}
     raise Malformed("the reply must be one sentence that has not been written yet")
 

@@ -7,7 +7,6 @@ Only evaluation asks the judge.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from pydantic import Field, field_validator
@@ -15,7 +14,7 @@ from pydantic import Field, field_validator
 from polyhop.prompts.answers import find_answer, is_non_answer, leading_answer
 from polyhop.prompts.lines import Judgement, Line
 from polyhop.prompts.parsing import Malformed, has_marker, require_confidence, split_confidence
-from polyhop.prompts.show import one_line
+from polyhop.prompts.show import one_line, show_bullets
 from polyhop.prompts.tasks.base import Confidence, Fields, Output, Task
 from polyhop.prompts.tasks.ge import show_passage
 
@@ -57,9 +56,9 @@ def read_extraction(text: str, fields: Fields) -> dict[str, Any]:
         answer: str | None = found.answer
     else:
         labelled = _LABELLED.findall(own)
-        said = labelled[-1] if labelled else own
-        none = found or _NONE.match(said) or (is_non_answer(said) and (labelled or said.strip()))
-        answer = None if none or has_marker(own) else leading_answer(said)
+        stated = labelled[-1] if labelled else own
+        none = found or _NONE.match(stated) or (is_non_answer(stated) and (labelled or stated.strip()))
+        answer = None if none or has_marker(own) else leading_answer(stated)
         if answer is None and not none:
             raise Malformed('the reply must be "Answer:" and the words of a passage, or none')
     confidence = require_confidence(sure, verbal=bool(fields.get("verbal") and answer))
@@ -199,11 +198,6 @@ class Verdict(Output):
     correct: bool = Field(description="whether the predicted answer says the same as one of the gold answers")
 
 
-def show_answers(answers: Sequence[str] | None, fields: Fields) -> str:
-    """Show the gold answers, one per line."""
-    return "\n".join(f"- {one_line(answer)}" for answer in answers or ())
-
-
 def show_prediction(prediction: str | None, fields: Fields) -> str:
     """Show the prediction on one line, cut if it is very long.
 
@@ -220,5 +214,5 @@ JUDGE_ANSWER = Task(
     output=Verdict,
     lines=(Judgement("correct", "CORRECT", "INCORRECT"),),
     default={"correct": False},
-    show={"answers": show_answers, "prediction": show_prediction},
+    show={"answers": show_bullets, "prediction": show_prediction},
 )

@@ -7,7 +7,7 @@ gathered for the question, and the response to every sub-question.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field
@@ -15,7 +15,7 @@ from pydantic import Field
 from polyhop.prompts.answers import clean_value, is_non_answer
 from polyhop.prompts.lines import YesNo, find_yes_or_no
 from polyhop.prompts.parsing import Malformed, after_label, after_marker, bare_question, labelled_question
-from polyhop.prompts.show import one_line
+from polyhop.prompts.show import one_line, show_bullets
 from polyhop.prompts.tasks.answers import direct_answer
 from polyhop.prompts.tasks.base import Fields, Output, Task
 from polyhop.prompts.tasks.summaries import summary_task
@@ -120,11 +120,6 @@ def show_memory(memory: Mapping[str, Any] | None, fields: Fields) -> str:
     return "\n".join(pieces) or "(none)"
 
 
-def show_asked(asked: Sequence[str], fields: Fields) -> str:
-    """Show the questions searched so far, one per line."""
-    return "\n".join(f"- {one_line(question)}" for question in asked)
-
-
 RESP_SUMMARIZE = summary_task("resp.summarize", fields=("question", "passages"))
 RESP_RESPOND = Task(
     "resp.respond",
@@ -150,6 +145,6 @@ RESP_PLAN = Task(
     parse=read_plan,
     write=lambda output, fields: f"[Your Thought]: {output.sub_question}",
     default={"sub_question": ""},
-    show={"memory": show_memory, "asked": show_asked},
+    show={"memory": show_memory, "asked": show_bullets},
 )
 RESP_GENERATE = direct_answer("resp.generate", fields=("question", "memory"), show={"memory": show_memory})
