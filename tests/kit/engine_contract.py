@@ -246,7 +246,7 @@ class EngineContract:
 
     def test_options_are_checked(self, address: str) -> None:
         for options, message in (
-            ("k1=2", "there is no option 'k1'"),
+            ("k1=2", "unknown option 'k1'"),
             ("fusion=rrf", "needs the vectors of an encoder"),
             ("dense=x&fusion=best", "must be zscore or rrf"),
             ("dense", "names no options"),

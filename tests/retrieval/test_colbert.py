@@ -115,7 +115,7 @@ def test_lengths_come_from_the_metadata_or_from_who_asks(folder: Path, copied: P
     assert np.abs(asked.query(QUERY) - np.array(colbert.query(folder, QUERY, 20))).max() < 1e-5
     assert max(len(vectors) for vectors in asked.passages(PASSAGES)) <= 10
     (copied / "artifact.metadata").unlink()
-    with pytest.raises(SettingError, match="takes at most 64 tokens; it is asked for 180"):
+    with pytest.raises(SettingError, match="takes at most 64 tokens; 180 are requested"):
         opened(copied)
     assert opened(copied, passage_tokens=64).query(QUERY).shape == (32, colbert.SIZE)
 
@@ -272,7 +272,7 @@ def test_what_cannot_be_opened_says_why(copied: Path, index: Index, tmp_path: Pa
         ('{"doc_maxlen": "40"}', "doc_maxlen is '40'"),
         ('{"doc_maxlen": true}', "doc_maxlen is True"),
         ('{"doc_maxlen": 2}', "lengths must be above 3"),
-        ('{"similarity": "l2"}', "its similarity is l2; known here is cosine alone"),
+        ('{"similarity": "l2"}', "its similarity is l2; only cosine is supported"),
         ('{"query_token_id": "[Q]", "doc_maxlen": 40}', r"its tokenizer knows no \[Q\]"),
     ],
 )
@@ -297,7 +297,7 @@ def test_other_checkpoints_are_refused(copied: Path, tmp_path: Path, monkeypatch
     )
     with pytest.raises(UsageError, match=r"lacks \d+ weights, such as bert\..*: it is no ColBERT checkpoint"):
         opened(plain)
-    with pytest.raises(UsageError, match=r"is of roberta; ColBERT is made of bert"):
+    with pytest.raises(UsageError, match=r"is of roberta; ColBERT needs bert"):
         opened(encoders.make(tmp_path / "roberta", "roberta"))
     monkeypatch.setattr(checkpoints, "is_installed", lambda extra: False)
     with pytest.raises(MissingExtra, match=r"pip install 'polyhop\[hf\]'"):

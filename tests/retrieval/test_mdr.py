@@ -368,7 +368,7 @@ def test_weights_that_are_not_mdrs_are_refused(index: Index, folder: Path, tmp_p
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"model_type": "bert"}, "its config.json is of bert; MDR is made of roberta"),
+        ({"model_type": "bert"}, "its config.json is of bert; MDR needs roberta"),
         ({"max_position_embeddings": 130}, "takes at most 128 tokens; MDR reads 350"),
         (None, "cannot be opened"),
     ],

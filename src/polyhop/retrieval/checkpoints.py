@@ -204,4 +204,4 @@ def digest(settings: object, files: Iterable[Path]) -> str:
 def check_finite(name: str, what: str, values: NDArray[Any]) -> None:
     """Raise ``UsageError`` if a network returned values that are not numbers."""
     if not np.isfinite(values).all():
-        raise UsageError(f"{name} gives {what} that are not numbers; in float32 it may not")
+        raise UsageError(f"{name} gives {what} that are not numbers; try float32")

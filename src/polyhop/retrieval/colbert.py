@@ -180,11 +180,11 @@ class ColbertCheckpoint:
         recipe = replace(recipe, query_maxlen=query_tokens or recipe.query_maxlen)
         self.recipe = replace(recipe, doc_maxlen=passage_tokens or recipe.doc_maxlen)
         if self._from.config.model_type != "bert":
-            raise UsageError(f"{name}: its config.json is of {self._from.config.model_type}; ColBERT is made of bert")
+            raise UsageError(f"{name}: its config.json is of {self._from.config.model_type}; ColBERT needs bert")
         if (needed := max(self.recipe.query_maxlen, self.recipe.doc_maxlen)) > (
             max_positions := self._from.positions()
         ):
-            raise SettingError(f"{name} takes at most {max_positions} tokens; it is asked for {needed}")
+            raise SettingError(f"{name} takes at most {max_positions} tokens; {needed} are requested")
         self._ids = {
             token: self._token(token) for token in (self.recipe.query_token_id, self.recipe.doc_token_id, "[MASK]")
         }
@@ -298,7 +298,7 @@ def _recipe(name: str, path: Path | None) -> Recipe:
             raise DataError(f"{name}: {item.name} is {known[item.name]!r}", path)
     recipe = Recipe(**known)
     if recipe.similarity != "cosine":
-        raise UsageError(f"{name}: its similarity is {recipe.similarity}; known here is cosine alone")
+        raise UsageError(f"{name}: its similarity is {recipe.similarity}; only cosine is supported")
     if min(recipe.query_maxlen, recipe.doc_maxlen) <= _ADDED:
         raise DataError(f"{name}: its lengths must be above {_ADDED} tokens", path)
     return recipe

@@ -234,7 +234,7 @@ class MdrCheckpoint:
     def _check_config(self) -> None:
         config = self._from.config
         if config.model_type != "roberta":
-            raise UsageError(f"{self.name}: its config.json is of {config.model_type}; MDR is made of roberta")
+            raise UsageError(f"{self.name}: its config.json is of {config.model_type}; MDR needs roberta")
         max_tokens = config.max_position_embeddings - config.pad_token_id - 1
         if max_tokens < PAIR_TOKENS:
             raise UsageError(f"{self.name} takes at most {counted(max_tokens, 'tokens')}; MDR reads {PAIR_TOKENS}")

@@ -166,7 +166,7 @@ def test_options_that_cannot_be_are_refused(copied: Path, option: str, error: ty
 
 
 def test_checkpoints_that_cannot_be_opened_are_errors(copied: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="how its vectors are made is not known"):
+    with pytest.raises(UsageError, match="its recipe is unknown"):
         open_encoder(str(copied))
     given = f"{copied}?pooling=mean&normalise=true"
     weights = copied / "model.safetensors"

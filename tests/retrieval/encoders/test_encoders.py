@@ -134,7 +134,9 @@ def test_a_family_counts_before_the_files_and_an_option_before_both() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"pooling": "cls"}, {"normalise": "true"}])
 def test_an_unknown_model_is_an_error_that_names_the_options(options: Any) -> None:
-    with pytest.raises(UsageError, match=r"Say it: dense:mine\?pooling=mean&normalise=true&query=query: &passage="):
+    with pytest.raises(
+        UsageError, match=r"Give the recipe: dense:mine\?pooling=mean&normalise=true&query=query: &passage="
+    ):
         recipe({}, **options)
 
 
@@ -144,7 +146,7 @@ def test_an_unknown_model_is_an_error_that_names_the_options(options: Any) -> No
         (files("Transformer", "Pooling", "LSTM"), "has a LSTM module"),
         (files("Transformer"), "has no Pooling module"),
         (files("Transformer", "Dense", "Pooling"), "has a Dense module"),
-        (files("Transformer", "Pooling", pooling={"pooling_mode_max_tokens": True}), "it pools by max_tokens; known"),
+        (files("Transformer", "Pooling", pooling={"pooling_mode_max_tokens": True}), "it pools by max_tokens; only"),
         (files("Transformer", "Pooling", pooling={"pooling_mode": "lasttoken"}), "it pools by lasttoken"),
         (files("Transformer", "Pooling", pooling={}), "it pools by nothing"),
         (files("Transformer", "Pooling", pooling={"pooling_mode": "mean", "include_prompt": False}), "it pools by"),

@@ -68,7 +68,7 @@ def test_another_shape_is_refused(tmp_path: Path, kind: str, shape: tuple[int, i
 def test_what_is_no_number_is_refused(tmp_path: Path, kind: str, value: float) -> None:
     matrix = VECTORS.copy()
     matrix[6, 4] = value
-    with pytest.raises(DataError, match="holds what is no number"):
+    with pytest.raises(DataError, match="holds a value that is not a number"):
         read_vectors(write(tmp_path, kind, matrix), 7, 5)
 
 
@@ -93,7 +93,7 @@ def test_a_pickle_is_never_opened(tmp_path: Path, name: str) -> None:
         assert f"index vectors INDEX {name} --out v.npy" in str(raised.value)
     objects = np.array([[Trap(trap)]], object)
     np.save(tmp_path / "objects.npy", objects, allow_pickle=True)
-    with pytest.raises(DataError, match=r"is no whole \.npy file"):
+    with pytest.raises(DataError, match=r"is not a complete \.npy file"):
         read_vectors(tmp_path / "objects.npy", 7, 5)
     assert not trap.exists()
 
@@ -110,11 +110,11 @@ def test_the_advice_on_raw_numbers_makes_a_file_that_is_read(tmp_path: Path, mon
 @pytest.mark.parametrize(
     ("name", "data", "match"),
     [
-        ("v.npy", b"", "is no whole"),
-        ("v.fvecs", b"", "is no whole"),
-        ("v.fvecs", np.array([-1, 0], np.int32).tobytes(), "is no whole"),
+        ("v.npy", b"", "is not a complete"),
+        ("v.fvecs", b"", "is not a complete"),
+        ("v.fvecs", np.array([-1, 0], np.int32).tobytes(), "is not a complete"),
         ("v.fvecs", np.array([1, 0, 2, 0], np.int32).tobytes(), "differ in length"),
-        ("v.safetensors", b"", "is no whole"),
+        ("v.safetensors", b"", "is not a complete"),
         ("v.safetensors", safetensors({}), "must hold one tensor, .* it holds 0"),
         ("v.safetensors", safetensors({"a": VECTORS, "b": VECTORS}), "it holds 2"),
         ("v.safetensors", safetensors({"a": VECTORS[0]}), "holds no matrix"),

@@ -240,7 +240,7 @@ def test_a_foreign_mapping_is_refused(server: SearchEngine, address: str, index:
 
 @pytest.mark.parametrize("name", ["*", "_all", "a,b", "Wiki", "..", "-a", "a b", "%2A", "a%2Fb", "x" * 256, "Π", "a#b"])
 def test_an_index_name_with_another_meaning_is_refused(server: SearchEngine, name: str) -> None:
-    with pytest.raises(SettingError, match="is no name of an index"):
+    with pytest.raises(SettingError, match="is not a valid index name"):
         open_store(parse_address(f"{server.kind}:{server.url}/{name}"))
     assert server.asked == []
 
@@ -356,7 +356,7 @@ def test_a_qdrant_server_that_is_not_there_says_so() -> None:
     with pytest.raises(RetrievalError, match=r"Qdrant cannot be reached at qdrant:http://127.0.0.1:1/wiki"):
         opened("qdrant:http://127.0.0.1:1/wiki")
     for name in ("a b", "..", "a%2Fb", "a'"):
-        with pytest.raises(SettingError, match="is no name of a collection"):
+        with pytest.raises(SettingError, match="is not a valid collection name"):
             open_store(parse_address(f"qdrant:http://127.0.0.1:1/{name}"))
 
 

@@ -70,7 +70,7 @@ class TestPostgreSQL(EngineContract):
 
     @pytest.mark.parametrize("name", ["x" * 64, "Π" * 32, "a.b.c", "a.", "nul\0"])
     def test_a_name_that_it_would_cut_is_refused(self, address: str, name: str) -> None:
-        with pytest.raises(SettingError, match="is no name of a table"):
+        with pytest.raises(SettingError, match="is not a valid table name"):
             open_store(parse_address(address.removesuffix("wiki") + name))
 
     def test_a_table_of_others_is_neither_searched_nor_overwritten(self, address: str, index: Index, sql: Any) -> None:

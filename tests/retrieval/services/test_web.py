@@ -265,7 +265,7 @@ def test_a_kept_reply_that_cannot_be_read_is_asked_for_again(tmp_path: Path) -> 
 @ALL
 def test_without_a_key_the_variable_and_where_to_get_one_are_named(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(APIS[api].variable)
-    with pytest.raises(SettingError, match=rf"web:{api} needs a key of your own: set {api.upper()}_API_KEY; .*{api}"):
+    with pytest.raises(SettingError, match=rf"web:{api} needs your own key: set {api.upper()}_API_KEY; .*{api}"):
         open_retriever(f"web:{api}", None)
 
 
@@ -420,7 +420,7 @@ def test_the_command_line_says_in_a_line_what_is_wrong(
     monkeypatch.setenv("SERPER_API_KEY", "")
     code, seen = run_cli(capsys, monkeypatch, *ask, "web:serper")
     assert (code, seen.count("\n")) == (2, 1)
-    assert "web:serper needs a key of your own: set SERPER_API_KEY; serper.dev gives keys out" in seen
+    assert "web:serper needs your own key: set SERPER_API_KEY; get one at serper.dev" in seen
     code, seen = run_cli(capsys, monkeypatch, *ask, "http://127.0.0.1:9/search")
     assert (code, seen.count("\n")) == (2, 1)
     assert "the retriever http://127.0.0.1:9/search: no connection" in seen

@@ -56,7 +56,7 @@ FAMILIES: Mapping[str, Recipe] = {
 }
 """The recipes by the model's name in lower case."""
 
-_EXAMPLES = "Contriever, E5, BGE, GTR, MiniLM, MPNet and Nomic's"
+_EXAMPLES = "Contriever, E5, BGE, GTR, MiniLM, MPNet, Nomic"
 _GIVEN = "?pooling=mean&normalise=true&query=query: &passage=passage: "
 
 
@@ -90,8 +90,8 @@ def recipe_of(name: str, path_or_name: str, options: Mapping[str, Any], file: Fi
     found = family(path_or_name) or _own(name, file)
     if found is None and not {"pooling", "normalise"} <= given.keys():
         raise UsageError(
-            f"{name}: how its vectors are made is not known: it is none of {_EXAMPLES} families by name and has no "
-            f"modules.json. Say it: {name}{_GIVEN}"
+            f"{name}: its recipe is unknown: its name belongs to no family ({_EXAMPLES}), and it has no modules.json. "
+            f"Give the recipe: {name}{_GIVEN}"
         )
     return (found or Recipe("mean", True))._replace(**given)
 
@@ -126,7 +126,7 @@ def _own(name: str, file: FindFile) -> Recipe | None:
         elif kind != "Transformer":
             raise UsageError(f"{name}: its modules.json has a {kind} module, which is not known here")
     if pooling is None:
-        raise UsageError(f"{name}: its modules.json has no Pooling module; say it: {name}{_GIVEN}")
+        raise UsageError(f"{name}: its modules.json has no Pooling module; give the recipe: {name}{_GIVEN}")
     prompts = _json(name, file, "config_sentence_transformers.json").get("prompts")
     prefixes = prompts if isinstance(prompts, dict) else {}
     max_tokens = _json(name, file, "sentence_bert_config.json").get("max_seq_length")
@@ -155,7 +155,9 @@ def _pooling(name: str, config: Mapping[str, Any]) -> Pooling:
     modes = ["mean" if mode == "mean_tokens" else "cls" if mode == "cls_token" else mode for mode in modes]
     modes = [mode for mode in modes if mode != "include_prompt"]
     if modes not in (["mean"], ["cls"]) or config.get("include_prompt") is False:
-        raise UsageError(f"{name}: it pools by {', '.join(map(str, modes)) or 'nothing'}; known here are mean and cls")
+        raise UsageError(
+            f"{name}: it pools by {', '.join(map(str, modes)) or 'nothing'}; only mean and cls are supported"
+        )
     return "mean" if modes == ["mean"] else "cls"
 
 

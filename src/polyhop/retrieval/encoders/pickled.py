@@ -50,7 +50,8 @@ def take_vectors(index: Index, files: Sequence[Path], out: Path) -> int:
     row per passage of an index in its order, zeros for removed ones. Return the size.
 
     Raises:
-        DataError: a file is no pickle of ids and vectors or names a function that no array needs; an id occurs twice or
+        DataError: a file is not a pickle of ids and vectors or names a function that no array needs; an id occurs twice
+        or
             is not in the index; a passage has no vector; ``out`` exists already.
     """
     if out.exists():
@@ -146,7 +147,7 @@ def _main(path: str, folder: str, size: str) -> None:
         with Path(path).open("rb") as stream:
             ids, vectors = _pairs(_ArraysOnly(stream).load())
     except Exception as error:  # a pickle may fail in any way
-        sys.stdout.write(f"is no pickle of ids and vectors: {error or type(error).__name__}")
+        sys.stdout.write(f"is not a pickle of ids and vectors: {error or type(error).__name__}")
         raise SystemExit(1) from error
     Path(folder, _IDS).write_text(json.dumps(ids))
     np.save(Path(folder, _VECTORS), vectors)
@@ -158,16 +159,16 @@ def _pairs(rows: Any) -> tuple[list[str], NDArray[np.float16]]:
     ids, vectors = [], []
     for row in rows:
         if not isinstance(row, list | tuple) or len(row) != 2 or not isinstance(row[0], str | int):
-            raise ValueError("a row of it is no pair of an id and a vector")
+            raise ValueError("a row is not a pair of an id and a vector")
         ids.append(str(row[0]))
         vectors.append(np.asarray(row[1], np.float32))
     matrix = np.stack(vectors)
     if matrix.ndim != 2:
-        raise ValueError("a vector of it is no row of numbers")
+        raise ValueError("a vector is not a row of numbers")
     with np.errstate(over="ignore"):  # reported below
         halves = matrix.astype(np.float16)
     if not np.isfinite(halves).all():
-        raise ValueError("a vector of it holds what is no number of 16 bits")
+        raise ValueError("a vector holds a value that is not a number of 16 bits")
     return ids, halves
 
 

@@ -50,7 +50,7 @@ def read_vectors(path: str | Path, rows: int, size: int) -> Matrix:
     step = max(1, _BLOCK // size)
     for start in range(0, rows, step):
         if not np.isfinite(matrix[start : start + step]).all():
-            raise DataError("holds what is no number (NaN or infinite)", path)
+            raise DataError("holds a value that is not a number (NaN or infinite)", path)
     return matrix
 
 
@@ -64,12 +64,12 @@ def read_tensors(path: Path) -> dict[str, NDArray[Any]]:
         with path.open("rb") as stream:
             length = int.from_bytes(stream.read(8), "little")
             if length > _MAX_HEADER_BYTES:
-                raise DataError("is no safetensors file", path)
+                raise DataError("is not a safetensors file", path)
             header = orjson.loads(stream.read(length))
         header.pop("__metadata__", None)
         return {name: _tensor(path, 8 + length, **about) for name, about in header.items()}
     except (OSError, ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
-        raise DataError(f"is no whole safetensors file of F16 or F32 numbers ({error})", path) from error
+        raise DataError(f"is not a complete safetensors file of F16 or F32 numbers ({error})", path) from error
 
 
 def read_layer(name: str, file: Callable[[str], Path | None], folder: str) -> Layer:
@@ -93,7 +93,7 @@ def read_layer(name: str, file: Callable[[str], Path | None], folder: str) -> La
     except (orjson.JSONDecodeError, AttributeError) as error:
         raise DataError(f"{name}: {folder}/config.json is damaged: {error}") from error
     if activation != "Identity":
-        raise UsageError(f"{name}: the layer in {folder} ends in {activation}; known here is a linear one alone")
+        raise UsageError(f"{name}: the layer in {folder} ends in {activation}; only a linear layer is supported")
     tensors = {key: np.asarray(value, np.float32) for key, value in read_tensors(weights).items()}
     weight, bias = tensors.get("linear.weight"), tensors.get("linear.bias")
     if weight is None or weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[:1]):
@@ -128,7 +128,7 @@ def _npy(path: Path) -> Matrix:
     try:
         matrix: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # numpy's reader of headers has no family of errors
-        raise DataError(f"is no whole .npy file of numbers ({error})", path) from error
+        raise DataError(f"is not a complete .npy file of numbers ({error})", path) from error
     if not isinstance(matrix, np.ndarray) or matrix.ndim != 2:
         raise DataError("holds no matrix: a row of numbers for each passage is needed", path)
     if matrix.dtype.str not in ("<f2", "<f4"):
@@ -141,10 +141,10 @@ def _fvecs(path: Path) -> Matrix:
     first = np.fromfile(path, "<i4", 1)
     width = int(first[0]) if len(first) else 0
     if width < 1 or size % (4 * (width + 1)):
-        raise DataError("is no whole .fvecs file: rows of a length and as many numbers of 32 bits", path)
+        raise DataError("is not a complete .fvecs file: each row is a length and that many numbers of 32 bits", path)
     table = np.memmap(path, "<i4", "r", shape=(size // (4 * (width + 1)), width + 1))
     if (table[:, 0] != width).any():
-        raise DataError("is no .fvecs file: its rows differ in length", path)
+        raise DataError("is not a .fvecs file: its rows differ in length", path)
     return table[:, 1:].view("<f4")
 
 

@@ -114,8 +114,8 @@ def address_of(kind: str, rest: str) -> EngineAddress:
     options = {name: unquote(str(value)) for name, value in given.items()}
     if unknown := sorted(set(options) - {"dense", "fusion", "ca"}):
         raise SettingError(
-            f"{shown}: there is no option {unknown[0]!r}, but dense=ENCODER, fusion=rrf|zscore and ca=FILE (a question "
-            "mark or ampersand within one is written %3F or %26)"
+            f"{shown}: unknown option {unknown[0]!r}; the options are dense=ENCODER, fusion=rrf|zscore and ca=FILE "
+            "(write a question mark or ampersand inside one as %3F or %26)"
         )
     fusion = options.get("fusion")
     if fusion is not None and fusion not in get_args(Fusion):

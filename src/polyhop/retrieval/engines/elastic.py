@@ -71,7 +71,7 @@ class ElasticStore(Store):
         super().__init__(address)
         if not _NAME.fullmatch(address.collection) or address.collection in (".", ".."):
             raise SettingError(
-                f"{address.shown}: {address.collection!r} is no name of an index: "
+                f"{address.shown}: {address.collection!r} is not a valid index name: "
                 "lower-case letters, digits, dots, dashes"
             )
         self._ask = Wire(address)

@@ -65,7 +65,7 @@ class PostgresStore(Store):
         parts = address.collection.split(".")
         if any(not part or "\0" in part or len(part.encode()) > _MAX_NAME_BYTES for part in parts) or len(parts) > 2:
             raise SettingError(
-                f"{address.shown}: {address.collection!r} is no name of a table: TABLE or SCHEMA.TABLE, each of up to "
+                f"{address.shown}: {address.collection!r} is not a valid table name: TABLE or SCHEMA.TABLE, each up to "
                 f"{_MAX_NAME_BYTES} bytes"
             )
         self._psycopg = require("psycopg", "pgvector", "the retriever postgres:")

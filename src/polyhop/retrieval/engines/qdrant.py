@@ -69,7 +69,7 @@ class QdrantStore(Store):
         super().__init__(address)
         if not _NAME.fullmatch(address.collection) or not address.collection.strip("."):
             raise SettingError(
-                f"{address.shown}: {address.collection!r} is no name of a collection: letters, digits, ._-"
+                f"{address.shown}: {address.collection!r} is not a valid collection name: letters, digits, ._-"
             )
         self._library = require("qdrant_client", "qdrant", "the retriever qdrant:")
         self._models = require("qdrant_client.models", "qdrant", "the retriever qdrant:")

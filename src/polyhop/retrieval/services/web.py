@@ -150,7 +150,7 @@ def _store(cache: str | Path | bool | None) -> Store | None:
 def _key(api: WebApi, given: str | None) -> str:
     key = checked_key(given or os.environ.get(api.variable))
     if key is None:
-        raise SettingError(f"web:{api.name} needs a key of your own: set {api.variable}; {api.account} gives keys out")
+        raise SettingError(f"web:{api.name} needs your own key: set {api.variable}; get one at {api.account}")
     return key
 
 
@@ -158,7 +158,7 @@ def _advice(api: WebApi) -> Mapping[FailureKind, str]:
     return {
         "retryable": "Try again later, or with fewer requests: web:…?concurrency=1, or ?per_minute=50.",
         "quota": f"Waiting will not help: the account's credit or quota is used up ({api.account}).",
-        "key": f"Set {api.variable} to a key that {api.account} gives out.",
+        "key": f"Set {api.variable} to a key from {api.account}.",
         "redirect": "No redirect is followed.",
         "unreachable": "Is this machine on the network, or behind a proxy (HTTPS_PROXY)?",
     }
