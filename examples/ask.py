@@ -1,7 +1,7 @@
-"""Ask a question that no single passage answers, and look at how the answer came about.
+"""Ask a question that no single passage answers, and look at how the answer was found.
 
-The corpus is the one that ships inside; the model is `pocket`, inside too. An answer is a plain value: its text, how
-sure it is, the passages it cites, the chains of passages that led to it, and a trace of all that was done.
+The corpus and the model, `pocket`, are built in. An answer is a plain value: its text, its confidence, the passages it
+cites, the chains of passages that led to it, and a trace of every step.
 
     python examples/ask.py
 

@@ -1,7 +1,7 @@
-"""Ask `polyhop serve` with a client for OpenAI's API: any chat program or library for it will do.
+"""Ask `polyhop serve` with a client for OpenAI's API: any chat program or library for it works.
 
-The server is started on a free port, asked, and stopped. The model's name is a method, `tor`, or a method over one of
-the server's corpora, `tor@demo`; what is more than a text, as the citations, stands in the response's field `polyhop`.
+Starts the server on a free port, asks it, and stops it. The model's name is a method, `tor`, or a method over one of
+the server's corpora, `tor@demo`; the response's field `polyhop` has everything besides the text, such as citations.
 It needs `pip install 'polyhop[serve]' openai`.
 
     python examples/chat_client.py

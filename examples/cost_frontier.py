@@ -1,8 +1,8 @@
-"""What accuracy costs: which of several methods and settings no other beats at the same price.
+"""Compare accuracy and cost: find the methods and settings that no other beats at the same cost.
 
-Every run counts its calls, tokens and seconds; `polyhop.frontier` sorts runs by cost and says which of them is behind
-which. `polyhop report DIR… --frontier tokens` prints such a table for runs on disk, and `--out FILE.html` draws it. The
-ten questions here need three passages or more.
+Every run counts its calls, tokens and seconds; `polyhop.frontier` sorts runs by cost and names the run that beats
+each one behind. `polyhop report DIR… --frontier tokens` prints such a table for runs on disk, and `--out FILE.html`
+draws it. The ten questions here need three passages or more.
 
     python examples/cost_frontier.py
 

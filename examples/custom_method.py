@@ -1,8 +1,9 @@
-"""Write a method of your own and measure it beside one that ships.
+"""Write your own method and compare it with a built-in one.
 
-A method is one async function of a question and its `Run`, which searches and asks for it; `@polyhop.method` gives it a
-name, its keyword arguments are its settings. Budget, trace, citations, cache and metrics come by themselves, and
-`polyhop run`, `serve` and the rest know it too where a package names its module as an entry point `polyhop.methods`.
+A method is one async function of a question and its `Run`, which makes its searches and calls; `@polyhop.method`
+gives it a name, and its keyword arguments are its settings. Budget, trace, citations, cache and metrics work
+automatically, and so do `polyhop run`, `serve` and the rest if a package names its module as an entry point
+`polyhop.methods`.
 
     python examples/custom_method.py
 
@@ -12,7 +13,7 @@ prints
     look-twice  exact match 50.0 %  calls a question 2.0
     difference  +0.0 points, 95 % interval +0.0 … +0.0
 
-To the small model inside, a second look is worth nothing on these questions: what sounds better has to be measured.
+With the small built-in model, a second look gains nothing on these questions: measure before you believe.
 """
 
 import polyhop

@@ -1,7 +1,7 @@
 """An agent that uses polyhop's tools over the Model Context Protocol, as a desktop assistant does.
 
-`polyhop mcp` is started as a child and spoken to over its stdin and stdout. The agent's mind is a script in place of a
-language model: it is told what each tool gave and says what to do next. It needs `pip install 'polyhop[mcp]'`.
+`polyhop mcp` runs as a child process, over its stdin and stdout. A script replaces the agent's language model: it
+receives the result of each tool and chooses the next call. It needs `pip install 'polyhop[mcp]'`.
 
     python examples/mcp_agent.py
 

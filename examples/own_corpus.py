@@ -1,7 +1,7 @@
-"""Ask documents of your own: a folder of text, Markdown, HTML or EPUB files (PDF and Word with `polyhop[docs]`).
+"""Ask your own documents: a folder of text, Markdown, HTML or EPUB files (PDF and Word with `polyhop[docs]`).
 
-Three notes are written first. Each question needs two of them; a citation names the file and the heading. The last one
-is not answered in the notes: the model is unsure of what it found, and its answer is withheld.
+Writes three notes first. Each question needs two of them; a citation names the file and the heading. The notes do not
+answer the last question: the model's confidence is low, and its answer is withheld.
 
     python examples/own_corpus.py
 

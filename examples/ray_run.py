@@ -1,10 +1,10 @@
-"""Run a method over a dataset all over a Ray cluster, and keep what one process keeps.
+"""Run a method over a dataset on a Ray cluster, with the same run folder as one process.
 
-Needs Ray: `pip install 'polyhop[ray]'`. Without an address the cluster is this machine, begun and ended here; with
-`Ray(address="HOST:6379")` it is the one that `ray start --head` began there. Every worker is a process with a pipeline
-and its part of the caps; a question goes to whoever is free, and to another where a worker is lost. One process, this
-one, writes the run's folder. A run that was begun alone goes on over a cluster, and the other way round: here the
-first four questions are answered alone, and all eight belong to one run.
+Needs Ray: `pip install 'polyhop[ray]'`. Without an address the cluster is this machine, started and stopped here;
+with `Ray(address="HOST:6379")` it is the one that `ray start --head` started there. Every worker is a process with a
+pipeline and its share of the limits; a question goes to a free worker, and to another if a worker is lost. Only this
+process writes the run's folder. A run can be started alone and resumed on a cluster, or the reverse: here the first
+four questions are answered alone, and all eight belong to one run.
 
     python examples/ray_run.py
 

@@ -1,7 +1,7 @@
 """Record a run with a language model, then replay it from its traces without the model: the same answers, for nothing.
 
-The model here is one of our own, any object with `name`, `capabilities` and `complete`; it hands on to `pocket` and
-counts. A replay knows the replies of its run and no others: what asks anything else is refused.
+The model here is our own object with `name`, `capabilities` and `complete`; it forwards calls to `pocket` and counts
+them. A replay has only the replies of its run: any other call is an error.
 
     python examples/replay.py
 

@@ -23,8 +23,8 @@ MAX_DEPTH = 100
 """Maximum depth of a row's JSON. Deeper values can be read but not written."""
 
 MAX_UNPACKED, MAX_RATIO = 256 * 2**20, 200
-"""A compressed file may unpack to so many bytes, or to so many times its size if that is more. Text reaches a ratio of
-about 20; gzip can reach 1,000 and bzip2 far more."""
+"""Maximum unpacked bytes of a compressed file, and maximum ratio to its size; the larger limit applies. Text reaches a
+ratio of about 20; gzip can reach 1,000 and bzip2 far more."""
 
 DAMAGED = (EOFError, zlib.error, OSError)
 """The errors of reading a compressed stream that is truncated or damaged."""
