@@ -1,4 +1,4 @@
-"""Rows that strangers made to fill the memory, to wait for ever, or to be read but never written again."""
+"""Hostile rows that would fill the memory, block for ever, or be read but never written again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents in other people's formats: what becomes of their titles, headings and pages, and of hostile ones."""
+"""Documents in other people's formats: their titles, headings and pages, and hostile ones."""
 
 from __future__ import annotations
 

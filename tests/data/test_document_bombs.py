@@ -1,4 +1,4 @@
-"""Documents made to hold up or fill whoever reads them: each ends soon, in text or in a fault that names it."""
+"""Documents that would block the reader or fill its memory: each ends soon, with text or with a fault that names it."""
 
 from __future__ import annotations
 

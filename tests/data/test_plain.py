@@ -1,4 +1,4 @@
-"""What is written as plain or FlashRAG lines reads back as the same questions."""
+"""Questions written as plain or FlashRAG lines are read back unchanged."""
 
 from __future__ import annotations
 

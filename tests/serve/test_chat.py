@@ -1,4 +1,4 @@
-"""The OpenAI-compatible way in, asked by OpenAI's own client."""
+"""The OpenAI-compatible API, tested with OpenAI's own client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``polyhop serve``: what its help and its refusals say, and how a server ends."""
+"""``polyhop serve``: its help, its errors and the end of a server."""
 
 from __future__ import annotations
 

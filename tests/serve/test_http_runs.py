@@ -1,4 +1,4 @@
-"""The runs over HTTP: their routes, names of any letters in paths, and a picture with a policy of its own."""
+"""The runs over HTTP: their routes, names of any letters in paths, and a picture with its own policy."""
 
 from __future__ import annotations
 

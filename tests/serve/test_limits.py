@@ -1,4 +1,4 @@
-"""Keys, rates, what is counted and what is logged."""
+"""Keys, rates, metrics and logs."""
 
 from __future__ import annotations
 

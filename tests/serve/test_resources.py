@@ -1,4 +1,4 @@
-"""What a service tells of its corpora before anything is asked."""
+"""The facts of a corpus that are shown before the first question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The service: what it answers and on which terms, what it keeps open and what it lets go, how it stops."""
+"""The service: its answers and limits, the pipelines it keeps open and drops, and its shutdown."""
 
 from __future__ import annotations
 

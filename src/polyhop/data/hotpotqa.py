@@ -108,8 +108,8 @@ def read_aliases(path: Path) -> Aliases:
 
 
 def _open_two_wiki(source: Source) -> Read:
-    beside = source.path.with_name(ALIASES)
-    return partial(read_two_wiki, aliases=read_aliases(beside)) if beside.is_file() else read_two_wiki
+    aliases = source.path.with_name(ALIASES)
+    return partial(read_two_wiki, aliases=read_aliases(aliases)) if aliases.is_file() else read_two_wiki
 
 
 def _is_hotpotqa(row: Mapping[str, Any], _: Source) -> str | None:
@@ -129,8 +129,8 @@ def _is_two_wiki(row: Mapping[str, Any], source: Source) -> str | None:
         return None
     if "evidences" not in row or not row.keys() & {"context", "supporting_facts"}:
         return None
-    beside = f"; answer aliases from {ALIASES} beside it" if source.path.with_name(ALIASES).is_file() else ""
-    return f"its records have HotpotQA's fields and 'evidences'{beside}"
+    note = f"; answer aliases from {ALIASES} beside it" if source.path.with_name(ALIASES).is_file() else ""
+    return f"its records have HotpotQA's fields and 'evidences'{note}"
 
 
 HOTPOTQA = Format("hotpotqa", "HotpotQA's JSON, distractor or fullwiki", _is_hotpotqa, lambda _: read_hotpotqa)

@@ -135,8 +135,8 @@ def models(service: Service) -> Models:
     """Return the models of a service. A method that only ranks passages is not one."""
     answering = [name for name, method in methods().items() if method.answers(method.resolve({}))]
     named = {DEFAULT: None, **{name: name for name in answering}}
-    beside = {f"{name}@{corpus}": (method, corpus) for name, method in named.items() for corpus in service.corpora}
-    return {**{name: (method, None) for name, method in named.items()}, **beside}
+    by_corpus = {f"{name}@{corpus}": (method, corpus) for name, method in named.items() for corpus in service.corpora}
+    return {**{name: (method, None) for name, method in named.items()}, **by_corpus}
 
 
 def router(service: Service) -> "APIRouter":

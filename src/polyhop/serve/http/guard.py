@@ -49,7 +49,7 @@ class Gate:
     """Admit or refuse a request by its host, key, body and client's limits.
 
     ``hosts``: host names that a request may use, None for any. On the loopback they stop DNS rebinding: a page of
-    another site cannot reach the server under a name of its own. The body has at most ``max_body_bytes`` and must
+    another site cannot reach the server under another name. The body has at most ``max_body_bytes`` and must
     arrive within ``client_timeout`` seconds.
     """
 
