@@ -59,7 +59,7 @@ def test_each_caller_gets_its_own_results_or_its_own_error(asked: list[list[int]
     assert not alive("property")
 
 
-async def test_callers_of_one_turn_and_all_that_come_meanwhile_are_merged() -> None:
+async def test_concurrent_callers_share_a_call() -> None:
     work = Squares()
     work.may_go.clear()
     batcher = Batcher(work, name="merging")
@@ -75,7 +75,7 @@ async def test_callers_of_one_turn_and_all_that_come_meanwhile_are_merged() -> N
     await batcher.aclose()
 
 
-async def test_the_loop_runs_on_while_work_is_done() -> None:
+async def test_work_does_not_block_the_loop() -> None:
     work = Squares()
     work.may_go.clear()
     batcher = Batcher(work, name="patient")
@@ -90,7 +90,7 @@ async def test_the_loop_runs_on_while_work_is_done() -> None:
     await batcher.aclose()
 
 
-async def test_a_cancelled_caller_harms_nobody() -> None:
+async def test_a_cancelled_caller_does_not_affect_others() -> None:
     work = Squares()
     work.may_go.clear()
     batcher = Batcher(work, name="cancelling")
@@ -115,7 +115,7 @@ async def test_a_worker_that_loses_results_is_an_error() -> None:
     await batcher.aclose()
 
 
-async def test_closing_finishes_what_was_asked_and_ends_the_thread() -> None:
+async def test_closing_finishes_all_calls_and_ends_the_thread() -> None:
     work = Squares()
     batcher = Batcher(work, name="closing")
     asked = [asyncio.create_task(batcher([number])) for number in range(4)]
@@ -129,7 +129,7 @@ async def test_closing_finishes_what_was_asked_and_ends_the_thread() -> None:
     assert not alive("closing")
 
 
-async def test_a_caller_that_comes_while_it_closes_waits_for_what_is_under_way() -> None:
+async def test_a_call_during_closing_waits_for_the_running_one() -> None:
     work = Squares()
     work.may_go.clear()
     batcher = Batcher(work, name="late")

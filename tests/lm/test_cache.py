@@ -114,7 +114,7 @@ ODD: list[Any] = [
 ]
 
 
-def test_odd_values_have_keys_of_their_own() -> None:
+def test_odd_values_have_distinct_keys() -> None:
     keys = [request_key("m", Request(task="t", fields={"a": value}, messages=[])) for value in ODD]
     assert None not in keys
     assert len(set(keys)) == len(ODD)
@@ -142,7 +142,7 @@ def test_tuples_are_lists() -> None:
     assert request_key("m", one) == request_key("m", other)
 
 
-def test_scores_and_completions_have_keys_apart() -> None:
+def test_scores_and_completions_have_distinct_keys() -> None:
     asked = ScoreRequest(task="t", prompt="p", target="q", fields={})
     keys = {request_key("m", asked)} | {
         request_key("m", replace(asked, **change))
@@ -165,7 +165,7 @@ FULL = Completion(
 )
 
 
-async def test_a_kept_reply_is_the_reply(cache: CompletionCache, tmp_path: Path) -> None:
+async def test_a_cached_reply_equals_the_reply(cache: CompletionCache, tmp_path: Path) -> None:
     model = ScriptedLM({"answer.direct": [FULL]})
     lm = CachedLM(model, cache)
     assert await lm.complete(request()) == FULL
@@ -178,7 +178,7 @@ async def test_a_kept_reply_is_the_reply(cache: CompletionCache, tmp_path: Path)
     again.cache.close()
 
 
-async def test_a_redraw_is_asked_anew(cache: CompletionCache) -> None:
+async def test_another_sample_is_another_request(cache: CompletionCache) -> None:
     lm = CachedLM(ScriptedLM({"answer.direct": ["one", "two"]}), cache)
     assert [(await lm.complete(request(sample=n))).text for n in (0, 1, 0, 1)] == ["one", "two", "one", "two"]
 
@@ -199,7 +199,7 @@ async def test_models_do_not_share_replies(cache: CompletionCache) -> None:
         Completion(text="\ud800"),
     ],
 )
-async def test_what_is_no_answer_or_cannot_be_written_is_asked_again(cache: CompletionCache, reply: Completion) -> None:
+async def test_empty_or_unserialisable_replies_are_not_cached(cache: CompletionCache, reply: Completion) -> None:
     model = ScriptedLM({"answer.direct": [reply, Completion(text="good")]})
     lm = CachedLM(model, cache)
     assert (await lm.complete(request())).text == reply.text
@@ -207,21 +207,21 @@ async def test_what_is_no_answer_or_cannot_be_written_is_asked_again(cache: Comp
     assert len(model.calls) == 2
 
 
-async def test_failures_are_not_kept(cache: CompletionCache) -> None:
+async def test_failures_are_not_cached(cache: CompletionCache) -> None:
     lm = CachedLM(ScriptedLM({"answer.direct": [LMError("down"), "good"]}), cache)
     with pytest.raises(LMError):
         await lm.complete(request())
     assert (await lm.complete(request())).text == "good"
 
 
-async def test_a_request_without_a_key_is_answered_all_the_same(cache: CompletionCache) -> None:
+async def test_a_request_without_a_key_is_not_cached(cache: CompletionCache) -> None:
     model = ScriptedLM({"t": ["one", "two"]})
     lm = CachedLM(model, cache)
     odd = Request(task="t", fields={"a": object()}, messages=[])
     assert [(await lm.complete(odd)).text for _ in range(2)] == ["one", "two"]
 
 
-def test_it_is_the_model_in_all_else(cache: CompletionCache) -> None:
+def test_other_attributes_are_the_models(cache: CompletionCache) -> None:
     class Counting(ScriptedLM):
         def count_tokens(self, text: str) -> int:
             return len(text)
@@ -261,7 +261,7 @@ class Slow:
         return Completion(text="x", retries=2)
 
 
-async def test_equal_requests_under_way_are_one_call(cache: CompletionCache) -> None:
+async def test_identical_requests_in_flight_are_one_call(cache: CompletionCache) -> None:
     model = Slow()
     lm = CachedLM(model, cache)
     tasks = [asyncio.ensure_future(lm.complete(request())) for _ in range(3)]
@@ -272,7 +272,7 @@ async def test_equal_requests_under_way_are_one_call(cache: CompletionCache) -> 
     assert [(reply.text, reply.cached, reply.retries) for reply in replies] == [("x", False, 2)] + [("x", True, 0)] * 2
 
 
-async def test_the_second_gets_its_answer_when_the_first_is_cancelled(cache: CompletionCache) -> None:
+async def test_a_second_caller_survives_the_cancelled_first(cache: CompletionCache) -> None:
     model = Slow()
     lm = CachedLM(model, cache)
     first, second = (asyncio.ensure_future(lm.complete(request())) for _ in range(2))
@@ -297,7 +297,7 @@ async def test_the_call_ends_when_nobody_waits_for_it(cache: CompletionCache) ->
     assert (model.asked, model.cancelled) == (2, 1)
 
 
-async def test_each_who_waits_gets_the_error_and_nothing_is_kept(cache: CompletionCache) -> None:
+async def test_every_waiting_caller_gets_the_error(cache: CompletionCache) -> None:
     model = Slow()
     model.error = LMError("down")
     lm = CachedLM(model, cache)
@@ -317,7 +317,7 @@ def scored(target: str, **more: Any) -> ScoreRequest:
     return ScoreRequest(task="t", prompt="p", target=target, **more)
 
 
-async def test_scores_are_kept_one_by_one(cache: CompletionCache) -> None:
+async def test_scores_are_cached_one_by_one(cache: CompletionCache) -> None:
     model = ScriptedLM({}, score=lambda asked: TokenScores((asked.target,), (-float(len(asked.target)),)))
     lm = CachedLM(model, cache)
     first = await lm.score([scored("a"), scored("bb"), scored("a")])
@@ -346,7 +346,7 @@ class SlowScorer(Slow):
         return [TokenScores((one.target,), (-float(len(one.target)),)) for one in requests]
 
 
-async def test_a_score_that_another_waits_for_is_not_asked_again(cache: CompletionCache) -> None:
+async def test_a_score_in_flight_is_not_requested_again(cache: CompletionCache) -> None:
     model = SlowScorer()
     lm = CachedLM(model, cache)
     asked = (["a", "bb"], ["bb", "ccc"], ["a"])
@@ -359,7 +359,7 @@ async def test_a_score_that_another_waits_for_is_not_asked_again(cache: Completi
     assert not lm._scores
 
 
-async def test_a_score_whose_asker_left_is_asked_by_the_next(cache: CompletionCache) -> None:
+async def test_a_score_of_a_cancelled_caller_is_requested_by_the_next(cache: CompletionCache) -> None:
     model = SlowScorer()
     lm = CachedLM(model, cache)
     first, second = (asyncio.ensure_future(lm.score([scored("a")])) for _ in range(2))
@@ -371,7 +371,7 @@ async def test_a_score_whose_asker_left_is_asked_by_the_next(cache: CompletionCa
     assert model.targets == [["a"], ["a"]]
 
 
-async def test_failed_scores_fail_all_who_wait_and_are_not_kept(cache: CompletionCache) -> None:
+async def test_failed_scores_fail_every_caller_and_are_not_cached(cache: CompletionCache) -> None:
     model = SlowScorer()
     model.error = LMError("down")
     lm = CachedLM(model, cache)
@@ -424,7 +424,7 @@ def test_processes_share_one_new_file(tmp_path: Path) -> None:
     cache.close()
 
 
-def test_opening_waits_while_others_open_the_same_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_opening_waits_for_others_that_open_the_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     busy = sqlite3.OperationalError("database is locked")
     busy.sqlite_errorcode = sqlite3.SQLITE_BUSY
     prepare, attempts = store._prepare, iter([busy, busy])
@@ -440,7 +440,7 @@ def test_opening_waits_while_others_open_the_same_file(monkeypatch: pytest.Monke
     cache.close()
 
 
-def test_what_another_process_kept_is_found_and_survives_its_being_killed(tmp_path: Path) -> None:
+def test_replies_of_a_killed_process_are_found(tmp_path: Path) -> None:
     path = tmp_path / "lm.sqlite"
     process = run(WRITER + "time.sleep(60)", path, 20, 0)
     cache = CompletionCache(path)
@@ -476,7 +476,7 @@ def _database(path: Path, *statements: str) -> None:
     connection.close()
 
 
-def test_a_file_that_is_no_cache_is_named(tmp_path: Path) -> None:
+def test_another_programs_file_is_an_error(tmp_path: Path) -> None:
     garbage, other, newer = tmp_path / "garbage", tmp_path / "other", tmp_path / "newer"
     garbage.write_bytes(b"this is no database at all" * 100)
     _database(other, "CREATE TABLE mine (a)")
@@ -490,7 +490,7 @@ def test_a_file_that_is_no_cache_is_named(tmp_path: Path) -> None:
         assert path.read_bytes() == before
 
 
-def test_a_file_broken_inside_is_named(tmp_path: Path) -> None:
+def test_a_corrupt_file_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "lm.sqlite"
     finished(run(WRITER, path, 200, 0))
     CompletionCache(path).close()  # folds the log into the file
@@ -502,9 +502,7 @@ def test_a_file_broken_inside_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("reply", ["NULL", "'{}'", "42", "1000000000000", "0.5", "zeroblob(20000)"])
-def test_a_row_of_another_type_or_without_end_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reply: str
-) -> None:
+def test_a_row_of_another_type_or_size_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reply: str) -> None:
     monkeypatch.setattr(store, "_MAX_BYTES", 10_000)
     path = tmp_path / "lm.sqlite"
     CompletionCache(path).close()
@@ -513,7 +511,7 @@ def test_a_row_of_another_type_or_without_end_is_named(
         CompletionCache(path).completion(b"\0")
 
 
-def test_a_view_in_place_of_the_table_is_named(tmp_path: Path) -> None:
+def test_a_view_instead_of_the_table_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "lm.sqlite"
     CompletionCache(path).close()
     _database(path, "DROP TABLE replies", "CREATE VIEW replies AS SELECT x'00' AS key, 42 AS reply")
@@ -541,7 +539,7 @@ def test_a_view_in_place_of_the_table_is_named(tmp_path: Path) -> None:
         b'{"text": "x", "cached": true}',
     ],
 )
-def test_a_reply_of_another_shape_is_named(tmp_path: Path, reply: bytes) -> None:
+def test_a_reply_of_another_shape_is_an_error(tmp_path: Path, reply: bytes) -> None:
     path = tmp_path / "lm.sqlite"
     CompletionCache(path).close()
     _database(path, f"INSERT INTO replies VALUES (x'00', 'm', 't', 0.0, x'{reply.hex()}')")
@@ -553,7 +551,7 @@ def test_a_reply_of_another_shape_is_named(tmp_path: Path, reply: bytes) -> None
     cache.close()
 
 
-async def test_a_place_that_cannot_be_written_is_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unwritable_path_is_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("")
     cache = CompletionCache(tmp_path / "file" / "lm.sqlite")
     lm = CachedLM(ScriptedLM({"answer.direct": ["one", "two"]}), cache)
@@ -588,7 +586,7 @@ asyncio.run(main())
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limit on the size of files")
-def test_a_disk_that_fills_up_is_one_warning_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_a_full_disk_is_one_warning_and_the_run_continues(tmp_path: Path) -> None:
     process = run(FULL_DISK, tmp_path / "lm.sqlite")
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, "False\n")
@@ -596,7 +594,7 @@ def test_a_disk_that_fills_up_is_one_warning_and_the_run_goes_on(tmp_path: Path)
     assert str(tmp_path / "lm.sqlite") in err
 
 
-def test_the_default_place_is_the_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_default_file_is_in_the_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("POLYHOP_CACHE", str(tmp_path / "place"))
     cache = CompletionCache()
     assert cache.path == tmp_path / "place" / "lm.sqlite"

@@ -1,5 +1,5 @@
 """A reply that spends its token cap before any text comes: asked again with more, then an error that says what to do;
-and the options by which a model is given more, or told to think less."""
+and the options by which a model is given more, or asked to think less."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def caps(server: FakeServer) -> list[int]:
 
 
 @pytest.mark.parametrize("empty", ["", " \n"])
-async def test_it_is_asked_again_with_more_tokens_and_without_a_correction(empty: str) -> None:
+async def test_a_cut_reply_is_retried_with_more_tokens(empty: str) -> None:
     model = ScriptedLM({"answer.cot": [Completion(text=empty, finish_reason="length"), RIGHT]})
     output, answer = await using(one_ask(), model, seed=7)
     first, second = model.calls
@@ -64,37 +64,37 @@ async def test_it_is_asked_again_with_more_tokens_and_without_a_correction(empty
         assert messages_of(call, answer.trace.steps, book, "text") == request.messages
 
 
-async def test_twice_cut_it_is_an_error_that_names_cap_and_remedy() -> None:
+async def test_a_second_cut_is_an_error_with_the_remedy() -> None:
     model = ScriptedLM({"answer.cot": [CUT, CUT]})
     with pytest.raises(CutReply, match=r"all 4,352 tokens of a call \(answer\.cot\).*--max-tokens-per-call 8704"):
         await using(one_ask(), model)
 
 
-async def test_a_cap_of_ones_own_is_never_exceeded() -> None:
+async def test_a_given_cap_is_never_exceeded() -> None:
     model = ScriptedLM({"answer.cot": [CUT]})
     with pytest.raises(CutReply, match=r"all 900 tokens.*--lm-option reasoning_effort=low"):
         await using(one_ask(), model, max_tokens_per_call=900)
     assert [call.max_tokens for call in model.calls] == [900]
 
 
-async def test_without_a_call_left_for_it_it_is_the_error_too() -> None:
+async def test_without_a_call_left_a_cut_is_an_error() -> None:
     async with Pipeline(method="cot", lm=ScriptedLM({"answer.cot": CUT}), max_calls=1) as pipeline:
         with pytest.raises(CutReply, match="all 256 tokens"):
             await pipeline.aask("Who?")
 
 
-async def test_a_correction_that_is_cut_is_the_error_too() -> None:
+async def test_a_cut_correction_is_an_error() -> None:
     with pytest.raises(CutReply, match="all 256 tokens"):
         await using(one_ask(), ScriptedLM({"answer.cot": ["", CUT]}))
 
 
-async def test_a_server_that_has_no_room_for_more_is_told_of() -> None:
+async def test_a_server_without_room_for_more_tokens_is_named() -> None:
     model = ScriptedLM({"answer.cot": [CUT, LMError("the context has 4096 tokens")]})
     with pytest.raises(CutReply, match=r"all 256 tokens.*asked again with 4,096 more: the context has 4096 tokens"):
         await using(one_ask(), model)
 
 
-async def test_text_that_is_cut_is_read_as_ever() -> None:
+async def test_cut_text_is_read_like_any_text() -> None:
     model = ScriptedLM({"answer.cot": Completion(text=RIGHT, finish_reason="length")})
     output, answer = await using(one_ask(), model)
     assert output.answer == "Rome"
@@ -102,7 +102,7 @@ async def test_text_that_is_cut_is_read_as_ever() -> None:
     assert answer.usage.cut_by_task == {}
 
 
-async def test_samples_that_are_cut_keep_their_number() -> None:
+async def test_a_retried_sample_keeps_its_number() -> None:
     model = ScriptedLM({"answer.cot": [CUT, CUT, CUT, RIGHT, RIGHT, RIGHT]})
 
     async def three(run: Any) -> None:
@@ -118,14 +118,14 @@ async def test_samples_that_are_cut_keep_their_number() -> None:
 
 
 @pytest.mark.parametrize("said", ["length", "max_tokens", "MAX_TOKENS"])
-async def test_a_gateway_may_say_it_in_its_providers_words(said: str) -> None:
+async def test_gateways_pass_on_other_finish_reasons(said: str) -> None:
     async with FakeServer(Reply(text=None, finish_reason=said)) as server, OpenAICompatible("tiny", server.url) as lm:
         with pytest.raises(CutReply):
             await using(one_ask(), lm)
 
 
 @pytest.mark.parametrize("method", sorted(methods()))
-def test_no_method_makes_an_answer_of_it(method: str) -> None:
+def test_no_method_makes_an_answer_of_a_cut_reply(method: str) -> None:
     given = {"retriever": find} if methods()[method].retriever != method else {"corpus": [*find("", 1)]}
     with in_thread(FakeServer(thinker(10**6))) as server:
         try:
@@ -150,12 +150,12 @@ def test_a_replay_makes_both_calls_again(tmp_path: Path) -> None:
     assert again.usage.calls == 10
 
 
-def test_a_batch_asks_again_in_its_next_file(tmp_path: Path) -> None:
+def test_a_batch_retries_a_cut_reply_in_its_next_file(tmp_path: Path) -> None:
     def result(row: kit.Row) -> kit.Row:
         cut = row["body"]["max_tokens"] <= 300
-        told = kit.result(row, lambda body: "" if cut else RIGHT)
-        told["response"]["body"]["choices"][0]["finish_reason"] = "length" if cut else "stop"
-        return told
+        result = kit.result(row, lambda body: "" if cut else RIGHT)
+        result["response"]["body"]["choices"][0]["finish_reason"] = "length" if cut else "stop"
+        return result
 
     for number in (1, 2, 3):
         with batched(tmp_path / "batch", "openai:tiny@http://localhost:1/v1", cache=tmp_path / "lm.sqlite") as batch:
@@ -179,18 +179,18 @@ def test_one_question_fails_and_the_run_goes_on(cli: Cli, tmp_path: Path) -> Non
     questions = write_lines(tmp_path / "questions.jsonl", QUESTIONS)
     with in_thread(FakeServer(reply)) as server:
         lm = f"openai:tiny@{server.url}"
-        told = cli("run", "--dataset", questions, "--method", "cot", "--lm", lm, "--out", out, "--concurrency", "1")
-        assert told.code == 1
-        assert "1 question failed; the same command tries them again. The first: q1" in told.err
-        assert "  1 x openai:tiny" in told.err
-        assert "spent all 4,352 tokens" in told.err
+        done = cli("run", "--dataset", questions, "--method", "cot", "--lm", lm, "--out", out, "--concurrency", "1")
+        assert done.code == 1
+        assert "1 question failed; the same command tries them again. The first: q1" in done.err
+        assert "  1 x openai:tiny" in done.err
+        assert "spent all 4,352 tokens" in done.err
     seen = cli("report", out)
     assert "1 question failed. The first: q1\n  1 x openai:tiny" in seen.err
     assert seen.code == 0
     assert list(read_report(out).failed) == ["q1"]
 
 
-def test_calls_made_twice_are_counted_and_told(cli: Cli, tmp_path: Path) -> None:
+def test_repeated_calls_are_counted_and_reported(cli: Cli, tmp_path: Path) -> None:
     with in_thread(FakeServer(thinker(300, RIGHT))) as server:
         lm = f"openai:tiny@{server.url}"
         asked = cli("ask", "Who?", "--method", "cot", "--lm", lm)
@@ -199,8 +199,8 @@ def test_calls_made_twice_are_counted_and_told(cli: Cli, tmp_path: Path) -> None
         assert "1 call spent the token cap before any text came" in asked.err
         out = tmp_path / "run"
         questions = write_lines(tmp_path / "questions.jsonl", QUESTIONS)
-        told = cli("run", "--dataset", questions, "--method", "cot", "--lm", lm, "--no-cache", "--out", out)
-        assert "2 calls spent the token cap before any text came" in " ".join(told.out.split())
+        done = cli("run", "--dataset", questions, "--method", "cot", "--lm", lm, "--no-cache", "--out", out)
+        assert "2 calls spent the token cap before any text came" in " ".join(done.out.split())
         assert "2 calls spent" in " ".join(cli("report", out).out.split())
 
 
@@ -238,9 +238,9 @@ def test_doctor_says_what_is_wrong_with_a_model(cli: Cli) -> None:
         server.reply = ""
         assert (cli("doctor", "--lm", lm).code, "gave no answer" in cli("doctor", "--lm", lm).err) == (1, True)
         server.reply = thinker(100, RIGHT)
-        told = cli("doctor", "--lm", lm)
-        assert told.code == 0, told.err
-        assert "answers ('Rome'); 1 call spent the token cap" in told.out
+        done = cli("doctor", "--lm", lm)
+        assert done.code == 0, done.err
+        assert "answers ('Rome'); 1 call spent the token cap" in done.out
         server.requests.clear()
         assert (
             "answers ('Rome')\n" in cli("doctor", "--lm", lm, "--max-tokens-per-call", "500", "--lm-option", "a=1").out
@@ -248,7 +248,7 @@ def test_doctor_says_what_is_wrong_with_a_model(cli: Cli) -> None:
         assert (server.requests[0].body["max_tokens"], server.requests[0].body["a"]) == (500, 1)
 
 
-def test_both_are_in_run_json_and_tell_runs_and_replies_apart(tmp_path: Path) -> None:
+def test_lm_options_and_cap_are_in_run_json_and_in_the_cache_key(tmp_path: Path) -> None:
     with in_thread(FakeServer(thinker(0, RIGHT))) as server:
         given: dict[str, Any] = {"lm": f"openai:tiny@{server.url}", "method": "cot"}
         low: dict[str, Any] = {
@@ -263,12 +263,12 @@ def test_both_are_in_run_json_and_tell_runs_and_replies_apart(tmp_path: Path) ->
         assert len(server.requests) == 2  # kept
         with pytest.raises(UsageError, match="other settings: lm_options, max_tokens_per_call"):
             evaluate(ONE, out=tmp_path / "plain", **low)
-    told = json.loads((tmp_path / "low" / "run.json").read_text())
-    assert told["lm_options"] == {"default": {"reasoning_effort": "low"}}
-    assert told["max_tokens_per_call"] == 900
+    settings = json.loads((tmp_path / "low" / "run.json").read_text())
+    assert settings["lm_options"] == {"default": {"reasoning_effort": "low"}}
+    assert settings["max_tokens_per_call"] == 900
 
 
-def test_points_of_a_sweep_may_differ_by_them(tmp_path: Path) -> None:
+def test_a_sweep_may_vary_lm_options(tmp_path: Path) -> None:
     with in_thread(FakeServer(thinker(0, RIGHT))) as server:
         run = {"dataset": ONE, "method": "cot", "lm": f"openai:tiny@{server.url}"}
         efforts = {
@@ -293,7 +293,7 @@ def test_points_of_a_sweep_may_differ_by_them(tmp_path: Path) -> None:
         ("hf:.", {"devise": "cpu"}, "unknown option of hf 'devise'; did you mean 'device'"),
     ],
 )
-def test_what_a_model_does_not_take_is_named(lm: str, body: Mapping[str, Any], said: str) -> None:
+def test_an_option_that_a_model_does_not_have_is_named(lm: str, body: Mapping[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         Pipeline(method="cot", lm=lm, lm_options={"extra_body": body})
 
@@ -304,7 +304,7 @@ def test_a_cap_below_one_is_refused(cap: int) -> None:
         Pipeline(method="cot", max_tokens_per_call=cap)
 
 
-def test_a_model_without_requests_takes_them_as_its_own_options(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_local_model_takes_extra_body_as_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("polyhop.lm.names._openers", {})
 
     @register_lm("mine")

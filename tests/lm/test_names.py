@@ -100,11 +100,11 @@ def test_importing_the_room_brings_no_client() -> None:
 
 
 @pytest.mark.parametrize("query", ["dtype", "=x", "dtype=", "a=1&&b=2"])
-def test_options_behind_a_question_mark_are_pairs(query: str) -> None:
+def test_options_after_a_question_mark_are_pairs(query: str) -> None:
     with pytest.raises(SettingError, match=r"hf:.*no options.*dtype=bfloat16"):
         open_lm(f"hf:some/where?{query}")
 
 
-def test_an_unknown_option_behind_a_question_mark_is_named() -> None:
+def test_an_unknown_option_after_a_question_mark_is_named() -> None:
     with pytest.raises(UnknownName, match=r"dtypes.*dtype"):
         open_lm("hf:some/where?dtypes=bfloat16")

@@ -28,7 +28,7 @@ async def server() -> AsyncIterator[FakeServer]:
 # --- what is sent ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_request_says_all_it_should(server: FakeServer) -> None:
+async def test_a_request_has_every_field(server: FakeServer) -> None:
     schema = {
         "type": "object",
         "properties": {"answer": {"type": "string", "default": ""}, "default": {"$ref": "#/$defs/Default"}},
@@ -74,7 +74,7 @@ async def test_a_request_says_all_it_should(server: FakeServer) -> None:
     }
 
 
-async def test_a_bare_request_sends_nothing_more(server: FakeServer) -> None:
+async def test_a_minimal_request_has_no_other_field(server: FakeServer) -> None:
     await ask(server, json_schema=False, logprobs=False)
     assert server.requests[0].body.keys() == {"model", "messages", "max_tokens", "temperature"}
     assert "Authorization" not in server.requests[0].headers
@@ -94,12 +94,12 @@ async def test_completions_take_the_messages_as_one_text(server: FakeServer) -> 
     assert flatten([{"role": "user", "content": " as it is\n"}]) == " as it is\n"
 
 
-async def test_what_the_server_cannot_do_is_not_asked_for(server: FakeServer) -> None:
+async def test_unsupported_parameters_are_not_sent(server: FakeServer) -> None:
     await ask(server, request(logprobs=True, schema={"type": "object"}), json_schema=False, logprobs=False)
     assert not {"logprobs", "response_format"} & server.requests[0].body.keys()
 
 
-async def test_text_that_is_no_unicode_is_sent_all_the_same(server: FakeServer) -> None:
+async def test_lone_surrogates_are_replaced(server: FakeServer) -> None:
     await ask(server, request("half a \ud83d character"))
     assert server.requests[0].body["messages"][0]["content"] == "half a ? character"
 
@@ -112,7 +112,7 @@ async def test_a_tasks_new_schema_replaces_the_old(server: FakeServer) -> None:
     assert sent == ["string", "integer"]
 
 
-async def test_more_stops_than_openai_takes_are_cut_here(server: FakeServer) -> None:
+async def test_replies_are_cut_at_further_stops(server: FakeServer) -> None:
     server.reply = "one two three"
     reply = await ask(server, request(stop=("a", "b", "c", "d", " three")))
     assert len(server.requests[0].body["stop"]) == 4
@@ -134,7 +134,7 @@ async def test_text_tokens_usage_and_reason_are_read(server: FakeServer, chat: b
     assert (reply.retries, reply.cached, reply.reasoning, reply.value) == (0, False, None, None)
 
 
-async def test_usage_is_estimated_where_the_server_counts_nothing(server: FakeServer) -> None:
+async def test_usage_is_estimated_if_the_server_reports_none(server: FakeServer) -> None:
     server.reply = Reply(text="12345678", usage=False)
     usage = (await ask(server, request("123456789"))).usage
     assert usage is not None
@@ -142,7 +142,7 @@ async def test_usage_is_estimated_where_the_server_counts_nothing(server: FakeSe
 
 
 @pytest.mark.parametrize("chat", [True, False])
-async def test_reasoning_in_the_text_is_taken_out_with_its_tokens(server: FakeServer, chat: bool) -> None:
+async def test_reasoning_in_the_text_is_removed_with_its_tokens(server: FakeServer, chat: bool) -> None:
     server.reply = "<think>He was born\nthere.</think>\n\nIn Paris."
     reply = await ask(server, request(logprobs=True), chat=chat)
     assert (reply.text, reply.reasoning) == ("In Paris.", "He was born\nthere.")
@@ -185,7 +185,7 @@ async def test_a_prompt_that_is_filtered_is_an_empty_completion(server: FakeServ
     assert (got.text, got.finish_reason) == ("", "content_filter")
 
 
-async def test_content_in_parts_is_joined_and_thoughts_told_apart(server: FakeServer) -> None:
+async def test_content_parts_are_joined_without_thoughts(server: FakeServer) -> None:
     body = (
         b'{"choices":[{"message":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},'
         b'{"type":"text","text":"Pa"},{"type":"text","text":"ris"}]}}]}'
@@ -209,7 +209,7 @@ async def test_tokens_that_are_half_characters_are_matched_by_their_bytes(server
 # --- settings --------------------------------------------------------------------------------------------------------
 
 
-def test_names_tell_servers_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_identify_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     assert OpenAICompatible("gpt").name == "openai:gpt"
     assert OpenAICompatible("gpt", "https://api.openai.com/v1/").name == "openai:gpt"
@@ -243,7 +243,7 @@ def test_settings_that_change_answers_are_part_of_the_identity() -> None:
         ({"extra_body": {"x": {1, 2}}}, "extra_body is not a JSON object"),
     ],
 )
-def test_settings_that_cannot_work_are_named(settings: dict[str, Any], words: str) -> None:
+def test_invalid_settings_are_errors(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingError, match=words) as caught:
         OpenAICompatible(**{"model": "m", "url": "http://box/v1", **settings})
     assert "hunter2" not in str(caught.value)

@@ -65,20 +65,20 @@ PASSING = {
 
 
 @pytest.mark.parametrize("fault", PASSING.values(), ids=PASSING.keys())
-async def test_passing_trouble_is_tried_again(server: FakeServer, fault: kit.Fault) -> None:
+async def test_retryable_failures_are_retried(server: FakeServer, fault: kit.Fault) -> None:
     server.faults.extend([fault, fault])
     reply = await ask(server)
     assert (reply.text, reply.retries, len(server.requests)) == (kit.TEXT, 2, 3)
 
 
 @pytest.mark.parametrize("fault", [kit.HANG, kit.DRIP], ids=["hang", "drip"])
-async def test_an_answer_that_does_not_come_in_time_is_asked_for_again(server: FakeServer, fault: kit.Fault) -> None:
+async def test_a_timeout_is_retried(server: FakeServer, fault: kit.Fault) -> None:
     server.faults.append(fault)
     reply = await ask(server, timeout=0.2)
     assert (reply.text, reply.retries) == (kit.TEXT, 1)
 
 
-async def test_the_servers_wait_is_asked_of_the_pause(server: FakeServer, pauses: list[float | None]) -> None:
+async def test_retries_wait_as_long_as_the_server_asks(server: FakeServer, pauses: list[float | None]) -> None:
     server.faults.extend(
         [
             kit.failing(429, headers={"Retry-After": "3"}),
@@ -90,7 +90,7 @@ async def test_the_servers_wait_is_asked_of_the_pause(server: FakeServer, pauses
     assert pauses == [3.0, 1.5, None]
 
 
-async def test_retries_come_to_an_end_with_the_servers_words(server: FakeServer) -> None:
+async def test_the_last_retry_raises_the_servers_message(server: FakeServer) -> None:
     server.faults.extend([kit.failing(503, "overloaded")] * 3)
     with pytest.raises(LMError, match=r"'tiny' at .*/v1: 503 Service Unavailable: overloaded \(3 attempts") as caught:
         await ask(server, retries=2)
@@ -112,7 +112,7 @@ async def test_retries_come_to_an_end_with_the_servers_words(server: FakeServer)
         (kit.failing(400, "context_length_exceeded"), "do not fit the model's context"),
     ],
 )
-async def test_trouble_that_stays_is_told_at_once(server: FakeServer, fault: kit.Fault, words: str) -> None:
+async def test_fatal_failures_are_raised_at_once(server: FakeServer, fault: kit.Fault, words: str) -> None:
     server.faults.append(fault)
     with pytest.raises(LMError, match=words):
         await ask(server)
@@ -125,7 +125,7 @@ async def test_a_prompt_too_long_says_what_would_fit(server: FakeServer) -> None
         await ask(server, request("word " * 100))
 
 
-async def test_an_unknown_model_is_told_the_servers_own(server: FakeServer) -> None:
+async def test_an_unknown_model_is_an_error_that_lists_the_servers_models(server: FakeServer) -> None:
     server.any_model, server.models = False, ("tiny-2", "large")
     with pytest.raises(LMError, match=r"404.*The server has 'tiny-2', 'large'\. Did you mean 'tiny-2'\?"):
         await ask(server)
@@ -143,7 +143,7 @@ async def test_a_wrong_base_url_says_how_most_end(server: FakeServer) -> None:
         await ask(server)
 
 
-async def test_no_server_is_told_at_once() -> None:
+async def test_a_missing_server_is_an_error_at_once() -> None:
     with socket.socket() as held:  # nobody else's while it is bound, and nobody listens
         held.bind(("127.0.0.1", 0))
         async with OpenAICompatible("tiny", f"http://127.0.0.1:{held.getsockname()[1]}/v1") as lm:
@@ -153,7 +153,7 @@ async def test_no_server_is_told_at_once() -> None:
                 await lm.complete(request())
 
 
-async def test_a_server_that_went_away_is_waited_for(pauses: list[float | None]) -> None:
+async def test_a_server_that_restarts_is_waited_for(pauses: list[float | None]) -> None:
     server = FakeServer()
     await server.start()
     async with OpenAICompatible("tiny", server.url, retries=2) as lm:
@@ -211,7 +211,7 @@ async def test_no_more_calls_at_once_than_allowed(server: FakeServer) -> None:
     assert server.most_under_way == 3
 
 
-async def test_cancelled_calls_leave_their_places(server: FakeServer) -> None:
+async def test_cancelled_calls_release_their_slots(server: FakeServer) -> None:
     server.faults.extend([kit.HANG] * 2)
     async with OpenAICompatible("tiny", server.url, max_concurrency=2) as lm:
         tasks = [asyncio.ensure_future(lm.complete(request())) for _ in range(2)]
@@ -268,7 +268,7 @@ async def test_a_model_can_be_used_again_after_closing(server: FakeServer) -> No
 
 
 @pytest.mark.parametrize("fault", [None, kit.failing(403, f"the key {KEY} may not"), kit.failing(500, KEY), kit.CUT])
-async def test_the_key_is_nowhere_to_be_seen(
+async def test_the_key_appears_nowhere(
     server: FakeServer, fault: kit.Fault | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.api_key = None if fault else "another"  # then the server's refusal repeats the key it was given

@@ -35,7 +35,7 @@ PLAIN = st.text().filter(lambda text: "think>" not in text)
         ("", "", None),
     ],
 )
-def test_what_is_answer_and_what_is_reasoning(reply: str, answer: str, reasoning: str | None) -> None:
+def test_reasoning_is_separated_from_the_answer(reply: str, answer: str, reasoning: str | None) -> None:
     assert strip_reasoning(reply) == (answer, reasoning)
 
 
@@ -73,7 +73,7 @@ def test_kept_tokens_spell_the_answer(data: st.DataObject) -> None:
 
 
 @given(st.text(max_size=20), st.text(min_size=1, max_size=20))
-def test_tokens_of_a_block_the_server_took_out_are_dropped(thought: str, answer: str) -> None:
+def test_tokens_of_a_removed_block_are_dropped(thought: str, answer: str) -> None:
     assume("think>" not in answer)
     try:
         thought.encode(), answer.encode()
@@ -84,7 +84,7 @@ def test_tokens_of_a_block_the_server_took_out_are_dropped(thought: str, answer:
     assert kept == ((answer,), (-4.0,))
 
 
-def test_tokens_that_do_not_spell_the_reply_are_no_use() -> None:
+def test_tokens_that_do_not_spell_the_reply_are_dropped() -> None:
     assert answer_tokens([b"Lon", b"don"], [-1.0, -1.0], "Paris", [(0, 5)]) is None
 
 
@@ -104,11 +104,11 @@ def test_tokens_that_do_not_spell_the_reply_are_no_use() -> None:
         ("Who", "Is it Who?", "", "Is it "),  # written nowhere else
     ],
 )  # fmt: skip
-def test_the_first_writing_of_the_replys_own(answer: str, reply: str, question: str, before: str) -> None:
+def test_the_first_statement_of_the_answer_is_found(answer: str, reply: str, question: str, before: str) -> None:
     assert first_writing(answer, reply, question) == (len(before), len(before) + len(answer))
 
 
-def test_what_is_not_written_is_not_found() -> None:
+def test_a_missing_answer_is_not_found() -> None:
     assert first_writing("Oslo", "It was Rome.") is None
     assert first_writing("", "It was Rome.") is None
 

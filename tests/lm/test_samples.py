@@ -36,7 +36,7 @@ async def drawn(model: Any, count: int = 5, *, task: str = "answer.cot", seed: i
 
 
 @pytest.mark.parametrize("chat", [True, False])
-async def test_a_seed_gives_five_different_bodies_and_the_same_run_the_same_ones(chat: bool) -> None:
+async def test_samples_differ_by_seed_and_runs_repeat_them(chat: bool) -> None:
     async def bodies() -> list[str]:
         async with FakeServer(RIGHT) as server, OpenAICompatible("tiny", server.url, chat=chat) as lm:
             await drawn(lm)
@@ -86,7 +86,7 @@ def replies(answer: Any, task: str) -> set[str]:
     return {call.text for call in answer.trace.calls if call.task == task}
 
 
-def test_chains_that_vote_are_drawn_apart() -> None:
+def test_voting_chains_have_different_seeds() -> None:
     with in_thread(FakeServer(kit.say)) as server:
         answer = play(server, "cot-sc")
         assert len(replies(answer, "answer.cot")) == 5
@@ -124,7 +124,7 @@ def seeds(server: FakeServer) -> list[int]:
     return found
 
 
-def test_repeats_ask_for_themselves() -> None:
+def test_each_repeat_makes_its_own_requests() -> None:
     with in_thread(FakeServer(kit.say)) as server:
         given: dict[str, Any] = {"lm": f"openai:tiny@{server.url}", "rendering": "json"}
         runs = evaluate_repeated(3, ONE, None, "cot-sc", **given)
@@ -135,7 +135,7 @@ def test_repeats_ask_for_themselves() -> None:
         assert seeds(server) == []  # all of it was kept
 
 
-def test_a_kept_reply_serves_one_repeat_also_of_a_model_that_takes_no_seed(tmp_path: Path) -> None:
+def test_without_seeds_repeats_do_not_share_cached_replies(tmp_path: Path) -> None:
     model = ScriptedLM({"answer.cot": RIGHT}, capabilities=Capabilities())
     for _ in range(2):
         evaluate_repeated(3, ONE, None, "cot", model, cache=tmp_path / "lm.sqlite")

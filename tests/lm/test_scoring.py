@@ -156,7 +156,7 @@ JSON = st.recursive(
 
 
 @given(JSON, st.sampled_from(BOTH))
-def test_no_reply_is_taken_for_a_score_that_is_none(reply: object, way: Way) -> None:
+def test_a_reply_without_scores_is_not_taken_for_scores(reply: object, way: Way) -> None:
     try:
         scores = read_scores({"choices": [reply]}, [scored()], way)
     except (BadReply, LookupError, TypeError, AttributeError, ValueError):
@@ -167,7 +167,7 @@ def test_no_reply_is_taken_for_a_score_that_is_none(reply: object, way: Way) -> 
 # --- what is asked ---------------------------------------------------------------------------------------------------
 
 
-async def test_the_way_is_found_out_once_and_before_the_first_score(server: FakeServer) -> None:
+async def test_the_way_is_found_once_before_the_first_score(server: FakeServer) -> None:
     async with OpenAICompatible("tiny", server.url) as lm:
         assert lm.capabilities.score
         await asyncio.gather(*(lm.score([scored(target=f" {n}")]) for n in range(40)))
@@ -183,7 +183,7 @@ async def test_the_way_is_found_out_once_and_before_the_first_score(server: Fake
     }
 
 
-async def test_prompt_logprobs_is_tried_where_echo_is_not_spoken(server: FakeServer) -> None:
+async def test_prompt_logprobs_is_tried_without_echo(server: FakeServer) -> None:
     server.echoes = False
     async with OpenAICompatible("tiny", server.url, chat=False) as lm:
         (scores,) = await lm.score([scored()])
@@ -191,7 +191,7 @@ async def test_prompt_logprobs_is_tried_where_echo_is_not_spoken(server: FakeSer
     assert [set(WAYS["prompt_logprobs"]) <= set(r.body) for r in server.requests] == [False, True, True, True]
 
 
-async def test_a_refused_parameter_is_told_from_a_way_that_works(server: FakeServer) -> None:
+async def test_a_refused_way_of_scoring_drops_no_parameter(server: FakeServer) -> None:
     server.rejects = {"echo": "Setting 'echo' and 'logprobs' at the same time is not supported for this model."}
     async with OpenAICompatible("tiny", server.url) as lm:
         (scores,) = await lm.score([scored()])
@@ -200,7 +200,7 @@ async def test_a_refused_parameter_is_told_from_a_way_that_works(server: FakeSer
         assert lm.capabilities.token_logprobs
 
 
-async def test_one_text_at_a_time_where_lists_are_not_taken(server: FakeServer) -> None:
+async def test_texts_are_sent_one_by_one_without_lists(server: FakeServer) -> None:
     server.lists = False
     async with OpenAICompatible("tiny", server.url) as lm:
         scores = await lm.score([scored(target=f" {n}") for n in range(3)])
@@ -208,7 +208,7 @@ async def test_one_text_at_a_time_where_lists_are_not_taken(server: FakeServer) 
     assert asked(server) == [f"{PROMPT} {n}" for n in range(3)]
 
 
-async def test_a_server_that_must_generate_is_no_trouble(server: FakeServer) -> None:
+async def test_a_server_that_must_generate_still_scores(server: FakeServer) -> None:
     server.least = 1
     async with OpenAICompatible("tiny", server.url, extra_body={"max_tokens": 900, "echo": False, "top_k": 5}) as lm:
         await lm.score([scored()])
@@ -239,12 +239,12 @@ async def test_a_server_that_does_not_score_is_found_out(server: FakeServer, way
         (PROMPT + TARGET, None),
     ],
 )
-def test_generated_or_missing_log_probabilities_do_not_pass_for_scores(text: str, logprobs: object) -> None:
+def test_log_probabilities_of_other_tokens_are_not_scores(text: str, logprobs: object) -> None:
     reply = {"choices": [{"index": 0, "text": text, "logprobs": logprobs}]}
     assert read_scores(reply, [scored()], "echo") is None
 
 
-def test_a_reply_of_wrong_lengths_is_none() -> None:
+def test_a_reply_of_wrong_lengths_is_an_error() -> None:
     logprobs = {"tokens": [PROMPT, TARGET], "token_logprobs": [None]}
     choice = {"index": 0, "text": PROMPT + TARGET, "logprobs": logprobs}
     for choices in ([choice], [choice, choice], [], None):
@@ -252,7 +252,7 @@ def test_a_reply_of_wrong_lengths_is_none() -> None:
             read_scores({"choices": choices}, [scored()], "echo")
 
 
-async def test_zeros_all_over_are_no_scores(server: FakeServer) -> None:
+async def test_all_zeros_are_not_scores(server: FakeServer) -> None:
     body = server._completion(score_payload("tiny", ["Oslo is the capital of Norway."], "echo", {}), Reply(text="It"))
     reply = orjson.loads(body)
     logprobs = reply["choices"][0]["logprobs"]
@@ -265,7 +265,7 @@ async def test_zeros_all_over_are_no_scores(server: FakeServer) -> None:
 
 
 @pytest.mark.parametrize("fault", [kit.WRONG_SHAPE, kit.EMPTY_CHOICES, kit.CUT_JSON])
-async def test_a_reply_that_is_none_is_no_verdict(
+async def test_an_invalid_reply_does_not_end_the_probe(
     fault: kit.Fault, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("polyhop.net.client.backoff", lambda failures, asked: 0.0)
@@ -276,9 +276,7 @@ async def test_a_reply_that_is_none_is_no_verdict(
     assert scores.tokens == tuple(tokenise(TARGET))
 
 
-async def test_attempts_that_failed_are_told_once_a_request(
-    server: FakeServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_retries_are_counted_once_per_request(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("polyhop.net.client.backoff", lambda failures, asked: 0.0)
     async with OpenAICompatible("tiny", server.url) as lm:
         assert [one.retries for one in await lm.score([scored(), scored(target=" Rome")])] == [0, 0]
@@ -286,7 +284,7 @@ async def test_attempts_that_failed_are_told_once_a_request(
         assert [one.retries for one in await lm.score([scored(), scored(target=" Rome")])] == [2, 0]
 
 
-async def test_trouble_on_the_way_is_no_verdict(server: FakeServer) -> None:
+async def test_a_failed_probe_is_repeated(server: FakeServer) -> None:
     server.faults.append(kit.failing(401, "bad key"))
     async with OpenAICompatible("tiny", server.url) as lm:
         with pytest.raises(LMError, match="401"):
@@ -308,7 +306,7 @@ async def test_scores_at_another_temperature_are_refused_before_any_call(server:
     assert server.requests == []
 
 
-def test_openais_own_models_are_not_asked_unless_told_to() -> None:
+def test_openais_own_models_are_not_scored_by_default() -> None:
     assert not OpenAICompatible("m", api_key="k").capabilities.score
     assert OpenAICompatible("m", api_key="k", scoring="echo").capabilities.score
     with pytest.raises(SettingError, match=r"'loud'.*'auto', 'echo', 'prompt_logprobs'"):
@@ -328,7 +326,7 @@ async def test_one_failed_score_ends_the_others(server: FakeServer) -> None:
     assert len(server.requests) < 10
 
 
-async def test_a_failed_request_fails_all_whose_texts_it_held_and_no_other(server: FakeServer) -> None:
+async def test_a_failed_request_fails_its_own_texts_alone(server: FakeServer) -> None:
     async with OpenAICompatible("tiny", server.url) as lm:
         await lm.score([scored()])
         server.faults.append(kit.failing(403))
@@ -337,7 +335,7 @@ async def test_a_failed_request_fails_all_whose_texts_it_held_and_no_other(serve
     assert [isinstance(one, LMError) for one in found] == [True] * scoring.BATCH + [False] * 2
 
 
-async def test_what_nobody_waits_for_is_not_asked(server: FakeServer) -> None:
+async def test_a_request_without_waiting_callers_is_not_sent(server: FakeServer) -> None:
     async with OpenAICompatible("tiny", server.url) as lm:
         await lm.score([scored()])
         before = len(server.requests)
@@ -357,7 +355,7 @@ async def test_what_nobody_waits_for_is_not_asked(server: FakeServer) -> None:
         assert all(sending.cancelled() or sending.cancelling() for sending in line.sending)
 
 
-async def test_closing_under_way_ends_those_that_wait(server: FakeServer) -> None:
+async def test_closing_ends_waiting_calls(server: FakeServer) -> None:
     lm = OpenAICompatible("tiny", server.url)
     await lm.score([scored()])
     before = len(server.requests)

@@ -67,7 +67,7 @@ async def test_usage_is_estimated_unless_given() -> None:
     assert (usage.prompt_tokens, usage.completion_tokens, usage.estimated) == (2, 2, True)
 
 
-async def test_a_task_without_reply_is_named_with_those_there_are() -> None:
+async def test_an_unscripted_task_is_an_error_that_lists_the_scripted_ones() -> None:
     lm = ScriptedLM({"answer.direct": "x", "tor.review": "y"})
     with pytest.raises(
         UsageError, match=r"'tor.reviews'; the script has 'answer.direct', 'tor.review'. Did you mean 't"
@@ -87,7 +87,7 @@ async def test_a_reply_of_no_known_kind_is_an_error() -> None:
         await ScriptedLM(lambda task, fields: 3).complete(request())  # type: ignore[arg-type, return-value]
 
 
-def test_latency_passes_on_the_loops_clock() -> None:
+def test_latency_delays_replies() -> None:
     async def work() -> float:
         lm = ScriptedLM({"t": "x"}, latency=2.5)
         await asyncio.gather(*(lm.complete(request("t")) for _ in range(3)))
@@ -118,7 +118,7 @@ def written(folder: Path, *lines: Any) -> Path:
     return path
 
 
-async def test_the_first_line_that_fits_answers_and_goes_round(tmp_path: Path) -> None:
+async def test_the_first_matching_line_answers_in_rotation(tmp_path: Path) -> None:
     path = written(
         tmp_path,
         {"task": "review", "when": {"passages": "spielberg", "thoughts": False}, "reply": {"relevant": True}},

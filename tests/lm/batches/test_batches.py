@@ -114,7 +114,7 @@ def test_a_call_is_written_once(desk: Desk) -> None:
     assert len(kit.requests(desk.folder)) == 2
 
 
-def test_draws_of_one_request_are_requests_of_their_own(desk: Desk) -> None:
+def test_each_sample_is_a_separate_request(desk: Desk) -> None:
     desk.layer("A?", sample=0)
     desk.layer("A?", sample=1)
     first, second = kit.requests(desk.folder)
@@ -122,7 +122,7 @@ def test_draws_of_one_request_are_requests_of_their_own(desk: Desk) -> None:
     assert first["custom_id"][2:] != second["custom_id"][2:]
 
 
-def test_files_are_split_at_so_many_requests_and_bytes(desks: Desks) -> None:
+def test_files_are_split_by_requests_and_bytes(desks: Desks) -> None:
     few = desks("few", max_requests=2)
     few.layer(*"ABCDE")
     assert [len(kit.requests(few.folder, number)) for number in (1, 2, 3)] == [2, 2, 1]
@@ -135,7 +135,7 @@ def test_files_are_split_at_so_many_requests_and_bytes(desks: Desks) -> None:
     assert (folders.MAX_REQUESTS, folders.MAX_BYTES) == (50_000, 200 * 10**6)
 
 
-def test_each_model_has_files_of_its_own(desk: Desk) -> None:
+def test_each_model_has_separate_files(desk: Desk) -> None:
     files = BatchFolder(desk.folder)
     for name in ("one", "two", "one"):
         files.ask(name.encode() + bytes([len(files.waiting)]), name, "/v1/chat/completions", b"{}")
@@ -147,16 +147,14 @@ def test_each_model_has_files_of_its_own(desk: Desk) -> None:
     files.close()
 
 
-def test_what_was_abandoned_was_never_asked(desk: Desk) -> None:
+def test_abandoned_calls_were_never_asked(desk: Desk) -> None:
     desk.layer("A?", seal=False)
     assert sorted(path.name for path in desk.folder.iterdir()) == ["batch.lock", "batch.sqlite"]
     desk.layer("A?")
     assert len(kit.requests(desk.folder)) == 1
 
 
-def test_killed_between_the_ledger_and_the_names_of_the_files_nothing_is_lost(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kill_before_renaming_loses_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     files = BatchFolder(desk.folder)
     lm = BatchedLM(desk.model, desk.cache, files)
     asyncio.run(outcome(lm, request("A?")))
@@ -169,7 +167,7 @@ def test_killed_between_the_ledger_and_the_names_of_the_files_nothing_is_lost(
     assert len(kit.requests(desk.folder)) == 1
 
 
-def test_killed_before_the_ledger_knows_all_is_written_anew(desk: Desk) -> None:
+def test_a_kill_before_the_commit_discards_the_file(desk: Desk) -> None:
     desk.layer("A?")
     (desk.folder / "requests-0002.jsonl.part").write_text('{"custom_id": "2-00"')
     desk.layer("B?")
@@ -185,7 +183,7 @@ def test_two_processes_do_not_share_a_folder(desk: Desk) -> None:
     BatchFolder(desk.folder).close()
 
 
-def test_a_folder_that_cannot_be_one_is_named(tmp_path: Path) -> None:
+def test_an_unusable_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="file: the batch cannot be used"):
         BatchFolder(tmp_path / "file")
@@ -248,7 +246,7 @@ def test_a_reply_goes_into_the_cache_under_the_calls_own_key(desk: Desk) -> None
     assert not desk.taken.duplicates  # a file is read once
 
 
-def test_replies_that_the_cache_keeps_not_are_not_asked_again(desk: Desk) -> None:
+def test_uncacheable_replies_are_not_asked_again(desk: Desk) -> None:
     desk.layer("Empty?", "Withheld?", "Refused?")
     empty, withheld, refused = kit.requests(desk.folder)
     answered = kit.result(withheld, here)
@@ -263,7 +261,7 @@ def test_replies_that_the_cache_keeps_not_are_not_asked_again(desk: Desk) -> Non
     assert len(kit.requests(desk.folder)) == 3
 
 
-def test_what_failed_and_what_is_missing_is_asked_again_in_the_next_file(desk: Desk) -> None:
+def test_failed_and_missing_calls_are_in_the_next_file(desk: Desk) -> None:
     desk.layer("Good?", "Busy?", "Late?", "Lost?", "Odd?")
     good, busy, late, _, odd = kit.requests(desk.folder)
     odd = kit.result(odd, here)
@@ -283,7 +281,7 @@ def test_what_failed_and_what_is_missing_is_asked_again_in_the_next_file(desk: D
     assert texts(desk.layer(*asked)) == [f"Re: {text}" for text in asked]
 
 
-def test_a_file_of_which_nothing_came_goes_on_waiting(desks: Desks) -> None:
+def test_a_file_without_results_keeps_waiting(desks: Desks) -> None:
     desk = desks("batch", max_requests=1)
     desk.layer("A?", "B?")
     desk.answer("results.jsonl", [kit.result(kit.requests(desk.folder, 1)[0], here)])
@@ -292,7 +290,7 @@ def test_a_file_of_which_nothing_came_goes_on_waiting(desks: Desks) -> None:
     assert len(kit.requests(desk.folder)) == 2
 
 
-def test_a_result_that_comes_after_it_was_asked_again_is_taken_and_its_error_is_not(desk: Desk) -> None:
+def test_a_late_result_counts_but_a_late_error_does_not(desk: Desk) -> None:
     desk.layer("A?", "B?", "C?")
     a, b, c = kit.requests(desk.folder)
     desk.answer("results.jsonl", [kit.result(a, here)])
@@ -305,7 +303,7 @@ def test_a_result_that_comes_after_it_was_asked_again_is_taken_and_its_error_is_
     assert desk.taken.duplicates == 1
 
 
-def test_a_result_that_comes_twice_counts_once(desk: Desk) -> None:
+def test_a_duplicate_result_counts_once(desk: Desk) -> None:
     desk.layer("A?")
     (row,) = kit.requests(desk.folder)
     desk.answer("results.jsonl", [kit.result(row, here), kit.result(row, lambda body: "another")])
@@ -314,7 +312,7 @@ def test_a_result_that_comes_twice_counts_once(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("way", ["openai", "vllm", "vllm in words"])
-def test_what_the_server_refuses_fails_its_question_and_is_asked_again_by_a_later_run(desk: Desk, way: str) -> None:
+def test_a_refused_call_fails_its_question_until_a_later_run(desk: Desk, way: str) -> None:
     desk.layer("A?", "B?")
     a, _ = kit.requests(desk.folder)
     words = "This model's maximum context length is 8 tokens."
@@ -333,7 +331,7 @@ def test_what_the_server_refuses_fails_its_question_and_is_asked_again_by_a_late
     assert texts(desk.layer("A?", "B?")) == ["Waiting", "Re: B?"]
 
 
-def test_what_fails_three_times_fails_its_question(desk: Desk) -> None:
+def test_three_failures_fail_the_question(desk: Desk) -> None:
     for number in (1, 2, 3):
         assert texts(desk.layer("A?")) == ["Waiting"]
         desk.answer(f"results-{number}.jsonl", [kit.failure(kit.requests(desk.folder, number)[0], 500, "down")])
@@ -341,7 +339,7 @@ def test_what_fails_three_times_fails_its_question(desk: Desk) -> None:
     assert "500 Internal Server Error: down (3 attempts" in str(error)
 
 
-def test_a_parameter_that_the_model_does_not_take_is_left_out_from_then_on(desk: Desk) -> None:
+def test_a_refused_parameter_is_left_out_from_then_on(desk: Desk) -> None:
     desk.layer("A?", "B?")
     unsupported = {"param": "max_tokens", "code": "unsupported_parameter"}
     words = "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
@@ -368,7 +366,7 @@ def test_a_parameter_that_the_model_does_not_take_is_left_out_from_then_on(desk:
         ('{"custom_id": "9-' + 40 * "0" + '"}', "never made here"),
     ],
 )
-def test_a_line_that_is_no_result_is_named_and_nothing_is_taken_in(desk: Desk, line: str, why: str) -> None:
+def test_an_invalid_line_is_named_and_nothing_is_imported(desk: Desk, line: str, why: str) -> None:
     desk.layer("A?")
     path = desk.answer("results.jsonl", [kit.result(row, here) for row in kit.requests(desk.folder)])
     path.write_text(path.read_text() + "\n" + line + "\n")
@@ -391,14 +389,14 @@ def test_a_line_that_is_no_result_is_named_and_nothing_is_taken_in(desk: Desk, l
     max_leaves=8,
 ).map(lambda row: json.dumps(row).encode()))  # fmt: skip
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_no_line_breaks_the_reading(tmp_path: Path, line: bytes) -> None:
+def test_no_line_breaks_the_import(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "results.jsonl"
     path.write_bytes(line.replace(b"\n", b" "))
     taken = ImportCounts()
     assert len(list(read_results(path, taken, skip_bad=True))) + taken.skipped <= 1
 
 
-async def test_it_scores_nothing(desk: Desk) -> None:
+async def test_a_batched_model_does_not_score(desk: Desk) -> None:
     files = BatchFolder(desk.folder)
     lm = BatchedLM(desk.model, desk.cache, files)
     assert desk.model.capabilities.score

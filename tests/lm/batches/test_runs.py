@@ -72,7 +72,7 @@ def longest(report: Report) -> int:
 
 
 @pytest.mark.parametrize("method", ["cot-sc", "resp", "tor", "searchain"])
-def test_it_is_the_run_whose_calls_are_sent(tmp_path: Path, method: str) -> None:
+def test_a_batched_run_equals_the_direct_run(tmp_path: Path, method: str) -> None:
     with in_thread(FakeServer(kit.say)) as server:
         lm = f"openai:tiny@{server.url}"
         online = sent(tmp_path, lm, method)
@@ -89,7 +89,7 @@ def test_it_is_the_run_whose_calls_are_sent(tmp_path: Path, method: str) -> None
 
 
 @pytest.mark.slow
-def test_what_else_a_question_does_at_once_gets_as_far_in_the_same_layer(tmp_path: Path) -> None:
+def test_slower_branches_join_the_same_layer(tmp_path: Path) -> None:
     """A search of one branch takes its time in a thread while the other branch's call waits already."""
 
     with in_thread(FakeServer(kit.say)) as server:
@@ -136,7 +136,7 @@ def test_a_method_may_fork_by_asyncio_alone(
 
 
 @pytest.mark.slow
-def test_calls_made_ahead_go_with_the_same_batch(tmp_path: Path) -> None:
+def test_speculative_calls_join_the_same_batch(tmp_path: Path) -> None:
     def layers(folder: Path, **more: Any) -> int:
         count = 0
         while layer(folder, "tor", retriever=slow_search, **more).waiting:
@@ -146,7 +146,7 @@ def test_calls_made_ahead_go_with_the_same_batch(tmp_path: Path) -> None:
     assert layers(tmp_path / "ahead", speculate=16) < layers(tmp_path / "in turn")
 
 
-def test_what_a_reranker_asks_goes_with_the_batch(tmp_path: Path) -> None:
+def test_calls_of_a_reranker_join_the_batch(tmp_path: Path) -> None:
     with in_thread(FakeServer(kit.say)) as server:
         sent(tmp_path, f"openai:tiny@{server.url}", "one-r", rerank=LmReranker())
     while layer(tmp_path, "one-r", rerank=LmReranker()).waiting:
@@ -156,7 +156,7 @@ def test_what_a_reranker_asks_goes_with_the_batch(tmp_path: Path) -> None:
     assert [row["prediction"] for row in names["predictions.jsonl"]] == [row["prediction"] for row in other]
 
 
-def test_other_models_are_asked_as_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_models_are_called_directly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POLYHOP_CACHE", str(tmp_path))
     judge = ScriptedLM(lambda task, fields: {"sufficient": True})
     for _ in range(2):
@@ -169,7 +169,7 @@ def test_other_models_are_asked_as_ever(tmp_path: Path, monkeypatch: pytest.Monk
     assert tasks == {"resp_summarize", "resp_generate"}
 
 
-def test_a_run_that_is_stopped_leaves_no_request(tmp_path: Path) -> None:
+def test_an_interrupted_run_leaves_no_request(tmp_path: Path) -> None:
     def stop(done: int, total: int) -> None:
         if done == 3:
             raise UsageError("enough")
@@ -195,7 +195,7 @@ def test_a_refused_question_fails_and_the_others_go_on(tmp_path: Path) -> None:
     assert not layer(tmp_path, "cot").failed
 
 
-def test_thousands_of_questions_hold_little(tmp_path: Path) -> None:
+def test_thousands_of_questions_need_little_memory(tmp_path: Path) -> None:
     """What is held while calls are written does not grow with them."""
 
     def peak(count: int) -> int:
@@ -213,7 +213,7 @@ def test_thousands_of_questions_hold_little(tmp_path: Path) -> None:
     assert peak(800) < peak(200) + 2_000_000
 
 
-def test_what_it_cannot_do_is_said_at_once(tmp_path: Path) -> None:
+def test_unsupported_uses_are_errors_at_once(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="pocket: a batch is for models behind an OpenAI"), batched(tmp_path, "pocket"):
         pass
     with pytest.raises(UsageError, match="kept in the cache"), batched(tmp_path, LM, cache=False):
@@ -230,7 +230,7 @@ def victim(folder: str) -> None:
 
 
 @pytest.mark.slow
-def test_killed_at_random_moments_it_asks_nothing_twice_and_loses_nothing(tmp_path: Path) -> None:
+def test_a_run_killed_at_random_repeats_and_loses_nothing(tmp_path: Path) -> None:
     draw = random.Random(3)
     layers = killed = 0
     while True:
@@ -272,7 +272,7 @@ def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str | Path]:
     return ["run", "--dataset", questions, "--corpus", corpus, "--rendering", "json", "--method", "one-r"]
 
 
-def test_the_command_says_what_to_do_next_and_goes_on(cli: Cli, words: list[str | Path], tmp_path: Path) -> None:
+def test_the_command_prints_the_next_step_and_continues(cli: Cli, words: list[str | Path], tmp_path: Path) -> None:
     batch = tmp_path / "a batch"
     command = [*words, "--lm", LM, "--batch", batch, "--out", tmp_path / "run"]
     told = cli(*command)
@@ -296,7 +296,7 @@ def test_the_command_says_what_to_do_next_and_goes_on(cli: Cli, words: list[str 
     assert json.loads(told.out)["questions"] == 2
 
 
-def test_openais_own_api_is_told_by_its_commands(
+def test_for_openai_the_command_prints_its_api_calls(
     cli: Cli, words: list[str | Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-0123456789")
@@ -334,7 +334,7 @@ def test_several_methods_share_one_batch(cli: Cli, words: list[str | Path], tmp_
         (["--lm", LM, "--out", "run", "--method", "replug", "-o", "probability=scored"], "replug scores"),
     ],
 )
-def test_the_command_refuses_what_makes_no_sense(
+def test_the_command_refuses_contradictory_options(
     cli: Cli, words: list[str | Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str], why: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -343,7 +343,7 @@ def test_the_command_refuses_what_makes_no_sense(
     assert why in told.err
 
 
-def test_a_strange_file_is_named(cli: Cli, words: list[str | Path], tmp_path: Path) -> None:
+def test_an_invalid_result_file_is_named(cli: Cli, words: list[str | Path], tmp_path: Path) -> None:
     command = [*words, "--lm", LM, "--batch", tmp_path / "b", "--out", tmp_path / "run"]
     cli(*command)
     (tmp_path / "b" / "other.jsonl").write_text('{"custom_id": "request-1"}\n')

@@ -58,7 +58,7 @@ class Book:
 
 @settings(max_examples=150, deadline=None)
 @given(jobs_drawn, jobs_drawn)
-def test_what_is_remembered_is_not_worked_out_again(jobs: list[Job], before: list[Job]) -> None:
+def test_cached_states_are_not_computed_again(jobs: list[Job], before: list[Job]) -> None:
     book = Book([job.prompt for job in before])
     for row in rows(jobs, book, min_shared=2):
         past = [int(token) for piece in row.past for token in piece.states[piece.start :]]
@@ -76,13 +76,13 @@ def test_what_is_remembered_is_not_worked_out_again(jobs: list[Job], before: lis
             assert len(slots) == block.stop - block.start
 
 
-def test_a_prompt_that_comes_again_costs_its_last_token_and_the_target() -> None:
+def test_a_cached_prompt_costs_its_last_token_and_the_target() -> None:
     prompt = tuple(range(100))
     (row,) = rows([Job(prompt, (7, 8, 9))], Book([prompt]))
     assert (row.past_slots, row.tokens, row.positions) == (99, [99, 7, 8], [99, 100, 101])
 
 
-def test_one_passage_is_worked_out_once_under_five_instructions() -> None:
+def test_one_passage_is_computed_once_under_five_instructions() -> None:
     passage = tuple(range(1000, 1200))
     jobs = [Job((*passage, *range(start, start + 10)), (1, 2, 3)) for start in range(0, 50, 10)]
     (row,) = rows(jobs, lambda blocks: [])
@@ -90,13 +90,13 @@ def test_one_passage_is_worked_out_once_under_five_instructions() -> None:
     assert row.scored == 5 * 3
 
 
-def test_blocks_are_named_by_all_that_stands_before_them() -> None:
+def test_a_blocks_key_covers_all_tokens_before_it() -> None:
     one, other = blocks_of((1,) * 40), blocks_of((2, *(1,) * 39))
     assert [(block.start, block.stop) for block in one] == [(0, BLOCK), (BLOCK, 2 * BLOCK), (2 * BLOCK, 39)]
     assert not {block.key for block in one} & {block.key for block in other}
 
 
-def test_memory_forgets_the_least_lately_used() -> None:
+def test_the_state_cache_drops_the_least_recently_used() -> None:
     memory = StateCache(24)
     for key in (b"a", b"b", b"c"):
         memory.put(key, np.zeros(1))

@@ -70,7 +70,7 @@ def test_spans_stand_between_the_marks(folder: Path) -> None:
     assert ids[-1] == end
 
 
-def test_a_network_draws_so_many_and_the_same_for_the_same_seed(folder: Path) -> None:
+def test_a_seed_gives_the_same_number_of_equal_draws(folder: Path) -> None:
     import torch
 
     filler = SpanFiller(str(folder))

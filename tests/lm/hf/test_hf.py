@@ -111,7 +111,7 @@ def test_scores_equal_the_plain_reference(lm: TransformersLM) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.data())
-def test_what_else_is_scored_changes_nothing(lm: TransformersLM, data: st.DataObject) -> None:
+def test_a_score_does_not_depend_on_the_batch(lm: TransformersLM, data: st.DataObject) -> None:
     everything = drawn(2, 24)
     alone = [scored(lm, [request])[0] for request in everything] if not _alone.get(lm.name) else _alone[lm.name]
     _alone[lm.name] = alone
@@ -125,7 +125,7 @@ def test_what_else_is_scored_changes_nothing(lm: TransformersLM, data: st.DataOb
 _alone: dict[str, list[TokenScores]] = {}
 
 
-def test_the_memory_changes_no_score(folders: Folders, lm: TransformersLM) -> None:
+def test_the_cache_changes_no_score(folders: Folders, lm: TransformersLM) -> None:
     asked = drawn(3)
     bare = TransformersLM(lm.name.removeprefix("hf:"), cache_mib=0)
     without = scored(bare, asked)
@@ -137,7 +137,7 @@ def test_the_memory_changes_no_score(folders: Folders, lm: TransformersLM) -> No
     asyncio.run(bare.aclose())
 
 
-def test_a_prompt_that_comes_again_is_not_read_again(lm: TransformersLM) -> None:
+def test_a_repeated_prompt_is_read_once(lm: TransformersLM) -> None:
     prompts = [f"Document: {tiny_models.text(random.Random(n), 40)} Question:" for n in range(4)]
     with Forwards(lm) as first:
         scored(lm, [one(prompt, "who made it?") for prompt in prompts])
@@ -201,7 +201,7 @@ def test_half_precision_stays_close(lm: TransformersLM) -> None:
 # --- lengths --------------------------------------------------------------------------------------------------------
 
 
-def test_a_prompt_that_is_too_long_fails_by_itself_and_says_by_how_much(folders: Folders) -> None:
+def test_an_overlong_prompt_fails_alone_and_says_by_how_much(folders: Folders) -> None:
     lm = TransformersLM(str(folders["gpt2"]))
     long = one("who " * 600, "made it")
 
@@ -303,7 +303,7 @@ def test_greedy_text_is_the_plain_one_alone_or_together(
 
 
 @pytest.mark.parametrize("shape", ["gpt2", "llama"])
-def test_what_prompts_begin_with_is_read_once_and_changes_no_text(folders: Folders, shape: str) -> None:
+def test_a_common_prefix_is_read_once_and_changes_no_text(folders: Folders, shape: str) -> None:
     lm = TransformersLM(str(folders[shape]))
     instruction = tiny_models.text(random.Random(8), 60)
     ends = ["", " who", " made in Paris", *(" " + tiny_models.text(random.Random(n), n) for n in range(1, 12))] * 3
@@ -391,7 +391,7 @@ def test_concurrent_callers_share_forward_passes(lm: TransformersLM) -> None:
     assert furthest([scores for (scores,) in found], [scores.logprobs for scores in apart]) < 1e-5
 
 
-def test_closing_ends_the_thread_and_lets_go(folders: Folders) -> None:
+def test_closing_ends_the_thread_and_frees_the_weights(folders: Folders) -> None:
     lm = TransformersLM(str(folders["t5"]))
     scored(lm, [one("who", "made")])
     assert [thread for thread in threading.enumerate() if thread.name.startswith(lm.name)]
@@ -427,7 +427,7 @@ def test_a_method_runs_on_it_by_name(folders: Folders, tmp_path: Path) -> None:
         ({"max_batch_token": 3}, UnknownName, "did you mean 'max_batch_tokens'"),
     ],
 )
-def test_options_that_cannot_be(
+def test_invalid_options_are_errors(
     folders: Folders, options: dict[str, Any], error: type[Exception], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pytest.importorskip("torch").cuda, "is_available", lambda: False)
@@ -435,7 +435,7 @@ def test_options_that_cannot_be(
         open_lm(f"hf:{folders['t5']}", **options)
 
 
-def test_checkpoints_that_cannot_be_opened(folders: Folders, tmp_path: Path) -> None:
+def test_unusable_checkpoints_are_errors(folders: Folders, tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     with pytest.raises(DataError, match="a checkpoint's folder or its name"):
         open_lm("hf:")
@@ -460,12 +460,12 @@ def test_pickled_weights_and_code_are_never_opened(folders: Folders, tmp_path: P
     asyncio.run(lm.aclose())
 
 
-def test_scores_at_a_temperature_that_is_none(lm: TransformersLM) -> None:
+def test_a_temperature_of_zero_or_less_has_no_scores(lm: TransformersLM) -> None:
     with pytest.raises(UsageError, match="above 0"):
         scored(lm, [one("a", "b", 0.0)])
 
 
-def test_it_is_a_language_model_that_says_what_it_can(lm: TransformersLM, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_capabilities_are_those_of_the_checkpoint(lm: TransformersLM, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(lm, LanguageModel)
     assert lm.capabilities.score_temperature
     assert lm.capabilities.seed
@@ -473,9 +473,7 @@ def test_it_is_a_language_model_that_says_what_it_can(lm: TransformersLM, monkey
     assert lm.count_tokens("") == 0
 
 
-def test_a_model_that_knows_places_by_distance_alone_writes_but_does_not_score(
-    tmp_path: Path, folders: Folders
-) -> None:
+def test_a_model_with_relative_positions_generates_but_does_not_score(tmp_path: Path, folders: Folders) -> None:
     transformers = pytest.importorskip("transformers")
     tokenizer = transformers.AutoTokenizer.from_pretrained(folders["gpt2"])
     config = transformers.BloomConfig(vocab_size=len(tokenizer), hidden_size=16, n_layer=1, n_head=2)

@@ -54,7 +54,7 @@ def test_the_same_logits(feed: str, kept: str, prompts: list[int], targets: int)
     torch.testing.assert_close(logits(ours, prompts, targets), logits(plain, prompts, targets), rtol=1e-4, atol=1e-4)
 
 
-def test_a_prompt_is_projected_only_where_that_costs_less() -> None:
+def test_a_prompt_is_projected_only_if_that_costs_less() -> None:
     model = tiny()
     projected: list[int] = []
     for attention in cross_attention(model):
@@ -80,7 +80,7 @@ def test_padding_changes_nothing() -> None:
     torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
 
 
-def test_writing_is_as_before() -> None:
+def test_generation_does_not_change() -> None:
     torch = pytest.importorskip("torch")
     plain = tiny()
     ours = deepcopy(plain)
