@@ -53,7 +53,7 @@ def composed(data: Path, chance: random.Random, most: int = MOST) -> Iterator[Ex
 
 
 def _by_answer(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[str, Mapping[str, Any]]]]:
-    """Questions as descriptions, by the name that they ask for."""
+    """Rewrite questions as descriptions, by the name that they ask for."""
     found: dict[str, list[tuple[str, Mapping[str, Any]]]] = defaultdict(list)
     for row in rows:
         if (described := description(row["question"])) is not None:
@@ -76,7 +76,7 @@ def _with(question: str, name: str, described: str) -> str:
 
 
 def description(question: str) -> str | None:
-    """The question as a description of its answer.
+    """Rewrite a question as a description of its answer.
 
     >>> description("Who wrote the play Hamlet in London?")
     'the person who wrote the play Hamlet in London'

@@ -1,4 +1,4 @@
-"""What an example is, and the files that examples come from and go to."""
+"""Training examples, and the files that they are read from and written to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 Told = tuple[str, str]
 """A passage's title and text."""
 Place = tuple[int, int, int]
-"""A passage's number, and two characters of its text; of its title where the number is ``-1 - passage``."""
+"""A passage's number, and a start and end in its text; in its title if the number is ``-1 - passage``."""
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Example:
 
 
 def lines(file: Path) -> list[dict[str, Any]]:
-    """The objects of a JSON Lines file, gzipped or not; none where the file is absent."""
+    """Read the objects of a JSON Lines file, gzipped or not; none if the file is absent."""
     if not file.exists():
         return []
     raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
@@ -44,14 +44,14 @@ def lines(file: Path) -> list[dict[str, Any]]:
 
 
 def read(file: Path) -> Iterator[Example]:
-    """The examples of a file."""
+    """Read the examples of a file."""
     with file.open(encoding="utf-8") as lines:
         for line in lines:
             yield Example(**json.loads(line))
 
 
 def write(examples: Iterable[Example], file: Path) -> None:
-    """The examples as a file, whole or not at all."""
+    """Write examples to a file, atomically."""
     file.parent.mkdir(parents=True, exist_ok=True)
     unfinished = file.with_suffix(".new")
     with unfinished.open("w", encoding="utf-8") as out:
@@ -60,7 +60,7 @@ def write(examples: Iterable[Example], file: Path) -> None:
 
 
 def occurrences(answer: str, text: str) -> Iterator[tuple[int, int]]:
-    """Every place where the answer stands as whole words, whatever its case."""
+    """Find every occurrence of the answer as whole words, ignoring case."""
     pattern = re.escape(answer.strip())
     if pattern:
         for match in re.finditer(rf"(?<!\w){pattern}(?!\w)", text, re.IGNORECASE):
@@ -68,12 +68,12 @@ def occurrences(answer: str, text: str) -> Iterator[tuple[int, int]]:
 
 
 def occurs(answer: str, text: str) -> bool:
-    """Whether the answer stands in a text as whole words."""
+    """Return True if a text contains the answer as whole words."""
     return next(occurrences(answer, text), None) is not None
 
 
 def spans_of(answers: Iterable[str], passages: Sequence[Told], inside: Iterable[int]) -> list[Place]:
-    """The places of the answers in the passages numbered ``inside``: in texts, else in titles."""
+    """Find the answers in the passages numbered ``inside``: in texts, else in titles."""
     answers, inside = list(answers), list(inside)
     texts = [(at, *span) for at in inside for answer in answers for span in occurrences(answer, passages[at][1])]
     titles = [(-1 - at, *span) for at in inside for answer in answers for span in occurrences(answer, passages[at][0])]

@@ -32,7 +32,7 @@ READING = {  # file: the most examples taken of it
 }  # fmt: skip
 RELEVANCE = {"relevance_selqa": 1500}
 ROUNDS = {"hotpotqa": 3, "2wikimultihopqa": 3, "musique": 8}
-"""How often a question of a set is read over its gold passages."""
+"""Examples per question over its gold passages, by set."""
 NEGATIVES = 5  # paths a question that are not its gold ones
 
 
@@ -122,7 +122,7 @@ def questions_over(
 
 
 def onward(answers: Sequence[str], bridges: Sequence[str], gold: Sequence[Told], part: Sequence[Told]) -> list[Place]:
-    """What to read where only a part of the chain is there: the answer if it is, else the name that leads on."""
+    """Return the target for a part of the chain: the answer if it is there, else the name that leads on."""
     if told := spans_of(answers, part, range(len(part))):
         return told
     titles = [re.sub(r" \(.*\)$", "", title) for title, text in gold if (title, text) not in part]
@@ -132,12 +132,12 @@ def onward(answers: Sequence[str], bridges: Sequence[str], gold: Sequence[Told],
 
 
 def held_out(question_id: str) -> bool:
-    """Whether a question is kept from training: one in eight, to choose thresholds and weights on."""
+    """Return True for held-out questions: one in eight, on which thresholds and weights are chosen."""
     return zlib.crc32(question_id.encode()) % 8 == 0
 
 
 def multi_hop(data: Path, name: str, chance: random.Random) -> Iterator[Example]:
-    """The questions of a set's train split over gold passages and over the paths that a search of ours finds."""
+    """The questions of a set's train split over gold passages and over the paths that ``hops`` finds."""
     passages = {p.id: p for p in polyhop.open_corpus(data / name / "corpus.jsonl")}
     found = searched(data, name)
     for row in lines(data / name / "train.jsonl"):
@@ -162,7 +162,7 @@ def multi_hop(data: Path, name: str, chance: random.Random) -> Iterator[Example]
 
 
 def gold_row(row: Mapping[str, Any]) -> list[str]:
-    """The gold passages, in the order of the hops where that is told."""
+    """The gold passages, in the order of the hops if it is known."""
     order = [step["pid"] for step in row.get("decomposition") or []]
     named = list(zip(row["gold_titles"], row["gold_pids"], strict=False))
     order += [pid for subject, *_ in row.get("evidences") or [] for title, pid in named if title == subject]
@@ -170,7 +170,7 @@ def gold_row(row: Mapping[str, Any]) -> list[str]:
 
 
 def steps_of(row: Mapping[str, Any], passages: Mapping[str, Passage]) -> Iterator[tuple[str, str, str]]:
-    """The single questions a question is made of, with answer and passage."""
+    """The single-hop questions of a question, with answer and passage."""
     told: list[str] = []
     for step in row.get("decomposition") or []:
         question = step["question"]
@@ -191,7 +191,7 @@ def steps_of(row: Mapping[str, Any], passages: Mapping[str, Passage]) -> Iterato
 
 
 def searched(data: Path, name: str) -> dict[str, list[str]]:
-    """What ``hops`` ranks first for every train question: the passages that a path scorer must tell from gold ones."""
+    """The first paths of ``hops`` for every train question, which a path scorer must distinguish from gold ones."""
     found: dict[str, list[str]] = {}
     # By the linear model alone, so that the examples do not hang on the network that stands.
     with polyhop.Pipeline(data / name / "corpus.jsonl", "hops", "pocket", scorer="reasons", k=1) as pipeline:
@@ -201,7 +201,7 @@ def searched(data: Path, name: str) -> dict[str, list[str]]:
 
 
 def embedded(data: Path, chance: random.Random, most: int = 3000) -> Iterator[Example]:
-    """Passages and questions whose embeddings stay as the base model's."""
+    """Passages and questions whose embeddings should stay those of the base model."""
     texts: list[str] = []
     for name in there(data):
         texts += [f"{p.title}. {p.text}"[:600] for p in polyhop.open_corpus(data / name / "corpus.jsonl")]
@@ -212,12 +212,12 @@ def embedded(data: Path, chance: random.Random, most: int = 3000) -> Iterator[Ex
 
 
 def there(data: Path) -> list[str]:
-    """The question sets that the data hold."""
+    """The question sets in the data."""
     return [name for name in SETS if (data / name / "train.jsonl").exists()]
 
 
 def pair(passage: Passage) -> Told:
-    """A passage as an example holds it."""
+    """A passage in the form of an example."""
     return passage.title, passage.text
 
 

@@ -54,18 +54,18 @@ class Graph:
         self._kept: dict[str, str] = {}
 
     def constant(self, name: str, value: np.ndarray) -> str:
-        """A tensor of the file, by its name."""
+        """Add a tensor to the file; return its name."""
         if name not in self._kept:
             self._kept[name] = name
             self.constants.append(numpy_helper.from_array(np.array(value, order="C"), name))
         return name
 
     def own(self, name: str) -> str:
-        """One of the network's tensors, as it is."""
+        """Add one of the network's tensors unchanged; return its name."""
         return self.constant(name, self.weights[name])
 
     def node(self, kind: str, inputs: list[str], out: str, domain: str = "", **attributes: Any) -> str:
-        """An operation; its output's name."""
+        """Add an operation; return its output's name."""
         self.nodes.append(helper.make_node(kind, inputs, [out], name=out, domain=domain, **attributes))
         return out
 
@@ -93,7 +93,7 @@ class Graph:
         return self.node("Add", [x, self.own(name)], out)
 
     def embedded(self) -> str:
-        """Pieces, places and segments added and normed."""
+        """Add the embeddings of pieces, positions and segments, normalised."""
         table = self.weights["words.weight"]
         scales = np.maximum(np.abs(table).max(1, keepdims=True), 1e-8) / 127.0
         numbers = np.rint(table / scales).astype(np.int8)
@@ -108,7 +108,7 @@ class Graph:
         return self.norm(both, "norm", "embedded")
 
     def norm(self, x: str, name: str, out: str) -> str:
-        """Layer normalisation."""
+        """Add a layer normalisation."""
         inputs = [x, self.own(f"{name}.weight"), self.own(f"{name}.bias")]
         return self.node("LayerNormalization", inputs, out, axis=-1, epsilon=1e-12)
 
@@ -118,7 +118,7 @@ class Graph:
         return self.node("SkipLayerNormalization", [x, old, *names], out, _MICROSOFT, epsilon=1e-12)
 
     def layer(self, x: str, number: int, mask: str) -> str:
-        """One layer of the encoder."""
+        """Add one layer of the encoder."""
         own = f"layers.{number}"
         weight = np.concatenate([self.weights[f"{own}.{part}.weight"] for part in ("query", "key", "value")])
         bias = np.concatenate([self.weights[f"{own}.{part}.bias"] for part in ("query", "key", "value")])
@@ -136,12 +136,12 @@ class Graph:
         return self.residual(down, x, f"{own}.last_norm", f"{own}.down.bias", f"{own}.done")
 
     def head(self, x: str, name: str) -> str:
-        """A linear map in fp32, with its bias."""
+        """Add a linear map in fp32, with its bias."""
         weight = self.constant(f"{name}.map", self.weights[f"{name}.weight"].T)
         return self.bias(self.node("MatMul", [x, weight], f"{name}.raw"), f"{name}.bias", f"{name}.both")
 
     def heads(self, x: str) -> None:
-        """Spans, verdicts and the embedding."""
+        """Add the heads: spans, kinds and judgements, and the embedding."""
         one, last = self._ints("one", 1), self._ints("last", 2)
         self.split([self.head(x, "span")], ["starts.one", "ends.one"], num_outputs=2)
         self.node("Squeeze", ["starts.one", *last], "starts")
@@ -163,7 +163,7 @@ class Graph:
         return [self.constant(f"int.{name}", np.array(values, np.int64))]
 
     def model(self) -> onnx.ModelProto:
-        """The whole."""
+        """Build the whole model."""
         x, mask = self.embedded(), self.node("Cast", ["mask"], "mask.int", to=TensorProto.INT32)
         for number in range(self.shape.layers):
             x = self.layer(x, number, mask)
@@ -181,7 +181,7 @@ class Graph:
 
 
 def measured(network: Network, rows: Sequence[Row], padding: int) -> dict[str, Scale]:
-    """The scale of every linear map of the layers, by the output's name in the graph."""
+    """Return the scale of every linear map of the layers, by its output's name in the graph."""
     samples: dict[str, list[torch.Tensor]] = {}
     mask = torch.zeros(0)
 
@@ -212,7 +212,7 @@ def measured(network: Network, rows: Sequence[Row], padding: int) -> dict[str, S
 
 
 def _scale(x: torch.Tensor, weight: torch.Tensor) -> Scale:
-    """The channels' shares, the step and the zero that lose least of what comes out."""
+    """Find the channels' shares, the step and the zero with the smallest error of the output."""
     x = x[torch.randperm(len(x), generator=torch.Generator().manual_seed(0))[:1500]]
     loud, heavy, whole = x.abs().amax(0).clamp(min=1e-5), weight.abs().amax(0).clamp(min=1e-5), x @ weight.T
     best: tuple[float, Scale] | None = None

@@ -1,4 +1,4 @@
-"""The network: a MiniLM encoder (6 layers, 384 wide) with a head a skill, in torch.
+"""The network: a MiniLM encoder (6 layers, 384 wide) with one head per skill, in torch.
 
 The encoder is BERT's (Devlin et al., 2019) in the size of MiniLM (Wang et al., 2020). It begins with the weights of
 all-MiniLM-L6-v2, whose embeddings (the mean of a text's tokens) are kept.
@@ -100,13 +100,13 @@ class Network(nn.Module):
         return starts, ends, told[:, : len(KINDS)], told[:, -2], told[:, -1], F.normalize(mean, dim=-1)
 
     def load_base(self, weights: Mapping[str, Tensor]) -> None:
-        """Take over the encoder of a BERT checkpoint, by its names; the heads stay as they are."""
+        """Load the encoder of a BERT checkpoint, by its names; the heads do not change."""
         own = self.state_dict()
         for name, theirs in self._names().items():
             own[name].copy_(weights[theirs])
 
     def _names(self) -> dict[str, str]:
-        """Our parameters' names with those of a BERT checkpoint."""
+        """Return our parameters' names with those of a BERT checkpoint."""
         names = {
             "words.weight": "embeddings.word_embeddings.weight",
             "places.weight": "embeddings.position_embeddings.weight",
@@ -127,5 +127,5 @@ class Network(nn.Module):
 
 
 def trained(network: Network) -> list[tuple[str, Tensor]]:
-    """The parameters that are trained: all but the tables of pieces and places."""
+    """Return the trained parameters: all except the embeddings of pieces and positions."""
     return [(name, each) for name, each in network.named_parameters() if each.requires_grad]

@@ -19,7 +19,7 @@ from training.data import Example
 EMBEDDED = 94  # pieces at most of a text whose embedding is kept
 BATCH = 4096  # pieces, padding included
 TOGETHER = 3000  # rows whose neighbours in length go together
-MOST_SPANS = 8
+MAX_SPANS = 8
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Row:
 
 
 def row_of(example: Example, pieces: WordPiece, chance: random.Random) -> Row | None:
-    """The example as numbers; None where no place of its answer is within reach."""
+    """Encode an example; None if no occurrence of its answer fits in the row."""
     if example.embed is not None:
         return Row([pieces.begin, *pieces.encode(example.embed).ids[:EMBEDDED], pieces.end], [], [], -1, -1, -1)
     ids = [pieces.begin, *pieces.encode(example.question).ids[:MAX_QUESTION_PIECES], pieces.end]
@@ -70,18 +70,18 @@ def row_of(example: Example, pieces: WordPiece, chance: random.Random) -> Row | 
     segments = [0] * first + [1] * (len(ids) - first)
     kind = KINDS.index(example.kind) if example.kind else -1
     relevant, enough = (-1 if each is None else each for each in (example.relevant, example.enough))
-    return Row(ids, segments, spans[:MOST_SPANS], kind, relevant, enough)
+    return Row(ids, segments, spans[:MAX_SPANS], kind, relevant, enough)
 
 
 def _pieces_at(starts: Sequence[int], ends: Sequence[int], start: int, end: int) -> tuple[int, int]:
-    """The first and last piece of the words between two characters; an impossible pair where there is none."""
+    """Return the first and last piece of the words between two characters; an impossible pair without any."""
     low = next((at for at, each in enumerate(ends) if each > start), len(ends))
     high = next((at for at in range(len(starts) - 1, -1, -1) if starts[at] < end), -1)
     return (low, high) if low <= high else (len(ends), len(ends))
 
 
 def batches(rows: Sequence[Row], seed: int) -> list[list[int]]:
-    """Which rows go together: neighbours in length, of a few thousand at a time, in a random order."""
+    """Group rows into batches of similar length, within random groups of a few thousand, in a random order."""
     chance = random.Random(seed)
     order = chance.sample(range(len(rows)), len(rows))
     made: list[list[int]] = []
@@ -100,7 +100,7 @@ def batches(rows: Sequence[Row], seed: int) -> list[list[int]]:
 
 
 def tensors(rows: Sequence[Row], padding: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Pieces, segments and mask of a batch."""
+    """Return the pieces, segments and mask of a batch."""
     length = max(len(row.ids) for row in rows)
     ids = torch.full((len(rows), length), padding)
     segments, mask = torch.zeros_like(ids), torch.zeros_like(ids)

@@ -1,4 +1,4 @@
-"""Training: the network over all examples, in bf16 with fp32 masters; it goes on where it was stopped.
+"""Training: the network over all examples, in bf16 with fp32 masters; a stopped training continues.
 
     python -m training.train EXAMPLES BASE OUT [--begin NETWORK] [--rounds 1.0] [--device cpu] [--threads 2]
 
@@ -29,7 +29,7 @@ from torch.nn import functional as F  # noqa: N812 - as everyone calls it
 from polyhop.lm.pocket.encoder.wordpiece import WordPiece
 from training.data import read
 from training.network import Network, Shape, trained
-from training.rows import BATCH, MOST_SPANS, Row, batches, row_of, tensors
+from training.rows import BATCH, MAX_SPANS, Row, batches, row_of, tensors
 
 BASE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 RATE, HEADS, WARM_UP, DECAY = 2e-4, 3.0, 100, 0.01  # learning rate, its factor for the heads, steps, weight decay
@@ -39,7 +39,7 @@ SAVE_EVERY, LOG_EVERY = 300.0, 50  # seconds, steps
 
 
 def losses(network: Network, rows: Sequence[Row], padding: int, targets: Tensor) -> dict[str, Tensor]:
-    """What is wrong with the network's word on a batch, by skill: each a sum over the batch's rows."""
+    """The losses of a batch by skill, each summed over the batch's rows."""
     ids, segments, mask = tensors(rows, padding)
     starts, ends, kind, relevance, sufficiency, embedding = (each.float() for each in network(ids, segments, mask))
     told: dict[str, Tensor] = {}
@@ -47,8 +47,8 @@ def losses(network: Network, rows: Sequence[Row], padding: int, targets: Tensor)
     if reads:
         hide = torch.where((segments * mask)[reads] > 0, 0.0, -1e4)
         first, last = F.log_softmax(starts[reads] + hide, -1), F.log_softmax(ends[reads] + hide, -1)
-        spans = torch.zeros(len(reads), MOST_SPANS, 2, dtype=torch.long)
-        real = torch.full((len(reads), MOST_SPANS), -1e4)
+        spans = torch.zeros(len(reads), MAX_SPANS, 2, dtype=torch.long)
+        real = torch.full((len(reads), MAX_SPANS), -1e4)
         for at, row in enumerate(reads):
             own = rows[row].spans
             spans[at, : len(own)] = torch.tensor(own)
@@ -86,7 +86,7 @@ class Masters:
         self.adam = torch.optim.AdamW(told, lr=RATE, betas=(0.9, 0.98), fused=True)
 
     def step(self, rate: float) -> None:
-        """Step by the parameters' gradients and forget them."""
+        """Take a step by the parameters' gradients, and clear them."""
         for group in self.adam.param_groups:
             group["lr"] = rate * group["factor"]
         for master, parameter in zip(self.masters, self.parameters, strict=True):
@@ -104,12 +104,12 @@ class Masters:
 
 
 def rate_at(step: int, steps: int) -> float:
-    """Up over the first steps, then down in a line."""
+    """Return the learning rate: linear warm-up, then linear decay."""
     return RATE * min(1.0, (step + 1) / WARM_UP) * max(0.0, 1.0 - step / steps)
 
 
 def base_weights(folder: Path) -> dict[str, Tensor]:
-    """The base model's weights; ``SystemExit`` where they are not the ones pinned."""
+    """Load the base model's weights; ``SystemExit`` if they are not the pinned ones."""
     file = folder / "model.safetensors"
     if hashlib.sha256(file.read_bytes()).hexdigest() != BASE_SHA256:
         raise SystemExit(f"{file} is not the all-MiniLM-L6-v2 that the recipe is pinned to (sha256 {BASE_SHA256})")
@@ -118,7 +118,7 @@ def base_weights(folder: Path) -> dict[str, Tensor]:
 
 
 def embeddings(network: Network, rows: Sequence[Row], padding: int) -> Tensor:
-    """The base model's embeddings of the rows to be kept, as ``row.target`` numbers them."""
+    """Compute the base model's embeddings of the rows to be kept, numbered as in ``row.target``."""
     kept = sorted((row for row in rows if row.target >= 0), key=lambda row: len(row.ids))
     out = torch.zeros(len(kept), network.shape.width)
     with torch.no_grad():
@@ -170,14 +170,14 @@ def fit(
 
 
 class Log:
-    """Prints the mean losses, and how fast it goes, every so many steps."""
+    """Prints the mean losses and the speed every N steps."""
 
     def __init__(self, steps: int) -> None:
         self.steps, self.since = steps, time.monotonic()
         self.told: dict[str, list[float]] = defaultdict(list)
 
     def add(self, step: int, losses: Mapping[str, float]) -> None:
-        """A step's losses, each the mean of its rows."""
+        """Add a step's losses, each the mean of its rows."""
         for name, loss in losses.items():
             self.told[name].append(loss)
         if (step + 1) % LOG_EVERY:
@@ -190,7 +190,7 @@ class Log:
 
 
 def _save(out: Path, network: Network, masters: Masters, step: int, steps: int) -> None:
-    """A checkpoint, whole or not at all."""
+    """Write a checkpoint, atomically."""
     state: dict[str, Any] = {
         "step": step, "steps": steps, "masters": masters.masters, "adam": masters.adam.state_dict(),
         "names": [name for name, _ in trained(network)], "network": network.state_dict(),
@@ -201,14 +201,14 @@ def _save(out: Path, network: Network, masters: Masters, step: int, steps: int) 
 
 
 def _resume(out: Path, masters: Masters, steps: int) -> int:
-    """The step to go on with, the last checkpoint in place; ``SystemExit`` where it is of another training."""
+    """Load the last checkpoint and return its step; ``SystemExit`` if it belongs to another training."""
     file = out / "network.pt"
     if not file.exists():
         return 0
     state = torch.load(file, weights_only=True)
     if state.get("steps") != steps:
         raise SystemExit(
-            f"{file} is of a training of {state.get('steps')} steps, not of {steps}: remove it to begin anew"
+            f"{file} is of a training of {state.get('steps')} steps, not of {steps}: remove it to start again"
         )
     for own, theirs in zip(masters.masters, state["masters"], strict=True):
         own.copy_(theirs)
@@ -218,7 +218,7 @@ def _resume(out: Path, masters: Masters, steps: int) -> int:
 
 
 def load_network(file: Path) -> Network:
-    """The network of a checkpoint, in fp32 from its masters."""
+    """Load the network of a checkpoint, in fp32 from its masters."""
     state = torch.load(file, weights_only=True)
     network = Network(Shape(**state.get("shape", {})))
     network.load_state_dict({name: each.float() for name, each in state["network"].items()})

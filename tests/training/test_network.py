@@ -238,7 +238,7 @@ def test_it_begins_with_another_trainings_weights_and_holds_the_bases_embeddings
 
 def test_another_trainings_checkpoint_is_refused(tmp_path: Path) -> None:
     fit(tiny(), some_rows(1), PIECES.padding, tmp_path, rounds=1.0)
-    with pytest.raises(SystemExit, match="remove it to begin anew"):
+    with pytest.raises(SystemExit, match="remove it to start again"):
         fit(tiny(), some_rows(1), PIECES.padding, tmp_path, rounds=4.0)
 
 
