@@ -20,7 +20,7 @@ from polyhop.lm.pocket.reading.candidates import (
 )
 from polyhop.lm.pocket.reading.chain import Hop, decompose, follow_chain
 from polyhop.lm.pocket.reading.compare import Verdict, compare
-from polyhop.lm.pocket.reading.passage import Mention, ParsedPassage, parse_passage
+from polyhop.lm.pocket.reading.passage import Mention, ParsedPassage, parse_passage, share_of
 from polyhop.lm.pocket.reading.question import Comparison, ParsedQuestion, parse_question
 from polyhop.lm.pocket.reading.tables import blends, weights
 from polyhop.lm.pocket.reading.tables import words as word_tables
@@ -84,8 +84,8 @@ class PathReading:
     @cached_property
     def unmet(self) -> dict[str, float]:
         """The terms of the question that no page of the path contains, with their weights."""
-        have = {stem for page in self.pages for stem in (*page.positions, *page.title_stems)}
-        return {stem: value for stem, value in self.parsed.terms.items() if stem not in have}
+        terms = self.parsed.terms.items()
+        return {stem: value for stem, value in terms if not any(page.has(stem) for page in self.pages)}
 
     @property
     def coverage(self) -> float:
@@ -169,12 +169,7 @@ def _holds(parsed: ParsedQuestion, pages: Sequence[ParsedPassage]) -> bool:
     if 0 < len(pages) <= MAX_PASSAGES:
         kinds = predict(parsed.text, [pages])[0].kinds
         return kinds["yes"] > kinds["no"]
-    return _covers(parsed, pages)
-
-
-def _covers(parsed: ParsedQuestion, pages: Sequence[ParsedPassage]) -> bool:
-    have = {stem for page in pages for stem in (*page.positions, *page.title_stems)}
-    return sum(value for stem, value in parsed.terms.items() if stem in have) / parsed.total >= 0.7
+    return share_of(parsed.terms, pages) >= 0.7
 
 
 def as_answer(parsed: ParsedQuestion, candidate: Candidate) -> str:

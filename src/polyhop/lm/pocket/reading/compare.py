@@ -10,7 +10,7 @@ from functools import lru_cache
 from polyhop.common.text import bare_title, fold
 from polyhop.lm.pocket.reading.chain import find_page
 from polyhop.lm.pocket.reading.facts import facts
-from polyhop.lm.pocket.reading.passage import ParsedPassage
+from polyhop.lm.pocket.reading.passage import ParsedPassage, share_of
 from polyhop.lm.pocket.reading.question import Comparison, ParsedQuestion
 from polyhop.lm.pocket.reading.tables import country_of, relations
 from polyhop.lm.pocket.reading.text import Date, content_stems, earlier, parse_date, parse_number, stem_weight
@@ -190,17 +190,12 @@ def _rest(parsed: ParsedQuestion, *sides: Side) -> dict[str, float]:
     return {stem: value for stem, value in parsed.terms.items() if stem not in named}
 
 
-def _covered(page: ParsedPassage, terms: dict[str, float]) -> float:
-    have = sum(value for stem, value in terms.items() if stem in page.positions or stem in page.title_stems)
-    return have / (sum(terms.values()) or 1.0)
-
-
 def _fits(parsed: ParsedQuestion, first: Side, second: Side) -> str | None:
     """The name that the rest of the question describes better."""
     terms = _rest(parsed, first, second)
     if first.page is None and second.page is None:
         return None
-    scores = [(_covered(side.page, terms) if side.page else 0.0) for side in (first, second)]
+    scores = [share_of(terms, [side.page] if side.page else []) for side in (first, second)]
     return (first if scores[0] >= scores[1] else second).name
 
 
@@ -209,7 +204,7 @@ def _both(parsed: ParsedQuestion, first: Side, second: Side) -> str | None:
     if first.page is None or second.page is None:
         return None
     terms = _rest(parsed, first, second)
-    return "yes" if min(_covered(side.page, terms) for side in (first, second) if side.page) >= 0.5 else "no"
+    return "yes" if min(share_of(terms, [page]) for page in (first.page, second.page)) >= 0.5 else "no"
 
 
 def _common(parsed: ParsedQuestion, first: Side, second: Side) -> str | None:

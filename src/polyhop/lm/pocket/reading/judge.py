@@ -18,7 +18,7 @@ from polyhop.lm.pocket.encoder.cache import predict
 from polyhop.lm.pocket.encoder.inputs import EncoderOutput
 from polyhop.lm.pocket.reading.answer import PathReading, Solution, as_answer, read_path
 from polyhop.lm.pocket.reading.candidates import names_page
-from polyhop.lm.pocket.reading.passage import ParsedPassage
+from polyhop.lm.pocket.reading.passage import ParsedPassage, share_of
 from polyhop.lm.pocket.reading.tables import blends, weights
 from polyhop.types import Passage, Span
 
@@ -38,8 +38,8 @@ def relevance_features(reading: PathReading) -> dict[str, float]:
     last, before = pages[-1], pages[:-1]
     match = by_page[min(len(pages), len(by_page)) - 1]
     linked = any(names_page(page, last) for page in before)
-    known = {stem for page in before for stem in (*page.positions, *page.title_stems)}
-    new = sum(v for stem, v in parsed.terms.items() if stem not in known and _has(last, stem)) / parsed.total
+    unknown = ((stem, value) for stem, value in parsed.terms.items() if not any(page.has(stem) for page in before))
+    new = sum(value for stem, value in unknown if last.has(stem)) / parsed.total
     folded = f"{fold(last.title)} {last.folded}"
     named = [fold(name) for name in parsed.names]
     used = _used(reading)
@@ -128,10 +128,6 @@ def _probability(odds: float) -> float:
     return 1.0 / (1.0 + math.exp(-max(-30.0, min(odds, 30.0))))
 
 
-def _has(page: ParsedPassage, stem: str) -> bool:
-    return stem in page.positions or stem in page.title_stems
-
-
 def _title_share(reading: PathReading, page: ParsedPassage) -> float:
     """The share of the stems of a title that are in the question."""
     stems = page.title_stems
@@ -143,10 +139,7 @@ def _narrowed_coverage(reading: PathReading) -> float:
     narrowed = reading.solution.narrowed
     if narrowed is None:
         return 0.0
-    return max(
-        (sum(v for stem, v in narrowed.terms.items() if _has(page, stem)) / narrowed.total for page in reading.pages),
-        default=0.0,
-    )
+    return max((share_of(narrowed.terms, [page]) for page in reading.pages), default=0.0)
 
 
 def _used(reading: PathReading) -> list[ParsedPassage]:

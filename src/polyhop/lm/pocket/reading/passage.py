@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -78,6 +78,10 @@ class ParsedPassage(TokenizedText):
     classes: frozenset[str] = frozenset()
     facts: dict[str, list[FactValue]] = field(default_factory=dict)
 
+    def has(self, stem: str) -> bool:
+        """True if the text or the title contains a stem."""
+        return stem in self.positions or stem in self.title_stems
+
     def mentions_from(self, character: int) -> Iterator[Mention]:
         """The mentions that begin at or after a character, in order."""
         token = bisect_left(self.starts, character)
@@ -102,6 +106,12 @@ class ParsedPassage(TokenizedText):
         if not inside:
             return ""
         return self.text[self.starts[inside[0]] : self.starts[inside[-1]] + len(self.tokens[inside[-1]])]
+
+
+def share_of(terms: Mapping[str, float], pages: Sequence[ParsedPassage]) -> float:
+    """The share of weighted terms that pages contain, 0 to 1."""
+    contained = sum(value for stem, value in terms.items() if any(page.has(stem) for page in pages))
+    return contained / (sum(terms.values()) or 1.0)
 
 
 def parse_passage(passage: Passage) -> ParsedPassage:
