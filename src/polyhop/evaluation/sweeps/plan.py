@@ -72,7 +72,7 @@ SHARED: Mapping[str, Any] = {
 
 def _type(option: Option) -> Any:
     """Return the type of an option's value in the file."""
-    if option.kind is list[str]:
+    if option.kind == list[str]:
         return dict[str, Any]
     if option.choices:
         return Literal[option.choices]
