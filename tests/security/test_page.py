@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "security.md").read_text()
-ROWS = [row.split(" | ") for row in re.findall(r"^\| (.+?) \|$", PAGE.partition("## Where it is tested")[2], re.M)][1:]
+ROWS = [row.split(" | ") for row in re.findall(r"^\| (.+?) \|$", PAGE.partition("## Tests")[2], re.M)][1:]
 
 
 def test_each_danger_has_a_test_that_is_there() -> None:
