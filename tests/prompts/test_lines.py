@@ -37,8 +37,8 @@ def home(tmp_path: Path) -> Iterator[Path]:
     TASKS.pop("doubt.weigh", None)
 
 
-def doubt(home: Path, **form: Any) -> Task[Doubt]:
-    output = "# Output\nDoubt: …\n\n" if form else ""
+def doubt(home: Path, *, asks_for_text: bool | None = None, **form: Any) -> Task[Doubt]:
+    output = "# Output\nDoubt: …\n\n" if (bool(form) if asks_for_text is None else asks_for_text) else ""
     (home / "doubt.weigh.md").write_text(f"{HEAD}{output}# Input\nAnswer: {{answer}}\n", encoding="utf-8")
     line = {"fields": {"answer": "1979"}, "output": {"doubt": "It is a year."}}
     (home / "doubt.weigh.demos.jsonl").write_text(f"{json.dumps(line)}\n", encoding="utf-8")
@@ -89,13 +89,15 @@ def test_demonstrations_are_written_in_the_lines(home: Path) -> None:
     assert [turn["content"] for turn in turns[1:]] == ["Answer: 1979", "Doubt: It is a year.", "Answer: 1980"]
 
 
+@pytest.mark.parametrize("asks_for_text", [False, True])
 @pytest.mark.parametrize("rendering", ["text", "json"])
-def test_a_task_without_a_text_form_is_asked_in_json(home: Path, rendering: Rendering) -> None:
-    task = doubt(home)
+def test_a_task_without_a_text_form_is_asked_in_json(home: Path, rendering: Rendering, asks_for_text: bool) -> None:
+    task = doubt(home, asks_for_text=asks_for_text)
     prompt = PromptBook()["doubt.weigh"]
     assert not task.has_text_form
     turns = prompt.render({"answer": "1980"}, rendering=rendering)
     assert turns == prompt.render({"answer": "1980"}, rendering="json")
+    assert "# Output" not in turns[0]["content"]
     assert json.loads(turns[2]["content"]) == {"doubt": "It is a year.", "grade": "none given"}
     assert prompt.read('{"doubt": "It is a year."}', {"answer": "1979"}, rendering) == Doubt(doubt="It is a year.")
     with pytest.raises(Malformed, match="one JSON object"):

@@ -127,6 +127,7 @@ class Run:
     ) -> Any:
         """Make a language model call; return the task's typed output, whose ``.completion`` is the model's reply.
 
+        ``task`` is a task or its name; with a task, a type checker knows the type of the output.
         A reply that cannot be read is requested once more with the reason; after that, the task's safe default is
         returned. Both are counted. A reply that spent its token cap before any text came is requested once more with a
         larger cap, unless ``max_tokens_per_call`` sets the cap; then it is a ``CutReply``. ``final`` marks the method's

@@ -89,7 +89,8 @@ class PromptBook:
 
     def _load(self, task: Task[Any]) -> Prompt:
         path, text, source = self._read(task.name, task.folder)
-        sections = ("Output", "Input") if task.has_text_form else ("Input",)
+        has_form = task.has_text_form or "\n# Output" in text
+        sections = ("Output", "Input") if has_form else ("Input",)
         head, (instruction, *forms, shown) = parse_file(text, str(path), sections=sections)
         form = forms[0] if forms else Template.parse("")
         check_variables(task, (instruction, form, shown), str(path))

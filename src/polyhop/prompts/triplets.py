@@ -5,6 +5,7 @@ Every function is linear in the length of the text.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -89,13 +90,8 @@ def _meant(item: Any) -> list[dict[str, str]]:
 
 
 def _first(bodies: Iterable[str]) -> Iterator[dict[str, str]]:
-    count = 0
-    for body in bodies:
-        if triplet := to_triplet(body.split(";")):
-            yield triplet
-            count += 1
-        if count == MAX_TRIPLETS:
-            return
+    triplets = (to_triplet(body.split(";")) for body in bodies)
+    return itertools.islice(filter(None, triplets), MAX_TRIPLETS)
 
 
 def _lines(text: str) -> Iterator[str]:

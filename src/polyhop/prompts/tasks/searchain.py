@@ -215,8 +215,8 @@ def _show_feedback(feedback: Mapping[str, Any]) -> str:
     if passage is None:
         return f"{lead}Nothing was found. Ask for it in another way."
     change = "change" if feedback.get("reason") == "verify" else "give"
-    said = f"According to the reference, its answer should be {one_line(answer)}. " if answer else ""
-    return f"{lead}{said}You can {change} your answer and go on from this query.\n{show_passages([passage])}"
+    correction = f"According to the reference, its answer should be {one_line(answer)}. " if answer else ""
+    return f"{lead}{correction}You can {change} your answer and go on from this query.\n{show_passages([passage])}"
 
 
 SEARCHAIN_CHAIN = Task(
