@@ -267,7 +267,7 @@ def test_tune_ge_writes_settings_that_run_and_ask_take(cli: Cli, corpus: Path, q
     [
         (["ge", "--keep-above", "many"], "keep_above='many'"),
         (["ge", "--keep-above", ""], "keep_above=''"),
-        (["ge", "-o", "keep_above=0.5"], "keep_above is what is tuned"),
+        (["ge", "-o", "keep_above=0.5"], "keep_above is tuned"),
         (["ge", "-o", "kep=1"], "kep"),
         (["ge", "--objective", "bleu"], "unknown objective 'bleu'"),
         (["reader", "--reader", "pockt"], "did you mean 'pocket'?"),

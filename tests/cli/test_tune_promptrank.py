@@ -55,8 +55,8 @@ def test_it_tells_what_was_tried_and_keeps_what_was_found(cli: Cli, demo: Any, t
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-o", "temperature=2"], "temperature is what is tuned"),
-        (["-o", "demos=2"], "demos is what is tuned"),
+        (["-o", "temperature=2"], "temperature is tuned"),
+        (["-o", "demos=2"], "demos is tuned"),
         (["--temperatures", "1,hot"], "temperature='hot'"),
         (["--demos", "3"], "demos=3"),
         (["--instructions", "nowhere.txt"], "nowhere.txt: the instructions cannot be read"),

@@ -228,7 +228,7 @@ class ChatLM(ABC):
         return f"{type(self).__name__}({self.name!r})"
 
     async def complete(self, request: Request) -> Completion:
-        """Return the model's reply; raise ``LMError`` if there is none."""
+        """Return the model's reply; ``LMError`` if it gives none."""
         values = {name: getattr(request, ours) for ours, name in self._settings.items()}
         sent = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
         try:

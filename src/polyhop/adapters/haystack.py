@@ -130,7 +130,7 @@ class PolyhopRetriever(_Component):
 @component
 class PolyhopAnswerer(_Component):
     """A Haystack component that answers: one ``GeneratedAnswer``, the passages behind it as its documents, and in
-    ``meta`` all that ``Answer.to_dict`` tells but those (``trace`` adds the trace). ``source`` and ``options`` as
+    ``meta`` all of ``Answer.to_dict`` but those (``trace`` adds the trace). ``source`` and ``options`` as
     ``PolyhopRetriever``'s."""
 
     def __init__(

@@ -87,7 +87,7 @@ class PolyhopRetriever(BaseRetriever):
 
 class PolyhopRunnable(Runnable[Any, Any]):
     """A LangChain runnable that answers: a question, or a mapping with a ``question``, to a dict: ``question``,
-    ``documents`` and all that ``Answer.to_dict`` tells but the passages (``trace`` adds the trace).
+    ``documents`` and all of ``Answer.to_dict`` but the passages (``trace`` adds the trace).
 
     With ``message`` to an ``AIMessage`` instead, its text annotated with LangChain's citations, the dict but for text
     and documents in ``response_metadata``. ``stream`` gives ``{"step": …, "documents": […]}`` for each step of the
@@ -210,7 +210,7 @@ class LangChainLM(ChatLM):
     def __init__(self, model: BaseChatModel, *, settings: Mapping[str, str] = SETTINGS) -> None:
         named = getattr(model, "model_name", None) or getattr(model, "model", None) or model.get_name()
         super().__init__(f"langchain:{named}", settings)
-        self.identity = f"{self.name} {model._get_llm_string()}"  # what LangChain's own cache tells models by
+        self.identity = f"{self.name} {model._get_llm_string()}"  # LangChain's own cache distinguishes models by this
         self._model = model
 
     async def _reply(self, request: Request, settings: dict[str, Any]) -> Reply:

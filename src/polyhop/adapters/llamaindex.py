@@ -86,7 +86,7 @@ class PolyhopRetriever(BaseRetriever):
 
 class PolyhopQueryEngine(BaseQueryEngine):
     """A LlamaIndex query engine: its ``Response`` has the answer, the passages behind it as ``source_nodes``, and in
-    ``metadata`` all that ``Answer.to_dict`` tells but those (``trace`` adds the trace). ``source`` and ``options`` as
+    ``metadata`` all of ``Answer.to_dict`` but those (``trace`` adds the trace). ``source`` and ``options`` as
     ``PolyhopRetriever``'s."""
 
     def __init__(

@@ -49,7 +49,7 @@ def run_tune_promptrank(
     ``search``: how to search.
     """
     if both := sorted(settings.keys() & SEARCHED):
-        raise UsageError(f"{both[0]} is what is tuned: it cannot be given a value of its own")
+        raise UsageError(f"{both[0]} is tuned: do not give it a value")
     tried = {name: text.split(",") for name, text in values.items() if text is not None}
     with resumable(search["work"]):
         candidates = _candidates(instructions, generate, generator, search["work"])

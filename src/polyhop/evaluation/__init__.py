@@ -1,1 +1,1 @@
-"""Runs a method over a dataset and says how well it did and what it cost."""
+"""Runs of methods over datasets: scores, statistics, cost, and their comparison."""

@@ -24,8 +24,11 @@ from polyhop.lm.openai import OpenAICompatible
 
 @dataclass(slots=True)
 class Batch:
-    """``models`` by role or task, for ``lm``; what was ``taken`` in when it was opened; and, when it was left, the
-    files of requests that are ``waiting`` for their results."""
+    """A batch under way.
+
+    ``models``: by role or task, for ``lm``. ``taken``: the counts of results read when it was opened. ``waiting``: the
+    files of requests that wait for their results, known when the block is left.
+    """
 
     folder: Path
     models: Mapping[str, LanguageModel]
@@ -42,21 +45,21 @@ def batched(
     lm_options: Mapping[str, Any] | None = None,
     skip_bad: bool = False,
 ) -> Iterator[Batch]:
-    """Take in the results that lie in ``folder``, and write the calls of ``lm`` there that are made inside.
+    """Read the results in ``folder``, and write the calls of ``lm`` made inside the block there.
 
-    The arguments are ``Pipeline``'s; models that are behind no OpenAI-compatible API are asked as ever. The requests
-    are there when the block is left; an error or an interrupt leaves none.
+    The arguments are ``Pipeline``'s; models without an OpenAI-compatible API are called directly. The requests are
+    written when the block is left, but not after an error or an interrupt.
 
         with batched("batch", "openai:MODEL") as batch:
             report = polyhop.evaluate("dev.jsonl", corpus, "resp", batch.models, out="runs/resp")
         print(report.waiting, [part.file for part in batch.waiting])
 
     Raises:
-        UsageError: no model's calls can be written down, or the cache is off, which keeps the replies.
-        DataError: the folder cannot be used, or holds something that is no result of its requests.
+        UsageError: no model's calls can be written to files, or the cache, which keeps the replies, is off.
+        DataError: the folder cannot be used, or holds a file that is not a result of its requests.
     """
     if cache is False:
-        raise UsageError("a batch's replies are kept in the cache, and the run goes on from there: leave it on")
+        raise UsageError("a batch's replies are kept in the cache, from which the run resumes: leave it on")
     opened, kept = open_models(lm, cache, lm_options or {})
     served = {name: model.model for name, model in opened.items() if isinstance(model, CachedLM)}
     able = {name: model for name, model in served.items() if isinstance(model, OpenAICompatible)}

@@ -34,7 +34,7 @@ class Difference:
 
     ``better`` and ``worse`` count the questions on which the second run scores higher and lower. ``p``: two-sided, by
     the paired permutation test; ``p_bootstrap``: by the paired bootstrap; ``corrected``: ``p`` by Holm for all that was
-    compared with it, None where it was not counted among them.
+    compared with it, None if it was not counted among them.
     """
 
     first: float
@@ -58,7 +58,7 @@ class Difference:
 class Comparison:
     """The differences between two runs. ``flipped``: questions right (EM) in one run only, as (id, first, second).
 
-    ``misled`` (SearChain, Table 3): where one of the runs never searched and the other did, the share of the questions
+    ``misled`` (SearChain, Table 3): if one of the runs never searched and the other did, the share of the questions
     right (cover-EM) closed-book, ``n`` of them, that are wrong with search. Lower is better.
     """
 
@@ -80,8 +80,10 @@ class Comparison:
 
 
 def compare(first: Report, second: Report, *, family: Iterable[str] | None = None, seed: int = 0) -> Comparison:
-    """Compare two runs on the questions both answered; ``family`` as in ``compare_all``. ``UsageError`` when they have
-    none in common."""
+    """Compare two runs on the questions both answered; ``family`` as in ``compare_all``.
+
+    ``UsageError`` if they have no question in common.
+    """
     return compare_all(first, [second], family=family, seed=seed)[0]
 
 
@@ -90,8 +92,8 @@ def compare_all(
 ) -> list[Comparison]:
     """Compare each run with the baseline, on the questions both answered, by the metrics that apply to both runs.
 
-    ``family``: the metrics whose p is corrected, together over all runs; by default all there are. Name few, before you
-    look: the more there are, the less of a difference is sure. ``UsageError`` when two runs have no question in common.
+    ``family``: the metrics whose p is corrected, together over all runs; by default all. Name few, and before you look:
+    the more metrics, the larger each corrected p. ``UsageError`` if two runs have no question in common.
     """
     found = [_compared(baseline, other, seed) for other in others]
     counted = None if family is None else set(family)
@@ -141,8 +143,10 @@ def _misled(pairs: Sequence[tuple[Row, Row]]) -> Mean | None:
 
 
 def misled(pairs: Iterable[tuple[Row, Row]]) -> Mean | None:
-    """Of the questions right (cover-EM) without search, the share that is wrong with it; ``pairs``: a question's line
-    without search and with it. None where none is right without."""
+    """Return the share of the questions right (cover-EM) without search that are wrong with it.
+
+    ``pairs``: a question's line without search and with it. None if no question is right without search.
+    """
     both = [(one["metrics"], other["metrics"]) for one, other in pairs]
     scored = [(one["cover_em"], other["cover_em"]) for one, other in both if "cover_em" in one and "cover_em" in other]
     right = [float(found != 1) for known, found in scored if known == 1]
@@ -150,8 +154,10 @@ def misled(pairs: Iterable[tuple[Row, Row]]) -> Mean | None:
 
 
 def differences(columns: Mapping[str, Sequence[tuple[float, float]]], seed: int = 0) -> dict[str, Difference]:
-    """The mean difference of each column of pairs, one a question. The same seed gives the same figures, whatever the
-    order of the questions."""
+    """Return the mean difference of each column of pairs, one pair per question.
+
+    The same seed gives the same figures for any order of the questions.
+    """
     values: dict[str, Array] = {name: np.array(sorted(pairs), dtype=np.float64) for name, pairs in columns.items()}
     gains = {name: np.sort(pairs[:, 1] - pairs[:, 0]) for name, pairs in values.items()}
     found: dict[str, Difference] = {}
@@ -176,7 +182,7 @@ def differences(columns: Mapping[str, Sequence[tuple[float, float]]], seed: int 
 
 
 def difference(pairs: Sequence[tuple[float, float]], seed: int = 0) -> Difference:
-    """The mean difference of at least one pair, one a question."""
+    """Return the mean difference of at least one pair, one pair per question."""
     return differences({"": pairs}, seed)[""]
 
 

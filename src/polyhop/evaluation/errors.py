@@ -53,7 +53,7 @@ def path_of(answer: Answer) -> dict[str, Any]:
     """Return the part of an answer's trace that the classes need, for its line; it uses no gold.
 
     ``met``: the passages that came up anywhere, as [id, title]; ``shown``: the ids of those in the answer's call or its
-    evidence; ``defaulted``: which reply is a safe default, ``"answer"`` or ``"earlier"``, None where none is.
+    evidence; ``defaulted``: which reply is a safe default, ``"answer"`` or ``"earlier"``, None if none is.
     """
     trace = answer.trace
     evidence = [passage for piece in answer.evidence for passage in piece.passages]

@@ -67,8 +67,8 @@ def cost_label(name: str, reports: Iterable[Report]) -> str:
 
 def numbers(reports: Mapping[str, Report], prices: Prices | None = None) -> list[list[object]]:
     """Runs as rows of bare numbers for a program to read: every metric (0 to 1) and statistic with the bounds of its
-    interval and its number of questions, what a question cost, and how many fell to each class of error. The first row
-    is the head."""
+    interval and its number of questions, what a question cost, and the number of answers per class of error. The first
+    row is the head."""
     names = [
         (kind, name)
         for kind in ("metrics", "statistics")

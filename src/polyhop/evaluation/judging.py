@@ -1,6 +1,6 @@
 """Accuracy by a language model's judgement, for a run that is finished or under way.
 
-A judge is no official metric: who judged, and by which prompt, stands in the metric's name and in the report. Verdicts
+A judge is not an official metric: the metric's name and the report name the judge and its prompt. Verdicts
 are kept beside the run, in ``judged.jsonl``, and asked for once; the run's own metrics and usage stay as they are. An
 empty prediction is wrong without being asked about; a reply that cannot be read twice is counted, and no verdict.
 """
@@ -170,7 +170,7 @@ class _Verdicts:
         self._lock.__exit__(None, None, None)
 
     def of(self, row: Row) -> Verdict | None:
-        """The verdict on a line's prediction; None where there is none, or gold or prediction were others."""
+        """Return the verdict on a line's prediction; None if it has none, or its gold or prediction changed."""
         return self.held.get(_key(row))
 
     def add(self, row: Row, correct: bool | None, usage: Usage) -> None:

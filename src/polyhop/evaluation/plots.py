@@ -25,7 +25,7 @@ _NOTE = 72  # characters that a line below a plot holds
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One value with its interval, where it has one; ``text`` is written beside it instead of the value."""
+    """A value with its interval, if it has one; ``text`` is written beside it instead of the value."""
 
     label: str
     value: float
@@ -88,7 +88,7 @@ def _bar(bar: Bar, y: float, at: Callable[[float], float]) -> str:
 def scatter(title: str, dots: Sequence[Dot], *, x_label: str, y_label: str, note: str = "") -> str:
     """Runs by cost and score; a stepped line joins those on the frontier. Costs far apart get a logarithmic axis.
 
-    ``note`` stands below, on as many lines as it takes.
+    ``note`` is written below, on as many lines as needed.
     """
     left, right, top, bottom, height = 40.0, WIDTH - 12.0, 24.0, 250.0, 292.0
     costs = [dot.x for dot in dots]
@@ -135,7 +135,7 @@ def scatter(title: str, dots: Sequence[Dot], *, x_label: str, y_label: str, note
 
 
 def _steps(points: Sequence[tuple[float, float]], right: float) -> str:
-    """The frontier: what can be had for at most so much."""
+    """Draw the frontier: the best score at each cost."""
     if not points:
         return ""
     path = f"M{points[0][0]:.1f} {points[0][1]:.1f}" + "".join(f"H{x:.1f}V{y:.1f}" for x, y in points[1:])

@@ -117,8 +117,8 @@ def scored(rows: Sequence[Row], profiles: Iterable[str]) -> tuple[Iterator[dict[
 
 
 def with_gold(row: Row, question: Question, passages: Sequence[Passage] | None) -> dict[str, Any]:
-    """A line with another dataset's gold. ``passages``: what was ranked, with texts, where answers are sought in them
-    anew; None where they are gone."""
+    """Return a line with another dataset's gold. ``passages``: those that were ranked, with their texts, to look for
+    answers in again; None if they are gone."""
     rank = span_rank(passages, question) if passages is not None else None
     return {
         **row,

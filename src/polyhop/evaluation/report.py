@@ -94,10 +94,10 @@ class Report:
         return replace(only, concurrency=self.concurrency)
 
     def by(self, key: str) -> dict[str, Report]:
-        """A report for each value of ``key``, in order: ``type`` (the dataset's own), ``hops`` (gold steps, else gold
+        """Return a report per value of ``key``, in order: ``type`` (the dataset's), ``hops`` (gold steps, else gold
         passages) or a statistic of the method.
 
-        Questions without a value are left out. ``UnknownName`` when none has one.
+        Questions without a value are left out. ``UnknownName`` if no question has one.
         """
 
         def value(row: Row) -> str | None:

@@ -133,8 +133,10 @@ async def run_questions(
     profiles: Sequence[str] = (DEFAULT,),
     ask: Ask | None = None,
 ) -> tuple[Sequence[Row], dict[str, str]]:
-    """The prediction rows in dataset order, and the failures by question id; those that wait are in neither.
-    ``ask``: what answers a question instead of the pipeline. Of rows that go into a folder none is held meanwhile."""
+    """Return the prediction rows in dataset order, and the failures by question id; questions that wait are in neither.
+
+    ``ask`` answers a question instead of the pipeline. Rows are not kept in memory if they go into a folder.
+    """
     rows: dict[str, Row] = {}
     finished: Collection[str] = folder.finished if folder else rows.keys()
     failed: dict[str, str] = {}

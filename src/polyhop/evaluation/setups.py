@@ -1,8 +1,8 @@
 """Set-ups: the budgets of the five papers' comparisons, each common to every method of a run.
 
 A budget has one name here and each method's own there: a turn is ReSP's iteration, SearChain's round, GE's step. A
-set-up's turn cap wins over a method's own. Tree of Reviews takes it as its depth and the passages a query as its
-widest layer. What a set-up leaves open stays as the method has it.
+set-up's turn cap wins over a method's own. In Tree of Reviews it is the depth, and the passages per query are the
+widest layer. A set-up leaves all other settings as they are.
 
 >>> SETUPS["tor"].settings("resp")
 {'k': 5, 'max_iterations': 3, 'shots': 3, 'input_tokens': 4096}
@@ -29,7 +29,7 @@ BUDGETS: Mapping[str, tuple[str, ...]] = {
 """The names of each budget among the methods' settings."""
 
 DEMONSTRATIONS = "searchain/table8"
-"""The recipe that tells how many demonstrations SearChain's comparison gives whom, by dataset."""
+"""The recipe that holds the number of demonstrations per method and dataset in SearChain's comparison."""
 
 _LIKE_KIND = {"qa": "musique", "boolean": "strategyqa", "slot": "zsre", "fact": "fever", "long": "eli5"}
 """The dataset whose demonstrations questions of a kind get, where the dataset is none of the paper's."""
@@ -114,7 +114,7 @@ SETUPS: Mapping[str, Setup] = {
             prompt_tokens=12_000,
             lm="Llama-3-8B-Instruct",
             retriever="E5-base-v2; FlashRAG's Wikipedia of December 2018",
-            decoding="not told; greedy here",
+            decoding="not stated; greedy here",
         ),
         Setup(
             name="ge",
@@ -139,7 +139,7 @@ SETUPS: Mapping[str, Setup] = {
             by_dataset=True,
             lm="gpt-3.5-turbo",
             retriever="ColBERTv2; Wikipedia abstracts of 2017 (HotpotQA), else DPR's Wikipedia passages",
-            decoding="not told; greedy here",
+            decoding="not stated; greedy here",
         ),
     )
 }

@@ -1,7 +1,7 @@
 """Confidence intervals of means over questions, and significance tests between runs. Pure functions.
 
 Intervals are percentile bootstrap ones (Efron and Tibshirani, 1993, §13.3): questions are drawn again with replacement.
-A column of 0 and 1 of 60 questions, 30 of them right, comes to .38 to .63. The difference of two runs is tested by
+Of 60 questions, 30 of them right, the interval is .38 to .63. The difference of two runs is tested by
 flipping the sign of each question's difference (Fisher's paired permutation test) and by a shifted bootstrap (ibid.,
 §16.4); many tests at once are corrected as Holm (1979) does. The same values and seed give the same figures, whatever
 the order of the questions.
@@ -46,7 +46,7 @@ class Mean:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Mean:
-        """The mean of at least one value.
+        """Return the mean of at least one value.
 
         >>> Mean.of([0.5, 0.5])
         Mean(value=0.5, n=2, low=0.5, high=0.5)
@@ -80,8 +80,9 @@ def means(rows: Iterable[Mapping[str, float | None]]) -> dict[str, Mean]:
 
 
 def ratio(above: Sequence[float], below: Sequence[float]) -> Mean:
-    """The sum of ``above`` by that of ``below``, which is not 0, over questions that have both; the interval leaves out
-    draws in which ``below`` is 0 throughout.
+    """Return the sum of ``above`` by that of ``below``, which is not 0, over questions that have both.
+
+    The interval leaves out draws whose ``below`` is 0.
 
     >>> ratio([1.0, 2.0], [2.0, 4.0])
     Mean(value=0.5, n=2, low=0.5, high=0.5)
@@ -138,7 +139,7 @@ def _exact(gains: Array) -> float:
 
 @lru_cache(maxsize=MAX_EXACT + 1)
 def _signs(n: int) -> Array:
-    """All 2ⁿ rows of n signs."""
+    """Return all 2ⁿ rows of n signs."""
     return np.asarray(1.0 - 2.0 * (np.arange(2**n)[:, None] >> np.arange(n) & 1), dtype=np.float64)
 
 
@@ -153,13 +154,13 @@ def _sampled(gains: Array, flips: int, seed: int) -> Array:
 
 
 def _rounding(gains: Array) -> Any:
-    """Sums this close are equal: they differ by the order of adding alone."""
+    """Return the distance within which sums are equal: they may differ by the order of adding."""
     return 1e-9 * np.abs(gains).sum(axis=0)
 
 
 def shifted_bootstrap(drawn: Array, observed: Array) -> Array:
-    """The two-sided p of each column by bootstrap: the share of resampled means as far from the observed one as that is
-    from 0. Too small for a handful of questions, where ``sign_flip`` holds.
+    """Return the two-sided p of each column by bootstrap: the share of resampled means as far from the observed one as
+    that is from 0. It is too small for a handful of questions; ``sign_flip`` holds there too.
 
     >>> shifted_bootstrap(np.array([[0.0], [0.5], [1.0]]), np.array([0.5]))
     array([0.75])
@@ -208,12 +209,12 @@ def same_length(columns: Mapping[str, Array]) -> Iterator[tuple[list[str], Array
 
 
 def _around(value: float, low: float, high: float) -> tuple[float, float]:
-    """Bounds that no rounding puts on the wrong side of the mean."""
+    """Return bounds that no rounding puts on the wrong side of the mean."""
     return float(min(low, value)), float(max(high, value))
 
 
 def _blocks(rows: int, width: int) -> Iterator[int]:
-    """``rows`` in parts of at most ``_BLOCK`` cells."""
+    """Divide ``rows`` into parts of at most ``_BLOCK`` cells."""
     max_rows = max(1, _BLOCK // max(1, width))
     for start in range(0, rows, max_rows):
         yield min(max_rows, rows - start)

@@ -1,4 +1,4 @@
-"""A run's folder: what was asked for (``run.json``), predictions as they come, traces, and the metrics at the end."""
+"""A run's folder: its settings (``run.json``), predictions as they are made, traces, and the metrics at the end."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class RunFolder:
             raise
 
     def append(self, row: Mapping[str, Any], answer: Answer) -> None:
-        """Write one finished question down, its trace first, so that a row always has its trace."""
+        """Write a finished question, its trace first, so that a row always has its trace."""
         with self._kept():
             _write(self.folder / row["trace"], orjson.dumps(answer.to_dict()))
             line = _line(row)
@@ -61,7 +61,7 @@ class RunFolder:
         self.finished.add(row["id"])
 
     def rows(self) -> Lines:
-        """The finished questions' rows, in dataset order."""
+        """Return the finished questions' rows, in dataset order."""
         with self._kept():
             there = Lines(iter_predictions(self.folder / PREDICTIONS))
         positions = {row["id"]: i for i, row in enumerate(there)}
@@ -119,7 +119,8 @@ class RunFolder:
             _write(path, orjson.dumps(wanted, option=orjson.OPT_INDENT_2))
 
     def _read_finished(self) -> set[str]:
-        """The questions already answered; a last line cut short by a kill is dropped, its question asked again."""
+        """Return the questions already answered; a last line cut short by a kill is dropped, its question asked
+        again."""
         path = self.folder / PREDICTIONS
         rows = Lines(iter_predictions(path) if lexists(path) else ())
         finished = {row["id"]: row.get("question") for row in rows if row["id"] in self._questions}
@@ -152,7 +153,7 @@ def iter_predictions(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def trace_file(folder: Path, row: Row) -> Path:
-    """The file of a line's trace, which lies among the run's own whatever the line says: it may be a stranger's."""
+    """Return the file of a line's trace, always in the run's folder: the line may come from a stranger."""
     return folder / TRACES / Path(row["trace"]).name
 
 
@@ -181,14 +182,14 @@ def _usable(row: Any) -> dict[str, Any]:
 def read_report(
     folder: str | Path, *, metrics: str | Sequence[str] | None = None, dataset: str | Path | None = None
 ) -> Report:
-    """The report of a run's folder, finished or under way, from its predictions. No model is needed.
+    """Return the report of a run's folder, finished or under way, from its predictions. No model is needed.
 
-    ``metrics``: score the predictions anew by these profiles; by default the run's own metrics. ``dataset``: take the
+    ``metrics``: score the predictions again by these profiles; by default the run's own metrics. ``dataset``: take the
     gold from there, such as a file with more aliases; metrics are then the run's profiles, unless named. Nothing in the
     folder is changed.
 
     Raises:
-        DataError: it is no run's folder.
+        DataError: it is not a run's folder.
         UsageError: the dataset lacks a question of the run, or an older polyhop wrote the predictions.
     """
     folder = Path(folder)
@@ -224,7 +225,7 @@ def _failed(folder: Path, finished: Container[str]) -> dict[str, str]:
 
 
 def _concurrency(settings: Mapping[str, Any], unknown: Any) -> Any:
-    """The concurrency that ``run.json`` tells; ``unknown`` if it is an older polyhop's."""
+    """Return the concurrency in ``run.json``; ``unknown`` if an older polyhop wrote it."""
     volatile = settings.get(VOLATILE)
     known = volatile.get("concurrency") if isinstance(volatile, Mapping) else None
     return known if isinstance(known, int) else unknown
@@ -257,8 +258,8 @@ def _line(row: Mapping[str, Any]) -> bytes:
 
 
 def _row(line: bytes) -> Any:
-    """The row of a line; ``ValueError`` where its checksum says it was another. A line without one, which an older
-    polyhop or a person wrote, is taken at its word."""
+    """Return the row of a line; ``ValueError`` if its checksum differs. A line without one, which an older polyhop or a
+    person wrote, is accepted."""
     whole, mark, given = line.rpartition(b',"crc":"')
     if mark and given != b'%08x"}' % crc32(whole):
         raise ValueError(given)
@@ -268,7 +269,7 @@ def _row(line: bytes) -> Any:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Replace a file in one step: it is the old one or the new one, never half of either."""
+    """Replace a file atomically."""
     part = path.with_name(path.name + ".part")
     part.write_bytes(content)
     os.replace(part, path)

@@ -251,9 +251,9 @@ def test_one_process_at_a_time_has_the_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "error", "message"),
     [
-        ({"temperature": 1.2}, UsageError, "temperature is what is tuned"),
-        ({"path_weight": 0.2}, UsageError, "path_weight is what is tuned"),
-        ({"answer_by": "lm"}, UsageError, "answer_by is what is tuned"),
+        ({"temperature": 1.2}, UsageError, "temperature is tuned"),
+        ({"path_weight": 0.2}, UsageError, "path_weight is tuned"),
+        ({"answer_by": "lm"}, UsageError, "answer_by is tuned"),
         ({"temperatures": ()}, SettingError, "temperature: no value to try"),
         ({"temperatures": (1.0, -1)}, SettingError, "temperature=-1"),
         ({"demos": 3}, SettingError, "demos=3"),
@@ -263,7 +263,7 @@ def test_one_process_at_a_time_has_the_folder(tmp_path: Path) -> None:
         ({"reader": "pockt"}, UnknownName, "did you mean 'pocket'"),
         ({"objective": "bleu"}, UnknownName, "unknown objective"),
         ({"kep": 3}, UnknownName, "did you mean 'keep'"),
-        ({"limit": 0}, UsageError, "there is none"),
+        ({"limit": 0}, UsageError, "there are none"),
     ],
 )
 def test_wrong_use_is_found_before_the_first_call(more: dict[str, Any], error: type[Exception], message: str) -> None:

@@ -77,7 +77,7 @@ def test_a_passage_without_a_span_is_never_taken(index: Index) -> None:
 def test_questions_without_a_findable_answer_are_left_out(index: Index) -> None:
     others = [Question("y", "Is it?", answers=("yes",)), Question("n", "What?"), Question("l", "Why?", ("x",), "long")]
     assert fit_reader([FILM, *others], index, Reader()).left_out == 3
-    with pytest.raises(UsageError, match="no gold answer stands"):
+    with pytest.raises(UsageError, match="there is no gold answer"):
         fit_reader(others, index, Reader())
     with pytest.raises(UsageError, match="the reader saw no answer"):
         fit_reader([FILM], index, Reader({}))
@@ -212,7 +212,7 @@ def test_a_point_where_a_question_failed_is_never_the_best() -> None:
         ({"retreive_below": [0.5]}, {}, "did you mean 'retrieve_below'"),
         ({"retrieve_below": [0.5, 1.5]}, {}, "retrieve_below=1.5"),
         ({"retrieve_below": []}, {}, "no value to try"),
-        ({"k": [1]}, {"k": 2}, "k is what is tuned"),
+        ({"k": [1]}, {"k": 2}, "k is tuned"),
         ({"k": [1]}, {"objective": "bleu"}, "unknown objective 'bleu'"),
     ],
 )

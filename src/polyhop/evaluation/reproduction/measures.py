@@ -66,27 +66,27 @@ def _percent(mean: Mean | None) -> Value:
 
 
 def _metric(name: str, label: str, needs: str = GOLD_ANSWERS) -> tuple[str, Measure]:
-    return name, Measure(label, lambda seen: _percent(seen.report.metrics.get(name)), needs)
+    return name, Measure(label, lambda inputs: _percent(inputs.report.metrics.get(name)), needs)
 
 
 def _statistic(name: str, label: str, needs: str, *, percent: bool = False) -> tuple[str, Measure]:
-    def of(seen: CellInputs) -> Value:
-        mean = seen.report.statistics.get(name)
+    def of(inputs: CellInputs) -> Value:
+        mean = inputs.report.statistics.get(name)
         return _percent(mean) if percent or mean is None else mean.value
 
     return name, Measure(label, of, needs)
 
 
 def _cost(label: str, total: Callable[[Any], float]) -> Measure:
-    def of(seen: CellInputs) -> Value:
-        return total(seen.report.usage) / len(seen.report.rows) if seen.report.rows else None
+    def of(inputs: CellInputs) -> Value:
+        return total(inputs.report.usage) / len(inputs.report.rows) if inputs.report.rows else None
 
     return Measure(label, of, "a question that was answered")
 
 
-def _named(measure: str, seen: CellInputs, report: Report) -> Value:
+def _named(measure: str, inputs: CellInputs, report: Report) -> Value:
     """Return the row's statistic for a measure, or its constant value."""
-    statistic = seen.row.statistics.get(measure)
+    statistic = inputs.row.statistics.get(measure)
     if not isinstance(statistic, str):
         return statistic
     mean = report.statistics.get(statistic)
@@ -94,12 +94,12 @@ def _named(measure: str, seen: CellInputs, report: Report) -> Value:
 
 
 def _steps(hops: int) -> Measure:
-    def of(seen: CellInputs) -> Value:
+    def of(inputs: CellInputs) -> Value:
         try:
-            part = seen.report.by("hops").get(str(hops))
+            part = inputs.report.by("hops").get(str(hops))
         except UnknownName:
             return None
-        return _named("steps", seen, part) if part else None
+        return _named("steps", inputs, part) if part else None
 
     return Measure(
         f"steps, {counted(hops, 'hops')}",
@@ -109,28 +109,28 @@ def _steps(hops: int) -> Measure:
 
 
 def _share_of_nodes(name: str) -> Measure:
-    def of(seen: CellInputs) -> Value:
-        found, nodes = seen.report.statistics.get(name), seen.report.statistics.get("nodes")
+    def of(inputs: CellInputs) -> Value:
+        found, nodes = inputs.report.statistics.get(name), inputs.report.statistics.get("nodes")
         return 100 * found.value / nodes.value if found and nodes and nodes.value else None
 
     return Measure("share of nodes", of, "recorded nodes (searchain)")
 
 
-def _misled(seen: CellInputs) -> Value:
+def _misled(inputs: CellInputs) -> Value:
     """SearChain's Table 3: of the questions right in the reference run (no search), the share wrong with search."""
-    before = {row["id"]: row for row in seen.beside.rows} if seen.beside else {}
-    return _percent(misled((before[row["id"]], row) for row in seen.report.rows if row["id"] in before))
+    before = {row["id"]: row for row in inputs.beside.rows} if inputs.beside else {}
+    return _percent(misled((before[row["id"]], row) for row in inputs.report.rows if row["id"] in before))
 
 
-def _main_score(seen: CellInputs) -> Value:
+def _main_score(inputs: CellInputs) -> Value:
     """Return the mean over datasets of cover-EM, or of ROUGE-L for long answers."""
-    found = [part.metrics.get("rouge_l") or part.metrics.get("cover_em") for part in seen.parts]
+    found = [part.metrics.get("rouge_l") or part.metrics.get("cover_em") for part in inputs.parts]
     scores = [mean.value for mean in found if mean]
     return 100 * sum(scores) / len(scores) if scores else None
 
 
-def _parsed(seen: CellInputs) -> Value:
-    share = seen.report.parsed_at_first_try
+def _parsed(inputs: CellInputs) -> Value:
+    share = inputs.report.parsed_at_first_try
     return None if share is None else 100 * share
 
 
@@ -157,7 +157,9 @@ MEASURES: Mapping[str, Measure] = dict(
         (
             AMP,
             Measure(
-                "AMP", lambda seen: _percent(mark_precision(seen.folders)), f"people's verdicts: --out, then {SHEET}"
+                "AMP",
+                lambda inputs: _percent(mark_precision(inputs.folders)),
+                f"people's verdicts: --out, then {SHEET}",
             ),
         ),
         ("share of nodes", _share_of_nodes("nodes")),
@@ -166,7 +168,11 @@ MEASURES: Mapping[str, Measure] = dict(
         *((f"steps@{hops}", _steps(hops)) for hops in (2, 3, 4)),
         (
             "rounds",
-            Measure("rounds", lambda seen: _named("rounds", seen, seen.report), "a method that counts its rounds"),
+            Measure(
+                "rounds",
+                lambda inputs: _named("rounds", inputs, inputs.report),
+                "a method that counts its rounds",
+            ),
         ),
         ("mean score", Measure("mean score", _main_score, GOLD_ANSWERS)),
         ("parsed", Measure("parsed at first try", _parsed, "replies of a model")),
@@ -175,7 +181,7 @@ MEASURES: Mapping[str, Measure] = dict(
         ("words in", _cost("words in", lambda usage: usage.prompt_words)),
         ("words out", _cost("words out", lambda usage: usage.completion_words)),
         ("seconds", _cost("seconds", lambda usage: usage.seconds)),
-        ("demonstrations", Measure("demonstrations", lambda seen: None, "nothing: it is a setting")),
+        ("demonstrations", Measure("demonstrations", lambda inputs: None, "nothing: it is a setting")),
     )
 )
 """Every measure of the recipes by its name there."""

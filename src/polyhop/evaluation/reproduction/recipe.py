@@ -142,8 +142,8 @@ class Shape(_Part):
 
 
 class Recipe(_Part):
-    """A table or figure. ``lms``: the paper's models, the first the one that ``--lm`` stands for where rows differ in
-    it. ``also``: measures of ours beside the paper's. ``notes``: what is wrong, unknown or settled by us."""
+    """A table or figure. ``lms``: the paper's models, ``--lm`` replaces the first if rows differ in it. ``also``:
+    measures of ours beside the paper's. ``notes``: what is wrong, unknown or settled by us."""
 
     key: str
     title: str
@@ -193,8 +193,8 @@ def recipe(key: str) -> Recipe:
 
 @dataclass(frozen=True, slots=True)
 class CellResult:
-    """Our number in a cell: the mean over ``runs`` runs, their standard deviation where there are several, the
-    questions of each and the model; or ``why`` there is none."""
+    """Our number in a cell: the mean over ``runs`` runs, their standard deviation if there are several, the
+    questions of each and the model; or ``why`` it is empty."""
 
     value: float | None = None
     std: float | None = None
@@ -207,7 +207,7 @@ class CellResult:
 @dataclass(frozen=True, slots=True)
 class Reproduction:
     """A recipe beside what was found here. ``columns``: the recipe's, then those of ours alone; ``cells``: our numbers,
-    row by row. ``used`` tells of each dataset what was run; ``failed`` counts questions not answered."""
+    row by row. ``used``: the questions that were run, by dataset; ``failed`` counts questions not answered."""
 
     recipe: Recipe
     lm: str

@@ -182,21 +182,21 @@ def _cell(table: Recipe, row: RecipeRow, column: Column, runs: _Runs) -> CellRes
             for dataset in runs.at_hand(table, column)
             if row.beside
         ]
-        seen = [
-            _seen(row, run, [other[min(number, len(other) - 1)] for other in beside_it], runs)
+        inputs = [
+            _inputs(row, run, [other[min(number, len(other) - 1)] for other in beside_it], runs)
             for number, run in enumerate(zip(*found, strict=False))
         ]
     except CannotRun as lack:
         return CellResult(why=str(lack))
-    values = [value for inputs in seen if (value := measure.of(inputs)) is not None]
-    n, lm = len(seen[0].report.rows), lm_label(runs.given.model(found[0][0].lms))
+    values = [value for one in inputs if (value := measure.of(one)) is not None]
+    n, lm = len(inputs[0].report.rows), lm_label(runs.given.model(found[0][0].lms))
     if not values:
         why = f"{measure.label} needs {measure.needs}" if n else "no question is left to measure on"
         return CellResult(n=n, lm=lm, why=why)
     return CellResult(fmean(values), stdev(values) if len(values) > 1 else None, n, len(values), lm)
 
 
-def _seen(row: RecipeRow, run: Sequence[Job], others: Sequence[Job], runs: _Runs) -> CellInputs:
+def _inputs(row: RecipeRow, run: Sequence[Job], others: Sequence[Job], runs: _Runs) -> CellInputs:
     """Collect the inputs of a cell from one of a row's runs and from its reference runs, one per dataset."""
     parts, besides = [runs.report(job) for job in run], [runs.report(job) for job in others]
     if row.subset:  # the questions that search changed, SearChain's S_IR

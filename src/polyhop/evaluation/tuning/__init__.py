@@ -1,1 +1,1 @@
-"""Fitting on labelled questions what papers leave open: a reader's threshold, a method's settings, PromptRank's."""
+"""Fitting of a reader's threshold, a method's settings and PromptRank's on labelled questions."""

@@ -136,7 +136,7 @@ def _checked(
     """Return the fixed settings and the grid's distinct points, all typed."""
     known = method_named(method)
     if both := sorted(grid.keys() & options.keys()):
-        raise UsageError(f"{both[0]} is what is tuned: it cannot be given a value of its own")
+        raise UsageError(f"{both[0]} is tuned: do not give it a value")
     given = {name: value for name, value in options.items() if name in known.settings}
     fixed = {name: value for name, value in known.resolve(given).items() if name in given}
     points = []

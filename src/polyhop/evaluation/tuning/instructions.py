@@ -13,7 +13,7 @@ from typing import TypeAlias
 from polyhop.errors import DataError, UsageError
 
 Fill: TypeAlias = Callable[[str, int, int], Sequence[Sequence[str]]]
-"""``(template, count, seed) -> spans``: that many draws of what stands in the template's gaps, in their order."""
+"""``(template, count, seed) -> spans``: ``count`` draws of the text in the template's gaps, in their order."""
 
 OURS = Path(__file__).with_name("instructions.txt")
 
@@ -51,7 +51,7 @@ def read_instructions(path: str | Path = OURS) -> list[str]:
             raise DataError(f"{line!r} is not an instruction: it has a position but no text", path, number)
         instructions[line] = None
     if not instructions:
-        raise DataError("no instruction: one a line is needed", path)
+        raise DataError("no instruction: one per line is needed", path)
     return list(instructions)
 
 

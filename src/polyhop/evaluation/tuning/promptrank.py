@@ -1,9 +1,8 @@
 """Fitting PromptRank to a language model: its instruction, temperature, demonstrations and λ on labelled questions.
 
 Khalifa et al., 2023, §2.2, §3 and Appendix C.1: the instruction of best R@2 on 128 questions, found without a
-temperature, then the temperature, each by itself. Settled here: which demonstrations follow, with what was found; then
-λ, by the answers. The defaults take part, and of equally good values the first tried is kept. What is retrieved, linked
-and read is so once, whatever is tried.
+temperature, then the temperature, each by itself. Our addition: then the demonstrations, then λ by the answers. The
+defaults take part, and of equally good values the first is kept. Each search, link and reading is made once.
 """
 
 from __future__ import annotations
@@ -83,12 +82,12 @@ def tune_promptrank(
     """Search PromptRank's settings one after the other, each with the best of those before.
 
     1. ``instructions`` (ours by default), the prompt file's own and none, at temperature 1; 2. ``temperatures``;
-    3. where ``demos`` are wanted, which (by ``demo_seeds``): all by R@2, without answering;
-    4. where a ``reader`` is given, the ``weights`` of the path beside its confidence (λ), by ``objective``.
+    3. with ``demos``, which of them (by ``demo_seeds``): all by R@2, without answering;
+    4. with a ``reader``, the ``weights`` of the path beside its confidence (λ), by ``objective``.
 
-    ``limit``: so many questions, the first, or drawn at random by the seed ``sample``. ``work``: a folder for what is
-    measured; the same search goes on there where it was stopped, and only what was measured with the same questions,
-    corpus, prompts, model and settings counts. ``options``: those of ``Pipeline`` and the method's other settings.
+    ``limit``: the number of questions, the first ones or, by the seed ``sample``, drawn at random. ``work``: a folder
+    for the measurements; the same search resumes there. Only measurements with the same questions, corpus, prompts,
+    model and settings count. ``options``: those of ``Pipeline`` and the method's other settings.
 
     Raises:
         UsageError: a question lacks gold, a setting or option does not fit, the model cannot score: before any call.
@@ -229,7 +228,7 @@ def _fixed(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the method's fixed settings, typed."""
     known = method_named(METHOD)
     if searched := sorted(options.keys() & SEARCHED):
-        raise UsageError(f"{searched[0]} is what is tuned: it cannot be given a value of its own")
+        raise UsageError(f"{searched[0]} is tuned: do not give it a value")
     given = {name: value for name, value in options.items() if name in known.settings}
     return {name: value for name, value in known.resolve(given).items() if name in given}
 
@@ -266,7 +265,7 @@ def _chosen(questions: Sequence[Question], limit: int | None, sample: int | None
 def _check_gold(questions: Sequence[Question], *, answers: bool) -> None:
     lacking = [question.id for question in questions if not (question.gold_ids or question.gold_titles)]
     if not questions:
-        raise UsageError("tuning needs questions: there is none")
+        raise UsageError("tuning needs questions, and there are none")
     if lacking:
         raise UsageError(
             f"tuning promptrank needs gold passages (gold_pids or gold_titles): none for {len(lacking)} of "

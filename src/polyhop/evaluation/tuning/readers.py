@@ -25,7 +25,7 @@ _VERDICTS = frozenset({"yes", "no", "noanswer"})
 @dataclass(frozen=True, slots=True)
 class ReaderFit:
     """A reader's threshold, fitted. ``cases`` (question, passage) pairs, ``right`` of which hold the answer;
-    ``left_out`` questions have no gold answer that can stand in a passage (none at all, or yes and no). A written step
+    ``left_out`` questions have no gold answer that a passage can contain (none at all, or yes and no). A written step
     counts as a question."""
 
     reader: str
@@ -52,11 +52,11 @@ def fit_reader(
     k: int = 5,
     progress: Progress | None = None,
 ) -> ReaderFit:
-    """The threshold θ at which ``confidence > θ`` best tells, by F1, whether a passage answers the question.
+    """Fit the threshold θ at which ``confidence > θ`` best predicts, by F1, that a passage answers the question.
 
-    A question with written steps is asked step by step, as a method would, each with the answers before it filled in.
-    Read one by one are each question's gold passages and the retriever's first ``k`` hits. A passage answers when a
-    gold answer stands in its title or text, normalised, as whole words. Where a reader sees no answer, no θ takes it.
+    A question with written steps is asked step by step, as a method would, with the earlier answers filled in. The
+    reader reads each question's gold passages and the retriever's first ``k`` hits one by one. A passage answers if its
+    title or text contains a gold answer, normalised, as whole words. Passages without an answer span stay below any θ.
 
     Raises:
         UsageError: no question can be judged, no passage answers, or the reader sees an answer nowhere.
@@ -72,7 +72,7 @@ def fit_reader(
         thread.stop()
     right = [contains_answer(passage, question.answers) for question, passage in pairs]
     if (fitted := best_threshold(confidence, right)) is None:
-        why = "the reader saw no answer" if any(right) else "no gold answer stands"
+        why = "the reader saw no answer" if any(right) else "there is no gold answer"
         raise UsageError(
             f"nothing to fit on: {why} in any of {counted(len(pairs), 'passages')} "
             f"of {counted(len(judged), 'questions')}"
@@ -90,8 +90,8 @@ def fit_reader(
 
 
 def steps_of(question: Question) -> list[Question]:
-    """The steps of a question as questions of their own, "#1" replaced by the first one's answer and so on; the
-    question alone where its steps lack a question or an answer.
+    """Return the steps of a question as questions, with "#1" replaced by the first one's answer and so on; the question
+    alone if a step lacks a question or an answer.
 
     >>> steps = [("Who made Emma?", "Jane Austen"), ("Where was #1 born?", "Steventon")]
     >>> written = tuple({"question": question, "answer": answer} for question, answer in steps)

@@ -89,9 +89,9 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class StagedSearchResult:
-    """A method's stages in order. ``retriever``: the one it started from, if it goes by a name. ``fixed``: the settings
-    that were given; ``usual``: the method's defaults, on the same questions; ``gain``: over them, measured where it was
-    chosen, so it is optimistic: confirm it on other questions."""
+    """A method's stages in order. ``retriever``: the one it started from, if it has a name. ``fixed``: the settings
+    that were given; ``usual``: the method's defaults, on the same questions; ``gain``: over them, measured on the
+    questions it was chosen on, so it is optimistic: confirm it on other questions."""
 
     method: str
     dataset: str
