@@ -26,14 +26,12 @@ from polyhop.errors import IndexFolderError, MissingExtra, PolyhopError, Service
 from polyhop.evaluation import ray as module
 from polyhop.evaluation.ray import (
     Ray,
-    RemoteError,
-    Worker,
     Workers,
-    WorkerSetup,
     WorkerShare,
     check_serialisable,
     divide_run,
 )
+from polyhop.evaluation.ray_worker import RemoteError, Worker, WorkerSetup
 from polyhop.net.limits import MINUTE
 from polyhop.types import Question
 from tests.kit.virtual_clock import run_virtually
