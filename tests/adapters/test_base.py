@@ -164,7 +164,7 @@ def test_all_that_is_cited_is_among_the_sources() -> None:
     assert [passage.id for passage in sources(answer)] == ["scott", "alien"]
 
 
-def test_what_is_told_of_an_answer_is_json() -> None:
+def test_an_answers_metadata_is_json() -> None:
     with pipeline() as qa:
         answer = qa.ask(QUESTION)
     row = orjson.loads(orjson.dumps(answer_row(answer, trace=False)))
@@ -230,7 +230,7 @@ async def test_a_reply_is_read_as_a_servers() -> None:
         ("tool_calls", "tool_calls"),
     ],
 )
-async def test_why_a_reply_ended_is_told_in_our_words(theirs: str, ours: str) -> None:
+async def test_finish_reasons_are_translated(theirs: str, ours: str) -> None:
     assert (await Told(Reply("Rome", theirs)).complete(request())).finish_reason == ours
 
 

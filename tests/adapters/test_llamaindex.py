@@ -78,7 +78,7 @@ async def test_the_retriever_is_one_of_theirs() -> None:
     assert retriever.retrieve("zzz") == []
 
 
-def test_the_retriever_takes_an_open_pipeline_and_tells_no_score_where_there_is_none() -> None:
+def test_the_retriever_takes_an_open_pipeline_and_has_no_score_if_there_is_none() -> None:
     with pipeline(retriever=lambda query, k: CORPUS[-k:]) as qa:
         (found,) = PolyhopRetriever(qa, k=1).retrieve("any")
     assert (found.node.node_id, found.score) == ("rome", None)
@@ -234,7 +234,7 @@ async def test_an_llm_is_asked_and_read(raw: Any) -> None:
     assert kwargs == {"temperature": 0.5, "max_tokens": 7, "stop": ["\n"]}
 
 
-async def test_counts_that_the_integration_tells_are_read() -> None:
+async def test_token_counts_of_the_integration_are_read() -> None:
     reply = ChatResponse(
         message=ChatMessage(role="assistant", content="Rome"),
         additional_kwargs={"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13},

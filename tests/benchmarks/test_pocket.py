@@ -176,7 +176,7 @@ CASES = st.lists(st.tuples(st.floats(0, 1), st.booleans()))
 
 
 @given(CASES)
-def test_confidences_tell_right_from_wrong_or_not(cases: list[tuple[float, bool]]) -> None:
+def test_confidences_separate_right_from_wrong(cases: list[tuple[float, bool]]) -> None:
     table = pocket_parts.sureness(cases)
     assert table["cases"] == len(cases)
     one_sort = len({right for _, right in cases}) < 2

@@ -125,7 +125,7 @@ async def test_scores_go_to_the_server_too(server: FakeServer) -> None:
     assert len(server.requests) == alone.calls
 
 
-def test_a_method_that_declares_another_path_is_told() -> None:
+def test_a_method_that_declares_another_path_is_reported() -> None:
     async def wrong() -> None:
         async with FakeServer() as server, methods.opened("cot", server.url) as qa:
             await methods.ask_one(qa, 2)
@@ -291,7 +291,7 @@ def done(*found: Figure, failed: bool = False) -> suite.Done:
     return suite.Done("startup", "a table\n", found, 1.0, failed)
 
 
-def test_the_page_tells_ratios_first_then_tables() -> None:
+def test_the_page_shows_ratios_before_tables() -> None:
     page = suite.page([done(Figure("help", 3.0, most=4.0), Figure("ask", 1.0, " s", most=1.5))], ["startup: late"])
     assert "| startup | help | 3.00 | ≤ 4 |" in page
     assert "ask" not in page.partition("## startup")[0]

@@ -175,7 +175,7 @@ def test_what_thresholds_cost_by_hand() -> None:
         ("musique", 0.73, 0.72),
     ],  # measured 0.760/0.719 0.786/0.691 0.757/0.740
 )
-def test_closed_book_confidence_tells_right_from_wrong(name: str, single: float, composed: float) -> None:
+def test_closed_book_confidence_separates_right_from_wrong(name: str, single: float, composed: float) -> None:
     nodes = read_trees(SHARED / "transcripts" / f"probtree_{name}.json", read_gold(SHARED))
     alone, together = (quality([node for node in nodes if node.leaf is leaf], "closed") for leaf in (True, False))
     assert alone.n > 170

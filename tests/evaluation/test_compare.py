@@ -75,14 +75,14 @@ def test_a_metric_of_some_questions_is_compared_on_those() -> None:
 
 
 def test_agreement_oracle_and_majority_by_hand() -> None:
-    told = {
+    answers = {
         "one": [("a", "Rome", 1), ("b", "Oslo", 0), ("c", "Bern", 0), ("d", "", 0)],
         "two": [("d", "", 0), ("a", "the Rome.", 1), ("b", "Paris", 1), ("c", "Lima", 0)],
         "three": [("a", "Kiel", 0), ("b", "Paris", 1), ("c", "Bonn", 0), ("d", "x", 0), ("e", "y", 1)],
     }
     reports = {
         name: report([row(id, {"em": em, "recall_all@2": 0}, answer) for id, answer, em in rows])
-        for name, rows in told.items()
+        for name, rows in answers.items()
     }
     found = ensemble(reports)
     assert found.n == 4
@@ -143,10 +143,10 @@ def runs(tmp_path: Path) -> list[Path]:
     return folders
 
 
-def test_compare_tells_every_run_beside_the_first(cli: Cli, runs: list[Path]) -> None:
-    told = cli("compare", *runs, "--metric", "em", "--json")
-    assert told.code == 0, told.err
-    found = json.loads(told.out)
+def test_compare_shows_every_run_beside_the_first(cli: Cli, runs: list[Path]) -> None:
+    done = cli("compare", *runs, "--metric", "em", "--json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
     assert found["baseline"] == str(runs[0])
     middle, last = found["comparisons"]
     assert (middle["run"], last["run"]) == (str(runs[1]), str(runs[2]))

@@ -143,9 +143,9 @@ def test_report_frontier(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         lm = ScriptedLM(lambda task, fields: {"answer": "answer 3"})
         polyhop.evaluate(QUESTIONS, method=method, lm=lm, out=method)
     folders = ("cot", "direct")
-    told = json.loads(cli("report", *folders, "--frontier", "tokens", "--metric", "em", "--format", "json").out)
-    assert (told["cost"], told["metric"]) == ("tokens", "em")
-    assert told["runs"]["cot"]["behind"] == "direct"  # as good, with fewer tokens
+    content = json.loads(cli("report", *folders, "--frontier", "tokens", "--metric", "em", "--format", "json").out)
+    assert (content["cost"], content["metric"]) == ("tokens", "em")
+    assert content["runs"]["cot"]["behind"] == "direct"  # as good, with fewer tokens
     table = cli("report", *folders, "--frontier", "money", "--price", "0.15:0.6").out
     assert "no: direct" in table
     markdown = cli("report", *folders, "--frontier", "calls", "--format", "markdown").out
@@ -158,11 +158,11 @@ def test_a_retrieval_only_run_hinders_no_report(cli: Cli, tmp_path: Path, monkey
     for method in ("bm25", "one-r", "cot"):
         plain_run(Path(method), method=method)
     folders = ("bm25", "one-r", "cot")
-    told = cli("report", *folders, "--frontier", "calls", "--format", "json")
-    assert json.loads(told.out)["left_out"] == ["bm25"]
-    assert json.loads(told.out)["metric"] == "f1"
-    assert set(json.loads(told.out)["runs"]) == {"one-r", "cot"}
-    assert "left out, without F1: bm25" in told.err
+    done = cli("report", *folders, "--frontier", "calls", "--format", "json")
+    assert json.loads(done.out)["left_out"] == ["bm25"]
+    assert json.loads(done.out)["metric"] == "f1"
+    assert set(json.loads(done.out)["runs"]) == {"one-r", "cot"}
+    assert "left out, without F1: bm25" in done.err
     assert cli("report", *folders, "--frontier", "calls", "--metric", "recall_mean@5").code == 0
     cli("report", *folders, "--out", "page.html")
     page = Path("page.html").read_text("utf-8")

@@ -35,11 +35,11 @@ def test_names_are_listed_once_and_all_is_every_method() -> None:
 
 
 def test_each_method_is_measured_as_by_itself(tmp_path: Path) -> None:
-    told = evaluate_methods(["direct", "one-r"], QUESTIONS, CORPUS, ScriptedLM(knows), out=tmp_path, k=1)
-    assert list(told.reports) == ["direct", "one-r"]
-    assert not told.left_out
+    found = evaluate_methods(["direct", "one-r"], QUESTIONS, CORPUS, ScriptedLM(knows), out=tmp_path, k=1)
+    assert list(found.reports) == ["direct", "one-r"]
+    assert not found.left_out
     alone = evaluate(QUESTIONS, CORPUS, "one-r", ScriptedLM(knows), out=tmp_path / "alone", k=1)
-    assert told.reports["one-r"].metrics == alone.metrics
+    assert found.reports["one-r"].metrics == alone.metrics
     kept = json.loads((tmp_path / "one-r" / "run.json").read_text())
     assert kept == json.loads((tmp_path / "alone" / "run.json").read_text())
 
@@ -64,9 +64,9 @@ def test_what_no_method_has_or_takes_is_an_error_before_any_call() -> None:
 
 
 def test_a_method_that_lacks_something_is_left_out_with_the_reason() -> None:
-    told = evaluate_methods(["direct", "one-r", "promptrank"], QUESTIONS, None, ScriptedLM(knows))
-    assert list(told.reports) == ["direct"]
-    assert "corpus" in told.left_out["one-r"]
+    found = evaluate_methods(["direct", "one-r", "promptrank"], QUESTIONS, None, ScriptedLM(knows))
+    assert list(found.reports) == ["direct"]
+    assert "corpus" in found.left_out["one-r"]
     with_corpus = evaluate_methods(["direct", "promptrank"], QUESTIONS, CORPUS, ScriptedLM(knows))
     assert "score" in with_corpus.left_out["promptrank"]
 
@@ -104,8 +104,8 @@ def test_all_on_the_command_line(tmp_path: Path) -> None:
 
 
 def test_all_as_json() -> None:
-    told = run(app, ["run", "--dataset", "demo", "--method", "one-r,direct", "--limit", "1", "--json"])
-    assert list(json.loads(told.stdout)["reports"]) == ["one-r", "direct"]
+    done = run(app, ["run", "--dataset", "demo", "--method", "one-r,direct", "--limit", "1", "--json"])
+    assert list(json.loads(done.stdout)["reports"]) == ["one-r", "direct"]
 
 
 def test_demo_is_a_name_unless_something_is_called_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,9 +120,9 @@ def test_demo_is_a_name_unless_something_is_called_so(tmp_path: Path, monkeypatc
 def test_the_typical_calls_of_methods_are_those_of_the_demo() -> None:
     reports = evaluate_methods(parse_methods("all"), "demo", "demo", limit=12).reports
     for name, report in reports.items():
-        measured, told = report.usage.calls / len(report.rows), methods()[name].calls
-        assert told is not None, name
-        assert told * 0.5 <= measured <= told * 2, (name, measured, told)
+        measured, declared = report.usage.calls / len(report.rows), methods()[name].calls
+        assert declared is not None, name
+        assert declared * 0.5 <= measured <= declared * 2, (name, measured, declared)
 
 
 def test_every_method_that_ships_is_of_a_family() -> None:

@@ -57,8 +57,8 @@ def search(query: str, k: int) -> list[Passage]:
 
 
 def read(question: str, passages: Any) -> list[Span]:
-    told = passages[0].text
-    return [Span(passages[0].id, told, 0, len(told), float(told != "nothing"))]
+    text = passages[0].text
+    return [Span(passages[0].id, text, 0, len(text), float(text != "nothing"))]
 
 
 def run(out: Path | None = None, **settings: Any) -> Report:
@@ -77,7 +77,7 @@ def test_misled_are_those_right_closed_book_and_wrong_with_search(monkeypatch: p
     assert (misled.value, misled.n) == (1 / 3, 3)
 
 
-def test_misled_is_told_only_of_a_closed_book_run_and_one_that_searches() -> None:
+def test_misled_compares_a_closed_book_run_with_one_that_searches() -> None:
     closed, searching = run(open_book=False), run()
     assert compare(closed, closed).misled is None
     assert compare(searching, searching).misled is None
@@ -116,7 +116,7 @@ def test_a_key_that_no_question_has_is_an_error_with_those_there_are() -> None:
 def test_report_by_on_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def told(*arguments: str) -> str:
+    def output(*arguments: str) -> str:
         monkeypatch.setattr(sys, "argv", ["polyhop", *arguments])
         monkeypatch.setenv("COLUMNS", "160")
         with contextlib.suppress(SystemExit):
@@ -125,16 +125,16 @@ def test_report_by_on_the_command_line(
 
     open_book, closed_book = str(tmp_path / "open"), str(tmp_path / "closed")
     run(Path(open_book)), run(Path(closed_book), open_book=False)
-    parts = json.loads(told("report", open_book, closed_book, "--by", "changed by search", "--format", "json"))
+    parts = json.loads(output("report", open_book, closed_book, "--by", "changed by search", "--format", "json"))
     assert {name: part["metrics"]["cover_em"]["value"] for name, part in parts.items()} == {
         f"{open_book}, changed by search 0": 0.666667,
         f"{closed_book}, changed by search 0": 0.666667,  # the same questions, though it searched for none
         f"{open_book}, changed by search 1": 1.0,
         f"{closed_book}, changed by search 1": 0.5,
     }
-    lines = told("report", closed_book, "--by", "hops").splitlines()
+    lines = output("report", closed_book, "--by", "hops").splitlines()
     assert [line.split()[1::2] for line in lines if line.startswith("steps")] == [["1.00", "2.00"]]
-    assert "| steps |" in told("report", closed_book, "--by", "type", "--format", "markdown")
-    assert "misled: 0.0 % of the 3 questions right without search" in told("compare", closed_book, open_book)
-    (comparison,) = json.loads(told("compare", closed_book, open_book, "--json"))["comparisons"]
+    assert "| steps |" in output("report", closed_book, "--by", "type", "--format", "markdown")
+    assert "misled: 0.0 % of the 3 questions right without search" in output("compare", closed_book, open_book)
+    (comparison,) = json.loads(output("compare", closed_book, open_book, "--json"))["comparisons"]
     assert comparison["misled"] == {"value": 0.0, "low": 0.0, "high": 0.0, "n": 3}

@@ -151,12 +151,12 @@ def terminate(cluster: Any, server: FakeServer, dataset: Path, out: Path) -> Non
         while kept(out) < before + 20 and process.poll() is None and time.monotonic() < until:
             time.sleep(0.005)
         process.terminate()
-        told, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert process.returncode == -signal.SIGTERM, told
-    assert "SIGTERM" not in told
-    assert "Traceback" not in told
+    assert process.returncode == -signal.SIGTERM, output
+    assert "SIGTERM" not in output
+    assert "Traceback" not in output
 
 
 def kept(out: Path) -> int:

@@ -1,4 +1,4 @@
-"""What a run over a cluster does with its workers, told by a cluster that is played: no Ray is needed."""
+"""What a run over a cluster does with its workers, shown by a cluster that is played: no Ray is needed."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Scene:
     def remote(self, kind: type) -> Any:
         return SimpleNamespace(options=lambda **_: SimpleNamespace(remote=self._begin))
 
-    def _begin(self, told: Any, caps: Mapping[str, int]) -> Played:
+    def _begin(self, setup: Any, caps: Mapping[str, int]) -> Played:
         self.living.append(worker := Played(self, caps))
         self.begun += 1
         for name in caps:
@@ -116,16 +116,16 @@ class Scene:
     def get(self, ref: Ref) -> Any:
         try:
             ref.__await__().send(None)
-        except StopIteration as told:
-            return told.value
+        except StopIteration as stopped:
+            return stopped.value
 
     def kill(self, worker: Played) -> None:
         self.living.remove(worker)
 
 
 def workers(scene: Scene, of: list[WorkerShare]) -> Workers:
-    told: Any = None
-    begun = Workers(scene, told, of)
+    setup: Any = None
+    begun = Workers(scene, setup, of)
     begun.start()
     return begun
 
@@ -196,7 +196,7 @@ def test_without_a_worker_left_the_run_ends() -> None:
     assert "all workers of the cluster were lost" in str(ends[0])
 
 
-def test_a_worker_that_cannot_open_what_the_driver_did_is_told_of() -> None:
+def test_a_worker_that_cannot_open_the_drivers_files_is_an_error() -> None:
     scene = Scene()
     scene.failures = [RemoteError.of(IndexFolderError("not an index", "/data/wiki"))]
     with pytest.raises(IndexFolderError, match=r"the worker on machine cannot .* the same files .*/data/wiki: not an"):
@@ -216,12 +216,12 @@ def test_an_error_comes_through_whole(error: Exception) -> None:
 
 
 @pytest.mark.parametrize("kind", [name for name, each in vars(errors).items() if isinstance(each, type)])
-def test_every_error_can_be_made_anew(kind: str) -> None:
+def test_every_error_can_be_recreated(kind: str) -> None:
     if issubclass(getattr(errors, kind), PolyhopError):
         assert str(RemoteError(kind, "why").error("where: ")) == "where: why"
 
 
-def told(**changes: Any) -> WorkerSetup:
+def worker_setup(**changes: Any) -> WorkerSetup:
     given: dict[str, Any] = {
         "corpus": None,
         "method": "direct",
@@ -233,16 +233,18 @@ def told(**changes: Any) -> WorkerSetup:
     return WorkerSetup(**{**given, "folder": os.getcwd(), "environment": {}, "collect": gc.get_threshold(), **changes})
 
 
-def opened(told: WorkerSetup) -> RemoteError:
-    _, failure = asyncio.run(Worker(told, {}).opened())
+def opened(worker_setup: WorkerSetup) -> RemoteError:
+    _, failure = asyncio.run(Worker(worker_setup, {}).opened())
     assert failure is not None
     return failure
 
 
 def test_a_worker_says_what_it_lacks(tmp_path: Path) -> None:
-    assert "missing" in opened(told(corpus=tmp_path / "missing")).message
-    assert opened(told(method="no-such")).kind == "UnknownName"
-    assert opened(told()).message.startswith("budget is {'max_calls': None")  # the first of the settings that differ
+    assert "missing" in opened(worker_setup(corpus=tmp_path / "missing")).message
+    assert opened(worker_setup(method="no-such")).kind == "UnknownName"
+    assert opened(worker_setup()).message.startswith(
+        "budget is {'max_calls': None"
+    )  # the first of the settings that differ
 
 
 @pytest.mark.parametrize(
@@ -273,7 +275,7 @@ class Silent:
         return False
 
 
-def test_an_address_without_a_cluster_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_without_a_cluster_fails_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "require", lambda *_: Silent)
     with (
         pytest.raises(ServiceError, match=r"no Ray cluster answers at 127\.0\.0\.1:1 .*ray start --head"),
@@ -303,12 +305,12 @@ with cluster.connected(None):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 @pytest.mark.parametrize(
-    ("when", "told", "code"),
+    ("when", "printed", "code"),
     [("late", "left\n", -signal.SIGTERM), ("early", "left\n", -signal.SIGTERM), ("own", "own\nleft\n", 0)],
 )
-def test_sigterm_ends_the_program_once_the_cluster_is_left(when: str, told: str, code: int) -> None:
+def test_sigterm_ends_the_program_once_the_cluster_is_left(when: str, printed: str, code: int) -> None:
     done = subprocess.run([sys.executable, "-c", PLAYED, when], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr, done.returncode) == (told, "", code)
+    assert (done.stdout, done.stderr, done.returncode) == (printed, "", code)
 
 
 def test_more_workers_than_there_is_room_for() -> None:

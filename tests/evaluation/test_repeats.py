@@ -45,7 +45,7 @@ def test_mean_deviation_and_interval_by_hand() -> None:
     assert not runs.identical
 
 
-def test_only_what_all_runs_have_is_told() -> None:
+def test_only_metrics_of_all_runs_are_reported() -> None:
     first = report([row("a", {"em": 1}, statistics={"rounds": 2}), row("b", {"em": 1, "f1": 1})])
     second = report([row("a", {"em": 0}, statistics={"rounds": 4})])
     runs = Repeated({0: first, 1: second})
@@ -92,11 +92,11 @@ def test_wrong_repeats_are_named(tmp_path: Path) -> None:
 def test_run_repeat_and_its_report(cli: Cli, questions: Path, tmp_path: Path) -> None:
     out = tmp_path / "runs"
     arguments = ("run", "--dataset", questions, "--method", "cot", "--out", out, "--repeat", "2")
-    told = cli(*arguments)
-    assert told.code == 0, told.err
-    assert told.out.startswith("over seeds 0, 1")
-    assert "every repeat gave the same" in told.err
-    assert cli("report", out).out == told.out
+    done = cli(*arguments)
+    assert done.code == 0, done.err
+    assert done.out.startswith("over seeds 0, 1")
+    assert "every repeat gave the same" in done.err
+    assert cli("report", out).out == done.out
     found = json.loads(cli("report", out, "--format", "json").out)
     assert set(found) == {"runs", "identical", "metrics", "statistics"}
     assert found["metrics"]["em"]["std"] == 0.0

@@ -82,18 +82,19 @@ def test_stopped_and_started_again_it_is_the_unbroken_run(tmp_path: Path, method
     assert files(tmp_path / "stopped") == files(tmp_path / "unbroken")
 
 
-def test_settings_tell_indexes_of_one_corpus_apart(tmp_path: Path) -> None:
+def test_settings_distinguish_indexes_of_one_corpus(tmp_path: Path) -> None:
     corpus = open_corpus([Passage("1", "Songs", "The singers sang."), Passage("2", "Song", "A song.")])
 
-    def told(**built: Any) -> dict[str, Any]:
+    def settings_of(**built: Any) -> dict[str, Any]:
         over = build_index(corpus, tmp_path / "-".join(("index", *map(str, built.items()))), **built)
         return run_settings(Pipeline(corpus=over, method="one-r", lm="pocket"), "questions")
 
-    all_told = [told(), told(stem=False), told(stop_words=False), told(links=False), told(links="own")]
-    assert [each for each in all_told if all_told.count(each) > 1] == []
+    built = ({}, {"stem": False}, {"stop_words": False}, {"links": False}, {"links": "own"})
+    found = [settings_of(**each) for each in built]
+    assert [settings for settings in found if found.count(settings) > 1] == []
 
 
-def test_settings_tell_the_corpus_of_a_retriever_behind_a_reranker() -> None:
+def test_settings_name_the_corpus_of_a_reranked_retriever() -> None:
     class Engine:
         name, fingerprint = "engine:wiki", "abc"
 
@@ -112,25 +113,25 @@ def test_settings_tell_the_corpus_of_a_retriever_behind_a_reranker() -> None:
 
 
 @pytest.mark.parametrize("chosen", [{"retriever": "promptrank:{}"}, {"rerank": "promptrank:{}"}])
-def test_settings_tell_the_files_of_path_ranking_apart(tmp_path: Path, chosen: dict[str, str]) -> None:
+def test_settings_distinguish_files_of_path_ranking(tmp_path: Path, chosen: dict[str, str]) -> None:
     over = index("demo")
     file = tmp_path / "ranking.json"
 
-    def told(settings: dict[str, Any]) -> dict[str, Any]:
+    def settings_of(settings: dict[str, Any]) -> dict[str, Any]:
         file.write_text(json.dumps({"method": "promptrank", "settings": settings}))
         named: dict[str, Any] = {name: spec.format(file) for name, spec in chosen.items()}
         return run_settings(Pipeline(corpus=over, method="one-r", lm="pocket", **named), "questions")
 
-    assert told({"first": 50}) == told({"first": 50}) != told({"first": 20})
-    assert told({})["retriever_settings"] is told({})["reranker_settings"] is None
+    assert settings_of({"first": 50}) == settings_of({"first": 50}) != settings_of({"first": 20})
+    assert settings_of({})["retriever_settings"] is settings_of({})["reranker_settings"] is None
 
 
-def test_settings_tell_what_hops_is_given() -> None:
+def test_settings_hold_the_arguments_of_hops() -> None:
     over = index("demo")
 
-    def told(start: Retriever, **settings: Any) -> Any:
+    def settings_of(start: Retriever, **settings: Any) -> Any:
         pipeline = Pipeline(corpus=over, method="one-r", lm="pocket", retriever=HopsRetriever(start, **settings))
         return run_settings(pipeline, "questions")["retriever_settings"]
 
-    assert told(BM25(over)) is None
-    assert told(TfIdf(over), hops=3) == {"hops": 3, "start": "tfidf"}
+    assert settings_of(BM25(over)) is None
+    assert settings_of(TfIdf(over), hops=3) == {"hops": 3, "start": "tfidf"}

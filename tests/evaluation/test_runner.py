@@ -58,12 +58,12 @@ def test_a_run_is_measured_and_written_down(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("concurrency", "label"), [(1, "seconds"), (2, "seconds (with queueing)")])
 def test_seconds_that_may_include_waiting_say_so(tmp_path: Path, concurrency: int, label: str) -> None:
     report = run(ScriptedLM(answering), tmp_path / "run", concurrency=concurrency)
-    for told in (report, read_report(tmp_path / "run"), report.only(lambda row: row["id"] == "q1")):
+    for shown in (report, read_report(tmp_path / "run"), report.only(lambda row: row["id"] == "q1")):
         printed = Console(file=io.StringIO(), width=100)
-        print_report(told, printed)
+        print_report(shown, printed)
         lines = printed.file.getvalue().splitlines()  # type: ignore[attr-defined]
         assert [line for line in lines if re.match(rf"{re.escape(label)}  +\d", line)]
-        assert f">{label}<" in tables({"one": told}, None)
+        assert f">{label}<" in tables({"one": shown}, None)
     assert "seconds" in numbers({"one": report})[0]
     assert set(report.to_dict()["volatile"]) >= {"seconds"}  # files keep their keys
 

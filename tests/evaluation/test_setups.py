@@ -40,12 +40,12 @@ def test_every_method_takes_every_set_up(name: str, method: Method) -> None:
 
 
 def test_a_turn_has_the_name_each_method_gives_it() -> None:
-    told = {
+    given = {
         name: SETUPS["tor"].settings(name)
         for name in ("react", "resp", "searchain", "ge", "plan-solve-ir", "tot-ir", "dsp")
     }
     names = ("max_turns", "max_iterations", "max_rounds", "max_steps", "max_searches", "steps", "max_turns")
-    assert [settings[name] for settings, name in zip(told.values(), names, strict=True)] == [3] * 7
+    assert [settings[name] for settings, name in zip(given.values(), names, strict=True)] == [3] * 7
     assert SETUPS["ge"].settings("react")["max_turns"] == 10  # a set-up's turn cap wins over a method's own
 
 
@@ -120,14 +120,14 @@ def test_on_the_command_line(tmp_path: Path) -> None:
 @pytest.mark.shared
 def test_the_budgets_are_the_designs() -> None:
     lines = (SHARED.parent / "design" / "recipes.md").read_text("utf-8").splitlines()
-    told = {name: next(line for line in lines if line.startswith(f"| `{name}` |")) for name in SETUPS}
+    rows = {name: next(line for line in lines if line.startswith(f"| `{name}` |")) for name in SETUPS}
     for name, words in {
         "tor": ("top 5 a query", "≤ 3 turns", "≤ 15 passages returned", "4,096 tokens of prompt", "3 for all methods"),
         "resp": ("top 5", "≤ 3 iterations", "12,000 tokens in", "none (zero-shot prompts)"),
         "ge": ("top 2", "≤ 10 steps", "| 6 |"),
         "searchain": ("top 1 a node", "≤ 5 rounds", "Table 8"),
     }.items():
-        assert all(each in told[name] for each in words)
+        assert all(each in rows[name] for each in words)
     values = {name: (setup.k, setup.turns, setup.rank_limit, setup.prompt_tokens, setup.shots)
               for name, setup in SETUPS.items()}  # fmt: skip
     assert values == {

@@ -61,7 +61,7 @@ def test_of_many_questions_an_interval_is_the_normal_one() -> None:
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     """400 runs of 80 questions, each right with a chance of .4; a percentile interval covers a little less than .95."""
     draw = np.random.default_rng(1)
-    rows = [{str(run): float(right) for run, right in enumerate(told)} for told in draw.random((80, 400)) < 0.4]
+    rows = [{str(run): float(right) for run, right in enumerate(answers)} for answers in draw.random((80, 400)) < 0.4]
     held = [mean.low <= 0.4 <= mean.high for mean in means(rows).values()]
     assert 0.9 <= sum(held) / len(held) <= 0.98
 
@@ -94,14 +94,14 @@ def test_a_ratio_of_sums_and_draws_without_a_denominator() -> None:
     assert ratio([300.0, 100.0], [2.0, 2.0]).value == 100.0
     sure = ratio([50.0, 0.0], [1.0, 0.0])  # a quarter of the draws has no denominator
     assert (sure.value, sure.low, sure.high) == (50.0, 50.0, 50.0)
-    told = report([row("a", {}, statistics={"reviews": 4, "documents": 2}), row("b", {}, statistics={"steps": 1})])
-    assert told.statistics["rate"].to_dict() == {"value": 50.0, "low": 50.0, "high": 50.0, "n": 1}
+    found = report([row("a", {}, statistics={"reviews": 4, "documents": 2}), row("b", {}, statistics={"steps": 1})])
+    assert found.statistics["rate"].to_dict() == {"value": 50.0, "low": 50.0, "high": 50.0, "n": 1}
 
 
-def test_metrics_and_statistics_tell_their_interval_in_json() -> None:
-    told = report([row(str(n), {"em": n % 2}, statistics={"rounds": n % 2 + 1}) for n in range(4)]).to_dict()
-    assert told["metrics"]["em"] == {"value": 0.5, "low": 0.0, "high": 1.0, "n": 4}
-    assert told["statistics"]["rounds"] == {"value": 1.5, "low": 1.0, "high": 2.0, "n": 4}
+def test_json_has_the_intervals_of_metrics_and_statistics() -> None:
+    content = report([row(str(n), {"em": n % 2}, statistics={"rounds": n % 2 + 1}) for n in range(4)]).to_dict()
+    assert content["metrics"]["em"] == {"value": 0.5, "low": 0.0, "high": 1.0, "n": 4}
+    assert content["statistics"]["rounds"] == {"value": 1.5, "low": 1.0, "high": 2.0, "n": 4}
 
 
 # --- paired tests ------------------------------------------------------------------------------------------------

@@ -112,8 +112,8 @@ def test_an_unknown_key_lists_those_there_are() -> None:
 def test_report_where(cli: Cli, tmp_path: Path) -> None:
     answers = ScriptedLM(lambda task, fields: {"answer": "answer 3"})
     polyhop.evaluate(QUESTIONS, method="cot", lm=answers, out=tmp_path / "run")
-    told = cli("report", tmp_path / "run", "--where", "em = 1")
-    assert "1 question" in told.out
-    (em,) = [line.split() for line in told.out.splitlines() if line.startswith("EM")]
+    done = cli("report", tmp_path / "run", "--where", "em = 1")
+    assert "1 question" in done.out
+    (em,) = [line.split() for line in done.out.splitlines() if line.startswith("EM")]
     assert em == ["EM", "100.0", "100.0", "…", "100.0", "1"]
     assert "no question is left" in cli("report", tmp_path / "run", "--where", "em > 1").err

@@ -330,7 +330,7 @@ async def test_no_text_of_strangers_breaks_a_span_or_makes_it_large(
     assert len(encoder.encode_spans(exporter.spans).SerializeToString()) < 1_000_000
 
 
-async def test_a_failure_of_strange_words_is_told_whole(exporter: Exporter) -> None:
+async def test_a_failure_with_strange_words_is_reported_whole(exporter: Exporter) -> None:
     def broken(query: str, k: int) -> list[Passage]:
         raise LMError(HOSTILE[1] * 10_000)
 

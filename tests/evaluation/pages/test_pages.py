@@ -105,8 +105,8 @@ def test_the_page_runs_its_own_script_alone_and_loads_nothing(tmp_path: Path) ->
     digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}'" in policy
     assert "default-src 'none'" in policy
-    told = [a[name] for _, a in found.elements for name in ("src", "href", "action", "srcset") if name in a]
-    assert told == ["#questions"]
+    addresses = [a[name] for _, a in found.elements for name in ("src", "href", "action", "srcset") if name in a]
+    assert addresses == ["#questions"]
     assert "url(" not in page({str(tmp_path / "run"): read_report(tmp_path / "run")})
 
 
@@ -205,8 +205,8 @@ values = st.just(0.0) | st.floats(1e-6, 1e6)
 
 
 @given(st.lists(st.tuples(st.text(), values, values, st.booleans()), min_size=1, max_size=6))
-def test_any_values_make_a_plot_within_its_frame(told: list[tuple[str, float, float, bool]]) -> None:
-    dots = [Dot(name, x, y, y / 2, y * 2, best) for name, x, y, best in told]
+def test_any_values_make_a_plot_within_its_frame(points: list[tuple[str, float, float, bool]]) -> None:
+    dots = [Dot(name, x, y, y / 2, y * 2, best) for name, x, y, best in points]
     clean = [Dot("".join(c for c in d.label if c.isprintable()), d.x, d.y, d.low, d.high, d.best) for d in dots]
     svg = ElementTree.fromstring(scatter("T", clean, x_label="x", y_label="y"))
     for circle in svg.findall("circle"):
@@ -227,7 +227,7 @@ def test_any_values_make_a_plot_within_its_frame(told: list[tuple[str, float, fl
         ("r.json", "{"),
     ],
 )
-def test_the_files_ending_tells_its_form(tmp_path: Path, name: str, begins: str) -> None:
+def test_the_suffix_of_the_file_selects_the_format(tmp_path: Path, name: str, begins: str) -> None:
     plain_run(tmp_path / "run")
     out = tmp_path / "new" / name
     done = RUNNER.invoke(app, ["report", str(tmp_path / "run"), "--out", str(out), "--by", "hops"])

@@ -130,8 +130,8 @@ def numbers(cell: str) -> list[tuple[float | None, float | None]]:
     for part in cell.split(" / "):
         match = re.fullmatch(r"(–|[\d.]+)(?: \((\.\d|\d+\.\d)\))?(?: \([+−][\d.]+\))?", part)
         assert match, part
-        told = [None if value in (None, "–") else float(value) for value in match.groups()]
-        found.append((told[0], told[1]))
+        values = [None if value in (None, "–") else float(value) for value in match.groups()]
+        found.append((values[0], values[1]))
     return found
 
 
@@ -147,11 +147,11 @@ def test_the_keys_are_the_designs() -> None:
 @pytest.mark.shared
 @pytest.mark.parametrize("key", [key for key in keys() if "figure" not in key])
 def test_every_figure_of_a_table_is_the_designs(key: str) -> None:
-    told, labels = rows_of(sections()[key]), LABELS.get(key, 1)
+    rows, labels = rows_of(sections()[key]), LABELS.get(key, 1)
     if key in TURNED:
-        told, labels = [list(column) for column in zip(*told, strict=True)][1:], 0
+        rows, labels = [list(column) for column in zip(*rows, strict=True)][1:], 0
     table = recipe(key)
-    expected = [[number for cell in row[labels:] for number in numbers(cell)] for row in told]
+    expected = [[number for cell in row[labels:] for number in numbers(cell)] for row in rows]
     found = [ours(row) for row in table.rows]
     if key == "searchain/tracing":  # AMP is a share there, percent here
         found = [[values[0], (round((values[1][0] or 0) / 100, 6), None)] for values in found]

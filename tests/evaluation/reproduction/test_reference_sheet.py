@@ -18,12 +18,12 @@ def row(folder: Path, name: str) -> Mapping[str, Any]:
     note = {"kind": "note", "name": "final content", "data": {"references": references}}
     passages = {"p": {"title": "Mill", "text": "Mill is by Ann Lee."}}
     (folder / "traces").mkdir(exist_ok=True)
-    told = orjson.dumps({"trace": {"steps": [note], "passages": passages}})
-    (folder / "traces" / f"{name}.json").write_bytes(told)
+    trace = orjson.dumps({"trace": {"steps": [note], "passages": passages}})
+    (folder / "traces" / f"{name}.json").write_bytes(trace)
     return {"id": name, "question": "Who made Mill?", "trace": f"traces/{name}.json"}
 
 
-def test_what_people_judged_outlives_a_sheet_that_cannot_be_written_anew(tmp_path: Path) -> None:
+def test_verdicts_survive_a_sheet_that_cannot_be_rewritten(tmp_path: Path) -> None:
     first = row(tmp_path, "q1")
     write_sheet(tmp_path, [first])
     sheet = tmp_path / SHEET

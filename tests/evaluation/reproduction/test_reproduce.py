@@ -207,9 +207,9 @@ def test_people_judge_marks_on_a_sheet_and_their_verdicts_are_read_back(folder: 
 def test_a_test_sets_predictions_are_kept_to_be_submitted(hotpotqa: dict[str, Benchmark], tmp_path: Path) -> None:
     found = reproduce("promptrank/table3", hotpotqa, "pocket", out=tmp_path)
     assert found.used["hotpotqa"] == "2 of the test file's 2 questions"
-    told = json.loads((tmp_path / "promptrank-table3.submission.json").read_text())
-    assert set(told) == {"answer", "sp"}
-    assert set(told["answer"]) == {"q1", "q2"}
+    submission = json.loads((tmp_path / "promptrank-table3.submission.json").read_text())
+    assert set(submission) == {"answer", "sp"}
+    assert set(submission["answer"]) == {"q1", "q2"}
 
 
 def test_questions_that_search_changed_and_what_search_misled(hotpotqa: dict[str, Benchmark]) -> None:
@@ -276,9 +276,9 @@ def test_the_list_names_all_and_what_can_run() -> None:
     result = run("list")
     assert result.exit_code == 0
     assert all(key in result.stdout for key in keys())
-    told = json.loads(run("list", "--json").stdout)
-    assert [row["key"] for row in told] == list(keys())
-    assert next(row for row in told if row["key"] == "promptrank/table1")["runnable"] == 9
+    recipes = json.loads(run("list", "--json").stdout)
+    assert [row["key"] for row in recipes] == list(keys())
+    assert next(row for row in recipes if row["key"] == "promptrank/table1")["runnable"] == 9
 
 
 def test_a_table_in_the_terminal(folder: Path, tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ def test_ours_is_shown_once_under_several_models_of_the_paper(folder: Path) -> N
     assert "GPT-3.5 · ours" not in result.output
 
 
-def test_wrong_names_are_told_before_anything_runs(folder: Path) -> None:
+def test_wrong_names_are_errors_before_anything_runs(folder: Path) -> None:
     for arguments, words in (
         (("tor/table9",), "tor/table"),
         (("tor/table1", "--dataset", "hotpot=x"), "hotpotqa"),
@@ -335,8 +335,8 @@ def test_on_real_questions(tmp_path: Path) -> None:
     for key in ("tor/table4", "resp/table1", "ge/table3", "promptrank/table4", "searchain/table2"):
         result = run(key, "--data", SHARED, "--limit", "2", "--out", tmp_path)
         assert result.exit_code == 0, result.output
-        told = json.loads((tmp_path / f"{key.replace('/', '-')}.json").read_text())
-        assert len(told["rows"]) == len(recipe(key).rows)
-        for row in told["rows"]:
-            for column, each in zip(told["columns"], row["cells"], strict=True):
+        table = json.loads((tmp_path / f"{key.replace('/', '-')}.json").read_text())
+        assert len(table["rows"]) == len(recipe(key).rows)
+        for row in table["rows"]:
+            for column, each in zip(table["columns"], row["cells"], strict=True):
                 assert each["ours"]["value"] is not None or column["dataset"] == "strategyqa"

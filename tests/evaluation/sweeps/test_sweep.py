@@ -185,12 +185,12 @@ def test_what_is_wrong_in_a_file_is_named_with_its_place(
     tmp_path: Path, text: str, error: type[PolyhopError], message: str
 ) -> None:
     path = write(tmp_path, text)
-    with pytest.raises(error, match=message) as told:
+    with pytest.raises(error, match=message) as raised:
         read_plan(path)
-    assert str(path) in str(told.value)
+    assert str(path) in str(raised.value)
 
 
-def test_a_file_that_is_not_there_is_told_of(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"none.toml: the sweep cannot be read: No such file"):
         read_plan(tmp_path / "none.toml")
 
@@ -212,7 +212,7 @@ def test_what_a_point_cannot_do_is_found_before_the_first_call(index: Index, tmp
     assert not list((tmp_path / "out").glob("base"))
 
 
-def test_folder_names_are_safe_and_tell_values_apart() -> None:
+def test_folder_names_are_safe_and_differ_by_value() -> None:
     names = [
         folder_name({"lm": name}) for name in ("openai:M@http://h/v1", "openai:m@http://h/v1", "a/../b", "é", "x" * 300)
     ]
@@ -244,12 +244,12 @@ def test_each_distinct_request_is_asked_once_over_the_whole_sweep(index: Index, 
     swept = sweep(plan, tmp_path / "swept")
     assert max(Counter(keys(together)).values()) == 1
     assert set(keys(together)) == set(keys(apart))
-    told = swept.to_dict()
-    assert (told["calls"], told["asked"]) == (len(apart.calls), len(together.calls))
-    assert told["shared"] == told["calls"] - told["asked"]
+    content = swept.to_dict()
+    assert (content["calls"], content["asked"]) == (len(apart.calls), len(together.calls))
+    assert content["shared"] == content["calls"] - content["asked"]
     assert len(together.calls) <= 0.4 * len(apart.calls)
     seen: set[bytes | None] = set()
-    for point, row in zip(plan.points, told["points"], strict=True):  # each point asks what none before it asked
+    for point, row in zip(plan.points, content["points"], strict=True):  # each point asks what none before it asked
         model = lm()
         evaluate(QUESTIONS, index, point.method, model, **point.settings)
         assert row["asked"] == len(set(keys(model)) - seen), point.name
@@ -262,11 +262,11 @@ def test_points_are_to_the_byte_what_runs_by_themselves_are(index: Index, tmp_pa
     alone(plan, index, tmp_path / "alone", lm())
     sweep(plan, tmp_path / "swept")
     for point in plan.points:
-        one, other = told(tmp_path / "alone" / point.name), told(tmp_path / "swept" / point.name)
+        one, other = files_of(tmp_path / "alone" / point.name), files_of(tmp_path / "swept" / point.name)
         assert one == other
 
 
-def told(folder: Path) -> dict[str, bytes]:
+def files_of(folder: Path) -> dict[str, bytes]:
     """A run's files, without what may differ from run to run."""
     files = sorted(path for path in folder.rglob("*") if path.suffix in (".json", ".jsonl"))
     assert len(files) == 3 + len(QUESTIONS)
@@ -337,7 +337,7 @@ def test_equal_requests_under_way_at_once_are_one(index: Index, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("cache", [None, True, False, "FILE"])
-def test_a_named_model_is_opened_once_and_its_replies_kept_where_told(
+def test_a_named_model_is_opened_once_and_its_replies_are_cached_as_asked(
     index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: bool | str | None
 ) -> None:
     opened: list[Served] = []
@@ -350,10 +350,10 @@ def test_a_named_model_is_opened_once_and_its_replies_kept_where_told(
     monkeypatch.setattr("polyhop.evaluation.sweeps.sweep.cache_folder", lambda: tmp_path / "usual")
     file = tmp_path / "mine.sqlite"
     own = {} if cache is None else {"cache": str(file) if cache == "FILE" else cache}
-    told = sweep(read_plan(tables(index, "served:m", timeout=2.0, **own)), tmp_path / "out").to_dict()
+    content = sweep(read_plan(tables(index, "served:m", timeout=2.0, **own)), tmp_path / "out").to_dict()
     (model,) = opened
     assert model.closed == 1
-    assert told["asked"] == len(model.calls) == len(set(keys(model)))
+    assert content["asked"] == len(model.calls) == len(set(keys(model)))
     usual, own_file = tmp_path / "usual" / "lm.sqlite", tmp_path / "out" / REPLIES
     places = {None: usual, True: usual, False: own_file, "FILE": file}
     assert [path for path in (usual, own_file, file) if path.exists()] == [places[cache]]
@@ -411,7 +411,7 @@ def test_a_sweep_that_was_stopped_goes_on_wherever_it_was(index: Index, tmp_path
         sweep(plan, out)
         assert Counter(keys(model)) == Counter(keys(whole)), stop  # nothing was asked twice, nothing left out
         for point in plan.points:
-            assert told(out / point.name) == told(tmp_path / "whole" / point.name)
+            assert files_of(out / point.name) == files_of(tmp_path / "whole" / point.name)
         shutil.rmtree(out)
 
 
@@ -538,14 +538,14 @@ def test_the_verb_prints_one_table_and_goes_on(tmp_path: Path) -> None:
 
 def test_the_verb_estimates_before_anything_is_asked(tmp_path: Path) -> None:
     path = write(tmp_path, SMALL.replace("limit", 'lm = "openai:any"\nlimit'))
-    told = run(app, ["sweep", str(path), "--dry-run", "--sample", "2", "--price", "1:2"])
-    assert told.exit_code == 0, told.output
-    assert "all points" in told.stdout
-    assert "money" in told.stdout
-    assert "estimated from 2 of 3 questions, answered by pocket" in told.stderr
+    done = run(app, ["sweep", str(path), "--dry-run", "--sample", "2", "--price", "1:2"])
+    assert done.exit_code == 0, done.output
+    assert "all points" in done.stdout
+    assert "money" in done.stdout
+    assert "estimated from 2 of 3 questions, answered by pocket" in done.stderr
 
 
-def test_the_verb_tells_of_wrong_use(tmp_path: Path) -> None:
+def test_the_verb_refuses_wrong_use(tmp_path: Path) -> None:
     path = write(tmp_path, SMALL)
     lacking = run(app, ["sweep", str(path)])
     assert "--out" in str(lacking.exception)
@@ -559,9 +559,9 @@ def test_an_interrupt_says_how_the_sweep_goes_on(tmp_path: Path, monkeypatch: py
         raise KeyboardInterrupt
 
     monkeypatch.setattr("polyhop.cli.sweep.sweep", interrupted)
-    told = run(app, ["sweep", str(write(tmp_path, SMALL)), "--out", str(tmp_path / "out")])
-    assert told.exit_code == 130
-    assert "the same command goes on where it was" in told.stderr
+    done = run(app, ["sweep", str(write(tmp_path, SMALL)), "--out", str(tmp_path / "out")])
+    assert done.exit_code == 130
+    assert "the same command goes on where it was" in done.stderr
 
 
 @pytest.mark.slow

@@ -102,6 +102,6 @@ def test_whatever_is_filled_in_an_instruction_is_one_line_of_its_template(draws:
         return
     assert len(made) == len(set(made)) <= count
     for one in made:
-        place, _, told = one.partition(": ")
-        assert f"documents {'above' if place == 'after' else 'below'}, then" in told
-        assert len(told.splitlines()) == 1
+        place, _, text = one.partition(": ")
+        assert f"documents {'above' if place == 'after' else 'below'}, then" in text
+        assert len(text.splitlines()) == 1

@@ -71,8 +71,14 @@ class World:
 
 
 def said(request: ScoreRequest) -> Any:
-    told, where = request.fields["instruction"], request.fields["position"]
-    return "none" if told is None and where is None else f"after: {told}" if told == "too" else told
+    instruction, where = request.fields["instruction"], request.fields["position"]
+    return (
+        "none"
+        if instruction is None and where is None
+        else f"after: {instruction}"
+        if instruction == "too"
+        else instruction
+    )
 
 
 def tuned(world: World, candidates: Sequence[str] = ("poor", "good", "after: too"), **more: Any) -> StagedSearchResult:
@@ -96,7 +102,7 @@ def test_one_setting_after_the_other_each_with_the_best_before_it() -> None:
         (None, 1.0, 0),
         *((said, 1.0, 0) for said in ("none", "poor", "good", "after: too")),
         *(("good", heat, 0) for heat in TEMPERATURES if heat != 1.0),  # 1 was measured with the instructions
-        ("good", 1.2, 2),  # for each draw of demonstrations; equal neighbours are told once
+        ("good", 1.2, 2),  # for each draw of demonstrations; equal neighbours are reported once
     ]
     assert worths(found, "instruction") == [0.25, 0, 0, 0.5, 0.5]
     assert worths(found, "temperature") == [0.25, 0.5, 0.5, 0.75, 0.5, 0.5, 0.25]
@@ -119,7 +125,7 @@ def test_one_setting_after_the_other_each_with_the_best_before_it() -> None:
     assert json.loads(json.dumps(found.to_dict()))["stages"]["temperature"]["best"]["temperature"] == 1.2
 
 
-def test_candidates_are_told_apart_from_what_they_are_compared_with() -> None:
+def test_marks_are_not_candidates() -> None:
     found = tuned(World())
     assert found.stages[0].spread() == pytest.approx(
         {"mean": 1 / 3, "std": 0.2357, "best": 0.5, "median": 0.5, "worst": 0.0}, abs=1e-4
@@ -155,9 +161,9 @@ def test_the_questions_are_the_first_or_drawn() -> None:
 
 
 def test_progress_counts_questions_to_the_end() -> None:
-    told: list[tuple[int, int]] = []
-    tuned(World(), temperatures=(1.0, 1.4), progress=lambda done, total: told.append((done, total)))
-    assert told == [(n, 32) for n in [*range(1, 25), *range(28, 33)]]  # "good" at 1 was measured before
+    reported: list[tuple[int, int]] = []
+    tuned(World(), temperatures=(1.0, 1.4), progress=lambda done, total: reported.append((done, total)))
+    assert reported == [(n, 32) for n in [*range(1, 25), *range(28, 33)]]  # "good" at 1 was measured before
 
 
 # --- λ -----------------------------------------------------------------------------------------------------------
@@ -174,8 +180,8 @@ class Reader:
     def read(self, question: str, passages: Sequence[Passage]) -> list[Span]:
         (passage,) = passages
         self.read_in[question, passage.id] += 1
-        told = {"x": ("gold", 0.9), "a": ("wrong", 0.2)}.get(passage.id)
-        return [Span(passage.id, told[0], 0, 4, told[1])] if told else []
+        reading = {"x": ("gold", 0.9), "a": ("wrong", 0.2)}.get(passage.id)
+        return [Span(passage.id, reading[0], 0, 4, reading[1])] if reading else []
 
 
 def test_lambda_is_fitted_by_the_answers_at_the_settings_found_before() -> None:
@@ -314,8 +320,8 @@ def test_what_was_found_is_used_by_the_method_the_retriever_and_the_reranker(tmp
         assert {(said(call), call.temperature) for call in world.lm.score_calls} == {("good", 1.2)}
 
 
-@pytest.mark.parametrize(("name", "told"), [("mdr:folder", True), ("bm25", True), ("bm25:x", False), ("world", False)])
-def test_a_retriever_that_can_be_opened_by_its_name_is_told(name: str, told: bool) -> None:
+@pytest.mark.parametrize(("name", "named"), [("mdr:folder", True), ("bm25", True), ("bm25:x", False), ("world", False)])
+def test_a_retriever_that_can_be_opened_by_its_name_is_named(name: str, named: bool) -> None:
     world = World()
     world.name = name
-    assert tuned(world, ["good"]).file.get("retriever") == (name if told else None)
+    assert tuned(world, ["good"]).file.get("retriever") == (name if named else None)

@@ -181,10 +181,10 @@ def test_with_a_cache_no_call_is_made_twice(tmp_path: Path) -> None:
 
 
 def test_a_stopped_search_goes_on_point_by_point(tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
-    whole = tuned(model(), work=tmp_path, progress=lambda done, total: told.append((done, total)))
-    assert told[-1] == (18, 18)
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    reported: list[tuple[int, int]] = []
+    whole = tuned(model(), work=tmp_path, progress=lambda done, total: reported.append((done, total)))
+    assert reported[-1] == (18, 18)
+    assert [done for done, _ in reported] == sorted(done for done, _ in reported)
     shutil.rmtree(tmp_path / "retrieve_below=0.8,keep_above=0.7")
     again = model()
     assert tuned(again, work=tmp_path).to_dict() == whole.to_dict()
