@@ -1,4 +1,4 @@
-// An answer: its words with numbered citations, how sure it is, whether evidence backs it, and what it cost.
+// An answer: its words with numbered citations, its confidence, its support by evidence, and its cost.
 
 import { el, facts } from "./dom.js";
 import { passage } from "./passages.js";
@@ -24,10 +24,10 @@ export function reply(story, panel) {
   const notice =
     answer.notice ??
     (answer.supported || answer.abstained ? null : "No retrieved passage was found to support this answer.");
-  const told = answer.abstained ? "No answer: it was not sure enough." : words ? null : "(no answer)";
+  const missing = answer.abstained ? "No answer: it was not sure enough." : words ? null : "(no answer)";
   return [
-    told && el("p.reply.none", {}, told),
-    !told && !long && el("p.reply", {}, words, carrying),
+    missing && el("p.reply.none", {}, missing),
+    !missing && !long && el("p.reply", {}, words, carrying),
     !answer.abstained && content && el("p.content", {}, cited(content, known, jump)),
     sure(answer),
     notice && el("p.notice", {}, notice),
@@ -118,7 +118,7 @@ function excerpt(text, start, end) {
   return [before, el("mark", {}, part(start, end)), cut(part(end, letters.length), AROUND * 2)];
 }
 
-/** What the question cost, as terms and numbers. */
+/** The cost of the question, as terms and numbers. */
 export function cost(story) {
   const { usage } = story.answer;
   if (!usage) return null;

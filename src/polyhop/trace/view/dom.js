@@ -7,7 +7,7 @@ export function el(name, attributes = {}, ...children) {
   return made((tag) => document.createElement(tag), name, attributes, children);
 }
 
-/** The same of SVG. */
+/** An SVG element, in the same way. */
 export function svg(name, attributes = {}, ...children) {
   return made((tag) => document.createElementNS(SVG, tag), name, attributes, children);
 }
@@ -36,7 +36,7 @@ const [POP_EMBEDDING, POP_ISOLATE] = ["\u202c", "\u2069"];
 
 /** A text whose characters of direction (embeddings, overrides, isolates) end within it: it turns nothing beside it. */
 export function balanced(text) {
-  const open = []; // what ends each direction that is under way
+  const open = []; // the characters that end the open directions
   const closed = text.replace(DIRECTIONS, (mark) => {
     if (OPENING.test(mark)) {
       open.push(mark < "\u2066" ? POP_EMBEDDING : POP_ISOLATE);
@@ -67,23 +67,23 @@ export function choice(title, name, options, value, onchange) {
   return el("label.field", {}, el("span", {}, title), el("select", { name, onchange }, options.map(option)));
 }
 
-/** Terms and what they are, those without a value left out. */
+/** Terms and their values; those without a value are left out. */
 export function facts(pairs) {
-  const told = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const known = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
   return el(
     "dl.facts",
     {},
-    told.map(([term, value]) => el("div", {}, el("dt", {}, term), el("dd", {}, value))),
+    known.map(([term, value]) => el("div", {}, el("dt", {}, term), el("dd", {}, value))),
   );
 }
 
-/** Tell that an element is the current one, `value` saying of what; without it that it is not. */
+/** Mark an element as the current one of its kind, `value`; without a value, remove the mark. */
 export function current(element, value) {
   if (value) element.setAttribute("aria-current", value);
   else element.removeAttribute("aria-current");
 }
 
-/** Put the focus on a part that is no control, so that a reader of the screen goes on from there. */
+/** Move the focus to a part that is not a control, so that a screen reader continues there. */
 export function focus(element) {
   element.setAttribute("tabindex", "-1");
   element.focus({ preventScroll: true });

@@ -8,7 +8,7 @@ import { cut } from "./words.js";
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 const MARKER = { x: 14.5, y: 18, r: 6 }; // the middle of a node's mark, as the style sheet has it
 const TONES = ["low", "plain", "good"]; // of lines, the last on top
-const MOST_TITLES = 3;
+const MAX_TITLES = 3;
 
 export class Drawing {
   /** `onpick(node)` is called when a node is clicked, or Enter is pressed on it. */
@@ -20,7 +20,7 @@ export class Drawing {
       onkeydown: (event) => this.walk(event),
     });
     this.element = el("div.drawing", {}, this.lines, this.list);
-    this.items = new Map(); // of each node: its list item, button and what it shows
+    this.items = new Map(); // by node: its list item, its button and the text it shows
     this.story = null;
     this.active = null;
     this.places = new Map();
@@ -103,7 +103,7 @@ export class Drawing {
     );
   }
 
-  /** Whether a node of a tree comes of others than its parent; in an outline it still stands below its parent. */
+  /** True if a node of a tree has other sources than its parent; in an outline it is still below its parent. */
   joins(id) {
     return this.element.dataset.shape === "tree" && this.nodes.get(id).kind === "end";
   }
@@ -164,11 +164,11 @@ export class Drawing {
 
 const face = ([name, what]) => el(`span.${name}`, {}, Array.isArray(what) ? what.map(face) : what, " ");
 
-/** What a node shows: `[class, text or such pairs]`, in order. */
+/** The text of a node: `[class, text or such pairs]`, in order. */
 function faces(node, story) {
   const found = node.kind === "branch" && !node.holds.length ? node.passages : [];
   const titles = found
-    .slice(0, MOST_TITLES)
+    .slice(0, MAX_TITLES)
     .map((id) => story.titleOf(id))
     .join(", ");
   const marks = (node.holds ?? []).flatMap((id) => story.markers(id));
@@ -186,12 +186,12 @@ function faces(node, story) {
     ],
     [
       "found",
-      titles && `found ${titles}${found.length > MOST_TITLES ? ` and ${found.length - MOST_TITLES} more` : ""}`,
+      titles && `found ${titles}${found.length > MAX_TITLES ? ` and ${found.length - MAX_TITLES} more` : ""}`,
     ],
   ].filter(([, text]) => text);
 }
 
-/** From one place to another: a curve sideways; downwards, from mark to mark, an elbow or a straight line. */
+/** A line between two positions: a curve sideways; downwards, from mark to mark, an elbow or a straight line. */
 function line(from, to, way) {
   if (way !== "indented") {
     const [x1, y1, x2, y2] = [from.end, from.y + MARKER.y, to.x + MARKER.x - MARKER.r, to.y + MARKER.y];

@@ -2,7 +2,7 @@
 
 import { gist, verdictOf } from "./words.js";
 
-/** Nodes and edges of the triplets, or null where there is no graph. Entities and relations are both nodes. */
+/** Nodes and edges of the triplets, or null if there is no graph. Entities and relations are both nodes. */
 export function graphOf(story) {
   const notes = story.inOrder.filter((step) => step.kind === "note");
   const first = notes.find((step) => step.name === "graph");
@@ -99,7 +99,7 @@ function triplet(story, versions, place, relation, draws) {
   };
 }
 
-/** How many edges lie before each node at most: its column. A cycle ends where it comes back. */
+/** The column of each node: the maximum number of edges before it. A cycle ends where it returns. */
 function levels(ids, edges) {
   const found = new Map();
   const level = (id, seen) => {

@@ -1,4 +1,4 @@
-// What stands behind one node: its passages with the used spans marked, its calls, tokens and time.
+// The details of one node: its passages with the used spans marked, its calls, tokens and time.
 
 import { el, facts, focus } from "./dom.js";
 import { passage } from "./passages.js";
@@ -76,15 +76,15 @@ function around(story, node) {
         ? node.title
         : null;
   const ids = node.passages ?? [];
-  const told = (id) => passage(story, id, { words, level: "h5", markers: story.markers(id) });
+  const article = (id) => passage(story, id, { words, level: "h5", markers: story.markers(id) });
   return [
     ids.length > 0 &&
       el(
         "section",
         {},
         el("h4", {}, ids.length > 1 ? "Passages" : "Passage"),
-        ids.slice(0, SHOWN).map(told),
-        rest(ids.slice(SHOWN), told),
+        ids.slice(0, SHOWN).map(article),
+        rest(ids.slice(SHOWN), article),
       ),
     node.steps.length > 0 &&
       el(
@@ -97,11 +97,11 @@ function around(story, node) {
   ].filter(Boolean);
 }
 
-function rest(ids, told) {
+function rest(ids, article) {
   if (!ids.length) return null;
   const button = el(
     "button.plain",
-    { type: "button", onclick: () => button.replaceWith(...ids.map(told)) },
+    { type: "button", onclick: () => button.replaceWith(...ids.map(article)) },
     `Show ${count(ids.length, "more passage")}`,
   );
   return button;

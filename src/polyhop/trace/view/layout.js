@@ -1,9 +1,9 @@
-// Where the nodes of a drawing stand. Pure: nodes with sizes in, places in pixels out.
+// The layout of a drawing: from nodes with sizes to positions in pixels.
 
 export const GAP = { row: 9, column: 36, step: 22 };
 const WIDTHS = { tree: [138, 270], graph: [104, 230] };
 
-/** How wide a node may be, and which way they are laid out, in a space so wide: to be known before they are measured. */
+/** The maximum width of a node and the kind of layout in `space` pixels; nodes are measured afterwards. */
 export function plan({ shape, nodes }, space) {
   if (shape === "chain") return { way: "indented", width: space, space, step: 0 };
   const inner = nodes.filter((node) => node.kind !== "end").map((node) => node.depth);
@@ -14,7 +14,7 @@ export function plan({ shape, nodes }, space) {
   return { way: shape === "graph" ? "across" : "tidy", width: Math.min(each, widest), space, columns };
 }
 
-/** How wide a node is under this plan. */
+/** The width of a node under this plan. */
 export const widthOf = (node, { way, width, space, step }) => {
   if (way === "indented") return width - node.depth * step;
   return way === "across" && (node.kind === "question" || node.kind === "end") ? space : width;
@@ -49,7 +49,7 @@ function tidy(nodes, edges, plan, heights) {
     for (const child of under) below = set(child, below);
     if (alone) return below;
     const [first, last] = [places.get(under[0].id), places.get(under.at(-1).id)];
-    place.y = Math.max(top, (first.y + last.y) / 2); // marks stand at the top of their nodes
+    place.y = Math.max(top, (first.y + last.y) / 2); // marks are at the top of their nodes
     return Math.max(below, place.y + height + GAP.row);
   };
   set(nodes[0], 0);
@@ -76,7 +76,7 @@ function indented(nodes, edges, plan, heights) {
   return places;
 }
 
-/** A graph in columns from left to right, each node beside what leads to it; the question above, the end below. */
+/** A graph in columns from left to right, each node beside its sources; the question above, the end below. */
 function across(nodes, edges, plan, heights) {
   const places = new Map();
   const inside = nodes.filter((node) => node.kind !== "question" && node.kind !== "end");

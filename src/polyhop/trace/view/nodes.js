@@ -1,4 +1,4 @@
-// A story as nodes to draw: the question, each place of the reasoning with the steps in it, and how it ended.
+// A story as nodes to draw: the question, each branch of the reasoning with its steps, and its end.
 
 import { graphOf } from "./graph.js";
 import { pathsOf, rankingOf } from "./paths.js";
@@ -36,12 +36,12 @@ function placed(story) {
     else alone(step);
     holder.set(step.id, above && step.kind !== "branch" ? above : nodes.at(-1));
   }
-  return nodes.map((node) => told(story, node));
+  return nodes.map((node) => described(story, node));
 
   function within(parent, rest, step) {
     return { id: `step-${step.id}`, parent: parent.id, depth: parent.depth + 1, steps: [], ...rest };
   }
-  // What stands under no place: before the first, the question's own; after, an end or, with no places, a node of its own.
+  // A step outside all branches: before the first it belongs to the question; after, to an end or, without branches, to a new node.
   function alone(step) {
     const last = nodes.at(-1);
     if (step === ranking) return nodes.push(...pathsOf(story, ranking, root));
@@ -56,7 +56,7 @@ function placed(story) {
   }
 }
 
-function told(story, node) {
+function described(story, node) {
   if (node.kind === "question") return { ...node, tone: "root", label: "", open: false };
   if (node.kind === "path") return node;
   return node.kind === "branch" ? place(story, node) : end(story, node);
@@ -80,37 +80,37 @@ function place(story, node) {
 
 function end(story, node) {
   const step = node.steps.find((each) => each.kind === "ask" && each.final) ?? node.steps[0];
-  const told = { ...node, tone: step.final ? "end" : "still", label: "", open: false, passages: passagesOf(node) };
+  const base = { ...node, tone: step.final ? "end" : "still", label: "", open: false, passages: passagesOf(node) };
   switch (step.kind) {
     case "search":
       return {
-        ...told,
+        ...base,
         title: itself(story, step.query),
         label: "search",
         said: { noun: "found", text: count(step.passages.length, "passage") },
       };
     case "read":
-      return { ...told, title: surest(node.steps) || "nothing found", label: "read" };
+      return { ...base, title: surest(node.steps) || "nothing found", label: "read" };
     case "score":
-      return { ...told, title: count(node.steps.length, "scored batch"), label: taskOf(step.task) };
+      return { ...base, title: count(node.steps.length, "scored batch"), label: taskOf(step.task) };
     case "ask":
       return {
-        ...told,
+        ...base,
         title: gist(step.output).text || "could not be read",
         label: step.final ? "answer" : taskOf(step.task),
       };
     default:
-      return { ...told, title: step.name, label: "note", said: { noun: "", text: brief(step.data) } };
+      return { ...base, title: step.name, label: "note", said: { noun: "", text: brief(step.data) } };
   }
 }
 
-/** What readings found that they are surest of. */
+/** The span of the readings with the highest confidence. */
 function surest(steps) {
   const spans = steps.flatMap((step) => (step.kind === "read" ? (step.spans ?? []).slice(0, 1) : []));
   return spans.sort((one, other) => other.confidence - one.confidence)[0]?.text;
 }
 
-/** A place by its label; one that is but numbered, by the sub-question that was asked there. */
+/** The name of a branch: its label or, if that is only a number, the sub-question that was asked in it. */
 function named({ branch, steps }) {
   const asked =
     /^\(\d+\)$/.test(branch.label) && steps.find((step) => step.kind === "ask" && step.output?.sub_question);
@@ -120,8 +120,8 @@ function named({ branch, steps }) {
 /** A query in words that do not repeat the question. */
 const itself = (story, query) => (query === story.question ? "The question as it stands" : query);
 
-/** What a place came to, as `{noun, text}`: its answer, else what its last reading or call said. A chain written anew
-    is no conclusion: it is the next place that it leads to. */
+/** The result of a branch, as `{noun, text}`: its answer, else the text of its last reading or call. A rewritten chain
+    is not a result: it leads to the next branch. */
 function conclusion(steps) {
   const says = (step) =>
     step.kind === "ask"

@@ -1,4 +1,4 @@
-// Passages with what was used of them marked.
+// Passages, with the used spans marked.
 
 import { el } from "./dom.js";
 
@@ -14,7 +14,7 @@ export function marked(text, spans) {
   return [...parts, letters.slice(done).join("")];
 }
 
-/** Spans in order, without overlap, within a text so long. */
+/** Spans in order, without overlap, within a text of `length` characters. */
 function merged(spans, length) {
   const whole = [];
   const right = spans.filter(([start, end]) => start >= 0 && start < end && end <= length);
@@ -26,7 +26,7 @@ function merged(spans, length) {
   return whole;
 }
 
-/** Where words stand in a text, whatever their case: the first place, as a list of spans. */
+/** The first occurrence of words in a text, in any case, as a list of spans. */
 export function found(words, text) {
   const [letters, wanted] = [text, words ?? ""].map((each) => Array.from(each, (letter) => letter.toLowerCase()));
   if (!wanted.length) return [];
@@ -34,14 +34,14 @@ export function found(words, text) {
   return start < 0 ? [] : [[start, start + wanted.length]];
 }
 
-/** Where a passage of a document stands: its file, page and heading. */
-export function placeOf({ metadata = {} }) {
+/** The location of a passage in a document: its file, page and heading. */
+export function locationOf({ metadata = {} }) {
   const { source, page, last_page: last, heading } = metadata;
   if (typeof source !== "string") return "";
   return [source, last ? `pp. ${page}–${last}` : page ? `p. ${page}` : "", heading].filter(Boolean).join(", ");
 }
 
-/** A passage as an article; `words`, such as a node's answer, are marked beside what the story used of it. */
+/** A passage as an article; `words`, such as a node's answer, are marked besides the spans that the story used. */
 export function passage(story, id, { words = null, markers = [], level = "h4" } = {}) {
   const known = story.passages.get(id);
   const title = el(
@@ -53,7 +53,7 @@ export function passage(story, id, { words = null, markers = [], level = "h4" } 
   );
   if (!known) return el("article.passage", {}, title, el("p.dim", {}, "Its text is not known here."));
   const spans = [...story.spans(id), ...found(words, known.text)];
-  const where = [placeOf(known), id].filter(Boolean).join(" · ");
+  const where = [locationOf(known), id].filter(Boolean).join(" · ");
   return el(
     "article.passage",
     { "data-passage": id },

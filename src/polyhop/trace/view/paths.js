@@ -2,9 +2,9 @@
 
 import { count } from "./words.js";
 
-const MOST = 8; // paths that are drawn
+const MAX_PATHS = 8; // paths that are drawn
 
-/** The remark that ranks paths, where the question's own steps have one: `[{passages, score}]`, the best first. */
+/** The note that ranks paths, if the question's own steps have one: `[{passages, score}]`, the best first. */
 export const rankingOf = (story) =>
   story.inOrder.find((step) => step.kind === "note" && (step.parent ?? null) === null && rankedOf(step).length > 0);
 
@@ -15,7 +15,7 @@ const rankedOf = ({ data }) =>
 export function pathsOf(story, ranking, root) {
   const ranked = rankedOf(ranking);
   const top = { node: root, under: new Map() };
-  ranked.slice(0, MOST).forEach(({ passages, score }, place) => {
+  ranked.slice(0, MAX_PATHS).forEach(({ passages, score }, place) => {
     let at = top;
     passages.forEach((id, depth) => {
       if (!at.under.has(id)) {

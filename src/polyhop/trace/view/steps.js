@@ -4,9 +4,9 @@ import { el, facts, folded } from "./dom.js";
 import { marked } from "./passages.js";
 import { brief, count, cut, gist, seconds, share, taskOf, whole } from "./words.js";
 
-const MOST = 10; // of a long list, shown at once
+const MAX_ITEMS = 10; // items of a long list that are shown at first
 
-/** A step, folded; what it came to stands in its head. */
+/** A step, folded; its head shows its result. */
 export function step(story, one) {
   const [name, said, fill] = KINDS[one.kind]?.(story, one) ?? [one.kind, "", () => []];
   const took = one.kind === "note" ? "" : seconds(one.volatile?.seconds);
@@ -47,8 +47,8 @@ function call(story, one) {
     one.output && el("h5", {}, "Output"),
     one.output && values(story, one.output),
     one.reasoning && folded("Reasoning of the model", () => el("pre", {}, one.reasoning)),
-    folded("Reply as it came", () => el("pre", {}, one.text || "(nothing)")),
-    folded("Asked with", () => values(story, one.fields)),
+    folded("Raw reply", () => el("pre", {}, one.text || "(nothing)")),
+    folded("Input", () => values(story, one.fields)),
     story.permalink && folded("Prompt", () => prompt(story, one.id)),
   ];
 }
@@ -81,7 +81,7 @@ function hits(story, one) {
 }
 
 function readings(story, one) {
-  return one.spans.slice(0, MOST).map((span) => {
+  return one.spans.slice(0, MAX_ITEMS).map((span) => {
     const text = story.passages.get(span.passage_id)?.text;
     const around = text ? marked(text, [[span.start, span.end]]) : span.text;
     return el(
@@ -119,9 +119,9 @@ function shown(story, name, value) {
 
 function listed(items, tell) {
   const row = (item) => el("li", {}, tell(item));
-  const rest = items.slice(MOST);
+  const rest = items.slice(MAX_ITEMS);
   return [
-    el("ol.list", {}, items.slice(0, MOST).map(row)),
-    rest.length > 0 && folded(`${rest.length} more`, () => el("ol.list", { start: MOST + 1 }, rest.map(row))),
+    el("ol.list", {}, items.slice(0, MAX_ITEMS).map(row)),
+    rest.length > 0 && folded(`${rest.length} more`, () => el("ol.list", { start: MAX_ITEMS + 1 }, rest.map(row))),
   ];
 }

@@ -1,4 +1,4 @@
-// How numbers, verdicts and values are told.
+// Numbers, verdicts and values as text.
 
 const VERDICTS = {
   __proto__: null,
@@ -71,7 +71,7 @@ const TELLING = {
   rationale: "thinks",
 };
 
-/** What a model's output comes to, as `{noun, text}`. */
+/** The gist of a model's output, as `{noun, text}`. */
 export function gist(output) {
   if (!output) return { noun: "", text: "" };
   const name = Object.keys(TELLING).find((each) => brief(output[each]) !== "");

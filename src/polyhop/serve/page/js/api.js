@@ -4,7 +4,7 @@ import { events } from "./sse.js";
 
 const KEY = "polyhop-key";
 
-/** What the server, or the way to it, said was wrong. */
+/** An error that the server reports, or of the connection to it. */
 export class Problem extends Error {
   constructor(message, status = 0, param = null) {
     super(message);
@@ -27,8 +27,8 @@ async function send(path, options = {}) {
     throw new Problem("The server cannot be reached.");
   }
   if (response.ok) return response;
-  const told = await response.json().catch(() => ({}));
-  throw new Problem(told.error?.message || `The server said ${response.status}.`, response.status, told.error?.param);
+  const reply = await response.json().catch(() => ({}));
+  throw new Problem(reply.error?.message || `The server said ${response.status}.`, response.status, reply.error?.param);
 }
 
 export const get = async (path, signal) => (await send(path, { signal })).json();

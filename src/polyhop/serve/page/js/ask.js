@@ -60,8 +60,8 @@ export async function askView(ids = []) {
     await Promise.all(bodies.map((body, place) => mine[place].ask(body)));
     if (mine !== panels || !results.isConnected) return;
     form.busy(false);
-    const told = mine.map((panel) => panel.story).filter((story) => story.answer && story.id);
-    if (told.length) history.pushState(null, "", `#/trace/${told.map((story) => at(story.id)).join(",")}`);
+    const finished = mine.map((panel) => panel.story).filter((story) => story.answer && story.id);
+    if (finished.length) history.pushState(null, "", `#/trace/${finished.map((story) => at(story.id)).join(",")}`);
   }
 
   async function open() {
@@ -97,9 +97,9 @@ function formOf(methods, corpora, submit, oncorpus) {
   });
   const button = el("button.go", { type: "submit" }, "Ask");
   const more = () => [
-    choice("Wanted", "kind", KINDS, "qa"),
-    number("Most model calls", "max_calls", { min: 1, step: 1 }),
-    number("Most seconds", "max_seconds", { min: 0.1, step: "any" }),
+    choice("Answer", "kind", KINDS, "qa"),
+    number("Maximum model calls", "max_calls", { min: 1, step: 1 }),
+    number("Maximum seconds", "max_seconds", { min: 0.1, step: "any" }),
     number("Withhold below confidence", "abstain_below", { min: 0.01, max: 1, step: "any" }),
     el(
       "label.field.wide",
@@ -142,7 +142,7 @@ function formOf(methods, corpora, submit, oncorpus) {
   return {
     element,
     busy: (yes) => {
-      button.textContent = yes ? "Ask anew" : "Ask";
+      button.textContent = yes ? "Ask again" : "Ask";
     },
     question: () => text.value,
     corpus: () => element.elements.corpus?.value ?? corpora.default,
@@ -160,9 +160,9 @@ function formOf(methods, corpora, submit, oncorpus) {
   };
 
   function bodies() {
-    const told = Object.fromEntries([...new FormData(element)].filter(([, value]) => value.trim()));
-    chosen = told;
-    const { method, beside, settings, ...rest } = told;
+    const values = Object.fromEntries([...new FormData(element)].filter(([, value]) => value.trim()));
+    chosen = values;
+    const { method, beside, settings, ...rest } = values;
     for (const name of ["max_calls", "max_seconds", "abstain_below"]) if (rest[name]) rest[name] = Number(rest[name]);
     const one = { ...rest, method, ...(settings ? { settings: settingsOf(settings) } : {}) };
     return beside ? [one, { ...rest, method: beside }] : [one];
@@ -174,18 +174,18 @@ const number = (title, name, rest) =>
 
 /** `KEY=VALUE` lines as settings; a value is JSON where it can be, `5,3` a list, else a word. */
 function settingsOf(text) {
-  const value = (told) => {
+  const value = (word) => {
     try {
-      return JSON.parse(/^[\d.]+(,[\d.]+)+$/.test(told) ? `[${told}]` : told);
+      return JSON.parse(/^[\d.]+(,[\d.]+)+$/.test(word) ? `[${word}]` : word);
     } catch {
-      return told;
+      return word;
     }
   };
   const pairs = text
     .split("\n")
     .filter((line) => line.includes("="))
     .map((line) => [line.slice(0, line.indexOf("=")).trim(), line.slice(line.indexOf("=") + 1).trim()]);
-  return Object.fromEntries(pairs.map(([name, told]) => [name, value(told)]));
+  return Object.fromEntries(pairs.map(([name, text]) => [name, value(text)]));
 }
 
 /** Methods as options, by family. */
@@ -197,10 +197,10 @@ function grouped(methods) {
   ]);
 }
 
-/** The newest answers, to be looked at again. */
+/** The newest answers. */
 async function lately(part) {
-  const told = await get("v1/traces").catch(() => ({ traces: [] }));
-  const rows = told.traces.slice(0, 8);
+  const recent = await get("v1/traces").catch(() => ({ traces: [] }));
+  const rows = recent.traces.slice(0, 8);
   if (!rows.length)
     return part.replaceChildren(
       el(
@@ -217,5 +217,5 @@ async function lately(part) {
       el("span.given", {}, each.answer || "(no answer)"),
       el("span.dim", {}, [each.method, seconds(each.seconds)].join(" · ")),
     );
-  part.replaceChildren(el("h2", {}, "Asked lately"), el("ul", {}, rows.map(row)));
+  part.replaceChildren(el("h2", {}, "Recent questions"), el("ul", {}, rows.map(row)));
 }

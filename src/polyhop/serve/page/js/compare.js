@@ -6,11 +6,11 @@ import { at, get } from "./api.js";
 import { metricName } from "./runs.js";
 
 export async function compareView(a, b) {
-  const told = await get(`v1/runs/compare?${new URLSearchParams({ a, b })}`);
+  const comparison = await get(`v1/runs/compare?${new URLSearchParams({ a, b })}`);
   const names = [a, b];
   const flips = {
-    first: told.flipped.filter((row) => row.right === "first"),
-    second: told.flipped.filter((row) => row.right === "second"),
+    first: comparison.flipped.filter((row) => row.right === "first"),
+    second: comparison.flipped.filter((row) => row.right === "second"),
   };
   return {
     title: `${a} and ${b}`,
@@ -19,7 +19,7 @@ export async function compareView(a, b) {
       {},
       el("p.back", {}, el("a", { href: "#/runs" }, "All runs")),
       el("h1", {}, a, el("span.dim", {}, " and "), b),
-      el("div.scroll", { tabindex: 0, role: "region", "aria-label": "Metrics" }, metrics(told, names)),
+      el("div.scroll", { tabindex: 0, role: "region", "aria-label": "Metrics" }, metrics(comparison, names)),
       el("h2", {}, "What flipped"),
       el("div.flips", {}, flipped("first", a), flipped("second", b)),
     ),
@@ -46,7 +46,7 @@ function signed(value) {
   return Number(points) ? `${value < 0 ? "−" : "+"}${points}` : points;
 }
 
-function metrics(told, names) {
+function metrics(comparison, names) {
   const heads = ["Metric", ...names, "Difference", "95 %", "p"];
   const row = ([name, each]) => {
     const sure = each.low > 0 || each.high < 0;
@@ -73,7 +73,7 @@ function metrics(told, names) {
         heads.map((name, place) => el(place ? "th.number" : "th", { scope: "col" }, name)),
       ),
     ),
-    el("tbody", {}, Object.entries(told.metrics).map(row)),
+    el("tbody", {}, Object.entries(comparison.metrics).map(row)),
   );
 }
 
@@ -94,6 +94,6 @@ function flip(row, names) {
     el("p.asked", {}, row.question),
     given("first", 0),
     given("second", 1),
-    el("p.dim", {}, `wanted: ${row.answers.slice(0, 2).join(" · ")}`),
+    el("p.dim", {}, `gold: ${row.answers.slice(0, 2).join(" · ")}`),
   );
 }

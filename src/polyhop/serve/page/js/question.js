@@ -22,10 +22,10 @@ export async function runQuestionView(run, id) {
       el("p.back", {}, el("a", { href: `#/runs/${at(run)}` }, `All questions of ${run}`)),
       el("h1.asked", {}, row.question),
       facts([
-        ["Wanted", row.answers.join(" · ")],
-        ["Given", [row.answer || "(none)", " ", outcome(row.right, row.error)]],
+        ["Gold answer", row.answers.join(" · ")],
+        ["Answer", [row.answer || "(none)", " ", outcome(row.right, row.error)]],
         ["Type", row.type],
-        ["Wanted passages", (row.gold?.titles ?? row.gold?.ids ?? []).join(" · ")],
+        ["Gold passages", (row.gold?.titles ?? row.gold?.ids ?? []).join(" · ")],
       ]),
       story
         ? el("div.stage", {}, el("div.results", {}, panel.element), inspector.element)

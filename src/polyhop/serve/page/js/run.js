@@ -7,14 +7,14 @@ import { at, get } from "./api.js";
 import { metricName, percent } from "./runs.js";
 
 const PAGE = 50;
-const kept = new Map(); // of each run, the filters as they were left
+const kept = new Map(); // by run: its filters when the view was left
 
 export async function runView(name) {
   const run = await get(`v1/runs/${at(name)}`);
   const state = kept.get(name) ?? { wrong: "", type: "", search: "" };
   kept.set(name, state);
   const body = el("tbody");
-  const told = el("p.dim", { role: "status" });
+  const status = el("p.dim", { role: "status" });
   const more = el(
     "button.plain",
     { type: "button", hidden: true, onclick: () => load(body.childElementCount) },
@@ -31,12 +31,12 @@ export async function runView(name) {
     const found = await get(`v1/runs/${at(name)}/questions?${query}`).catch((error) => error);
     if (mine !== latest) return;
     if (found instanceof Error) {
-      told.textContent = found.message;
+      status.textContent = found.message;
       return;
     }
     if (!offset) body.replaceChildren();
     body.append(...found.questions.map((row) => line(name, row, found.errors)));
-    told.textContent = `${whole(found.total)} of ${count(run.questions, "question")}`;
+    status.textContent = `${whole(found.total)} of ${count(run.questions, "question")}`;
     more.hidden = body.childElementCount >= found.total;
     if (found.types.length > 1 && !type.hasChildNodes())
       type.append(
@@ -80,10 +80,10 @@ export async function runView(name) {
         },
       }),
     ),
-    told,
+    status,
   );
   await load(0);
-  const columns = ["Question", "Answer", "Wanted", "Confidence", "Calls"];
+  const columns = ["Question", "Answer", "Gold", "Confidence", "Calls"];
   return {
     title: name,
     element: el(
@@ -156,7 +156,7 @@ function line(run, row, errors = {}) {
       el("br"),
       outcome(row.right, row.error, errors[row.error]),
     ),
-    el("td", { "data-name": "Wanted" }, row.answers.slice(0, 2).join(" · ")),
+    el("td", { "data-name": "Gold" }, row.answers.slice(0, 2).join(" · ")),
     el("td.number", { "data-name": "Confidence" }, typeof row.confidence === "number" ? share(row.confidence) : "–"),
     el("td.number", { "data-name": "Calls" }, row.calls),
   );

@@ -48,7 +48,7 @@ export async function runsView() {
   };
   const metrics = headline(runs);
   const body = el("tbody");
-  const told = el("p.dim", { role: "status" });
+  const status = el("p.dim", { role: "status" });
   const shown = { method: "", search: "" };
   const list = () => {
     const words = shown.search.toLowerCase();
@@ -58,7 +58,7 @@ export async function runsView() {
         [run.run, run.method, run.lm, run.dataset].join(" ").toLowerCase().includes(words),
     );
     body.replaceChildren(...found.map((run) => line(run, metrics, chosen, pick)));
-    told.textContent =
+    status.textContent =
       found.length === runs.length ? count(runs.length, "run") : `${found.length} of ${count(runs.length, "run")}`;
   };
   const filter = (event) => {
@@ -84,7 +84,7 @@ export async function runsView() {
           el("span", {}, "Search"),
           el("input", { type: "search", name: "search", oninput: filter }),
         ),
-        told,
+        status,
         button,
       ),
       el("div.scroll", { tabindex: 0, role: "region", "aria-label": "Runs" }, table(metrics, body)),
@@ -93,11 +93,11 @@ export async function runsView() {
   };
 }
 
-/** The metrics that runs have, the usual ones first, no more than `most`. */
-function headline(runs, most = 5) {
+/** The metrics that runs have, the usual ones first, at max `max`. */
+function headline(runs, max = 5) {
   const names = [...new Set(runs.flatMap((run) => Object.keys(run.metrics ?? {})))];
   const usual = ["em", "f1", "cover_em"].filter((name) => names.includes(name));
-  return [...usual, ...names.filter((name) => !usual.includes(name))].slice(0, most);
+  return [...usual, ...names.filter((name) => !usual.includes(name))].slice(0, max);
 }
 
 const COLUMNS = ["Run", "Method", "Model", "Questions"];
@@ -142,7 +142,7 @@ function line(run, metrics, chosen, pick) {
     run.finished === false && el("span.dim", {}, " under way"),
   );
   const per = (value) => (typeof value === "number" && run.questions ? whole(value / run.questions) : "");
-  const { calls, prompt_tokens: asked = 0, completion_tokens: told = 0 } = run.usage ?? {};
+  const { calls, prompt_tokens: asked = 0, completion_tokens: written = 0 } = run.usage ?? {};
   return el(
     "tr",
     {},
@@ -153,7 +153,7 @@ function line(run, metrics, chosen, pick) {
     number("Questions", whole(run.questions)),
     metrics.map((metric) => number(metricName(metric), percent(run.metrics[metric]), interval(run.metrics[metric]))),
     number("Calls", per(calls)),
-    number("Tokens", per(asked + told)),
+    number("Tokens", per(asked + written)),
   );
 }
 
