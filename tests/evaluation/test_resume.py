@@ -89,7 +89,7 @@ def test_settings_distinguish_indexes_of_one_corpus(tmp_path: Path) -> None:
         over = build_index(corpus, tmp_path / "-".join(("index", *map(str, built.items()))), **built)
         return run_settings(Pipeline(corpus=over, method="one-r", lm="pocket"), "questions")
 
-    built = ({}, {"stem": False}, {"stop_words": False}, {"links": False}, {"links": "own"})
+    built: tuple[dict[str, Any], ...] = ({}, {"stem": False}, {"stop_words": False}, {"links": False}, {"links": "own"})
     found = [settings_of(**each) for each in built]
     assert [settings for settings in found if found.count(settings) > 1] == []
 
