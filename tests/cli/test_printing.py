@@ -180,7 +180,7 @@ def test_nothing_else_of_the_command_line_prints() -> None:
                 ):
                     found.add((path.relative_to(folder).as_posix(), called))
     assert found == {
-        ("__init__.py", "sys.stdout.write"),  # the package's own help.txt
+        ("__init__.py", "sys.stdout.write"),  # the package's own help
         ("printing.py", "sys.stdout.write"),
         ("printing.py", "sys.stderr.write"),
         ("show.py", "_Console"),
@@ -192,7 +192,7 @@ def test_an_error_of_the_system_is_one_line(number: int, command: Run, monkeypat
     def refuse(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number), f"/full/{EVIL}")
 
-    monkeypatch.setattr("polyhop.cli.info.run_methods", refuse)
+    monkeypatch.setattr("polyhop.cli.about.methods", refuse)
     code, out, err = command("methods")
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert os.strerror(number) in err

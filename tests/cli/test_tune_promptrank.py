@@ -105,8 +105,8 @@ def test_an_interrupt_says_how_to_go_on(cli: Cli, demo: Any, tmp_path: Path, mon
     def stopped(*given: Any, **more: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("polyhop.cli.tune_promptrank.tune_promptrank", stopped)
+    monkeypatch.setattr("polyhop.cli.tune.tune_promptrank", stopped)
     told = cli(*demo, "--work", tmp_path / "work")
     assert told.code == 130
-    assert f"the same command goes on where it was: {tmp_path / 'work'}" in told.err
+    assert f"the same command resumes it: {tmp_path / 'work'}" in told.err
     assert "no --work" in cli(*demo).err

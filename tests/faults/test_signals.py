@@ -80,7 +80,7 @@ def stopped(server: Holding, folder: Path, left: int, sign: signal.Signals, draw
         process.kill()
     assert process.returncode == (130 if sign == signal.SIGINT else -sign), output
     assert "Traceback" not in output
-    assert ("the same command goes on where it was" in output) == (sign == signal.SIGINT)
+    assert ("the same command resumes it" in output) == (sign == signal.SIGINT)
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
     until_none_is_open(server)

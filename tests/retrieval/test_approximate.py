@@ -330,9 +330,7 @@ def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def build(corpus: Path, out: Path, kind: str, dense: str | None = "words") -> None:
-    cli_corpora.run_build(
-        open_corpus(corpus), out, True, False, "titles", dense, dense_index=kind, overwrite=False, as_json=False
-    )
+    cli_corpora.index_build(corpus, out, dense=dense, dense_index=kind)
 
 
 @extra
@@ -344,7 +342,7 @@ def test_from_the_command_to_the_passage(words: Path, tmp_path: Path, capsys: py
     output = capsys.readouterr()
     assert "dense index, asked for: ivf-rabitq, recall@10 " in output.err
     assert "dense index of dense:words, asked for: ivf-rabitq, recall@10 " in output.out
-    cli_corpora.run_info(out, as_json=True)
+    cli_corpora.index_info(out, as_json=True)
     (facts,) = json.loads(capsys.readouterr().out)["dense_indexes"]
     assert (facts["index"], facts["passages"], facts["encoder"]) == ("ivf-rabitq", 300, "dense:words")
     index = Index(out)

@@ -175,8 +175,7 @@ def test_a_pipeline_answers_over_it(dense: Dense) -> None:
 
 
 def build(corpus: Path, out: Path, **other: Any) -> None:
-    options = {"stem": True, "keep_stop_words": False, "links": "titles", "overwrite": False, **other}
-    cli_corpora.run_build(open_corpus(corpus), out, dense="words", **{"dense_index": "auto", **options}, as_json=False)
+    cli_corpora.index_build(corpus, out, dense="words", **other)
 
 
 def test_an_index_is_built_with_vectors_and_goes_on_after_a_stop(
@@ -195,7 +194,7 @@ def test_an_index_is_built_with_vectors_and_goes_on_after_a_stop(
     assert before == 12
     assert len(words.encoded) == before + 12  # the last whole shard may have been lost on its way to the disk
     assert (out / "manifest.json").stat().st_mtime_ns == made
-    cli_corpora.run_info(out, as_json=True)
+    cli_corpora.index_info(out, as_json=True)
     assert json.loads(capsys.readouterr().out)["dense"] == [{"encoder": "dense:words", "size": 32, "passages": 20}]
 
 

@@ -109,7 +109,7 @@ def test_corpora_are_named(tmp_path: Path) -> None:
     assert list(corpora_of([], None, False, None)) == ["demo"]
     assert list(corpora_of([str(file), f"films={file}"], None, False, None)) == ["films=old", "films"]
     assert corpora_of([], None, False, "http://localhost:1") == {"default": None}
-    with pytest.raises(UsageError, match="there is a corpus 'a' already"):
+    with pytest.raises(UsageError, match="a corpus 'a' exists already"):
         corpora_of([f"a={file}", f"a={file}"], None, False, None)
 
 

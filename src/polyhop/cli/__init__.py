@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from polyhop.cli.progress import ProgressBar
 
-_WIDTH = 80
-"""Width of the help, if the terminal is that wide."""
 COLLECT_AT = (20_000, 20, 20)
 """Thresholds of the garbage collector, high because a run makes many objects and hardly any cycles: at the usual 700
 objects collecting took a fifth of a call's time."""
@@ -25,8 +23,10 @@ objects collecting took a fifth of a call's time."""
 
 def main() -> None:
     """Run the ``polyhop`` command."""
-    if text := _static_help():
-        sys.stdout.write(text)
+    if os.path.basename(sys.argv[0]) == "polyhop" and sys.argv[1:] in (["--help"], ["-h"]):
+        from polyhop.cli.help import help_text
+
+        sys.stdout.write(help_text("polyhop", shutil.get_terminal_size().columns))
         sys.exit(0)
     gc.set_threshold(*COLLECT_AT)
     from polyhop.redaction import RedactedStream
@@ -92,16 +92,6 @@ def _drop_output() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _static_help() -> str | None:
-    """Return the text of ``polyhop --help`` from ``help.txt`` if that is the command: importing the parser would take
-    most of its time."""
-    asked = os.path.basename(sys.argv[0]) == "polyhop" and sys.argv[1:] in (["--help"], ["-h"])
-    if not asked or shutil.get_terminal_size().columns < _WIDTH:
-        return None
-    with open(os.path.join(os.path.dirname(__file__), "help.txt"), encoding="utf-8") as text:
-        return text.read()
 
 
 def _shown(noun: str, before: int) -> ProgressBar:

@@ -1,34 +1,58 @@
-"""The command and its verbs."""
+"""The command: its verbs are loaded when they are called."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import shutil
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from polyhop.cli import options as opt
+from polyhop.cli.help import EPILOG, SUMMARY, VERBS, VERSION, help_text
 from polyhop.cli.printing import write
-from polyhop.cli.verbs import about, asking, corpora, data, results, serving, tune
 
-app = typer.Typer(
+
+class _Verbs(Mapping[str, Any]):
+    """The verbs by name."""
+
+    def __getitem__(self, name: str) -> Any:
+        module = import_module(f"polyhop.cli.{VERBS[name].module}")
+        return typer.main.get_group(module.app).commands[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(VERBS)
+
+    def __len__(self) -> int:
+        return len(VERBS)
+
+
+class _Command(TyperGroup):
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = _Verbs()  # type: ignore[assignment]
+
+    def get_help(self, ctx: Any) -> str:
+        return help_text(ctx.command_path, shutil.get_terminal_size().columns).rstrip("\n")
+
+
+app = opt.new_app(
     name="polyhop",
-    help="Multi-hop question answering over your own documents, by any of the published methods, with any LM.",
-    epilog="Options can also be set in the environment: --lm of run as POLYHOP_RUN_LM.",
+    cls=_Command,
+    help=SUMMARY,
+    epilog=EPILOG,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
     context_settings={"auto_envvar_prefix": "POLYHOP", "help_option_names": ["-h", "--help"]},
 )
-for room in (asking, results, corpora, data, serving, tune, about):
-    app.add_typer(room.app)
 
 
 @app.callback(invoke_without_command=True)
 def _version(
-    version: Annotated[
-        bool, opt.option("--version", allow_from_autoenv=False, help="Show the version and exit.")
-    ] = False,
+    version: Annotated[bool, opt.option("--version", allow_from_autoenv=False, help=VERSION)] = False,
 ) -> None:
     if version:
         from polyhop import __version__

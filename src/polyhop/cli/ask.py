@@ -1,52 +1,91 @@
-"""``polyhop ask``."""
+"""``polyhop ask`` and ``polyhop demo``."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any, cast, get_args
+from typing import TYPE_CHECKING, Annotated, cast, get_args
 
-from polyhop.answer import Answer
-from polyhop.cli import show as draw
-from polyhop.cli.answers import cut_replies, print_answer
-from polyhop.cli.live import can_show, show_live
-from polyhop.cli.printing import say
-from polyhop.data.corpora import Corpus
+import typer
+
+from polyhop.cli import options as opt
+from polyhop.cli.printing import say, say_left_out, say_pocket
+from polyhop.engine.options import PipelineOptions
 from polyhop.errors import UnknownName, UsageError
-from polyhop.pipeline import Pipeline
-from polyhop.telemetry import start, traced
 from polyhop.types import Kind, Question
 
+if TYPE_CHECKING:
+    from polyhop.answer import Answer
+    from polyhop.data.corpora import Corpus
+
 KINDS = get_args(Kind)
+SHOWN = 3
+"""Number of questions of the demo whose reasoning is shown before all are measured."""
 
-POCKET_IS = (
-    "pocket is a small trained reader with rules: it has no general knowledge and writes no prose; "
-    "for a language model: --lm openai:MODEL or --lm openai:MODEL@URL"
-)
+app = opt.new_app()
 
 
-def run_ask(
-    question: str,
-    corpus: Corpus | None,
-    method: str,
-    arguments: Mapping[str, Any],
-    kind: str,
-    show: str | None,
-    quiet: bool,
-    as_json: bool,
+@app.command()
+@opt.takes_options("method", "lm", "lm_option", "max_tokens_per_call")
+def demo(options: PipelineOptions, concurrency: opt.Concurrency = 8, as_json: opt.Json = False) -> None:
+    """Answer three questions with their reasoning, then measure all. Questions and corpus are included."""
+    from rich.rule import Rule
+    from rich.text import Text
+
+    from polyhop.cli import show as draw
+    from polyhop.cli.answers import print_answer
+    from polyhop.cli.progress import ProgressBar
+    from polyhop.cli.run import finish
+    from polyhop.data import DEMO
+    from polyhop.data.questions import read_questions
+    from polyhop.evaluation.runner import evaluate
+    from polyhop.pipeline import Pipeline
+
+    arguments = {"method": options.method, **options.arguments()}
+    say_pocket(options)
+    if not as_json:
+        to = draw.console()
+        with Pipeline(DEMO, **arguments) as pipeline:
+            for question in read_questions(DEMO, limit=SHOWN):
+                answer = pipeline.ask(question)
+                to.print(Rule(style="dim"))
+                print_answer(answer, show_trace=True, to=to)
+                to.print(Text(f"Gold: {question.answers[0]}", style="dim"))
+        to.print(Rule(style="dim"))
+    with ProgressBar("questions") as progress:
+        report = evaluate(DEMO, DEMO, concurrency=concurrency, progress=progress.update, **arguments)
+    finish(report, None, as_json)
+
+
+@app.command()
+@opt.takes_options()
+def ask(
+    question: Annotated[str, typer.Argument(help="The question, in quotes.")],
+    corpus: opt.CorpusPath = None,
+    language: opt.Language = None,
     *,
-    telemetry: bool = False,
+    options: PipelineOptions,
+    kind: Annotated[
+        str, opt.option(help="Kind of question: qa, boolean (yes or no), slot, fact (a claim to check) or long.")
+    ] = "qa",
+    show: Annotated[str | None, opt.option(help="'trace' shows how the answer was found.")] = None,
+    quiet: Annotated[bool, opt.option("--quiet", help="Show no steps while the question is answered.")] = False,
+    skip_bad: opt.SkipBad = False,
+    telemetry: opt.Telemetry = False,
+    as_json: opt.Json = False,
 ) -> None:
-    """Answer one question and print it; on a terminal its steps are shown as they happen, unless ``quiet``."""
+    """Answer one question over a corpus, with citations."""
+    from polyhop.cli import show as draw
+    from polyhop.cli.answers import cut_replies, print_answer
+    from polyhop.cli.live import can_show
+
+    opened = opt.corpus_of(corpus, language, skip_bad) if corpus else None
     if show not in (None, "trace"):
         raise UsageError(f"--show {show}: must be 'trace'")
     if kind not in KINDS:
         raise UnknownName("kind of question", kind, KINDS)
-    live = can_show() and not quiet
     asked = Question("", question, kind=cast("Kind", kind))
-    answer = asyncio.run(_answered(asked, corpus, method, arguments, live, telemetry))
-    if arguments["lm"] == "pocket":
-        say(POCKET_IS)
+    answer = asyncio.run(_answer(asked, opened, options, live=can_show() and not quiet, telemetry=telemetry))
+    say_pocket(options)
     if cut := cut_replies(answer.usage):
         say(cut)
     if as_json:
@@ -55,18 +94,16 @@ def run_ask(
         print_answer(answer, show_trace=show == "trace", to=draw.console())
 
 
-async def _answered(
-    question: Question, corpus: Corpus | None, method: str, arguments: Mapping[str, Any], live: bool, telemetry: bool
+async def _answer(
+    question: Question, corpus: Corpus | None, options: PipelineOptions, *, live: bool, telemetry: bool
 ) -> Answer:
-    async with Pipeline(corpus, method, **arguments) as pipeline:
+    from polyhop.cli.live import show_live
+    from polyhop.pipeline import Pipeline
+    from polyhop.telemetry import start, traced
+
+    async with Pipeline(corpus, options.method, **options.arguments()) as pipeline:
         if telemetry:
             start()
             traced(pipeline, corpus=corpus.name if corpus else None)
         say_left_out(corpus)
         return await (show_live(pipeline.stream(question)) if live else pipeline.aask(question))
-
-
-def say_left_out(corpus: Corpus | None) -> None:
-    """Say what of a corpus was not read, if anything: bad lines, bad documents, files of other kinds."""
-    if corpus is not None and corpus.passages and corpus.left_out:
-        say(corpus.summary)

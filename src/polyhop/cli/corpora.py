@@ -1,100 +1,70 @@
-"""``polyhop index`` and ``polyhop search``."""
+"""``polyhop search`` and ``polyhop index``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
 from contextlib import nullcontext
+from dataclasses import replace as with_values
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
+import typer
 from rich.text import Text
 
 from polyhop.answer import location_of
+from polyhop.cli import options as opt
 from polyhop.cli import show as draw
-from polyhop.cli.ask import say_left_out
-from polyhop.cli.printing import say
+from polyhop.cli.printing import say, say_left_out
 from polyhop.cli.progress import ProgressBar
 from polyhop.common.text import counted
 from polyhop.data.corpora import Corpus
 from polyhop.data.index_folder import INDEX_MANIFEST
-from polyhop.errors import UnknownName, UsageError
-from polyhop.evaluation.ray import Ray
+from polyhop.engine.options import PipelineOptions
+from polyhop.errors import DataError, UnknownName, UsageError
 from polyhop.pipeline import Pipeline
+from polyhop.retrieval import brings_corpus
 from polyhop.retrieval.analysis import Analysis
 from polyhop.retrieval.approximate import AUTO, check_kind, dense_indexes, in_words
 from polyhop.retrieval.dense import Dense
 from polyhop.retrieval.encoders import open_encoder
 from polyhop.retrieval.encoders.pickled import take_vectors
-from polyhop.retrieval.index import Index, build_index, open_index
+from polyhop.retrieval.engines import load, open_store, parse_address
+from polyhop.retrieval.index import Index, build_index, index_for, open_index
 from polyhop.retrieval.links import LinkMode
 from polyhop.retrieval.sharding import cluster_map, encode_by_name
+from polyhop.retrieval.updating import Updated, add_passages, remove_passages
 from polyhop.retrieval.vectors import encodings
 
+app = opt.new_app()
+index_app = opt.new_app(help="Build, update or inspect an index folder.", no_args_is_help=True)
+app.add_typer(index_app, name="index")
 
-def run_build(
-    corpus: Corpus,
-    out: Path,
-    stem: bool,
-    keep_stop_words: bool,
-    links: str,
-    dense: str | None,
-    dense_index: str,
-    overwrite: bool,
-    as_json: bool,
-    engine: Ray | None = None,
+
+@app.command()
+@opt.takes_options("retriever", "rerank", "lm", "lm_option", "max_tokens_per_call")
+def search(
+    index: Annotated[
+        str, typer.Argument(help="An index folder, any corpus, or a retriever with its own corpus, such as web:brave.")
+    ],
+    query: Annotated[str, typer.Argument(help="The search query.")],
+    k: Annotated[int, opt.option("-k", min=1, help="Number of passages.")] = 5,
+    *,
+    options: PipelineOptions,
+    links: Annotated[bool, opt.option("--links", help="Show the links of each passage.")] = False,
+    language: opt.Language = None,
+    skip_bad: opt.SkipBad = False,
+    as_json: opt.Json = False,
 ) -> None:
-    """Build an index folder, with progress; ``dense``: an encoder, whose vectors it gets too, and a dense index.
-    ``engine``: where links are found and passages encoded, if not here."""
-    mode, stop_words = _link_mode(links), not keep_stop_words
-    if dense_index != AUTO and not dense:
-        raise UsageError(f"--dense-index {dense_index}: is of an encoder's vectors; name one (--dense)")
-    check_kind(dense_index)
-    if engine and not (mode or dense):
-        raise UsageError("--engine ray: without links there is nothing to spread; name an encoder (--dense)")
-    encoder = open_encoder(dense) if dense else None  # first, so that an error comes before the work
-    index = _resumable_index(corpus, out, stem, stop_words, mode) if dense and not overwrite else None
-    with cluster_map(engine.address, engine.workers) if engine else nullcontext(map) as map_shards:
-        if index is None:
-            with ProgressBar("passages") as progress:
-                index = build_index(
-                    corpus,
-                    out,
-                    stem=stem,
-                    stop_words=stop_words,
-                    links=mode,
-                    overwrite=overwrite,
-                    progress=progress.update,
-                    map_shards=map_shards,
-                )
-        if encoder and dense:
-            encoding = encode_by_name(dense, map_shards) if engine else map_shards
-            say(f"dense index, {Dense(index, encoder, kind=dense_index, map_shards=encoding).how}")
-    _say_index(index, as_json)
-    if corpus.documents:
-        say(corpus.summary)
+    """Search a corpus."""
+    opened = None
+    if not brings_corpus(index):
+        opened = opt.corpus_of(Path(index), language, skip_bad)
+    elif options.retriever is None:
+        options = with_values(options, retriever=index)
     else:
-        say_left_out(corpus)
-
-
-def run_vectors(index: Path, files: Sequence[Path], out: Path) -> None:
-    """Write the vectors of pickles as one file, in the order of an index."""
-    opened = open_index(index)
-    size = take_vectors(opened, files, out)
-    what = f"{counted(len(opened), 'vectors')} of {counted(size, 'numbers')}"
-    say(f"{out}: {what}, for --retriever dense:vectors:{out}@ENCODER")
-
-
-def run_info(index: Path, as_json: bool) -> None:
-    """Say what an index folder holds."""
-    _say_index(open_index(index), as_json)
-
-
-def run_search(
-    corpus: Corpus | None, query: str, k: int, arguments: Mapping[str, Any], links: bool, as_json: bool
-) -> None:
-    """Print the best passages of a corpus for a query; ``arguments`` are a ``Pipeline``'s."""
-    with Pipeline(corpus, **arguments) as pipeline:
-        say_left_out(corpus)
+        raise UsageError(f"{index} is already a retriever; omit --retriever {options.retriever}, or name a corpus")
+    with Pipeline(opened, **options.arguments()) as pipeline:
+        say_left_out(opened)
         found = pipeline.search(query, k)
         retriever = pipeline.engine.retriever
         linked = {passage.id: retriever.links(passage) if links and retriever else [] for passage in found}
@@ -113,6 +83,154 @@ def run_search(
         draw.print_prose(draw.Entry(head, below, indent=3), to)
     if not found:
         say("nothing found")
+
+
+@index_app.command("build")
+def index_build(
+    corpus: Annotated[Path, typer.Argument(help=opt.CORPUS_HELP)],
+    out: Annotated[Path, opt.option(help="The index folder to write.")],
+    language: opt.Language = None,
+    stem: Annotated[bool, opt.option(help="Stem words, by the language of the corpus.")] = True,
+    keep_stop_words: Annotated[bool, opt.option("--keep-stop-words", help="Index stop words too.")] = False,
+    links: Annotated[
+        str, opt.option(help="titles (the corpus' hyperlinks, else title mentions), own or none.")
+    ] = "titles",
+    dense: Annotated[
+        str | None,
+        opt.option(help="Also encode it, for the retriever dense:NAME; after an interrupt the same command resumes."),
+    ] = None,
+    dense_index: Annotated[
+        str,
+        opt.option(help="Index of the nearest vectors: auto (by size), exact or ivf-rabitq."),
+    ] = "auto",
+    overwrite: Annotated[bool, opt.option("--overwrite", help="Replace an existing index.")] = False,
+    engine: Annotated[str | None, opt.option(help="ray: find links and encode passages on a Ray cluster.")] = None,
+    address: opt.Address = None,
+    workers: opt.Workers = None,
+    skip_bad: opt.SkipBad = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Build an index folder of a corpus."""
+    opened = opt.corpus_of(corpus, language, skip_bad)
+    executor = opt.engine_of(engine, address, workers)
+    mode, stop_words = _link_mode(links), not keep_stop_words
+    if dense_index != AUTO and not dense:
+        raise UsageError(f"--dense-index {dense_index}: is of an encoder's vectors; name one (--dense)")
+    check_kind(dense_index)
+    if executor and not (mode or dense):
+        raise UsageError("--engine ray: without links there is nothing to spread; name an encoder (--dense)")
+    encoder = open_encoder(dense) if dense else None  # first, so that an error comes before the work
+    built = _resumable_index(opened, out, stem, stop_words, mode) if dense and not overwrite else None
+    with cluster_map(executor.address, executor.workers) if executor else nullcontext(map) as map_shards:
+        if built is None:
+            with ProgressBar("passages") as progress:
+                built = build_index(
+                    opened,
+                    out,
+                    stem=stem,
+                    stop_words=stop_words,
+                    links=mode,
+                    overwrite=overwrite,
+                    progress=progress.update,
+                    map_shards=map_shards,
+                )
+        if encoder and dense:
+            encoding = encode_by_name(dense, map_shards) if executor else map_shards
+            say(f"dense index, {Dense(built, encoder, kind=dense_index, map_shards=encoding).how}")
+    _say_index(built, as_json)
+    if opened.documents:
+        say(opened.summary)
+    else:
+        say_left_out(opened)
+
+
+@index_app.command("load")
+def index_load(
+    corpus: Annotated[Path, typer.Argument(help="An index folder, or any corpus.")],
+    engine: Annotated[
+        str,
+        typer.Argument(
+            help="elastic:URL/INDEX, opensearch:URL/INDEX, qdrant:URL/COLLECTION, qdrant:FOLDER or "
+            "postgres://HOST/DATABASE#TABLE."
+        ),
+    ],
+    language: opt.Language = None,
+    dense: Annotated[str | None, opt.option(help="Also load vectors of this encoder.")] = None,
+    overwrite: Annotated[bool, opt.option("--overwrite", help="Replace another corpus that is loaded there.")] = False,
+    skip_bad: opt.SkipBad = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Load a corpus into a search engine."""
+    opened = opt.corpus_of(corpus, language, skip_bad)
+    address = parse_address(engine)
+    store = open_store(address)  # first, so that an error comes before the work
+    try:
+        encoder = open_encoder(wanted) if (wanted := dense or address.dense) else None
+        with ProgressBar("passages indexed") as progress:
+            index = index_for(opened, progress=progress.update)
+        say_left_out(opened)
+        outcome = load(index, store, encoder, overwrite=overwrite)
+    finally:
+        store.close()
+    if as_json:
+        draw.print_json({"place": address.shown, "outcome": outcome, **store.manifest.to_dict()})
+        return
+    say(f"{outcome}: {store.manifest} at {address.shown}")
+
+
+@index_app.command("add")
+def index_add(
+    index: Annotated[Path, typer.Argument(help="An index folder.")],
+    corpus: Annotated[Path, typer.Argument(help=opt.CORPUS_HELP)],
+    replace: Annotated[bool, opt.option("--replace", help="Replace passages with the same ids.")] = False,
+    skip_bad: opt.SkipBad = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Add passages to an index without rebuilding it."""
+    opened = opt.corpus_of(corpus, None, skip_bad)
+    with ProgressBar("passages") as progress:
+        done = add_passages(index, opened, replace=replace, progress=progress.update)
+    _say_updated(done, as_json)
+    say_left_out(opened)
+
+
+@index_app.command("remove")
+def index_remove(
+    index: Annotated[Path, typer.Argument(help="An index folder.")],
+    ids: Annotated[list[str] | None, typer.Argument(help="The ids of the passages.")] = None,
+    ids_file: Annotated[
+        Path | None, opt.option("--ids", help="A file of ids, one per line; - for standard input.")
+    ] = None,
+    missing_ok: Annotated[bool, opt.option("--missing-ok", help="Ignore ids that do not exist.")] = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Remove passages from an index."""
+    if ids_file is None and not ids:
+        raise UsageError("which passages? name their ids, or a file of them (--ids)")
+    every = [*(ids or []), *(_ids_in(ids_file) if ids_file else [])]
+    _say_updated(remove_passages(index, every, missing_ok=missing_ok), as_json)
+
+
+@index_app.command("vectors")
+def index_vectors(
+    index: Annotated[Path, typer.Argument(help="An index folder.")],
+    files: Annotated[list[Path], typer.Argument(help="Pickles of ids and vectors.")],
+    out: Annotated[Path, opt.option(help="The .npy file to write, for dense:vectors:FILE@ENCODER.")],
+) -> None:
+    """Read vectors from DPR's pickles, safely."""
+    opened = open_index(index)
+    size = take_vectors(opened, files, out)
+    what = f"{counted(len(opened), 'vectors')} of {counted(size, 'numbers')}"
+    say(f"{out}: {what}, for --retriever dense:vectors:{out}@ENCODER")
+
+
+@index_app.command("info")
+def index_info(
+    index: Annotated[Path, typer.Argument(help="An index folder.")],
+    as_json: opt.Json = False,
+) -> None:
+    """Show the contents of an index folder."""
+    _say_index(open_index(index), as_json)
 
 
 def _resumable_index(corpus: Corpus, out: Path, stem: bool, stop_words: bool, links: LinkMode) -> Index | None:
@@ -146,3 +264,24 @@ def _say_index(index: Index, as_json: bool) -> None:
         draw.console().print(Text(line))
     for row in found_by:
         draw.console().print(Text(f"dense index of {row['encoder']}, {in_words(row)}"))
+
+
+def _ids_in(file: Path) -> list[str]:
+    try:
+        data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        return [id for line in data.decode("utf-8-sig").split("\n") if (id := line.rstrip("\r"))]
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", file) from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"is no text in UTF-8: {error.reason} at byte {error.start}", file) from None
+
+
+def _say_updated(done: Updated, as_json: bool) -> None:
+    counts = {name: getattr(done, name) for name in ("added", "replaced", "standing", "removed")}
+    passages = len(done.index)
+    if as_json:
+        draw.print_json({**counts, "passages": passages, "fingerprint": done.index.fingerprint})
+        return
+    words = {"added": "added", "replaced": "replaced", "standing": "there already", "removed": "removed"}
+    parts = [f"{count} {words[name]}" for name, count in counts.items() if count]
+    draw.console().print(Text(f"{', '.join(parts) or 'nothing to do'}; {counted(passages, 'passages')}"))

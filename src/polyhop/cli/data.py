@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
 import typer
 from rich.text import Text
 
+from polyhop.cli import options as opt
 from polyhop.cli import show as draw
 from polyhop.cli.printing import say, write
 from polyhop.common.files import atomic_write
@@ -45,6 +46,15 @@ OWN_IDS = (*ID_FIELDS, "q_id")
 """A sample keeps records unchanged if they have an id; others are known by their position, which changes."""
 HANDED_IN = ("hotpotqa", "2wiki", "musique", "kilt", "trec-run")
 
+DatasetPath = Annotated[
+    Path, typer.Argument(metavar="DATASET", help="Questions in any known format, hf:DATASET[:SPLIT], or 'demo'.")
+]
+WrittenTo = Annotated[Path | None, opt.option("--out", help="The file to write; default: stdout.")]
+
+app = opt.new_app()
+data_app = opt.new_app(help="Convert, check, count and sample datasets; export predictions.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
 
 def opened(dataset: str | Path, form: str | None = None, *, skip_bad: bool = False) -> Dataset:
     """Open a dataset and say what it is taken for, and why."""
@@ -63,10 +73,19 @@ def read(dataset: Path, form: str | None, *, skip_bad: bool) -> list[Question]:
     return questions
 
 
-def run_convert(
-    dataset: Path, to: str, out: Path | None, form: str | None, corpus: Path | None, limit: int | None, skip_bad: bool
+@data_app.command("convert")
+def data_convert(
+    dataset: DatasetPath,
+    to: Annotated[str, opt.option(help="flashrag, jsonl (plain lines) or trec-qrels (its gold passages).")],
+    out: WrittenTo = None,
+    form: opt.DatasetFormat = None,
+    corpus: Annotated[
+        Path | None, opt.option(help="Corpus in which trec-qrels finds the ids of gold passages known only by title.")
+    ] = None,
+    limit: opt.Limit = None,
+    skip_bad: opt.SkipBad = False,
 ) -> None:
-    """Write a dataset in another form."""
+    """Write a dataset in another format."""
     if to not in CONVERTED:
         raise UnknownName("form to convert to", to, CONVERTED)
     source = opened(dataset, form, skip_bad=skip_bad)
@@ -84,8 +103,9 @@ def run_convert(
     _say_skipped(source)
 
 
-def run_validate(dataset: Path, form: str | None, as_json: bool) -> None:
-    """Name every fault of a dataset with its location; exit 1 if there is one."""
+@data_app.command("validate")
+def data_validate(dataset: DatasetPath, form: opt.DatasetFormat = None, as_json: opt.Json = False) -> None:
+    """List every fault of a dataset with its location. Exits with 1 if there is one."""
     source = opened(dataset, form, skip_bad=True)
     questions: list[Question] = []
     problems: list[str] = []
@@ -118,8 +138,15 @@ def run_validate(dataset: Path, form: str | None, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def run_stats(dataset: Path, corpus: Path | None, form: str | None, skip_bad: bool, as_json: bool) -> None:
-    """Print what a dataset holds, in numbers."""
+@data_app.command("stats")
+def data_stats(
+    dataset: DatasetPath,
+    corpus: Annotated[Path | None, opt.option(help="Also show how much of the gold evidence this corpus has.")] = None,
+    form: opt.DatasetFormat = None,
+    skip_bad: opt.SkipBad = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Show statistics of a dataset."""
     source = opened(dataset, form, skip_bad=skip_bad)
     passages = open_corpus(corpus, skip_bad=skip_bad) if corpus is not None else None
     found = dataset_statistics(list(source), passages)
@@ -130,10 +157,19 @@ def run_stats(dataset: Path, corpus: Path | None, form: str | None, skip_bad: bo
     _say_skipped(source)
 
 
-def run_sample(
-    dataset: Path, n: int, seed: int, stratify: str | None, out: Path | None, form: str | None, skip_bad: bool
+@data_app.command("sample")
+def data_sample(
+    dataset: DatasetPath,
+    n: Annotated[int, opt.option("-n", min=1, help="Number of questions.")] = 500,
+    seed: Annotated[int, opt.option(help="Random seed of the sample.")] = 0,
+    stratify: Annotated[
+        str | None, opt.option(help="Keep the proportions of type, kind, hops or a metadata field.")
+    ] = None,
+    out: WrittenTo = None,
+    form: opt.DatasetFormat = None,
+    skip_bad: opt.SkipBad = False,
 ) -> None:
-    """Write a seeded sample of a dataset: its own records as JSON lines, a table's as plain ones."""
+    """Draw a random sample. It is the same on every machine."""
     source = opened(dataset, form, skip_bad=skip_bad)
     chosen = sample(source, n, seed=seed, stratify=stratify)
     own = source.source.layout != "CSV" and all(record.row and first_of(record.row, OWN_IDS) for record in chosen)
@@ -147,10 +183,15 @@ def run_sample(
     _say_skipped(source)
 
 
-def run_corpus_from_contexts(
-    datasets: Sequence[Path], out: Path, questions: Path | None, form: str | None, skip_bad: bool
+@data_app.command("corpus-from-contexts")
+def data_corpus_from_contexts(
+    datasets: Annotated[list[Path], typer.Argument(help="Files of HotpotQA, 2WikiMultiHopQA or MuSiQue.")],
+    out: Annotated[Path, opt.option(help="The corpus to write, JSON lines.")],
+    questions: Annotated[Path | None, opt.option(help="Also write the questions, with gold passages by id.")] = None,
+    form: opt.DatasetFormat = None,
+    skip_bad: opt.SkipBad = False,
 ) -> None:
-    """Write the passages that datasets bring along as one corpus, each once; the questions too, with gold ids."""
+    """Build a corpus from the passages in datasets."""
     sources = [opened(dataset, form, skip_bad=skip_bad) for dataset in datasets]
     count = _write(out, lambda to: write_objects((each.to_dict() for each in unique_passages(sources)), to))
     _done(counted(count, "passages"), out)
@@ -164,8 +205,17 @@ def run_corpus_from_contexts(
         _say_skipped(source)
 
 
-def run_predictions(run: Path, to: str, out: Path | None, dataset: Path | None, form: str | None) -> None:
-    """Write a run's predictions in a benchmark's official form."""
+@data_app.command("predictions")
+def data_predictions(
+    run: Annotated[Path, typer.Argument(help="A run's folder.")],
+    to: Annotated[str, opt.option(help="hotpotqa, 2wiki, musique, kilt or trec-run.")],
+    out: WrittenTo = None,
+    dataset: Annotated[
+        Path | None, opt.option(help="The dataset of the run: gives the order and, for musique, the paragraph numbers.")
+    ] = None,
+    form: opt.DatasetFormat = None,
+) -> None:
+    """Write a run's predictions for a benchmark's scorer."""
     if to not in HANDED_IN:
         raise UnknownName("form of predictions", to, HANDED_IN)
     if to == "musique" and dataset is None:

@@ -1,23 +1,30 @@
-"""Options shared by several verbs, and their conversion to arguments of ``Pipeline``."""
+"""Options shared by several verbs; those of a pipeline come from ``engine.options``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from functools import partial, wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import orjson
 import typer
 
+from polyhop.engine.options import LM_KEYS, OPTIONS, Group, Option, PipelineOptions
 from polyhop.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
     from polyhop.data.corpora import Corpus
     from polyhop.evaluation.ray import Ray
 
+Verb = TypeVar("Verb", bound=Callable[..., None])
+
 option = partial(typer.Option, show_envvar=False)
 """An option. Its environment variable (``POLYHOP_VERB_NAME``) is hidden: it would fill half of a verb's help."""
+
+new_app = partial(typer.Typer, rich_markup_mode=None)
 
 CORPUS_HELP = (
     "A corpus: JSON lines (.gz too), a BEIR folder, a folder of documents (.txt, .md, .html, .epub, .pdf, .docx), an "
@@ -29,114 +36,15 @@ Language = Annotated[
     str | None,
     option(help="Language of the corpus, such as german or chinese, for stems and stop words; default: english."),
 ]
-Method = Annotated[str, option(help="The method; 'polyhop methods' lists them.")]
-Methods = Annotated[str, option("--method", help="A method, several separated by commas, or 'all'.")]
-Lm = Annotated[
-    str, option(help="The model: pocket, openai:MODEL, openai:MODEL@URL, hf:PATH, scripted:FILE or replay:DIR.")
-]
-LmFor = Annotated[
-    list[str] | None, option("--lm-for", metavar="ROLE=LM", help="Another model for a role or task; repeatable.")
-]
-Retriever = Annotated[
-    str,
-    option(
-        help="bm25, tfidf, tfidf-bm25, dense:NAME, hybrid:A+B, colbert:FOLDER, mdr:FOLDER, hops, "
-        "elastic:URL/INDEX, http://URL, web:API or, with a model, promptrank."
-    ),
-]
-MethodRetriever = Annotated[
-    str | None,
-    option(
-        "--retriever",
-        help="bm25, tfidf, tfidf-bm25, dense:NAME, hybrid:A+B, colbert:FOLDER, mdr:FOLDER, hops, "
-        "elastic:URL/INDEX, http://URL, web:API or promptrank; default: the method's own (for search: bm25).",
-    ),
-]
-Rerank = Annotated[
-    str | None,
-    option(
-        help="Reranker of the retriever's hits, for any method: lm, cross-encoder:PATH, colbert:FOLDER or promptrank."
-    ),
-]
-Reader = Annotated[
-    str,
-    option(
-        help="Model that reads answers from passages, for methods that use one: pocket, lm, dpr:PATH, squad:PATH or "
-        "onnx:FOLDER."
-    ),
-]
-Settings = Annotated[
-    list[str] | None,
-    option("-o", "--option", metavar="KEY=VALUE", help="A setting of the method, such as widths=5,3; repeatable."),
-]
-SetFrom = Annotated[
-    Path | None, option("--set-from", help="A settings file written by 'polyhop tune'; -o takes precedence.")
-]
-Setup = Annotated[
-    str | None,
-    option(
-        help="A paper's budgets for every method of the run: tor, resp, ge, promptrank or searchain; "
-        "-o takes precedence."
-    ),
-]
-Prompts = Annotated[
-    Path | None, option(help="A folder of your own prompt files, which replace the shipped ones file by file.")
-]
-Rendering = Annotated[str, option(help="Output format that prompts request: text (markers) or json.")]
-Cache = Annotated[
-    bool | None, option("--cache/--no-cache", help="Cache model replies; default: for every model except pocket.")
-]
-LmOption = Annotated[
-    list[str] | None,
-    option(
-        "--lm-option",
-        metavar="KEY=VALUE",
-        help="Parameter sent with every request to a model server, such as reasoning_effort=low; repeatable. "
-        "The value is JSON, else text.",
-    ),
-]
-MaxTokensPerCall = Annotated[
-    int | None,
-    option(min=1, help="Maximum tokens per reply, reasoning included; replaces the prompts' own limits."),
-]
-MaxCalls = Annotated[int | None, option(help="Maximum number of model calls per question.")]
-MaxTokens = Annotated[int | None, option(help="Stop gathering evidence after N tokens per question.")]
-MaxSeconds = Annotated[float | None, option(help="Stop gathering evidence after N seconds per question.")]
-MaxCost = Annotated[float | None, option(help="Stop gathering evidence at this cost per question; requires --price.")]
-Price = Annotated[
-    str | None,
-    option("--price", help="PROMPT:COMPLETION per million tokens, such as 0.15:0.6, or a JSON or TOML table by model."),
-]
-Abstain = Annotated[float | None, option(help="Withhold answers with lower confidence than this, 0 to 1.")]
 Telemetry = Annotated[
     bool, option("--telemetry", help="Report every question to OpenTelemetry, configured by the OTEL_ variables.")
 ]
-Seed = Annotated[int | None, option(help="Random seed, for models that accept one.")]
-MaxConcurrency = Annotated[int | None, option(help="Maximum number of concurrent model calls.")]
 Limit = Annotated[int | None, option(min=1, help="Use only the first N questions.")]
-Labelled = Annotated[Path, option("--dataset", help="Questions with gold answers, in any known format.")]
-TunedCorpus = Annotated[Path, option("--corpus", help=CORPUS_HELP)]
-SettingsOut = Annotated[Path | None, option("--out", help="The settings file to write, for --set-from.")]
-Rpm = Annotated[int | None, option(help="Maximum number of model calls per minute.")]
-Tpm = Annotated[int | None, option(help="Maximum number of tokens per minute.")]
-Timeout = Annotated[float | None, option(help="Seconds to wait for one reply.")]
 Metrics = Annotated[
     str | None,
     option("--metrics", help="Metric profiles, such as musique,recall; default: polyhop's own and the benchmark's."),
 ]
-Where = Annotated[
-    list[str] | None,
-    option(
-        "--where",
-        metavar="CONDITION",
-        help="Only questions that meet this condition in the first run, such as 'corrected > 0' or 'gold in reach'; "
-        "repeatable.",
-    ),
-]
 Concurrency = Annotated[int, option(min=1, help="Number of questions answered at the same time.")]
-Engine = Annotated[
-    str | None, option("--engine", help="ray: distribute the questions over a Ray cluster; default: this process.")
-]
 Address = Annotated[
     str | None,
     option(
@@ -147,62 +55,100 @@ Workers = Annotated[
     int | None,
     option(min=1, help="Number of worker processes for --engine ray, which share all limits; default: one per core."),
 ]
-DatasetPath = Annotated[
-    Path, typer.Argument(metavar="DATASET", help="Questions in any known format, hf:DATASET[:SPLIT], or 'demo'.")
-]
 DatasetFormat = Annotated[
     str | None,
     option("--format", help="Format of the dataset, such as hotpotqa; default: detected from its first rows."),
 ]
-WrittenTo = Annotated[Path | None, option("--out", help="The file to write; default: stdout.")]
 SkipBad = Annotated[
     bool,
     option("--skip-bad", help="Skip malformed lines and documents, and count them, instead of stopping at the first."),
 ]
 Json = Annotated[bool, option("--json", help="Print JSON.")]
 
-_SAME_NAME = (
-    "retriever",
-    "rerank",
-    "reader",
-    "prompts",
-    "rendering",
-    "cache",
-    "max_tokens_per_call",
-    "max_calls",
-    "max_tokens",
-    "max_seconds",
-    "max_cost",
-    "seed",
-    "abstain_below",
-)
-_OF_LM = ("max_concurrency", "requests_per_minute", "tokens_per_minute", "timeout")
+_LATE = (Group.PROMPTS, Group.LIMITS, Group.RATES)
+"""Options that ``--help`` shows after a verb's own."""
 
 
-def pipeline_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a verb's options to keyword arguments of ``Pipeline``, without corpus and method. Options that the verb
-    lacks keep their defaults."""
-    others = pairs(given["lm_for"], "--lm-for", "ROLE=LM")
-    return {
-        "lm": {"default": given["lm"], **others} if others else given["lm"],
-        "lm_options": lm_options(given),
-        **{name: given[name] for name in _SAME_NAME if name in given},
-        **({"prices": given["price"]} if given.get("price") else {}),
-        **_from_file(given),
-        **pairs(given["settings"], "-o", "KEY=VALUE"),
-    }
+def takes_options(
+    *only: Group | str, without: Sequence[str] = (), **changes: Mapping[str, Any]
+) -> Callable[[Verb], Callable[..., None]]:
+    """Give a verb the options of a pipeline; its parameter ``options`` receives them as ``PipelineOptions``.
+
+    ``only``: names or groups of options, by default all; ``changes``: fields of ``Option`` that differ for this verb.
+    """
+    chosen = [
+        replace(given, **changes.get(name, {}))
+        for name, given in OPTIONS.items()
+        if (not only or name in only or given.group in only) and name not in without
+    ]
+    early = [given for given in chosen if given.group not in _LATE]
+    late = [given for group in _LATE for given in chosen if given.group is group]
+    return lambda verb: _expanded(verb, "options", [*map(_parameter, early)], [*map(_parameter, late)], read_options)
 
 
-def lm_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a verb's options for language models to ``lm_options`` of ``Pipeline``: limits and extra parameters."""
-    limits = {name: given[name] for name in _OF_LM if given.get(name) is not None}
-    body = {name: _value(text) for name, text in pairs(given["lm_option"], "--lm-option", "KEY=VALUE").items()}
-    return {**limits, **({"extra_body": body} if body else {})}
+def takes(name: str, kind: type[Any]) -> Callable[[Verb], Callable[..., None]]:
+    """Give a verb the fields of a dataclass as options; its parameter ``name`` receives the object."""
+    types = get_type_hints(kind, include_extras=True)
+    parameters = [
+        Parameter(item.name, Parameter.KEYWORD_ONLY, default=item.default, annotation=types[item.name])
+        for item in fields(kind)
+    ]
+    return lambda verb: _expanded(verb, name, parameters, [], lambda values: kind(**values))
 
 
-def lm_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert the model options of a verb with few others to arguments of ``Pipeline``."""
-    return {"lm_options": lm_options(given), "max_tokens_per_call": given["max_tokens_per_call"]}
+def _parameter(given: Option) -> Parameter:
+    kind = given.kind if given.default is not None and given.kind is not list[str] else given.kind | None
+    facts: dict[str, Any] = {"help": given.help, "metavar": given.metavar, "min": given.minimum}
+    if given.maximum is not None:  # both bounds are checked when the options are read
+        del facts["min"]
+    flags = given.flags or (f"--{given.name.replace('_', '-')}",)
+    return Parameter(
+        given.name, Parameter.KEYWORD_ONLY, default=given.default, annotation=Annotated[kind, option(*flags, **facts)]
+    )
+
+
+def _expanded(
+    verb: Callable[..., None],
+    name: str,
+    parameters: Sequence[Parameter],
+    late: Sequence[Parameter],
+    build: Callable[[dict[str, Any]], Any],
+) -> Callable[..., None]:
+    """Replace one parameter of a verb by several, from whose values it is built; ``late`` ones stand before --json."""
+    shown: list[Parameter] = []
+    end: list[Parameter] = []
+    for parameter in signature(verb, eval_str=True).parameters.values():
+        if parameter.name == name:
+            shown += parameters
+        else:
+            (end if parameter.name == "as_json" else shown).append(parameter)
+    every = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in (*shown, *late, *end)]
+
+    @wraps(verb)
+    def called(**values: Any) -> None:
+        given = {parameter.name: values.pop(parameter.name) for parameter in (*parameters, *late)}
+        verb(**values, **{name: build(given)})
+
+    del called.__wrapped__  # typer would read its annotations
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in every}
+    called.__signature__ = Signature(every)  # type: ignore[attr-defined]
+    return called
+
+
+def read_options(values: Mapping[str, Any]) -> PipelineOptions:
+    """Read the options of a command line, by name, as those of a pipeline."""
+    given = {name: value for name, value in values.items() if value is not None and OPTIONS[name].argument == name}
+    if models := pairs(values.get("lm_for"), "--lm-for", "ROLE=LM"):
+        given["lm"] = {"default": given["lm"], **models}
+    body = {name: _value(text) for name, text in pairs(values.get("lm_option"), "--lm-option", "KEY=VALUE").items()}
+    of_models = {key: values.get(name) for name, key in LM_KEYS.items()} | {"extra_body": body or None}
+    given["lm_options"] = {key: value for key, value in of_models.items() if value is not None} or None
+    settings = pairs(given.pop("settings", None), "-o", "KEY=VALUE")
+    if (file := values.get("set_from")) is not None:
+        from polyhop.methods.registry import read_settings
+
+        settings = {**read_settings(file, given["method"]), **settings}
+    return PipelineOptions(**given, prices=values.get("price") or None, settings=settings)
 
 
 def _value(text: str) -> Any:
@@ -215,14 +161,6 @@ def _value(text: str) -> Any:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
         return text
-
-
-def _from_file(given: Mapping[str, Any]) -> dict[str, Any]:
-    if given.get("set_from") is None:
-        return {}
-    from polyhop.methods.registry import read_settings
-
-    return read_settings(given["set_from"], given["method"])
 
 
 def corpus_of(path: Path, language: str | None, skip_bad: bool) -> Corpus:
@@ -245,7 +183,7 @@ def engine_of(engine: str | None, address: str | None, workers: int | None) -> R
     return Ray(address=address, workers=workers)
 
 
-def pairs(given: list[str] | None, flag: str, form: str) -> dict[str, str]:
+def pairs(given: Sequence[str] | None, flag: str, form: str) -> dict[str, str]:
     """Convert ``["a=1", "b=x"]`` to a mapping.
 
     >>> pairs(["widths=5,3", "shots=0"], "-o", "KEY=VALUE")

@@ -10,8 +10,18 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from polyhop.common.text import printable, printable_lines
+
+if TYPE_CHECKING:
+    from polyhop.data.corpora import Corpus
+    from polyhop.engine.options import PipelineOptions
+
+POCKET_IS = (
+    "pocket is a small trained reader with rules: it has no general knowledge and writes no prose; "
+    "for a language model: --lm openai:MODEL or --lm openai:MODEL@URL"
+)
 
 
 def write(text: str) -> None:
@@ -23,6 +33,18 @@ def write(text: str) -> None:
 def say(message: str) -> None:
     """Write a message to a person, on stderr."""
     sys.stderr.write(f"{printable_lines(message)}\n")
+
+
+def say_left_out(corpus: Corpus | None) -> None:
+    """Say what part of a corpus was not read: malformed lines, bad documents, files of other kinds."""
+    if corpus is not None and corpus.passages and corpus.left_out:
+        say(corpus.summary)
+
+
+def say_pocket(options: PipelineOptions) -> None:
+    """Say what ``pocket`` is, if it is the model."""
+    if options.lm == "pocket":
+        say(POCKET_IS)
 
 
 def print_error(message: str) -> None:

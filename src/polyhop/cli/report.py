@@ -1,12 +1,15 @@
-"""``polyhop report`` and ``polyhop compare``: what runs found; nothing is asked of a model but a judge."""
+"""``polyhop report`` and ``polyhop compare``."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from polyhop.cli import options as opt
 from polyhop.cli import show as draw
 from polyhop.cli import tables
 from polyhop.cli.forms import RAW_CSV, WRITERS, comma_separated, form_of, put
@@ -15,6 +18,7 @@ from polyhop.cli.progress import ProgressBar
 from polyhop.common.files import path_text
 from polyhop.common.text import counted
 from polyhop.engine.budget import Prices
+from polyhop.engine.options import Group, PipelineOptions
 from polyhop.errors import UnknownName, UsageError
 from polyhop.evaluation.compare import compare_all, ensemble, on_common_questions
 from polyhop.evaluation.figures import frontier, is_shown, label, numbers, shared_metric
@@ -24,39 +28,75 @@ from polyhop.evaluation.repeats import Repeated, is_repeated, read_repeated
 from polyhop.evaluation.report import Report, where
 from polyhop.evaluation.store import read_report
 
+Where = Annotated[
+    list[str] | None,
+    opt.option(
+        "--where",
+        metavar="CONDITION",
+        help="Only questions that meet this condition in the first run, such as 'corrected > 0' or 'gold in reach'; "
+        "repeatable.",
+    ),
+]
 
-def run_report(
-    runs: Sequence[Path],
-    form: str | None,
-    by: str | None,
-    conditions: Sequence[str],
-    price: str | None,
-    cost: str | None,
-    metric: str | None,
-    scoring: Mapping[str, Any],
-    judge: Mapping[str, Any] | None,
-    out: Path | None,
-    traces: int,
-    raw_csv: bool = False,
+app = opt.new_app()
+
+
+@app.command()
+@opt.takes_options("lm_option", "max_tokens_per_call", Group.PROMPTS, "price")
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs, finished or in progress.")],
+    form: Annotated[
+        str | None,
+        opt.option(
+            "--format", help="table, markdown, latex, csv, json or html; default: from the ending of --out, else table."
+        ),
+    ] = None,
+    out: Annotated[Path | None, opt.option(help="Write it to this file: .md, .tex, .csv, .json or .html.")] = None,
+    traces: Annotated[
+        int, opt.option(min=0, help="Number of questions with traces in an html page, wrong answers first.")
+    ] = 100,
+    by: Annotated[
+        str | None, opt.option(help="Group questions by 'type', 'hops' or a statistic of the first run.")
+    ] = None,
+    metrics: opt.Metrics = None,
+    dataset: Annotated[
+        Path | None, opt.option(help="Score again with this file's gold answers, such as one with more aliases.")
+    ] = None,
+    judge: Annotated[
+        str | None, opt.option(metavar="LM", help="Also let this model judge the answers; verdicts are cached.")
+    ] = None,
+    *,
+    options: PipelineOptions,
+    concurrency: opt.Concurrency = 16,
+    conditions: Where = None,
+    frontier: Annotated[
+        str | None,
+        opt.option(
+            help="Show the runs that no other run beats at the same or lower cost: calls, tokens, money or seconds."
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None, opt.option(help="Metric for --frontier; default: F1, or one that two runs share.")
+    ] = None,
+    raw_csv: Annotated[
+        bool, opt.option("--raw-csv", help="Leave text in CSV unescaped; a spreadsheet may read it as a formula.")
+    ] = False,
 ) -> None:
-    """Print one run's report, or several side by side, or write it to ``out``. ``by`` a key: one for each of its values
-    in the first run;
-    ``conditions``: on the questions for which they hold in the first run; ``cost``: the frontier of ``metric`` (by
-    default one that at least two runs have) and it.
-    ``scoring``: as ``read_report`` takes it; ``judge``: the model that judges answers, and its options.
-    ``traces``: of how many questions a page holds them; ``raw_csv``: leave text in CSV as it is."""
+    """Show the scores and costs of runs. No model is called except a judge."""
     form = form_of(form, out)
     if raw_csv and form != "csv":
         raise UsageError(f"--raw-csv: the format is {form}; add --format csv, or leave it out")
     form = RAW_CSV if raw_csv else form
-    prices = None if price is None else Prices.of(price)
-    whole = len(runs) == 1 and by is None and not conditions and cost is None and judge is None and form != "html"
+    prices = None if options.prices is None else Prices.of(options.prices)
+    scoring = {"metrics": metrics, "dataset": dataset}
+    whole = len(runs) == 1 and not (by or conditions or frontier or judge) and form != "html"
     if whole and is_repeated(runs[0]):
         print_repeated(read_repeated(runs[0], **scoring), form, out)
         return
     reports = _read(runs, scoring)
     if judge is not None:
-        reports = {run: _judged(report, run, judge) for run, report in reports.items()}
+        judging = {**options.arguments(), "lm": judge, "concurrency": concurrency}
+        reports = {run: _judged(report, run, judging) for run, report in reports.items()}
     for report in reports.values():
         say_unscored(report)
         say_failed(report)
@@ -68,8 +108,8 @@ def run_report(
         return
     if by is not None:
         reports = _parts(reports, by)
-    if cost is not None:
-        _print_frontier(reports, form, cost, metric, prices, out)
+    if frontier is not None:
+        _print_frontier(reports, form, frontier, metric, prices, out)
     elif form == "table" and len(reports) == 1 and by is None:
         tables.print_report(next(iter(reports.values())), draw.console(), prices)
     elif form in ("csv", RAW_CSV):
@@ -77,6 +117,40 @@ def run_report(
     else:
         rows = tables.side_by_side(reports, statistics=by is not None, prices=prices)
         _print_as(form, _jsonable(reports, prices), rows if form == "markdown" else draw.turned(rows), out)
+
+
+@app.command()
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs over the same questions, the baseline first.")],
+    conditions: Where = None,
+    metric: Annotated[
+        str | None,
+        opt.option(help="Metrics to compare, separated by commas; p is corrected for these; default: all shown."),
+    ] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Compare runs with the first one, question by question. Also shows how far they agree."""
+    reports = _read(runs, {})
+    if len(reports) < 2:
+        raise UsageError("a comparison needs two runs: name another folder")
+    if conditions:
+        reports = where(reports, conditions)
+    baseline, *others = reports
+    family = _family(reports, metric)
+    found = compare_all(reports[baseline], [reports[name] for name in others], family=family)
+    comparisons = dict(zip(others, found, strict=True))
+    whole = ensemble(reports)
+    if as_json:
+        rows = [{"run": name, **each.to_dict()} for name, each in comparisons.items()]
+        draw.print_json({"baseline": baseline, "comparisons": rows, "together": whole.to_dict()})
+        return
+    to = draw.console()
+    labels = _labels(reports)
+    for name, each in comparisons.items():
+        tables.print_comparison((labels[baseline], labels[name]), each, family, to)
+        to.print()
+    shared = {labels[name]: report for name, report in on_common_questions(reports).items()}
+    tables.print_ensemble(whole, labels, shared, family, to)
 
 
 def _print_frontier(
@@ -120,32 +194,6 @@ def say_failed(report: Report, again: str = "") -> None:
         first = draw.clean(next(iter(report.failed)))
         say(f"{count:,} {'question' if count == 1 else 'questions'} failed{again}. The first: {first}")
         say_causes([report])
-
-
-def run_compare(runs: Sequence[Path], conditions: Sequence[str], metrics: str | None, as_json: bool) -> None:
-    """Print the differences between the first run, the baseline, and the others, and how far all agree. ``metrics``:
-    those whose p is corrected together, with commas between; by default all that are shown."""
-    reports = _read(runs, {})
-    if len(reports) < 2:
-        raise UsageError("a comparison needs two runs: name another folder")
-    if conditions:
-        reports = where(reports, conditions)
-    baseline, *others = reports
-    family = _family(reports, metrics)
-    found = compare_all(reports[baseline], [reports[name] for name in others], family=family)
-    comparisons = dict(zip(others, found, strict=True))
-    whole = ensemble(reports)
-    if as_json:
-        rows = [{"run": name, **each.to_dict()} for name, each in comparisons.items()]
-        draw.print_json({"baseline": baseline, "comparisons": rows, "together": whole.to_dict()})
-        return
-    to = draw.console()
-    labels = _labels(reports)
-    for name, each in comparisons.items():
-        tables.print_comparison((labels[baseline], labels[name]), each, family, to)
-        to.print()
-    shared = {labels[name]: report for name, report in on_common_questions(reports).items()}
-    tables.print_ensemble(whole, labels, shared, family, to)
 
 
 def _read(runs: Sequence[Path], scoring: Mapping[str, Any]) -> dict[str, Report]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -13,14 +13,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from polyhop.cli import options as opt
 from polyhop.cli import show as draw
-from polyhop.cli.ask import POCKET_IS, say_left_out
-from polyhop.cli.options import pairs
-from polyhop.cli.printing import say
+from polyhop.cli.printing import say, say_left_out, say_pocket
 from polyhop.cli.progress import ProgressBar
 from polyhop.cli.run import resumable
 from polyhop.common.text import counted
 from polyhop.data.corpora import open_corpus
+from polyhop.engine.options import Group, PipelineOptions
 from polyhop.evaluation.reproduction.benchmarks import select_benchmarks
 from polyhop.evaluation.reproduction.jobs import runnable_rows
 from polyhop.evaluation.reproduction.measures import MEASURES
@@ -34,9 +34,93 @@ _HEAD = 4
 _LONG = 12
 _NAME = 26
 
+app = opt.new_app()
 
-def run_list(as_json: bool) -> None:
-    """List the recipes."""
+
+@app.command("reproduce")
+@opt.takes_options(Group.MODEL, "retriever", "reader", Group.PROMPTS, "max_calls", Group.RATES, without=("lm_for",))
+def reproduce_(
+    key: Annotated[
+        str, typer.Argument(metavar="list|KEY", help="'list' shows every recipe; a key, such as tor/table2, runs it.")
+    ],
+    data: Annotated[
+        Path | None,
+        opt.option(help="A folder with one folder per benchmark: hotpotqa/dev.jsonl, hotpotqa/corpus.jsonl."),
+    ] = None,
+    dataset: Annotated[
+        list[str] | None,
+        opt.option(metavar="NAME=FILE", help="A benchmark's questions, or NAME/train=FILE; repeatable."),
+    ] = None,
+    corpus: Annotated[
+        list[str] | None, opt.option(metavar="NAME=FILE", help="A benchmark's corpus or index folder; repeatable.")
+    ] = None,
+    *,
+    options: PipelineOptions,
+    lm_for: Annotated[
+        list[str] | None,
+        opt.option(
+            "--lm-for",
+            metavar="NAME=LM",
+            help="Replacement for a model that the paper names, such as GPT-4; repeatable.",
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        list[str] | None,
+        opt.option(metavar="ROW=RETRIEVER", help="Retriever for a row of a trained model, such as MDR=mdr:FOLDER."),
+    ] = None,
+    instructions: Annotated[
+        Path | None, opt.option(help="PromptRank's instructions, one per line, best first; default: polyhop's own.")
+    ] = None,
+    out: Annotated[
+        Path | None, opt.option(help="A folder for the runs and the table; the same command again resumes it.")
+    ] = None,
+    limit: opt.Limit = None,
+    repeat: Annotated[
+        int | None, opt.option(min=1, help="Number of runs where the paper has several; default: as many as the paper.")
+    ] = None,
+    concurrency: opt.Concurrency = 16,
+    skip_bad: opt.SkipBad = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Reproduce a table of the five papers. Shows their numbers beside polyhop's; 'list' shows all tables."""
+    if key == LIST:
+        print_recipes(as_json)
+        return
+    files = opt.pairs(dataset, "--dataset", "NAME=FILE"), opt.pairs(corpus, "--corpus", "NAME=FILE")
+    benchmarks = select_benchmarks(data, *files)
+    paths = {str(benchmark.corpus) for benchmark in benchmarks.values() if benchmark.corpus}
+    corpora = {path: open_corpus(path, skip_bad=skip_bad) for path in sorted(paths)}
+    with ProgressBar("questions") as progress, resumable(out):
+        found = reproduce(
+            key,
+            {name: replace(given, corpus=corpora.get(str(given.corpus))) for name, given in benchmarks.items()},
+            lms=opt.pairs(lm_for, "--lm-for", "NAME=LM"),
+            checkpoints=opt.pairs(checkpoint, "--checkpoint", "ROW=RETRIEVER"),
+            instructions=instructions,
+            repeat=repeat,
+            limit=limit,
+            out=out,
+            concurrency=concurrency,
+            skip_bad=skip_bad,
+            progress=progress.update,
+            **options.arguments(),
+        )
+    for opened in corpora.values():
+        say_left_out(opened)
+    if as_json:
+        draw.print_json(found.to_dict())
+    else:
+        print_reproduction(found, draw.console())
+    say_pocket(options)
+    if out:
+        say(f"runs and table kept in {out}")
+    if found.failed:
+        say(f"{counted(found.failed, 'questions')} failed" + ("; the same command tries them again" if out else ""))
+        raise typer.Exit(1)
+
+
+def print_recipes(as_json: bool) -> None:
+    """Print the list of recipes."""
     rows = [
         {
             "key": key,
@@ -59,45 +143,6 @@ def run_list(as_json: bool) -> None:
     for cells in lines:
         table.add_row(*map(str, cells))
     draw.console().print(table)
-
-
-def run_reproduce(
-    key: str,
-    data: Path | None,
-    dataset: list[str] | None,
-    corpus: list[str] | None,
-    lm_for: list[str] | None,
-    checkpoint: list[str] | None,
-    arguments: Mapping[str, Any],
-    out: Path | None,
-    as_json: bool,
-) -> None:
-    """Run a recipe and print the paper's numbers beside ours; exit 1 if a question failed."""
-    named = pairs(dataset, "--dataset", "NAME=FILE"), pairs(corpus, "--corpus", "NAME=FILE")
-    benchmarks = select_benchmarks(data, *named)
-    paths = {str(benchmark.corpus) for benchmark in benchmarks.values() if benchmark.corpus}
-    corpora = {path: open_corpus(path, skip_bad=arguments["skip_bad"]) for path in sorted(paths)}
-    benchmarks = {
-        name: replace(benchmark, corpus=corpora.get(str(benchmark.corpus))) for name, benchmark in benchmarks.items()
-    }
-    lms, checkpoints = pairs(lm_for, "--lm-for", "NAME=LM"), pairs(checkpoint, "--checkpoint", "ROW=RETRIEVER")
-    with ProgressBar("questions") as progress, resumable(out):
-        found = reproduce(
-            key, benchmarks, lms=lms, checkpoints=checkpoints, out=out, progress=progress.update, **arguments
-        )
-    for opened in corpora.values():
-        say_left_out(opened)
-    if as_json:
-        draw.print_json(found.to_dict())
-    else:
-        print_reproduction(found, draw.console())
-    if arguments["lm"] == "pocket":
-        say(POCKET_IS)
-    if out:
-        say(f"runs and table kept in {out}")
-    if found.failed:
-        say(f"{counted(found.failed, 'questions')} failed" + ("; the same command tries them again" if out else ""))
-        raise typer.Exit(1)
 
 
 def print_reproduction(found: Reproduction, to: Console) -> None:

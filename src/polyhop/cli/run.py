@@ -1,94 +1,149 @@
-"""``polyhop run``."""
+"""``polyhop run``, and its batches: what was read, what to submit next, and with which commands."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from shlex import quote
+from typing import Annotated, Any
 
 import typer
 
+from polyhop.cli import options as opt
 from polyhop.cli import show as draw
 from polyhop.cli import tables
-from polyhop.cli.ask import say_left_out
-from polyhop.cli.batch import through
 from polyhop.cli.data import read
-from polyhop.cli.printing import say
+from polyhop.cli.printing import say, say_left_out
 from polyhop.cli.progress import ProgressBar
 from polyhop.cli.report import print_repeated, say_causes, say_failed, say_unscored
+from polyhop.common.text import counted
 from polyhop.data import DEMO
-from polyhop.data.corpora import Corpus, open_corpus
+from polyhop.data.corpora import open_corpus
 from polyhop.engine.budget import Prices
+from polyhop.engine.options import PipelineOptions, PriceSource
 from polyhop.errors import UsageError
+from polyhop.evaluation.batches import Batch, batched
 from polyhop.evaluation.repeats import Repeated, evaluate_repeated
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import evaluate
 from polyhop.evaluation.runs import MethodReports, evaluate_methods, parse_methods
 from polyhop.evaluation.setups import setup_settings
+from polyhop.lm.batches import ImportCounts, RequestFile
+from polyhop.lm.names import model_and_url
+from polyhop.methods.registry import method_named
 from polyhop.telemetry import start
 
+WAITS = 3
+"""Exit code of a run that waits for results."""
+SHOWN = 10
+"""Number of files whose commands are shown; thousands of questions fill few files."""
 
-def run_run(
-    dataset: Path,
-    corpus: Corpus | None,
-    method: str,
-    arguments: Mapping[str, Any],
-    out: Path | None,
-    limit: int | None,
-    concurrency: int,
-    skip_bad: bool,
-    metrics: str | None,
-    form: str | None,
-    repeat: int,
-    setup: str | None,
-    as_json: bool,
-    batch: Path | None = None,
+_OPENAI = """\
+  auth="Authorization: Bearer $OPENAI_API_KEY"; api=https://api.openai.com/v1
+  curl $api/files -H "$auth" -F purpose=batch -F file=@{requests}
+  curl $api/batches -H "$auth" -H "Content-Type: application/json" \\
+    -d '{{"input_file_id": "FILE_ID", "endpoint": "{url}", "completion_window": "24h"}}'
+  curl $api/batches/BATCH_ID -H "$auth"    # until its status is completed
+  curl $api/files/OUTPUT_FILE_ID/content -H "$auth" -o {output}
+  curl $api/files/ERROR_FILE_ID/content -H "$auth" -o {errors}    # if there is one"""
+_VLLM = """\
+  vllm run-batch -i {requests} -o {output}.part --model {model} --enable-prefix-caching && mv {output}.part {output}"""
+
+app = opt.new_app()
+
+
+@app.command()
+@opt.takes_options(method={"help": "A method, several separated by commas, or 'all'."})
+def run(
+    dataset: Annotated[
+        Path, opt.option(help="Questions in any known format, hf:DATASET[:SPLIT], or 'demo'; see 'polyhop data'.")
+    ],
+    corpus: opt.CorpusPath = None,
+    language: opt.Language = None,
+    *,
+    options: PipelineOptions,
+    setup: Annotated[
+        str | None,
+        opt.option(
+            help="A paper's budgets for every method of the run: tor, resp, ge, promptrank or searchain; "
+            "-o takes precedence."
+        ),
+    ] = None,
+    out: Annotated[Path | None, opt.option(help="The run's folder; the same command again resumes it.")] = None,
+    batch: Annotated[
+        Path | None,
+        opt.option(
+            metavar="DIR",
+            help="Write model calls to batch files in this folder instead of sending them, and read their results.",
+        ),
+    ] = None,
+    limit: opt.Limit = None,
+    concurrency: opt.Concurrency = 16,
+    engine: Annotated[
+        str | None,
+        opt.option("--engine", help="ray: distribute the questions over a Ray cluster; default: this process."),
+    ] = None,
+    address: opt.Address = None,
+    workers: opt.Workers = None,
+    skip_bad: opt.SkipBad = False,
+    form: opt.DatasetFormat = None,
+    metrics: opt.Metrics = None,
+    repeat: Annotated[
+        int, opt.option(min=1, help="Repeat the run N times, with seeds SEED, SEED+1, …; each is kept in OUT/seed-K.")
+    ] = 1,
+    telemetry: opt.Telemetry = False,
+    as_json: opt.Json = False,
 ) -> None:
-    """Run a method or several over a dataset, show progress, print the table; exit 1 if a question failed, 3 if one
-    waits for a batch."""
-    names = parse_methods(method)
-    if arguments.get("telemetry"):
+    """Run a method, or several, over a dataset and measure it."""
+    opened = opt.corpus_of(corpus, language, skip_bad) if corpus else None
+    executor = opt.engine_of(engine, address, workers)
+    names = parse_methods(options.method)
+    if telemetry:
         start()
-    common = {
-        **arguments,
+    arguments = {
+        **options.arguments(),
         "out": out,
         "limit": limit,
         "concurrency": concurrency,
         "skip_bad": skip_bad,
         "metrics": metrics,
         "title": dataset.name,
+        "telemetry": telemetry,
+        "engine": executor,
     }
     questions = read(dataset, form, skip_bad=skip_bad)
-    if corpus is None and str(dataset) == DEMO:
-        corpus = open_corpus(dataset)
+    if opened is None and str(dataset) == DEMO:
+        opened = open_corpus(dataset)
     if setup is not None:
-        common |= {"setup": setup} if len(names) > 1 else setup_settings(setup, names[0], arguments, questions)
+        own = setup_settings(setup, names[0], options.settings, questions) if len(names) == 1 else {"setup": setup}
+        arguments |= own
     if repeat > 1 and len(names) > 1:
         raise UsageError("--repeat repeats one method: name one")
-    with resumable(out), through(batch, names, common) as common, ProgressBar("questions") as progress:
+    with resumable(out), through(batch, names, arguments) as given, ProgressBar("questions") as progress:
+        given["progress"] = progress.update
         if len(names) > 1:
-            several = evaluate_methods(names, questions, corpus, progress=progress.update, **common)
+            several = evaluate_methods(names, questions, opened, **given)
         elif repeat > 1:
-            runs = evaluate_repeated(repeat, questions, corpus, names[0], progress=progress.update, **common)
+            repeated = evaluate_repeated(repeat, questions, opened, names[0], **given)
         else:
-            report = evaluate(questions, corpus, names[0], progress=progress.update, **common)
-    say_left_out(corpus)
+            report = evaluate(questions, opened, names[0], **given)
+    say_left_out(opened)
     if len(names) > 1:
         finish_several(several, out, as_json)
     elif repeat > 1:
-        finish_repeated(runs, out, as_json)
+        finish_repeated(repeated, out, as_json)
     else:
-        finish(report, out, as_json, prices=arguments.get("prices"))
+        finish(report, out, as_json, prices=options.prices)
 
 
 @contextmanager
 def resumable(out: Path | None) -> Iterator[None]:
-    """An interrupt inside ends the verb and says how the run goes on."""
+    """End the verb at an interrupt, and say how to resume the run."""
     try:
         yield
     except KeyboardInterrupt:
-        kept = f"the same command goes on where it was: {out}" if out else "nothing was kept (no --out)"
+        kept = f"the same command resumes it: {out}" if out else "nothing was kept (no --out)"
         say(f"\nstopped; {kept}")
         raise typer.Exit(130) from None
 
@@ -100,7 +155,7 @@ def finish_several(several: MethodReports, out: Path | None, as_json: bool) -> N
     else:
         draw.print_rows(tables.by_method(several.reports), draw.console(), names=1)
         if any(report.queued for report in several.reports.values()):
-            draw.console().print("seconds include queueing: several questions were under way at once", style="dim")
+            draw.console().print("seconds include queueing: questions were answered at the same time", style="dim")
     for name, why in several.left_out.items():
         say(f"{name} was left out: {why}")
     if out:
@@ -122,7 +177,7 @@ def finish_repeated(runs: Repeated, out: Path | None, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def finish(report: Report, out: Path | None, as_json: bool, prices: str | None = None) -> None:
+def finish(report: Report, out: Path | None, as_json: bool, prices: PriceSource | None = None) -> None:
     """Print a report; exit 1 if a question of it failed."""
     if as_json:
         draw.print_json(report.to_dict())
@@ -134,3 +189,86 @@ def finish(report: Report, out: Path | None, as_json: bool, prices: str | None =
     say_failed(report, "; the same command tries them again" if out else "")
     if report.failed:
         raise typer.Exit(1)
+
+
+@contextmanager
+def through(folder: Path | None, methods: Sequence[str], arguments: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a run's arguments with models that write their calls to a folder; without a folder, the arguments as given.
+
+    Exits with 3 at the end if results are missing, and says how to get them.
+    """
+    if folder is None:
+        yield dict(arguments)
+        return
+    _check(folder, methods, arguments)
+    options = {name: arguments.get(name) for name in ("cache", "lm_options")}
+    with batched(folder, arguments["lm"], **options, skip_bad=arguments["skip_bad"]) as batch:
+        say_taken(batch.taken)
+        yield {**arguments, "lm": batch.models, "lm_options": None, "cache": None}
+    if batch.waiting:
+        say_next(batch)
+        raise typer.Exit(WAITS)
+
+
+def _check(folder: Path, methods: Sequence[str], arguments: Mapping[str, Any]) -> None:
+    """Refuse what a batch cannot do, before anything is read."""
+    out = arguments["out"]
+    if out is None:
+        raise UsageError("--batch requires --out, another folder, for finished questions")
+    if out.resolve() == folder.resolve():
+        raise UsageError(f"--batch and --out are both {folder}: name two folders")
+    if arguments.get("engine") is not None:
+        raise UsageError("--batch sends no calls, so there is nothing to distribute over a cluster: leave out --engine")
+    if arguments.get("max_seconds") is not None:
+        raise UsageError("--max-seconds limits the time for replies, which does not apply to a batch: leave it out")
+    if len(methods) == 1:  # of several, ``evaluate_methods`` leaves out those that cannot run, and says why
+        method = method_named(methods[0])
+        given = {name: value for name, value in arguments.items() if name in method.settings}
+        if any(need.startswith("score") for need in method.needs(method.resolve(given))):
+            raise UsageError(
+                f"{method.name} scores given texts with these settings, and batches have no such call: leave out "
+                "--batch, or choose a method or settings that score none"
+            )
+
+
+def say_taken(taken: ImportCounts) -> None:
+    """Say which results were read, and which had errors."""
+    if taken.answered or taken.duplicates:
+        again = f", {taken.duplicates:,} were known already" if taken.duplicates else ""
+        say(f"{counted(taken.answered, 'replies')} read{again}")
+    if wrong := taken.failed + taken.missing:
+        say(f"{counted(wrong, 'requests')} failed, {taken.missing:,} of them without a result; they are sent again")
+    if taken.refused:
+        say(f"{counted(taken.refused, 'requests')} refused: the questions that need them fail")
+    for words, count in taken.reasons.most_common(3):
+        say(f"  {count:,} x {words}")
+    if taken.skipped:
+        say(f"{counted(taken.skipped, 'lines')} skipped")
+
+
+def say_next(batch: Batch) -> None:
+    """Say which files to submit now, with which commands."""
+    requests = sum(part.requests for part in batch.waiting)
+    files = counted(len(batch.waiting), "files")
+    waiting = f"{counted(requests, 'requests')}, {files} in {batch.folder}"
+    say(f"\nwaiting for the results of {waiting}. Submit those that you have not submitted yet:")
+    for part in batch.waiting[:SHOWN]:
+        say(f"\n{part.file}: {counted(part.requests, 'requests')} to {part.model}\n{commands(batch.folder, part)}")
+    if len(batch.waiting) > SHOWN:
+        say(f"\nand {len(batch.waiting) - SHOWN} more in the same way")
+    say("\nThen run the same command again.")
+
+
+def commands(folder: Path, part: RequestFile) -> str:
+    """Return the commands that submit a file and fetch its results: OpenAI's API, or vLLM's if the model has its own
+    server."""
+    model, server = model_and_url("openai", part.model.partition(":")[2])
+    results = part.file.replace("requests", "results")
+    names = {
+        "requests": quote(str(folder / part.file)),
+        "output": quote(str(folder / results)),
+        "errors": quote(str(folder / results.replace("results", "errors"))),
+        "model": quote(model),
+        "url": part.url,
+    }
+    return (_VLLM if server else _OPENAI).format(**names)

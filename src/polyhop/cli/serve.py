@@ -5,24 +5,37 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from polyhop.cli.ask import POCKET_IS
-from polyhop.cli.printing import say
+from polyhop.cli import options as opt
+from polyhop.cli.printing import say_pocket
 from polyhop.common.extras import require
 from polyhop.data import DEMO
 from polyhop.data.corpora import Corpus, open_corpus
+from polyhop.engine.options import PipelineOptions
 from polyhop.errors import UsageError
 from polyhop.retrieval import brings_corpus
 from polyhop.serve.limits import Keys
 from polyhop.serve.logs import log_answers, log_to_stderr
 from polyhop.serve.service import Service
 
+if TYPE_CHECKING:
+    from polyhop.serve.http.app import Options
+
 KEYS = "POLYHOP_API_KEYS"
-"""The variable of the environment that may hold keys: NAME:KEY or KEY, with commas between."""
+"""The environment variable that may hold keys: NAME:KEY or KEY, separated by commas."""
+
+Corpora = Annotated[
+    list[str] | None,
+    opt.option(
+        "--corpus",
+        metavar="[NAME=]PATH",
+        help="A corpus, as for ask; repeatable, the first is the default. Default: the included demo corpus.",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,71 +49,184 @@ class ListenAddress:
     allow_host: Sequence[str]
 
     def checked(self) -> tuple[Keys | None, frozenset[str] | None]:
-        """The keys, and the names the server may be asked under, None for any. ``UsageError`` for an address that
-        others can reach and no keys."""
+        """Return the keys, and the host names that requests may use, None for any.
+
+        Raises:
+            UsageError: other machines can reach the address, and there are no keys.
+        """
         keys = keys_of(self.keys)
         here = is_loopback(self.host)
         if keys is None and not here and not self.without_keys:
             raise UsageError(
                 f"--host {self.host}: other machines could ask without a key; give --keys FILE or {KEYS}, "
-                "or --without-keys where anyone may"
+                "or --without-keys if anyone may"
             )
         if not here:
             return keys, frozenset(self.allow_host) or None
         return keys, frozenset({"localhost", "127.0.0.1", "[::1]", self.host.lower(), *self.allow_host})
 
 
-def run_serve(
-    service: Mapping[str, Any], address: ListenAddress, limits: Mapping[str, Any], log_questions: bool
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions:
+    """The options that both servers have."""
+
+    host: Annotated[str, opt.option(help="The address to listen on; other than loopback, keys are required.")] = (
+        "127.0.0.1"
+    )
+    keys: Annotated[
+        Path | None,
+        opt.option(
+            "--keys",
+            metavar="FILE",
+            help="API keys, NAME:KEY or KEY per line; or $POLYHOP_API_KEYS, separated by commas.",
+        ),
+    ] = None
+    without_keys: Annotated[bool, opt.option("--without-keys", help="Answer anyone who can reach the address.")] = False
+    allow_host: Annotated[
+        list[str] | None,
+        opt.option("--allow-host", metavar="NAME", help="A host name of the server, such as a proxy's; repeatable."),
+    ] = None
+    rate: Annotated[
+        int | None,
+        opt.option(min=1, help="Maximum number of requests per minute, per key or, without keys, per address."),
+    ] = None
+    at_once: Annotated[
+        int | None, opt.option(min=1, help="Maximum number of concurrent requests per key or address.")
+    ] = None
+    concurrency: Annotated[
+        int,
+        opt.option("--concurrency", min=1, help="Maximum number of questions answered at the same time; others wait."),
+    ] = 64
+    waiting: Annotated[int, opt.option(min=0, help="Maximum number of waiting questions; more are refused.")] = 1024
+    time_limit: Annotated[float, opt.option(help="Maximum seconds per question, waiting included.")] = 300
+    longest: Annotated[int, opt.option(min=1, help="Maximum number of characters in a question.")] = 4000
+    most_bytes: Annotated[int, opt.option(min=1, help="Maximum size of a request's body in bytes.")] = 1_000_000
+    traces: Annotated[int, opt.option(min=0, help="Maximum number of recent answers whose traces are kept.")] = 1000
+    telemetry: opt.Telemetry = False
+
+    def of_app(self, port: int, origins: Sequence[str] = ()) -> Options:
+        """Return the access rules and limits of the HTTP app."""
+        from polyhop.serve.http.app import Options
+
+        keys, hosts = ListenAddress(
+            host=self.host,
+            port=port,
+            keys=self.keys,
+            without_keys=self.without_keys,
+            allow_host=self.allow_host or (),
+        ).checked()
+        return Options(
+            keys=keys,
+            hosts=hosts,
+            per_minute=self.rate,
+            at_once=self.at_once,
+            max_body_bytes=self.most_bytes,
+            origins=tuple(origins),
+        )
+
+    def service(self, corpora: dict[str, Corpus | None], options: PipelineOptions, **others: Any) -> Service:
+        """Open the service, and say what ``pocket`` is if it is the model."""
+        if self.telemetry:
+            from polyhop.telemetry import start
+
+            start()
+        service = Service(
+            corpora,
+            method=options.method,
+            settings=options.settings,
+            concurrency=self.concurrency,
+            waiting=self.waiting,
+            timeout=self.time_limit,
+            max_question_chars=self.longest,
+            traces_kept=self.traces,
+            telemetry=self.telemetry,
+            **others,
+            **replace(options, settings={}).arguments(),
+        )
+        say_pocket(options)
+        return service
+
+
+app = opt.new_app()
+
+
+@app.command()
+@opt.takes("server", ServerOptions)
+@opt.takes_options(
+    without=("set_from",), method={"help": "The method of requests that name none; 'polyhop methods' lists them."}
+)
+def serve(
+    corpus: Corpora = None,
+    language: opt.Language = None,
+    skip_bad: opt.SkipBad = False,
+    *,
+    options: PipelineOptions,
+    server: ServerOptions,
+    runs: Annotated[Path, opt.option(help="The folder of runs to show, written by 'polyhop run --out'.")] = (
+        Path("runs")
+    ),
+    port: Annotated[int, opt.option(help="The port; 0 takes a free one.")] = 8000,
+    allow_origin: Annotated[
+        list[str] | None,
+        opt.option(
+            metavar="ORIGIN",
+            help="Origin of another web page that may send requests (CORS), such as https://wiki.example.",
+        ),
+    ] = None,
+    grace: Annotated[float, opt.option(help="Seconds to finish running questions at shutdown.")] = 30,
+    log_questions: Annotated[bool, opt.option("--log-questions", help="Also log questions and answers.")] = False,
 ) -> None:
-    """Serve over HTTP until a signal comes."""
+    """Serve a web page and an HTTP API, also OpenAI's. Runs until Ctrl-C or SIGTERM; requests cannot exceed the limits.
+
+    The page is at http://127.0.0.1:8000. The API: POST /v1/ask and /v1/search, GET /v1/traces, /v1/methods, /v1/corpora
+    and /v1/runs; for any chat client POST /v1/chat/completions. /openapi.json describes all; /health, /ready, /metrics.
+    """
     for module in ("fastapi", "uvicorn"):
         require(module, "serve", "polyhop serve")
-    from polyhop.serve.http.app import Options, serve
+    from polyhop.serve.http.app import serve
 
-    keys, hosts = address.checked()
-    options = Options(keys=keys, hosts=hosts, **limits)
-    opened = service_of(service, [log_answers(with_text=log_questions)])
+    rules = server.of_app(port, allow_origin or ())
+    corpora = corpora_of(corpus or [], language, skip_bad, options.retriever)
+    listeners = [log_answers(with_text=log_questions)]
+    service = server.service(corpora, options, on_answer=listeners, grace=grace, runs=runs)
     log_to_stderr()
-    asyncio.run(serve(opened, options, address.host, address.port))
+    asyncio.run(serve(service, rules, server.host, port))
 
 
-def run_mcp(service: Mapping[str, Any], transport: str, address: ListenAddress, limits: Mapping[str, Any]) -> None:
-    """Serve the tools to an agent."""
+@app.command()
+@opt.takes("server", ServerOptions)
+@opt.takes_options(without=("set_from",))
+def mcp(
+    corpus: Corpora = None,
+    language: opt.Language = None,
+    skip_bad: opt.SkipBad = False,
+    *,
+    options: PipelineOptions,
+    server: ServerOptions,
+    transport: Annotated[str, opt.option(help="stdio, or http: streamable HTTP at /mcp of --host and --port.")] = (
+        "stdio"
+    ),
+    port: Annotated[int, opt.option(help="The port, for http.")] = 8010,
+) -> None:
+    """Serve tools to agents over MCP. The Model Context Protocol: answer_question, search_passages, get_trace."""
     require("mcp", "mcp", "polyhop mcp")
-    from polyhop.serve.http.app import Options
     from polyhop.serve.mcp import run
 
-    keys, hosts = address.checked()
-    options = Options(keys=keys, hosts=hosts, **limits)
+    rules = server.of_app(port)
     log_to_stderr()
-    run(service_of(service, []), transport, address.host, address.port, options)  # type: ignore[arg-type]  # it checks it
-
-
-def service_of(given: Mapping[str, Any], listeners: Iterable[Any]) -> Service:
-    """The service that a verb's options ask for."""
-    options = dict(given)
-    paths, language, skip_bad = (options.pop(name) for name in ("corpora", "language", "skip_bad"))
-    corpora = corpora_of(paths, language, skip_bad, options["retriever"])
-    if options["telemetry"]:
-        from polyhop.telemetry import start
-
-        start()
-    made = Service(corpora, on_answer=list(listeners), **options)
-    if options["lm"] == "pocket":
-        say(POCKET_IS)
-    return made
+    service = server.service(corpora_of(corpus or [], language, skip_bad, options.retriever), options)
+    run(service, transport, server.host, port, rules)  # type: ignore[arg-type]  # it checks it
 
 
 def corpora_of(
-    given: Sequence[str], language: str | None, skip_bad: bool, retriever: str | None
+    given: Sequence[str], language: str | None, skip_bad: bool, retriever: object
 ) -> dict[str, Corpus | None]:
-    """Corpora by name, from ``NAME=PATH`` or ``PATH``; without any the demo's, or what the retriever brings.
+    """Open corpora by name, from ``NAME=PATH`` or ``PATH``; by default the demo's, or the retriever's.
 
     >>> corpora_of(["films=demo", "demo"], None, False, None)
     {'films': Corpus('passages'), 'demo': Corpus('passages')}
     """
-    if not given and retriever is not None and brings_corpus(retriever):
+    if not given and isinstance(retriever, str) and brings_corpus(retriever):
         return {"default": None}
     found: dict[str, Corpus | None] = {}
     for item in given or [DEMO]:
@@ -109,13 +235,13 @@ def corpora_of(
         corpus = open_corpus(path if named else item, language=language, skip_bad=skip_bad)
         name = name if named else DEMO if item == DEMO else corpus.name
         if name in found:
-            raise UsageError(f"--corpus {item}: there is a corpus {name!r} already; write NAME=PATH")
+            raise UsageError(f"--corpus {item}: a corpus {name!r} exists already; write NAME=PATH")
         found[name] = corpus
     return found
 
 
 def keys_of(path: Path | None) -> Keys | None:
-    """The keys of a file or, without one, of the environment."""
+    """Read the keys of a file or, without one, of the environment."""
     if path is not None:
         return Keys.read(path)
     keys = os.environ.get(KEYS)
@@ -123,7 +249,7 @@ def keys_of(path: Path | None) -> Keys | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell if only this machine can reach an address.
+    """Return True if only this machine can reach an address.
 
     >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0"), is_loopback("wiki.example")
     (True, True, False, False)

@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
+from polyhop.cli import options as opt
 from polyhop.cli import show as draw
 from polyhop.cli import tables
-from polyhop.cli.ask import say_left_out
 from polyhop.cli.data import read
 from polyhop.cli.forms import put
-from polyhop.cli.printing import say
+from polyhop.cli.printing import say, say_left_out
 from polyhop.cli.progress import ProgressBar
 from polyhop.cli.report import say_causes, say_unscored
-from polyhop.cli.tune import resumable
+from polyhop.cli.run import resumable
 from polyhop.common.text import counted
 from polyhop.data.corpora import open_corpus
+from polyhop.engine.options import PipelineOptions
 from polyhop.errors import UsageError
 from polyhop.evaluation.pages.page import page
 from polyhop.evaluation.sweeps.estimate import Cost, Estimate, estimate
@@ -30,24 +32,42 @@ from polyhop.evaluation.sweeps.sweep import SweepResult, count_calls, sweep
 PAGE = "sweep.html"
 
 _LEFT_OUT = ("in a row", "searches", "seconds")
-"""Costs that depend on what was there already; a run's own report tells them."""
+"""Costs that depend on what was cached before; a run's own report shows them."""
+
+app = opt.new_app()
 
 
-def run_sweep(file: Path, out: Path | None, dry_run: bool, sample: int, price: str | None, as_json: bool) -> None:
-    """Run a sweep's points and print one table, or tell what they would ask; exit 1 if a question failed."""
+@app.command("sweep")
+@opt.takes_options("price")
+def sweep_(
+    file: Annotated[Path, typer.Argument(help="The sweep, a TOML file: [run], [[grid]] and [[point]].")],
+    options: PipelineOptions,
+    out: Annotated[
+        Path | None, opt.option(help="A folder with one run folder per point; the same command again resumes it.")
+    ] = None,
+    dry_run: Annotated[
+        bool, opt.option("--dry-run", help="Estimate calls, tokens and cost without calling the model.")
+    ] = False,
+    sample: Annotated[
+        int, opt.option(min=1, help="Number of questions that pocket answers for the estimate of --dry-run.")
+    ] = 5,
+    as_json: opt.Json = False,
+) -> None:
+    """Run methods at many settings and show one table. Calls that points share are made once."""
+
     plan = read_plan(file)
-    if price is not None:
-        plan = replace(plan, price=price)
+    if options.prices is not None:
+        plan = replace(plan, price=options.prices)
     if not dry_run and out is None:
-        raise UsageError("a sweep needs a folder for its runs: --out DIR (or --dry-run, which asks nothing)")
+        raise UsageError("a sweep needs a folder for its runs: --out DIR (or --dry-run, which calls no model)")
     if plan.corpus is not None:
         plan = replace(plan, corpus=open_corpus(plan.corpus, skip_bad=plan.skip_bad, language=plan.language))
     questions = read(Path(plan.dataset), plan.format, skip_bad=plan.skip_bad)
     if out is None or dry_run:
         with ProgressBar("answers by pocket") as progress:
-            found = estimate(plan, sample=sample, questions=questions, progress=progress.update)
+            estimated = estimate(plan, sample=sample, questions=questions, progress=progress.update)
         say_left_out(plan.corpus)
-        print_estimate(found, as_json)
+        print_estimate(estimated, as_json)
         return
     with ProgressBar("answers") as progress, resumable(out):
         swept = sweep(plan, out, questions=questions, progress=progress.update)
@@ -56,14 +76,15 @@ def run_sweep(file: Path, out: Path | None, dry_run: bool, sample: int, price: s
 
 
 def finish(swept: SweepResult, out: Path, as_json: bool) -> None:
-    """Print a sweep's table and what sharing saved, write its page with the plots; exit 1 if a question failed."""
+    """Print a sweep's table and what sharing saved, write its page with plots; exit 1 if a question failed."""
+
     if as_json:
         draw.print_json(swept.to_dict())
     else:
         _print_sweep(swept)
     for report in list(swept.reports.values())[:1]:
         say_unscored(report)
-    say(f"runs kept in {out}; polyhop report {out}/*/ tells more of them")
+    say(f"runs kept in {out}; polyhop report {out}/*/ shows more of them")
     put(page({str(out / name): report for name, report in swept.reports.items()}), out / PAGE)
     if failed := {name: len(report.failed) for name, report in swept.reports.items() if report.failed}:
         counts = ", ".join(f"{count} of {name}" for name, count in failed.items())
@@ -73,6 +94,7 @@ def finish(swept: SweepResult, out: Path, as_json: bool) -> None:
 
 
 def _print_sweep(swept: SweepResult) -> None:
+
     to = draw.console()
     reports = swept.reports
     first = next(iter(reports.values()))
@@ -93,12 +115,13 @@ def _print_sweep(swept: SweepResult) -> None:
     to.print(
         f"{counts['asked']:,} of {counted(counts['calls'], 'calls')} asked "
         f"({_share(counts['asked'], counts['calls'])}); "
-        f"{counted(counts['shared'], 'replies')} already there"
+        f"{counted(counts['shared'], 'replies')} shared"
     )
 
 
 def _print_points(rows: list[list[str]], to: Console) -> None:
-    """Rows by point; a name of several settings takes a line for each, so that a terminal is wide enough."""
+    """Print rows by point; a name of several settings takes a line for each, so that it fits the terminal."""
+
     lines = []
     for row in rows:
         first, *others = row[0].split(",")
@@ -107,23 +130,24 @@ def _print_points(rows: list[list[str]], to: Console) -> None:
     draw.print_rows(lines, to, names=1)
 
 
-def print_estimate(found: Estimate, as_json: bool) -> None:
-    """Print what a sweep would ask."""
+def print_estimate(estimated: Estimate, as_json: bool) -> None:
+    """Print the calls and tokens that a sweep would take."""
+
     if as_json:
-        draw.print_json(found.to_dict())
+        draw.print_json(estimated.to_dict())
         return
     to = draw.console()
-    alone, asked = found.totals()
+    alone, asked = estimated.totals()
     money = ["money"] if alone.money is not None else []
     rows = [["point", "calls alone", "asked", "tokens in", "tokens out", *money]]
-    rows += [[name, f"{cost.calls:,.0f}", *_cells(found.asked[name])] for name, cost in found.alone.items()]
+    rows += [[name, f"{cost.calls:,.0f}", *_cells(estimated.asked[name])] for name, cost in estimated.alone.items()]
     rows.append(["all points", f"{alone.calls:,.0f}", *_cells(asked)])
     rows.append(["without sharing", f"{alone.calls:,.0f}", *_cells(alone)])
     _print_points(rows, to)
-    to.print(f"{_share(asked.calls, alone.calls)} of the calls that separate runs would ask")
+    to.print(f"{_share(asked.calls, alone.calls)} of the calls that separate runs would make")
     say(
-        f"estimated from {found.sample} of {counted(found.questions, 'questions')}, answered by pocket in place of the "
-        "models: another model takes other turns and writes other lengths; nothing was asked of it"
+        f"estimated from {estimated.sample} of {counted(estimated.questions, 'questions')}, answered by pocket "
+        "instead of the models, which were not called: another model takes other steps and writes other replies"
     )
 
 

@@ -5,83 +5,188 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.text import Text
 
+from polyhop.cli import options as opt
 from polyhop.cli import show as draw
-from polyhop.cli.ask import say_left_out
-from polyhop.cli.printing import say
+from polyhop.cli.printing import say, say_left_out
 from polyhop.cli.progress import ProgressBar
+from polyhop.cli.stages import candidate_instructions, gain_text, print_stages
 from polyhop.common.text import counted
-from polyhop.data.corpora import Corpus
 from polyhop.data.questions import read_questions
-from polyhop.evaluation.compare import Difference
+from polyhop.engine.options import Group, PipelineOptions
+from polyhop.errors import UsageError
 from polyhop.evaluation.tuning.grid_search import GE_GRID, GridPoint, GridSearchResult, tune
+from polyhop.evaluation.tuning.promptrank import SEARCHED, tune_promptrank
 from polyhop.evaluation.tuning.readers import ReaderFit, fit_reader
 from polyhop.evaluation.tuning.staged import StagedSearchResult
 from polyhop.methods.registry import write_settings
 from polyhop.retrieval.index import index_for
 
 Found = TypeVar("Found", ReaderFit, GridSearchResult, StagedSearchResult)
+Labelled = Annotated[Path, opt.option("--dataset", help="Questions with gold answers, in any known format.")]
+TunedCorpus = Annotated[Path, opt.option("--corpus", help=opt.CORPUS_HELP)]
+SettingsOut = Annotated[Path | None, opt.option("--out", help="The settings file to write, for --set-from.")]
+RETRIEVER = {
+    "default": "bm25",
+    "help": "bm25, tfidf, tfidf-bm25, dense:NAME, hybrid:A+B, colbert:FOLDER, mdr:FOLDER, hops, "
+    "elastic:URL/INDEX, http://URL, web:API or, with a model, promptrank.",
+}
+
+app = opt.new_app()
+tune_app = opt.new_app(help="Fit settings that the papers leave open, on labelled questions.", no_args_is_help=True)
+app.add_typer(tune_app, name="tune")
 
 
-def run_tune_reader(
-    dataset: Path,
-    corpus: Corpus,
-    reader: str,
-    retriever: str,
-    k: int,
-    limit: int | None,
-    skip_bad: bool,
-    out: Path | None,
-    as_json: bool,
+@tune_app.command("reader")
+@opt.takes_options("reader", "retriever", retriever=RETRIEVER)
+def reader(
+    dataset: Labelled,
+    corpus: TunedCorpus,
+    language: opt.Language = None,
+    *,
+    options: PipelineOptions,
+    k: Annotated[int, opt.option("-k", min=1, help="Hits per question that are read beside the gold passages.")] = 5,
+    limit: opt.Limit = None,
+    skip_bad: opt.SkipBad = False,
+    out: SettingsOut = None,
+    as_json: opt.Json = False,
 ) -> None:
-    """Fit a reader's threshold and print it beside the reader's own."""
+    """Fit a reader's threshold. Above this confidence a passage counts as containing the answer."""
     questions = read_questions(dataset, limit=limit, skip_bad=skip_bad)
-    index = index_for(corpus)
-    say_left_out(corpus)
+    opened = opt.corpus_of(corpus, language, skip_bad)
+    index = index_for(opened)
+    say_left_out(opened)
+    names = str(options.reader), str(options.retriever)
     with ProgressBar("passages") as progress:
-        fit = fit_reader(questions, index, reader, retriever=retriever, k=k, progress=progress.update)
+        fit = fit_reader(questions, index, names[0], retriever=names[1], k=k, progress=progress.update)
     fitted_on = {"dataset": dataset.name, "questions": fit.questions, "reader": fit.reader}
     settings = {"method": "searchain", "settings": {"confidence": fit.fitted.at}, "fitted_on": fitted_on}
     end(fit, {**settings, "scores": {"f1": fit.fitted.f1}}, _print_fit, out, as_json)
 
 
-def run_tune_ge(
-    dataset: Path,
-    corpus: Corpus,
-    grid: Mapping[str, str | None],
-    arguments: Mapping[str, Any],
-    out: Path | None,
-    as_json: bool,
+@tune_app.command("ge")
+@opt.takes_options(Group.MODEL, "retriever", "rerank", "settings", "prompts", "rendering", "seed", Group.RATES)
+def ge(
+    dataset: Labelled,
+    corpus: TunedCorpus,
+    language: opt.Language = None,
+    *,
+    options: PipelineOptions,
+    retrieve_below: Annotated[str | None, opt.option(help="Values to try, such as 0.7,0.8,0.9.")] = None,
+    keep_above: Annotated[str | None, opt.option(help="Values to try, such as 0.4,0.7.")] = None,
+    objective: Annotated[str, opt.option(help="f1, em or cover_em.")] = "f1",
+    limit: opt.Limit = None,
+    out: SettingsOut = None,
+    work: Annotated[
+        Path | None, opt.option(help="A folder with one run per point; the same command again resumes it.")
+    ] = None,
+    concurrency: opt.Concurrency = 16,
+    skip_bad: opt.SkipBad = False,
+    as_json: opt.Json = False,
 ) -> None:
-    """Try a grid of k1 and k2, print it, and keep the best point's settings."""
-    values: dict[str, Sequence[Any]] = {
-        name: given.split(",") if given is not None else GE_GRID[name] for name, given in grid.items()
+    """Fit when GE retrieves and which answers it keeps. Searches a grid of retrieve_below and keep_above."""
+    given = {"retrieve_below": retrieve_below, "keep_above": keep_above}
+    grid: dict[str, Sequence[Any]] = {
+        name: GE_GRID[name] if text is None else text.split(",") for name, text in given.items()
     }
-    index = index_for(corpus)
-    say_left_out(corpus)
-    with ProgressBar("answers") as progress, resumable(arguments["work"]):
-        tuned = tune("ge", values, dataset, index, progress=progress.update, **arguments)
+    opened = opt.corpus_of(corpus, language, skip_bad)
+    index = index_for(opened)
+    say_left_out(opened)
+    with ProgressBar("answers") as progress, resumable(work):
+        tuned = tune(
+            "ge",
+            grid,
+            dataset,
+            index,
+            objective=objective,
+            work=work,
+            limit=limit,
+            concurrency=concurrency,
+            skip_bad=skip_bad,
+            progress=progress.update,
+            **options.arguments(),
+        )
     end(tuned, tuned.file, _print_tuned, out, as_json)
+
+
+@tune_app.command("promptrank")
+@opt.takes_options(Group.MODEL, "retriever", "settings", "prompts", "cache", Group.RATES)
+def promptrank(
+    dataset: Labelled,
+    corpus: TunedCorpus,
+    language: opt.Language = None,
+    *,
+    options: PipelineOptions,
+    instructions: Annotated[Path | None, opt.option(help="A file of instructions to try, one per line.")] = None,
+    generate: Annotated[
+        int | None, opt.option(min=1, help="Generate N instructions; polyhop's own come from 200.")
+    ] = None,
+    generator: Annotated[
+        str | None, opt.option(help="Model that generates them, a T5 that fills gaps: hf:t5-base.")
+    ] = None,
+    temperatures: Annotated[str | None, opt.option(help="Values to try, such as 1,1.2,1.4.")] = None,
+    demos: Annotated[int, opt.option(min=0, help="Also choose N demonstrations; an even number.")] = 0,
+    reader: Annotated[str | None, opt.option(help="Also fit λ (path_weight) to this reader, such as pocket.")] = None,
+    weights: Annotated[str | None, opt.option(help="Values of λ to try, such as 0.8,0.9.")] = None,
+    objective: Annotated[str, opt.option(help="Metric that λ is fitted to: f1 or em.")] = "f1",
+    limit: Annotated[int, opt.option(min=1, help="Use only the first N questions.")] = 128,
+    sample: Annotated[int | None, opt.option(help="Draw the questions at random with this seed instead.")] = None,
+    out: SettingsOut = None,
+    work: Annotated[
+        Path | None, opt.option(help="A folder for measurements; the same command again resumes from it.")
+    ] = None,
+    concurrency: opt.Concurrency = 16,
+    skip_bad: opt.SkipBad = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Find the instruction and temperature that suit a model. By R@2; then demonstrations and λ if requested."""
+    arguments = options.arguments()
+    if both := sorted(arguments.keys() & SEARCHED):
+        raise UsageError(f"{both[0]} is tuned: do not give it a value")
+    opened = opt.corpus_of(corpus, language, skip_bad)
+    values = {"temperatures": temperatures, "weights": weights}
+    tried: dict[str, Any] = {name: text.split(",") for name, text in values.items() if text is not None}
+    with resumable(work):
+        candidates = candidate_instructions(instructions, generate, generator, work)
+        index = index_for(opened)
+        with ProgressBar("questions") as progress:
+            tuned = tune_promptrank(
+                dataset,
+                index,
+                instructions=candidates,
+                demos=demos,
+                reader=reader,
+                objective=objective,
+                work=work,
+                limit=limit,
+                sample=sample,
+                concurrency=concurrency,
+                skip_bad=skip_bad,
+                progress=progress.update,
+                **tried,
+                **arguments,
+            )
+    end(tuned, tuned.file, print_stages, out, as_json)
 
 
 @contextmanager
 def resumable(work: Path | None) -> Iterator[None]:
-    """An interrupt inside ends the verb and says how the search goes on."""
+    """End the verb at an interrupt, and say how to resume the search."""
     try:
         yield
     except KeyboardInterrupt:
-        say(f"\nstopped; the same command goes on where it was: {work}" if work else "\nstopped (no --work)")
+        say(f"\nstopped; the same command resumes it: {work}" if work else "\nstopped (no --work)")
         raise typer.Exit(130) from None
 
 
 def end(
     found: Found, settings: Mapping[str, Any], show: Callable[[Found], None], out: Path | None, as_json: bool
 ) -> None:
-    """Keep the settings that were found, and tell what was."""
+    """Write the settings that were found, and print the result."""
     if out:
         write_settings(out, settings)
     if as_json:
@@ -119,12 +224,6 @@ def _print_tuned(tuned: GridSearchResult) -> None:
     draw.print_rows(rows, to)
     if tuned.gain:
         to.print(gain_text(tuned.objective, tuned.gain))
-
-
-def gain_text(objective: str, gain: Difference) -> str:
-    """A gain with its interval, and what it is not."""
-    change = f"{100 * (gain.second - gain.first):+.1f} ({100 * gain.low:+.1f} … {100 * gain.high:+.1f})"
-    return f"{objective} over the defaults: {change}, on the questions it was chosen by; confirm it on others"
 
 
 def _row(point: GridPoint, *, best: bool) -> list[str]:

@@ -33,6 +33,9 @@ Source: TypeAlias = "str | Path | Corpus | Index | Iterable[Passage]"
 LM: TypeAlias = "str | LanguageModel | Mapping[str, str | LanguageModel]"
 """A language model or its name, or a mapping from role or task to either (``default`` for the rest)."""
 
+PriceSource: TypeAlias = "str | Path | Mapping[str, Any] | Prices"
+"""Prices of tokens: PROMPT:COMPLETION, a file or table by model, or the prices themselves."""
+
 Searcher: TypeAlias = "AnyRetriever"
 """A retriever that a user hands in."""
 
@@ -219,7 +222,7 @@ class PipelineOptions:
         None,
         Option("Stop gathering evidence at this cost per question; requires --price.", Group.LIMITS, float, above=0),
     )
-    prices: str | Path | Mapping[str, Any] | Prices | None = _field(
+    prices: PriceSource | None = _field(
         None,
         Option(
             "PROMPT:COMPLETION per million tokens, such as 0.15:0.6, or a JSON or TOML table by model.",

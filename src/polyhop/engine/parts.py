@@ -62,7 +62,7 @@ def open_parts(
     reader = open_reader(options.reader) if isinstance(options.reader, str) else options.reader
     engine = Engine(
         models=Models(models),
-        prompts=options.prompts if isinstance(options.prompts, PromptBook) else PromptBook(options.prompts),
+        prompts=open_prompts(options.prompts),
         retriever=Reranked(opened, reranker) if opened and reranker else opened,
         reader=None if reader is None else as_reader(reader),
         path_scorer=options.path_scorer or PocketPathScorer(),
@@ -99,6 +99,11 @@ def open_models(
             store = store or CompletionCache(cache if isinstance(cache, (str, Path)) else cache_folder() / "lm.sqlite")
             models[name] = CachedLM(models[name], store)
     return models, store
+
+
+def open_prompts(prompts: str | Path | PromptBook | None) -> PromptBook:
+    """Open the prompts in a folder, which replace the shipped ones; return an open book unchanged."""
+    return prompts if isinstance(prompts, PromptBook) else PromptBook(prompts)
 
 
 def is_served(lm: object) -> bool:

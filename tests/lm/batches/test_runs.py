@@ -286,8 +286,8 @@ def test_the_command_prints_the_next_step_and_continues(cli: Cli, words: list[st
     kit.write(batch / "results-0001.jsonl", [kit.result(first), kit.failure(second, 503, "busy")])
     told = cli(*command)
     assert told.code == 3
-    assert "1 reply taken in" in told.err
-    assert "1 request failed, 0 without a result: asked again" in told.err
+    assert "1 reply read" in told.err
+    assert "1 request failed, 0 of them without a result; they are sent again" in told.err
     assert "1 x 503 Service Unavailable: busy" in told.err
     assert "requests-0002.jsonl: 1 request to" in told.err
     assert kit.serve(batch) == 1
@@ -325,11 +325,11 @@ def test_several_methods_share_one_batch(cli: Cli, words: list[str | Path], tmp_
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        (["--lm", LM], "--batch needs --out"),
+        (["--lm", LM], "--batch requires --out"),
         (["--lm", LM, "--out", "b"], "both b: name two folders"),
         (["--lm", LM, "--out", "run", "--no-cache"], "kept in the cache"),
         (["--lm", "pocket", "--out", "run"], "pocket: a batch is for models behind"),
-        (["--lm", LM, "--out", "run", "--max-seconds", "9"], "--max-seconds bounds the waiting"),
+        (["--lm", LM, "--out", "run", "--max-seconds", "9"], "--max-seconds limits the time"),
         (["--lm", LM, "--out", "run", "--method", "promptrank"], "promptrank scores given texts"),
         (["--lm", LM, "--out", "run", "--method", "replug", "-o", "probability=scored"], "replug scores"),
     ],
@@ -351,4 +351,4 @@ def test_an_invalid_result_file_is_named(cli: Cli, words: list[str | Path], tmp_
     assert told.code == 2
     assert f"{tmp_path}/b/other.jsonl:1: not a result of a batch" in told.err
     assert DataError.exit_code == 2
-    assert "1 line passed over" in cli(*command, "--skip-bad").err
+    assert "1 line skipped" in cli(*command, "--skip-bad").err

@@ -27,7 +27,7 @@ from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from polyhop.data import DEMO
 from polyhop.data.questions import read_questions
-from polyhop.engine.options import OPTIONS, Option
+from polyhop.engine.options import OPTIONS, Option, PriceSource
 from polyhop.errors import DataError, PolyhopError, SettingError, UnknownName
 from polyhop.evaluation.runner import CONCURRENCY
 from polyhop.evaluation.runs import combinations, folder_name
@@ -125,7 +125,7 @@ class Plan:
     skip_bad: bool = False
     metrics: str | Sequence[str] | None = None
     cache: bool | str | None = None
-    price: str | Mapping[str, Any] | None = None
+    price: PriceSource | None = None
 
     @property
     def title(self) -> str:

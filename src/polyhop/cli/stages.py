@@ -1,24 +1,20 @@
-"""``polyhop tune promptrank``."""
+"""The instructions that ``polyhop tune promptrank`` tries, and its result as tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.text import Text
 
 from polyhop.cli import show as draw
-from polyhop.cli.progress import ProgressBar
-from polyhop.cli.tune import end, gain_text, resumable
 from polyhop.common.text import counted
-from polyhop.data.corpora import Corpus
 from polyhop.errors import SettingError, UsageError
+from polyhop.evaluation.compare import Difference
 from polyhop.evaluation.tuning.instructions import generate_instructions, read_instructions
-from polyhop.evaluation.tuning.promptrank import SEARCHED, tune_promptrank
 from polyhop.evaluation.tuning.staged import Checkpoint, Stage, StagedSearchResult, Trial
 from polyhop.methods.paths import NO_INSTRUCTION
-from polyhop.retrieval.index import index_for
 
 SHOWN = 5
 """Number of the best instructions to show."""
@@ -31,37 +27,8 @@ _SETTING_OF = {"demonstrations": "demo_seed"}
 """The setting that a stage chooses, if the names differ."""
 
 
-def run_tune_promptrank(
-    dataset: Path,
-    corpus: Corpus,
-    instructions: Path | None,
-    generate: int | None,
-    generator: str | None,
-    values: Mapping[str, str | None],
-    settings: Mapping[str, Any],
-    search: Mapping[str, Any],
-    out: Path | None,
-    as_json: bool,
-) -> None:
-    """Search instruction, temperature, demonstrations and λ, print what was tried, and keep what was found.
-
-    ``values``: lists of values to try, with commas between; ``settings``: the options of the pipeline and the method;
-    ``search``: how to search.
-    """
-    if both := sorted(settings.keys() & SEARCHED):
-        raise UsageError(f"{both[0]} is tuned: do not give it a value")
-    tried = {name: text.split(",") for name, text in values.items() if text is not None}
-    with resumable(search["work"]):
-        candidates = _candidates(instructions, generate, generator, search["work"])
-        index = index_for(corpus)
-        given: dict[str, Any] = {**settings, **search, **tried}
-        with ProgressBar("questions") as progress:
-            tuned = tune_promptrank(dataset, index, instructions=candidates, progress=progress.update, **given)
-    end(tuned, tuned.file, _print, out, as_json)
-
-
-def _candidates(path: Path | None, count: int | None, generator: str | None, work: Path | None) -> list[str]:
-    """The instructions to try: a file's, ours, or a model's, which are kept in ``work``."""
+def candidate_instructions(path: Path | None, count: int | None, generator: str | None, work: Path | None) -> list[str]:
+    """Return the instructions to try: a file's, polyhop's own, or a model's, which are kept in ``work``."""
     if (count is None) != (generator is None):
         raise SettingError("--generate and --generator go together: how many instructions, and by which model")
     if count is None or generator is None:
@@ -80,7 +47,8 @@ def _candidates(path: Path | None, count: int | None, generator: str | None, wor
     return made
 
 
-def _print(tuned: StagedSearchResult) -> None:
+def print_stages(tuned: StagedSearchResult) -> None:
+    """Print the trials of each stage and the settings that were found."""
     to = draw.console()
     title = f"{tuned.method} · {tuned.lm} · {tuned.dataset} · {counted(len(tuned.usual.questions), 'questions')}"
     to.print(Text(title, style="bold"))
@@ -99,6 +67,12 @@ def _print(tuned: StagedSearchResult) -> None:
     to.print(gain_text("R@2", tuned.gain))
 
 
+def gain_text(objective: str, gain: Difference) -> str:
+    """Return a gain with its interval and a caution."""
+    change = f"{100 * (gain.second - gain.first):+.1f} ({100 * gain.low:+.1f} … {100 * gain.high:+.1f})"
+    return f"{objective} over the defaults: {change}, on the questions it was chosen by; confirm it on others"
+
+
 def _shown(stage: Stage) -> list[Trial]:
     """Return the baselines, the best candidates and the worst one."""
     marks, candidates = stage.trials[: stage.marks], stage.trials[stage.marks :]
@@ -113,7 +87,7 @@ def _row(trial: Trial, setting: str, names: Sequence[str], *, best: bool) -> lis
 
 
 def _value(setting: str, value: Any) -> str:
-    """A value as it is shown: the defaults by name."""
+    """Return a value as it is shown; defaults have a name."""
     if setting == "instruction":
         return {None: "(the prompt file's)", NO_INSTRUCTION: "(none)"}.get(value, draw.clean(str(value), MAX_WIDTH))
     return (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import platform
 import typing
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.padding import Padding
@@ -16,16 +16,18 @@ from rich.table import Table
 from rich.text import Text
 
 from polyhop import __version__
+from polyhop.cli import options as opt
 from polyhop.cli import show as draw
 from polyhop.cli.answers import cut_replies
 from polyhop.cli.printing import write
 from polyhop.common.extras import EXTRA_MODULES, is_installed
 from polyhop.common.files import cache_folder
 from polyhop.common.text import counted, printable
+from polyhop.engine.options import PipelineOptions
+from polyhop.engine.parts import open_prompts
 from polyhop.errors import PolyhopError
 from polyhop.methods.registry import FAMILIES, Method, method_named, methods
 from polyhop.pipeline import Pipeline
-from polyhop.prompts.book import PromptBook
 from polyhop.prompts.tasks import SCORED, TASKS
 from polyhop.redaction import redacted
 
@@ -33,9 +35,17 @@ WIDE = 100
 """Columns of a terminal from which on the list of methods has room for their settings."""
 CORE = ("aiohttp", "orjson", "pydantic", "numpy", "tantivy", "typer", "rich")
 
+app = opt.new_app()
+prompts_app = opt.new_app(help="Show the prompts: each is a text file.", no_args_is_help=True)
+app.add_typer(prompts_app, name="prompts")
 
-def run_methods(name: str | None, as_json: bool) -> None:
-    """List the methods in one table, by family; or tell all of one."""
+
+@app.command("methods")
+def methods_(
+    name: Annotated[str | None, typer.Argument(help="Show one method in full.")] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """List the methods by family: papers, needs, calls, settings. Calls are typical calls per question."""
     if name is not None:
         _print_method(_method(method_named(name)), as_json)
         return
@@ -59,6 +69,93 @@ def run_methods(name: str | None, as_json: bool) -> None:
     to.print(
         Text("\ncalls: model calls a question, typically; 'polyhop methods NAME' tells one's settings", style="dim")
     )
+
+
+@prompts_app.command("list")
+@opt.takes_options("prompts")
+def prompts_list(options: PipelineOptions, as_json: opt.Json = False) -> None:
+    """List the prompt tasks: role, fields, output."""
+    book = open_prompts(options.prompts)
+    rows: list[dict[str, Any]] = [
+        {
+            "task": name,
+            "role": book[name].settings.role,
+            "fields": list(task.fields),
+            "output": list(task.output.model_fields),
+            "source": book[name].source,
+        }
+        for name, task in TASKS.items()
+    ]
+    rows += [
+        {
+            "task": name,
+            "role": book.role(name),
+            "fields": [task.target, *task.fields],
+            "output": [f"the likelihood of its {task.target}"],
+            "source": book.scored(name).source,
+        }
+        for name, task in SCORED.items()
+    ]
+    if as_json:
+        draw.print_json(rows)
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in ("task", "role", "fields", "output", "file"):
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(", ".join(value) if isinstance(value, list) else value) for value in row.values()))
+    draw.console().print(table)
+
+
+@prompts_app.command("show")
+@opt.takes_options("prompts", "rendering")
+def prompts_show(
+    task: Annotated[str, typer.Argument(help="A prompt task, such as tor.review.")],
+    options: PipelineOptions,
+    rendered: Annotated[
+        bool, opt.option("--rendered", help="Show it as the model sees it, with demonstrations.")
+    ] = False,
+) -> None:
+    """Show a prompt file, or the prompt as the model sees it."""
+    book = open_prompts(options.prompts)
+    if not rendered:
+        write((book.scored(task) if task in SCORED else book[task]).text)
+        return
+    fields = book.example(task)
+    if task in SCORED:
+        write(f"{book.scored(task).render(fields)}\n")
+        return
+    prompt = book[task]
+    for turn in prompt.render(fields, rendering=options.rendering, shots=prompt.settings.shots):
+        write(f"--- {turn['role']}\n{turn['content']}\n\n")
+
+
+@app.command()
+@opt.takes_options("lm_option", "max_tokens_per_call")
+def doctor(
+    lm: Annotated[str | None, opt.option(help="Also test this language model with one small call.")] = None,
+    *,
+    options: PipelineOptions,
+    as_json: opt.Json = False,
+) -> None:
+    """Check the installation. Shows versions, extras and the cache folder, and tests a language model if named."""
+    found: dict[str, Any] = {
+        "polyhop": __version__,
+        "python": platform.python_version(),
+        **{name: _version(name) for name in CORE},
+        **{
+            f"extra {name}": "installed" if is_installed(name) else f"not installed: pip install 'polyhop[{name}]'"
+            for name in EXTRA_MODULES
+        },
+        "cache folder": str(cache_folder()),
+    }
+    if lm is not None:
+        found[redacted(f"lm {lm}")] = _try(lm, options)
+    if as_json:
+        draw.print_json(found)
+    else:
+        for name, value in found.items():
+            write(printable(f"{name}: {value}") + "\n")
 
 
 def _method(method: Method) -> dict[str, Any]:
@@ -95,81 +192,9 @@ def _print_method(row: Mapping[str, Any], as_json: bool) -> None:
         to.print(Padding(Text.assemble((f"{name}=", "cyan"), _shown(setting.default), (choices, "dim")), (0, 0, 0, 4)))
 
 
-def run_prompts_list(prompts: Path | None, as_json: bool) -> None:
-    """List the prompt tasks."""
-    book = PromptBook(prompts)
-    rows: list[dict[str, Any]] = [
-        {
-            "task": name,
-            "role": book[name].settings.role,
-            "fields": list(task.fields),
-            "output": list(task.output.model_fields),
-            "source": book[name].source,
-        }
-        for name, task in TASKS.items()
-    ]
-    rows += [
-        {
-            "task": name,
-            "role": book.role(name),
-            "fields": [task.target, *task.fields],
-            "output": [f"the likelihood of its {task.target}"],
-            "source": book.scored(name).source,
-        }
-        for name, task in SCORED.items()
-    ]
-    if as_json:
-        draw.print_json(rows)
-        return
-    table = Table(box=None, pad_edge=False)
-    for name in ("task", "role", "fields", "output", "file"):
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(", ".join(value) if isinstance(value, list) else value) for value in row.values()))
-    draw.console().print(table)
-
-
-def run_prompts_show(task: str, prompts: Path | None, rendering: str, rendered: bool) -> None:
-    """Print a prompt file, or what its last demonstration's call sends: the chat turns, or the text that is scored."""
-    book = PromptBook(prompts)
-    if not rendered:
-        write((book.scored(task) if task in SCORED else book[task]).text)
-        return
-    if rendering not in ("text", "json"):
-        raise typer.BadParameter("must be text or json", param_hint="--rendering")
-    fields = book.example(task)
-    if task in SCORED:
-        write(f"{book.scored(task).render(fields)}\n")
-        return
-    prompt = book[task]
-    for turn in prompt.render(fields, rendering="json" if rendering == "json" else "text", shots=prompt.settings.shots):
-        write(f"--- {turn['role']}\n{turn['content']}\n\n")
-
-
-def run_doctor(lm: str | None, arguments: Mapping[str, Any], as_json: bool) -> None:
-    """Check the installation, and a language model if one is named, opened with ``arguments`` of ``Pipeline``."""
-    found: dict[str, Any] = {
-        "polyhop": __version__,
-        "python": platform.python_version(),
-        **{name: _version(name) for name in CORE},
-        **{
-            f"extra {name}": "installed" if is_installed(name) else f"not installed: pip install 'polyhop[{name}]'"
-            for name in EXTRA_MODULES
-        },
-        "cache folder": str(cache_folder()),
-    }
-    if lm is not None:
-        found[redacted(f"lm {lm}")] = _try(lm, arguments)
-    if as_json:
-        draw.print_json(found)
-    else:
-        for name, value in found.items():
-            write(printable(f"{name}: {value}") + "\n")
-
-
-def _try(name: str, arguments: Mapping[str, Any]) -> str:
+def _try(name: str, options: PipelineOptions) -> str:
     """Ask a model one question, as a method would; a reply that cannot be read is an error."""
-    with Pipeline(None, "direct", name, cache=False, **arguments) as pipeline:
+    with Pipeline(None, "direct", **replace(options, lm=name, cache=False).arguments()) as pipeline:
         answer = pipeline.ask("Which planet do we live on?")
     calls = answer.trace.calls
     if calls[-1].output is None:
