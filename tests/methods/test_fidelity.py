@@ -6,12 +6,10 @@ import random
 from collections import Counter
 from typing import Any
 
-import pytest
-
 from polyhop.answer import Answer
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.types import Kind
-from tests.kit.random_world import World, seen, still
+from tests.kit.random_world import World, seen
 from tests.restated.cor import chain_of_reviews
 from tests.restated.searchain import search_in_the_chain
 from tests.restated.tor import ObservedRun, tree_of_reviews
@@ -136,11 +134,3 @@ async def test_searchain_equals_its_second_statement() -> None:
         met.update(turns)
     turns = {"from lm", "from corrected", "from completed", "marks dropped", "five", "long corrected", "closed"}
     assert min(met[turn] for turn in turns) >= 20, met
-
-
-@pytest.mark.parametrize("method", ["tor", "cor", "searchain", "resp", "ge", "one-r"])
-async def test_a_run_twice_is_the_same_run(method: str) -> None:
-    for seed in range(20):
-        first, _ = await World.random(seed).run(method)
-        second, _ = await World.random(seed).run(method)
-        assert still(first.to_dict()) == still(second.to_dict())

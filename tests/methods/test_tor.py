@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from polyhop.answer import Answer
-from polyhop.errors import SettingError
 from polyhop.trace import Ask, Branch
 from tests.kit.scene import Scene, evidence, names, notes, passage
 
@@ -301,14 +300,6 @@ async def test_every_call_shows_as_many_demonstrations_as_shots(shots: int) -> N
     closed = Scene()
     await closed.play("tor", shots=shots)
     assert len(closed.model.calls[0].messages) == 2 + 2 * shots
-
-
-@pytest.mark.parametrize(
-    "setting", [{"fusion": "both"}, {"prune_when": "never"}, {"context_tokens": 0}, {"rank_limit": 0}]
-)
-async def test_a_setting_it_cannot_take_is_named(setting: dict[str, Any]) -> None:
-    with pytest.raises(SettingError, match=f"tor: {next(iter(setting))}="):
-        await Scene().play("tor", **setting)
 
 
 async def test_the_last_call_alone_is_final() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.random_world import World, still
+from tests.kit.random_world import World
 from tests.methods.test_fidelity import observe
 from tests.restated import acting
 from tests.restated.tor import ObservedRun
@@ -53,11 +53,3 @@ def ordered(run: ObservedRun) -> ObservedRun:
     run.calls.sort(key=repr)
     run.searches.sort()
     return run
-
-
-@pytest.mark.parametrize("method", list(METHODS))
-async def test_a_run_twice_is_the_same_run(method: str) -> None:
-    for seed in range(10):
-        first, _ = await World.random(seed).run(method)
-        second, _ = await World.random(seed).run(method)
-        assert still(first.to_dict()) == still(second.to_dict())

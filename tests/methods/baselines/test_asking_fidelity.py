@@ -6,9 +6,7 @@ import random
 from collections import Counter
 from typing import Any
 
-import pytest
-
-from tests.kit.random_world import World, still
+from tests.kit.random_world import World
 from tests.methods.test_fidelity import observe
 from tests.restated.asking import least_to_most, self_ask
 
@@ -50,11 +48,3 @@ async def test_least_to_most_equals_its_second_statement() -> None:
         assert observe(answer, model, world) == expected, f"world {seed}"
         met[int(expected.statistics["sub_questions"])] += 1
     assert set(met) == {0, 1, 2, 3, 4}, met
-
-
-@pytest.mark.parametrize("method", ["cot-sc", "auto-cot", "recite", "least-to-most", "plan-solve", "self-ask"])
-async def test_a_run_twice_is_the_same_run(method: str) -> None:
-    for seed in range(10):
-        first, _ = await World.random(seed).run(method)
-        second, _ = await World.random(seed).run(method)
-        assert still(first.to_dict()) == still(second.to_dict())

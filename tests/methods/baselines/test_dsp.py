@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from polyhop.answer import Answer
-from polyhop.errors import UsageError
 from polyhop.lm.base import Capabilities, Request
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Branch, Searched
@@ -146,11 +145,6 @@ async def test_the_budget_keeps_a_prediction(most: int, hops: int, samples: int)
     answer, model = await play("dsp", script, hits={"query 0": "a"}, max_calls=most)
     assert sum(call.task == "dsp.hop" for call in model.calls) == hops
     assert (answer.text, len(model.calls)) == ("Rome", hops + samples)
-
-
-def test_it_needs_a_retriever() -> None:
-    with pytest.raises(UsageError, match="corpus"):
-        Pipeline(method="dsp")
 
 
 async def test_pocket_walks_two_hops() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from polyhop.answer import Answer
-from polyhop.errors import UsageError
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.baselines.ircot import next_query
 from polyhop.pipeline import Pipeline
@@ -192,12 +191,6 @@ async def test_the_reader_may_read_directly() -> None:
     assert answer.text == "Roma"
 
 
-@pytest.mark.parametrize("count", [0, 2])
-async def test_shots_are_the_demonstrations_shown(count: int) -> None:
-    _, model = await play("ircot", said(LAST), hits=HITS, shots=count)
-    assert [sum(turn["role"] == "assistant" for turn in call.messages) for call in model.calls] == [count, count]
-
-
 async def test_the_newest_passages_give_way_where_a_prompt_is_full() -> None:
     whole, _ = await play("ircot", said(MADE, BORN), hits=HITS, shots=0)
     tokens = max(call.prompt_tokens for call in whole.trace.calls) - 25
@@ -212,11 +205,6 @@ async def test_the_budget_leaves_the_reader(most: int, sentences: int) -> None:
     answer, model = await play("ircot", endless, hits=HITS, max_calls=most, max_turns=9)
     assert [call.task for call in model.calls] == ["cot.sentence"] * sentences + ["answer.read_cot"]
     assert (answer.text, answer.trace.budget) == ("x", "max_calls")
-
-
-def test_it_needs_a_retriever() -> None:
-    with pytest.raises(UsageError, match="corpus"):
-        Pipeline(method="ircot")
 
 
 async def test_pocket_walks_a_chain() -> None:

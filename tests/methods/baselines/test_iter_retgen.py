@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from polyhop.answer import Answer
-from polyhop.errors import UsageError
 from polyhop.lm.base import Request
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Branch, Searched
@@ -112,11 +111,6 @@ async def test_an_answer_is_not_asked_for_again_when_only_the_search_was_cut_off
     answer, model = await play("iter-retgen", SAID, hits=HITS, max_tokens=1)
     assert [call.final for call in answer.trace.calls] == [False]
     assert (answer.text, len(model.calls), answer.trace.budget) == ("Oslo", 1, "max_tokens")
-
-
-def test_it_needs_a_retriever() -> None:
-    with pytest.raises(UsageError, match="corpus"):
-        Pipeline(method="iter-retgen")
 
 
 async def test_pocket_follows_its_own_output() -> None:

@@ -9,8 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyhop.answer import Answer
-from polyhop.errors import UsageError
-from polyhop.pipeline import Pipeline
 from polyhop.trace import Searched
 from tests.kit.scene import evidence, names
 from tests.kit.scripted_run import play
@@ -82,13 +80,6 @@ async def test_k_and_rank_limit() -> None:
     assert names(answer.passages) == "a"
 
 
-@pytest.mark.parametrize("count", [0, 2])
-async def test_shots_are_the_demonstrations_shown(count: int) -> None:
-    _, model = await play("plan-solve-ir", script("Who?"), hits={}, shots=count)
-    for call in model.calls:
-        assert sum(turn["role"] == "assistant" for turn in call.messages) == count
-
-
 async def test_passages_are_cut_where_the_prompt_is_full() -> None:
     whole, _ = await play("plan-solve-ir", script("Who?", "When?"), hits=HITS, shots=0)
     tokens = whole.trace.calls[-1].prompt_tokens - 30
@@ -103,11 +94,6 @@ async def test_the_budget_leaves_the_answer() -> None:
     assert [call.task for call in model.calls] == ["plan_solve_ir.solve"]
     assert model.calls[-1].fields["plan"] == ["Q"]
     assert (answer.text, answer.trace.budget) == ("Rome", "max_calls")
-
-
-def test_a_retriever_is_needed() -> None:
-    with pytest.raises(UsageError, match="corpus"):
-        Pipeline(method="plan-solve-ir")
 
 
 PIECES = '1.|- |2)|x?|\n|{|Plan:|"sub_questions": []|The answer is'.split("|")

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyhop.answer import Answer
-from polyhop.errors import UsageError
 from polyhop.lm.base import Request
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.baselines.react import looked_up
@@ -179,13 +178,6 @@ async def test_k_and_rank_limit() -> None:
     assert names(answer.passages) == "a b"
 
 
-@pytest.mark.parametrize("count", [0, 2])
-async def test_shots_are_the_demonstrations_shown(count: int) -> None:
-    _, model = await play("react", restless, hits={}, shots=count, max_turns=1)
-    for call in model.calls:
-        assert sum(turn["role"] == "assistant" for turn in call.messages) == count
-
-
 async def test_the_oldest_observations_give_way_where_the_prompt_is_full() -> None:
     def script() -> dict[str, Any]:
         return acts("Search maker", "Search Ann", "Finish x")
@@ -216,12 +208,6 @@ async def test_the_budget_leaves_the_answer(method: str, last: str, most: int) -
     answer, model = await play(method, restless, hits={}, max_calls=most)
     assert [call.task for call in model.calls] == ["react.act"] * (most - 1) + [last]
     assert (answer.text, answer.trace.budget) == ("x", "max_calls")
-
-
-@pytest.mark.parametrize("method", ["react", "react-cot-sc"])
-def test_a_retriever_is_needed(method: str) -> None:
-    with pytest.raises(UsageError, match="corpus"):
-        Pipeline(method=method)
 
 
 PIECES = (

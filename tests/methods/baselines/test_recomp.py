@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from polyhop.errors import UsageError
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.types import Passage
@@ -138,11 +137,6 @@ async def test_k_rank_limit_and_shots(count: int) -> None:
     assert names(model.calls[0].fields["passages"]) == "a b"
     assert names(answer.passages) == "a b c"
     assert {sum(turn["role"] == "assistant" for turn in call.messages) for call in model.calls} == {count}
-
-
-def test_it_needs_a_retriever() -> None:
-    with pytest.raises(UsageError, match="corpus"):
-        Pipeline(method="recomp")
 
 
 @pytest.mark.parametrize("compress", ["abstractive", "extractive"])

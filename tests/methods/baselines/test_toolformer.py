@@ -10,9 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyhop.answer import Answer
-from polyhop.errors import UsageError
 from polyhop.lm.base import Request
-from polyhop.pipeline import Pipeline
 from polyhop.trace import Branch, Searched
 from tests.kit.scene import evidence, names
 from tests.kit.scripted_run import play
@@ -111,13 +109,6 @@ async def test_k_and_rank_limit() -> None:
     assert names(answer.passages) == "a b"
 
 
-@pytest.mark.parametrize("count", [0, 2])
-async def test_shots_are_the_demonstrations_shown(count: int) -> None:
-    _, model = await play("toolformer", restless, hits={}, shots=count, max_turns=1)
-    for call in model.calls:
-        assert sum(turn["role"] == "assistant" for turn in call.messages) == count
-
-
 async def test_the_oldest_results_give_way_where_the_prompt_is_full() -> None:
     script = {"toolformer.write": [{"query": "Who made it?"}, {"query": "Where was Ann born?"}, {"answer": "x"}] * 2}
     whole, _ = await play("toolformer", script, hits=HITS, shots=0)
@@ -132,11 +123,6 @@ async def test_the_budget_leaves_the_answer(most: int) -> None:
     answer, model = await play("toolformer", restless, hits={}, max_calls=most)
     assert [call.task for call in model.calls] == ["toolformer.write"] * (most - 1) + ["toolformer.finish"]
     assert (answer.text, answer.trace.budget) == ("x", "max_calls")
-
-
-def test_a_retriever_is_needed() -> None:
-    with pytest.raises(UsageError, match="corpus"):
-        Pipeline(method="toolformer")
 
 
 PIECES = '[Search("|[Search(|")]|]|→|\n|x|Search:|(|{|"query": "x"|The answer is'.split("|")

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyhop.answer import Answer
-from polyhop.errors import UsageError
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Branch, Searched
@@ -164,13 +163,6 @@ async def test_k_and_rank_limit() -> None:
     assert names(answer.passages) == "a d"
 
 
-@pytest.mark.parametrize("count", [0, 2])
-async def test_shots_are_the_demonstrations_shown(count: int) -> None:
-    _, model = await play("tot-ir", two_steps(), hits=HITS, shots=count)
-    for call in model.calls:
-        assert sum(turn["role"] == "assistant" for turn in call.messages) == count
-
-
 async def test_the_reader_is_shown_what_the_prompt_can_hold() -> None:
     whole, _ = await play("tot-ir", two_steps(), hits=HITS, shots=0)
     tokens = whole.trace.calls[-1].prompt_tokens - 10
@@ -243,11 +235,6 @@ async def test_an_error_of_the_search_comes_out_as_itself() -> None:
         with pytest.raises(Exception, match="no index") as raised:
             await qa.aask("Q")
     assert not isinstance(raised.value, BaseExceptionGroup)
-
-
-def test_a_retriever_is_needed() -> None:
-    with pytest.raises(UsageError, match="corpus"):
-        Pipeline(method="tot-ir")
 
 
 PIECES = '1.|2)|x?|y?|\n|{|Finding: x|Value: sure|likely|"value": "likely"|The answer is'.split("|")

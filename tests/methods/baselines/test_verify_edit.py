@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from polyhop.answer import Answer
-from polyhop.errors import UsageError
 from polyhop.lm.base import Capabilities, Completion
 from polyhop.pipeline import Pipeline
 from polyhop.trace import Branch, Searched
@@ -211,11 +210,6 @@ async def test_k_rank_limit_shots_and_sampling() -> None:
     assert [call.temperature for call in model.calls[:2]] == [1.1, 1.1]
     assert {call.temperature for call in model.calls[2:]} == {0.0}
     assert {sum(turn["role"] == "assistant" for turn in call.messages) for call in model.calls} == {2}
-
-
-def test_it_needs_a_retriever() -> None:
-    with pytest.raises(UsageError, match="corpus"):
-        Pipeline(method="verify-edit")
 
 
 async def test_pocket_checks_its_answer_by_a_search() -> None:
