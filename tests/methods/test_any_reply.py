@@ -55,11 +55,11 @@ CASES: dict[str, tuple[dict[str, Any], int]] = {
     # entities, relations stated and inferred, scores; the answer
     "era-cot": ({}, 4 + 1),
 }
-"""A method's settings and its most calls, each of which may be asked once more."""
+"""The settings of a method and its maximum number of calls, each of which may be retried once."""
 
 
 def written() -> list[str]:
-    """What a good model writes for any task, in both renderings: the wrong markers, for all other tasks."""
+    """Return what a good model writes for any task, in both renderings: for every other task, the wrong markers."""
     found: dict[str, None] = {}
     for name, switches in SWITCHED:
         for demo in BOOK[name].demonstrations_for(switches)[:2]:
@@ -96,7 +96,7 @@ def completion(text: str) -> Completion:
 async def test_whatever_is_written_it_ends_within_its_calls(
     method: str, rendering: Rendering, replies: list[str]
 ) -> None:
-    given_, most = CASES[method]
+    given_, maximum = CASES[method]
     able = Capabilities(json_schema=True, token_logprobs=True, seed=True)
     lm = ScriptedLM(lambda task, fields: completion(replies[(len(lm.calls) - 1) % len(replies)]), capabilities=able)
     if method == "searchain":
@@ -107,5 +107,5 @@ async def test_whatever_is_written_it_ends_within_its_calls(
     )  # fmt: skip
     async with pipeline as qa:
         answer = await qa.aask("Who was it?")
-    assert sum(call.attempt == 1 for call in answer.trace.calls) <= most
-    assert len(answer.trace.calls) <= 2 * most
+    assert sum(call.attempt == 1 for call in answer.trace.calls) <= maximum
+    assert len(answer.trace.calls) <= 2 * maximum

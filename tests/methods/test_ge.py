@@ -49,7 +49,7 @@ class Talk:
         extracted: bool = True,
         hits: int = 5,
     ) -> None:
-        self.says = {name: [told] if isinstance(told, str) else list(told) for name, told in says.items()}
+        self.says = {name: [said] if isinstance(said, str) else list(said) for name, said in says.items()}
         self.graph, self.free, self.kept, self.extracted, self.hits = graph, list(free), kept, extracted, hits
         self.asked: defaultdict[str, int] = defaultdict(int)
         self.transcript: list[str] = []
@@ -93,10 +93,10 @@ class Talk:
         question = fields["sub_question"]
         knowing = " ".join(f"{n} {name}" for name in ("triplets", "passages") if (n := len(fields[name] or ())))
         self.transcript.append(" ".join(filter(None, ["answer", question, f"after {len(fields['history'])}", knowing])))
-        told = self.says.get(question, ["nobody 0"])
-        turn = min(self.asked[question], len(told) - 1)
+        answers = self.says.get(question, ["nobody 0"])
+        turn = min(self.asked[question], len(answers) - 1)
         self.asked[question] += 1
-        answer, _, sure = told[turn].rpartition(" ")
+        answer, _, sure = answers[turn].rpartition(" ")
         value = {"sentence": f"It is {answer}.", "answer": answer, "confidence": float(sure)}
         if not self.model.capabilities.token_logprobs:
             return Completion(text="-", value=value)
@@ -465,11 +465,11 @@ def reply(text: str, *pieces: tuple[str, float]) -> Completion:
 
 
 def test_the_least_token_and_the_mean_one() -> None:
-    told = reply("It is New York.", ("It is", 0.1), (" New", 0.5), (" York", 0.8), (".", 0.2))
-    assert told.probability("New York") == pytest.approx(math.sqrt(0.4))
-    assert told.probability("New York", least=True) == pytest.approx(0.5)
-    assert told.probability("Boston", least=True) == pytest.approx(0.1)
-    assert told.probability("") is not None
+    completion = reply("It is New York.", ("It is", 0.1), (" New", 0.5), (" York", 0.8), (".", 0.2))
+    assert completion.probability("New York") == pytest.approx(math.sqrt(0.4))
+    assert completion.probability("New York", least=True) == pytest.approx(0.5)
+    assert completion.probability("Boston", least=True) == pytest.approx(0.1)
+    assert completion.probability("") is not None
     assert Completion(text="New York").probability("New York", least=True) is None
 
 
@@ -489,10 +489,12 @@ async def test_the_first_writing_counts_and_not_its_copy(
     """An unsure answer is looked up, however surely it is written a second time."""
     name = " Millard Webb"
     before, between, after = form.format("\0", "\0").split("\0")
-    told = reply(form.format(name, name), (before, 0.9), (name, first), (between, 0.9), (name, 0.999), (after, 0.9))
+    completion = reply(
+        form.format(name, name), (before, 0.9), (name, first), (between, 0.9), (name, 0.999), (after, 0.9)
+    )
     talk = Talk({})
     talk.model = ScriptedLM(
-        lambda task, fields: told if task == "ge.subanswer" else Talk._reply(talk, task, fields),
+        lambda task, fields: completion if task == "ge.subanswer" else Talk._reply(talk, task, fields),
         capabilities=Capabilities(token_logprobs=True),
     )
     answer = await talk.play(confidence=confidence, max_steps=1)
@@ -502,7 +504,7 @@ async def test_the_first_writing_counts_and_not_its_copy(
 @pytest.mark.parametrize(("confidence", "searches"), [("mean", 0), ("min", 1)])
 async def test_mean_and_min(confidence: str, searches: int) -> None:
     """Read from text: two tokens, 0.5 and 0.9, are 0.67 in the mean and 0.5 at least."""
-    told = reply(
+    completion = reply(
         "It was Millard Webb.\nAnswer: Millard Webb",
         ("It was", 0.01),
         (" Millard", 0.5),
@@ -511,7 +513,7 @@ async def test_mean_and_min(confidence: str, searches: int) -> None:
     )
     talk = Talk({})
     talk.model = ScriptedLM(
-        lambda task, fields: told if task == "ge.subanswer" else Talk._reply(talk, task, fields),
+        lambda task, fields: completion if task == "ge.subanswer" else Talk._reply(talk, task, fields),
         capabilities=Capabilities(token_logprobs=True),
     )
     answer = await talk.play(confidence=confidence, retrieve_below=0.6, max_steps=1)
@@ -547,9 +549,9 @@ async def test_an_answer_is_as_sure_as_its_least_sure_step(says: Mapping[str, An
 @pytest.mark.parametrize(("text", "sure"), [("Mary Eaton", 0.7), ("", 0.0)])
 async def test_the_models_own_probability_of_the_answer_goes_first(text: str, sure: float) -> None:
     talk = Talk(SURE)
-    told = Completion(text="-", value={"answer": text}, tokens=("Mary Eaton",), logprobs=(math.log(0.7),))
+    completion = Completion(text="-", value={"answer": text}, tokens=("Mary Eaton",), logprobs=(math.log(0.7),))
     talk.model = ScriptedLM(
-        lambda task, fields: told if task == "ge.answer" else Talk._reply(talk, task, fields),
+        lambda task, fields: completion if task == "ge.answer" else Talk._reply(talk, task, fields),
         capabilities=Capabilities(token_logprobs=True),
     )
     assert (await talk.play()).confidence == pytest.approx(sure)

@@ -67,10 +67,10 @@ PARTS = st.text(
 @given(st.lists(st.tuples(PARTS, PARTS, PARTS), min_size=1, max_size=4))
 def test_whatever_is_written_is_found_again(rows: list[tuple[str, str, str]]) -> None:
     given_ = [dict(zip(("head", "relation", "tail"), map(one_line, row), strict=True)) for row in rows]
-    told = "\n".join(map(write_triplet, given_))
+    text = "\n".join(map(write_triplet, given_))
     plain = [row for row in given_ if not set("".join(row.values())) & set("()*`")]
     kept = [row for row in plain if all(part.strip().rstrip(".").lower() not in NOTHING for part in row.values())]
-    found = find_triplets(told)
+    found = find_triplets(text)
     assert all(row in found for row in kept)
     assert len(found) <= len(rows)
 
@@ -91,9 +91,9 @@ def test_any_text_gives_whole_triplets(text: str) -> None:
 
 def test_a_reply_has_so_many_triplets_and_no_more() -> None:
     assert len(find_triplets("(a; b; c)\n" * 500)) == MAX_TRIPLETS
-    told = BOOK["ge.triplets"].read(json.dumps({"triplets": [["a", "b", "c"]] * 500}), {})
-    assert isinstance(told, Triplets)
-    assert len(told.triplets) == MAX_TRIPLETS
+    reply = BOOK["ge.triplets"].read(json.dumps({"triplets": [["a", "b", "c"]] * 500}), {})
+    assert isinstance(reply, Triplets)
+    assert len(reply.triplets) == MAX_TRIPLETS
 
 
 @pytest.mark.parametrize(
@@ -162,13 +162,13 @@ def test_a_sentence_alone_is_no_sub_answer(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "share"),
+    ("given", "share"),
     [("0.7", 0.7), ("70%", 0.7), ("70", 0.7), ("7/10", 0.7), ("about .7", 0.7), (1, 1.0), (0, 0.0), ("1", 1.0),
      ("high", None), (True, None), (None, None), (-1, None), (250, None), (float("nan"), None), ([], None)],
 )  # fmt: skip
-def test_a_confidence_is_read(told: Any, share: float | None) -> None:
-    assert read_confidence(told) == pytest.approx(share)
-    assert StepAnswer(answer="x", confidence=told).confidence == pytest.approx(share)
+def test_a_confidence_is_read(given: Any, share: float | None) -> None:
+    assert read_confidence(given) == pytest.approx(share)
+    assert StepAnswer(answer="x", confidence=given).confidence == pytest.approx(share)
 
 
 def test_a_verbal_confidence_is_asked_for_again_where_it_is_missing() -> None:

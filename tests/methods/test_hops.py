@@ -50,7 +50,7 @@ class Graph:
         self.queries: list[str] = []
         self.led: list[str] = []
         self.again = ""
-        self.lm = ScriptedLM({"answer.read": {"answer": "told"}, "answer.cot": {"answer": "known"}})
+        self.lm = ScriptedLM({"answer.read": {"answer": "read"}, "answer.cot": {"answer": "known"}})
 
     def search(self, query: str, k: int) -> list[Passage]:
         self.queries.append(query)
@@ -94,8 +94,8 @@ async def test_the_best_paths_are_extended_and_a_passage_is_worth_its_best() -> 
     assert graph.rounds == [["a", "b", "c"], ["b d", "b c", "c b"]]
     assert names(answer.passages) == "b d c a"  # 5 for b and d, which stand by id; 4 for c; 1 for a
     assert answer.statistics["paths scored"] == 6
-    ((_, told),) = [note for note in notes(answer) if note[0] == "paths"]
-    assert [(" ".join(row["passages"]), row["score"]) for row in told["ranked"][:2]] == [("b d", 5.0), ("c b", 4.0)]
+    ((_, data),) = [note for note in notes(answer) if note[0] == "paths"]
+    assert [(" ".join(row["passages"]), row["score"]) for row in data["ranked"][:2]] == [("b d", 5.0), ("c b", 4.0)]
 
 
 async def test_one_call_reads_the_first_k() -> None:
@@ -103,7 +103,7 @@ async def test_one_call_reads_the_first_k() -> None:
     answer = await graph.run(keep=2, k=2, shots=1, rank_limit=3)
     (call,) = graph.lm.calls
     assert (call.task, names(call.fields["passages"])) == ("answer.read", "b d")
-    assert (answer.text, names(answer.passages), answer.supported) == ("told", "b d c", True)
+    assert (answer.text, names(answer.passages), answer.supported) == ("read", "b d c", True)
     assert [names(piece.passages) for piece in answer.evidence] == ["b d"]
 
 
@@ -256,8 +256,8 @@ async def ranked_by(seed: int, **chosen: Any) -> tuple[Web, list[tuple[tuple[str
     """A web, its scored paths and its ranking."""
     web = Web.random(seed)
     answer = await web.run("hops", rank_limit=50, **chosen)
-    told = [data for name, data in notes(answer) if name == "paths"]
-    rows = told[0]["ranked"] if told else []
+    ranked_notes = [data for name, data in notes(answer) if name == "paths"]
+    rows = ranked_notes[0]["ranked"] if ranked_notes else []
     return web, [(tuple(row["passages"]), row["score"]) for row in rows], [held.id for held in answer.passages]
 
 

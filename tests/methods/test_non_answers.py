@@ -41,18 +41,18 @@ def knows_nothing(said: str) -> Any:
     def reply(task: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         if task == "ge.graph":
             return {"triplets": [{"head": "Dark Mill", "relation": "director", "tail": "name: #1"}]}
-        told: dict[str, Any] = {}
+        fields_written: dict[str, Any] = {}
         for name, field in TASKS[task].output.model_fields.items():
             kind = str(field.annotation)
             if name in TOLD:
-                told[name] = TOLD[name]
+                fields_written[name] = TOLD[name]
             elif name == "triplets":
-                told[name] = [{"head": "Dark Mill", "relation": "director", "tail": said}]
+                fields_written[name] = [{"head": "Dark Mill", "relation": "director", "tail": said}]
             elif name in ("nodes", "steps"):
-                told[name] = [{"query": "Who made it?", "sub_question": "Who made it?", "answer": said}]
+                fields_written[name] = [{"query": "Who made it?", "sub_question": "Who made it?", "answer": said}]
             else:
-                told[name] = [said] if kind.startswith("list") else said
-        return told
+                fields_written[name] = [said] if kind.startswith("list") else said
+        return fields_written
 
     return reply
 

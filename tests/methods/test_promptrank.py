@@ -34,7 +34,7 @@ class Page:
     def __init__(self, links: Mapping[str, str], found: str, worth: Mapping[str, float] | None = None) -> None:
         self.linked, self.found, self.worth = links, found.split(), worth or {}
         self.model = ScriptedLM(
-            {"answer.read": {"answer": "told"}, "answer.direct": {"answer": "known"}}, score=self.score
+            {"answer.read": {"answer": "read"}, "answer.direct": {"answer": "known"}}, score=self.score
         )
 
     def search(self, query: str, k: int) -> list[Passage]:
@@ -322,10 +322,10 @@ async def test_instruction_slot_and_demonstrations_are_never_cut() -> None:
 
 
 async def test_with_demonstrations_the_prompt_may_be_longer() -> None:
-    for demos, most in ((0, 600), (2, 1024)):
+    for demos, maximum in ((0, 600), (2, 1024)):
         page = long_page(4000, 4000)
         await page.run(demos=demos, passage_tokens=900)
-        assert most * 4 - 8 < len(page.prompts[-1]) <= most * 4
+        assert maximum * 4 - 8 < len(page.prompts[-1]) <= maximum * 4
 
 
 # --- budgets and trouble ----------------------------------------------------------------------------------------
@@ -337,7 +337,7 @@ async def test_a_spent_budget_ranks_what_was_scored_and_then_what_was_found() ->
     assert answer.trace.budget == "max_calls"
     assert page.scored == ["a", "b"]
     assert names(answer.passages) == "b a c d"
-    assert (await page.run(max_calls=4, answer_by="lm")).text == "told"
+    assert (await page.run(max_calls=4, answer_by="lm")).text == "read"
 
 
 async def test_a_model_that_cannot_be_reached_ends_it() -> None:
@@ -419,7 +419,7 @@ async def test_what_the_reader_is_shown_is_bounded() -> None:
 async def test_a_language_model_reads_the_first_ranked_passages() -> None:
     page = Page({"a": "b"}, "a c d", {"a b": -1.0, "a": -2.0, "c": -3.0})
     answer = await page.run(answer_by="lm", k=3)
-    assert (answer.text, names(page.model.calls[0].fields["passages"])) == ("told", "a b c")
+    assert (answer.text, names(page.model.calls[0].fields["passages"])) == ("read", "a b c")
     assert answer.trace.calls[-1].final
     assert answer.usage.layers == 3
 

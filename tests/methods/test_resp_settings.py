@@ -77,11 +77,11 @@ async def test_k_changes_the_searches_alone() -> None:
     assert few.calls == [call.replace("a b c", "a") for call in usual.calls]
 
 
-@pytest.mark.parametrize(("most", "calls"), [(1, 2), (2, 6), (3, 10), (4, 14)])
-async def test_iterations(most: int, calls: int) -> None:
-    story = await plain(max_iterations=most)
-    assert len(story.transcript) == most
-    assert len(story.calls) == calls == (most + (most - 1) * 3 + 1)
+@pytest.mark.parametrize(("maximum", "calls"), [(1, 2), (2, 6), (3, 10), (4, 14)])
+async def test_iterations(maximum: int, calls: int) -> None:
+    story = await plain(max_iterations=maximum)
+    assert len(story.transcript) == maximum
+    assert len(story.calls) == calls == (maximum + (maximum - 1) * 3 + 1)
 
 
 async def test_shots_and_output_tokens_change_the_requests_alone() -> None:
@@ -118,17 +118,17 @@ async def test_safe_defaults() -> None:
     ]
 
 
-@pytest.mark.parametrize("most", range(1, 12))
-async def test_a_budget_is_kept_and_an_answer_given(most: int) -> None:
+@pytest.mark.parametrize("maximum", range(1, 12))
+async def test_a_budget_is_kept_and_an_answer_given(maximum: int) -> None:
     story = Story(hits={"Q": "a", "S1?": "b", "S2?": "c"}, notes=["N1", "N2", "N3"], plans=["S1?", "S2?"])
-    answer = await story.play(max_calls=most)
+    answer = await story.play(max_calls=maximum)
     assert answer.text == "the end"
-    assert len(story.calls) <= most
+    assert len(story.calls) <= maximum
     assert story.calls[-1].startswith("generate")
-    assert answer.trace.budget == ("max_calls" if most < 10 else None)
+    assert answer.trace.budget == ("max_calls" if maximum < 10 else None)
 
 
-async def test_a_model_that_cannot_be_reached_is_told_of_as_it_is() -> None:
+async def test_an_unreachable_model_raises_its_own_error() -> None:
     story = Story(hits={"Q": "a"}, notes=["N"], plans=["S?"])
     for task in ("resp.summarize", "resp.respond", "resp.judge", "resp.plan", "resp.generate"):
 

@@ -1,4 +1,4 @@
-"""ReSP told by a model that writes text: the paper's two case studies (Table 3, §5.3), with passages of our own, and
+"""ReSP with a model that writes text: the paper's two case studies (Table 3, §5.3), with passages of our own, and
 whatever else a model may write."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CAST = Passage(
 STORMS = Passage("storms", "North Sea storms", "Storms in the North Sea are frequent in autumn.")
 
 
-async def told(question: str, found: Mapping[str, list[Passage]], lm: ScriptedLM, **given_: Any) -> Answer:
+async def play(question: str, found: Mapping[str, list[Passage]], lm: ScriptedLM, **given_: Any) -> Answer:
     """The answer of ReSP where a search finds what ``found`` has for its query."""
     async with Pipeline(
         method="resp", lm=lm, retriever=lambda query, k: found.get(query, []), prompts=BOOK, **given_
@@ -58,7 +58,7 @@ async def test_over_planning_is_avoided_as_the_note_holds_what_the_question_need
         raise AssertionError(f"{task} would be over-planning")
 
     lm = ScriptedLM(reply)
-    answer = await told(question, {question: [MOONRISE, HOLM]}, lm)
+    answer = await play(question, {question: [MOONRISE, HOLM]}, lm)
     assert answer.text == "Clara Holm"
     assert answer.supported
     assert answer.usage.calls_by_task == {"resp.summarize": 1, "resp.judge": 1, "resp.generate": 1}
@@ -82,12 +82,12 @@ async def test_repetitive_planning_is_avoided_as_the_path_is_on_record() -> None
                 return "Yes. Last Cargo." if CARGO in fields["passages"] else "No"
             case "resp.judge":
                 return "Yes." if "ship's cook" in str(fields["memory"]) else "No."
-            case "resp.plan":  # insists, until it is told that this was asked already
+            case "resp.plan":  # repeats it until the prompt says that it was asked already
                 return f"[Your Thought]: {film if fields['rejected'] else person}"
         return "Answer: the ship's cook"
 
     lm = ScriptedLM(reply)
-    answer = await told(question, {question: [STORMS], person: [STORMS], film: [CARGO, CAST]}, lm)
+    answer = await play(question, {question: [STORMS], person: [STORMS], film: [CARGO, CAST]}, lm)
     assert answer.text == "the ship's cook"
     assert [step.query for step in answer.trace.steps if hasattr(step, "query")] == [question, person, film]
     assert answer.statistics == {"iterations": 3, "repeats": 1, "summaries": 1, "responses": 1}

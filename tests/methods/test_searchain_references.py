@@ -23,18 +23,23 @@ async def test_marks_are_resolved_and_those_without_a_node_dropped() -> None:
     assert FILM.text[first.start : first.end] == "Rolf Anders"
     assert (last.start, last.end) == (None, None)
     assert notes(answer)[0][1]["text"] == "By Rolf Anders [1], lost. A harbour [3] it was [3]."
-    told = answer.statistics
-    assert (told["skc"], told["references"], told["marks dropped"], told["supported references"]) == (2, 3, 3, 1 / 3)
+    statistics = answer.statistics
+    assert (
+        statistics["skc"],
+        statistics["references"],
+        statistics["marks dropped"],
+        statistics["supported references"],
+    ) == (2, 3, 3, 1 / 3)
     assert not answer.supported
 
 
 def references(answer: Answer) -> list[tuple[int, str, str, bool | None]]:
-    """Marker, passage, fragment and verdict of every reference, as the trace tells them."""
+    """Marker, passage, fragment and verdict of every reference, as the trace records them."""
     (data,) = [data for name, data in notes(answer) if name == "final content"]
     return [(each["marker"], each["passage"], each["fragment"], each["supported"]) for each in data["references"]]
 
 
-async def test_every_reference_is_told_with_its_fragment_and_verdict() -> None:
+async def test_every_reference_has_its_fragment_and_verdict() -> None:
     case = Case(
         chains=[chain(f"{WHO} = Rolf Anders", f"{WHERE} = a harbour")],
         content="Well. It is by Mr. Rolf Anders [1], born in a harbour. [2][1] So it is [9].",
@@ -71,7 +76,7 @@ async def test_verify_by_the_reader(spans: list[Span], supported: bool, verifica
     assert case.transcript == [*walk, *(read if verification else []), "trace", *(read if not verification else [])]
 
 
-async def test_verify_by_the_reader_of_corrected_completed_and_told_nodes() -> None:
+async def test_verify_by_the_reader_of_corrected_and_completed_nodes() -> None:
     lost = "Which river?"
     case = Case(
         chains=[chain(f"{WHO} = Ann Lee"), chain(WHERE), chain(lost), chain(f"{lost} = the Weser")],

@@ -96,16 +96,16 @@ async def test_closed_book_needs_no_corpus_and_open_book_does() -> None:
 
 
 class Picking:
-    """A reader that can be told how to pick its spans, as a DPR reader can."""
+    """A reader with a choice of how to select its spans, as a DPR reader can."""
 
     name, threshold = "picking", 0.5
     span: SpanChoice = "joint"
 
     def __init__(self) -> None:
-        self.told: list[SpanChoice | None] = []
+        self.spans_asked: list[SpanChoice | None] = []
 
     def read(self, question: str, passages: Sequence[Passage], *, span: SpanChoice | None = None) -> list[Span]:
-        self.told.append(span)
+        self.spans_asked.append(span)
         return []
 
 
@@ -113,10 +113,10 @@ class Picking:
 async def test_span_reaches_the_reader_at_every_read(choice: SpanChoice | None) -> None:
     reader = Picking()
     await Case(chains=[chain(f"{WHO} = Ann Lee", WHERE)]).play(reader=reader, span=choice)
-    assert reader.told == [choice, choice]
+    assert reader.spans_asked == [choice, choice]
 
 
-def test_span_with_a_reader_that_cannot_be_told_is_an_error_before_any_call() -> None:
+def test_span_with_a_reader_without_the_choice_is_an_error_before_any_call() -> None:
     given: dict[str, Any] = {"method": "searchain", "lm": ScriptedLM({}), "retriever": lambda query, k: []}
     with pytest.raises(SettingError, match=r"span=joint: the reader pocket .* dpr:PATH can be told"):
         Pipeline(**given, span="joint")

@@ -29,9 +29,9 @@ def replies(*answers: str, logprobs: list[float] | None = None) -> list[Response
     """Replies with these answers, each one token of its log-probability where there are any."""
     made = []
     for answer, logprob in itertools.zip_longest(answers, logprobs or []):
-        told: dict[str, Any] = {} if logprob is None else {"tokens": (answer,), "logprobs": (logprob,)}
+        token_data: dict[str, Any] = {} if logprob is None else {"tokens": (answer,), "logprobs": (logprob,)}
         reply = Response(answer=answer)
-        reply.with_completion(Completion(text=answer, **told))
+        reply.with_completion(Completion(text=answer, **token_data))
         made.append(reply)
     return made
 
@@ -71,9 +71,9 @@ def test_likelihood_settles_ties_alone() -> None:
 
 
 def test_a_tie_where_a_reply_tells_no_probability_goes_to_the_first() -> None:
-    told, untold = replies("Oslo", logprobs=[-0.1]), replies("Rome")
-    assert majority([*untold, *told]).answer == "Rome"
-    assert majority([*told, *untold]).answer == "Oslo"
+    sure, unknown = replies("Oslo", logprobs=[-0.1]), replies("Rome")
+    assert majority([*unknown, *sure]).answer == "Rome"
+    assert majority([*sure, *unknown]).answer == "Oslo"
 
 
 @given(st.lists(st.sampled_from(["", "Rome", "rome", "The Rome", "Oslo", "Bonn"]), max_size=8))
@@ -114,12 +114,12 @@ def test_samples_are_drawn_together() -> None:
     assert answer.statistics == {"samples": 9, "agreement": 1.0}
 
 
-@pytest.mark.parametrize(("most", "drawn"), [(1, 1), (3, 3), (5, 5), (9, 5)])
-async def test_the_budget_bounds_the_samples_and_leaves_one(most: int, drawn: int) -> None:
-    answer, model = await play("cot-sc", {"answer.cot": {"answer": "Rome"}}, max_calls=most)
+@pytest.mark.parametrize(("maximum", "drawn"), [(1, 1), (3, 3), (5, 5), (9, 5)])
+async def test_the_budget_bounds_the_samples_and_leaves_one(maximum: int, drawn: int) -> None:
+    answer, model = await play("cot-sc", {"answer.cot": {"answer": "Rome"}}, max_calls=maximum)
     assert (answer.text, len(model.calls)) == ("Rome", drawn)
     assert answer.statistics["samples"] == drawn
-    assert answer.trace.budget == (None if most >= 5 else "max_calls")
+    assert answer.trace.budget == (None if maximum >= 5 else "max_calls")
 
 
 async def test_a_sample_that_cannot_be_read_has_no_vote() -> None:
@@ -135,7 +135,7 @@ async def test_nothing_readable_is_no_answer() -> None:
     assert (answer.text, answer.confidence) == ("", 0.0)
 
 
-async def test_an_error_of_the_model_is_told_as_it_is() -> None:
+async def test_an_error_of_the_model_is_raised_unchanged() -> None:
     async with Pipeline(method="cot-sc", lm=ScriptedLM({"answer.cot": LMError("no server")})) as qa:
         with pytest.raises(LMError, match="no server"):
             await qa.aask("Q")

@@ -227,9 +227,9 @@ async def test_a_recitation_that_cannot_be_read_is_answered_without() -> None:
     assert answer.text == "Rome"
 
 
-@pytest.mark.parametrize(("most", "recited", "answered"), [(1, 0, 1), (2, 1, 1), (4, 3, 1), (5, 3, 2), (9, 3, 3)])
-async def test_the_budget_keeps_an_answer_for_the_recitations(most: int, recited: int, answered: int) -> None:
-    answer, _ = await play("recite", script, samples=3, max_calls=most)
+@pytest.mark.parametrize(("maximum", "recited", "answered"), [(1, 0, 1), (2, 1, 1), (4, 3, 1), (5, 3, 2), (9, 3, 3)])
+async def test_the_budget_keeps_an_answer_for_the_recitations(maximum: int, recited: int, answered: int) -> None:
+    answer, _ = await play("recite", script, samples=3, max_calls=maximum)
     counts = answer.usage.calls_by_task
     assert (counts.get("recite.recall", 0), counts["recite.answer"]) == (recited, answered)
 
@@ -246,8 +246,8 @@ async def test_sub_questions_are_answered_in_turn_the_question_last() -> None:
     first, second = "Who made it?", "Where was that person born?"
     assert [call.fields.get("sub_question") for call in model.calls] == [None, first, second, "Q"]
     assert [len(call.fields.get("history", ())) for call in model.calls] == [0, 0, 1, 2]
-    told = f"Sub-question: {first}\nAnswer: Ann Lee\nSub-question: {second}\nAnswer: Rome\n"
-    assert shown(model.calls[-1]) == f"Question: Q\n{told}To be answered now: Q"
+    history = f"Sub-question: {first}\nAnswer: Ann Lee\nSub-question: {second}\nAnswer: Rome\n"
+    assert shown(model.calls[-1]) == f"Question: Q\n{history}To be answered now: Q"
     assert (answer.text, answer.usage.layers) == ("Italy", 4)
     assert answer.statistics == {"sub_questions": 2}
 

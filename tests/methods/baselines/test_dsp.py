@@ -137,12 +137,12 @@ async def test_the_last_passages_give_way_where_a_prompt_is_full() -> None:
     assert names(answer.passages) == "a b c d e g"
 
 
-@pytest.mark.parametrize(("most", "hops", "samples"), [(1, 0, 1), (2, 1, 1), (3, 2, 1), (4, 2, 2), (9, 2, 5)])
-async def test_the_budget_keeps_a_prediction(most: int, hops: int, samples: int) -> None:
+@pytest.mark.parametrize(("maximum", "hops", "samples"), [(1, 0, 1), (2, 1, 1), (3, 2, 1), (4, 2, 2), (9, 2, 5)])
+async def test_the_budget_keeps_a_prediction(maximum: int, hops: int, samples: int) -> None:
     def script(task: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         return {"query": f"query {len(fields.get('passages', ()))}", "answer": "Rome"}
 
-    answer, model = await play("dsp", script, hits={"query 0": "a"}, max_calls=most)
+    answer, model = await play("dsp", script, hits={"query 0": "a"}, max_calls=maximum)
     assert sum(call.task == "dsp.hop" for call in model.calls) == hops
     assert (answer.text, len(model.calls)) == ("Rome", hops + samples)
 

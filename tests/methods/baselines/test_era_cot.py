@@ -123,7 +123,7 @@ async def test_without_hits_the_answer_is_closed_book() -> None:
 
 
 @pytest.mark.parametrize(
-    ("most", "asked", "shown"),
+    ("maximum", "asked", "shown"),
     [
         (1, "answer", []),
         (2, "entities answer", []),
@@ -132,8 +132,8 @@ async def test_without_hits_the_answer_is_closed_book() -> None:
         (5, "entities relations infer score answer", [*KEPT, "Heyerdahl died in Larvik"]),
     ],
 )
-async def test_the_budget_leaves_the_answer(most: int, asked: str, shown: list[str]) -> None:
-    answer, model = await play("era-cot", script(), hits=HITS, max_calls=most)
+async def test_the_budget_leaves_the_answer(maximum: int, asked: str, shown: list[str]) -> None:
+    answer, model = await play("era-cot", script(), hits=HITS, max_calls=maximum)
     assert steps(model) == asked.split()
     assert lines_of(model.calls[-1].fields["triplets"]) == shown
     assert answer.text == "Larvik"

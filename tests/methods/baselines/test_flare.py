@@ -289,12 +289,12 @@ async def test_the_last_passages_give_way_where_the_prompt_is_full() -> None:
     assert answer.trace.calls[0].prompt_tokens <= tokens
 
 
-@pytest.mark.parametrize("most", [1, 2, 3])
-async def test_the_budget_leaves_the_reader_and_a_tried_answer_is_no_answer(most: int) -> None:
+@pytest.mark.parametrize("maximum", [1, 2, 3])
+async def test_the_budget_leaves_the_reader_and_a_tried_answer_is_no_answer(maximum: int) -> None:
     answer, model = await flare(
-        completion(MADE), completion("So the answer is Oslo.", "Oslo"), completion(LAST), max_calls=most
+        completion(MADE), completion("So the answer is Oslo.", "Oslo"), completion(LAST), max_calls=maximum
     )
-    assert [call.task for call in model.calls] == ["cot.sentence"] * (most - 1) + ["answer.read_cot"]
+    assert [call.task for call in model.calls] == ["cot.sentence"] * (maximum - 1) + ["answer.read_cot"]
     assert (answer.text, answer.trace.budget) == ("read", "max_calls")
 
 
@@ -307,13 +307,13 @@ def test_it_needs_token_probabilities_of_the_model_that_writes() -> None:
         Pipeline(method="flare")
 
 
-@pytest.mark.parametrize("most", [1, 3, 4])
-def test_questions_are_a_layer_of_their_own(most: int) -> None:
+@pytest.mark.parametrize("maximum", [1, 3, 4])
+def test_questions_are_a_layer_of_their_own(maximum: int) -> None:
     def never(task: str, fields: Mapping[str, Any]) -> Any:
         return completion(f"It is {len(fields['reasoning'])}.", "It") if task == "cot.sentence" else "Is it so?"
 
     method = methods()["flare"]
-    given_: dict[str, Any] = {"query": "question", "max_turns": most, "max_sentences": 5}
+    given_: dict[str, Any] = {"query": "question", "max_turns": maximum, "max_sentences": 5}
     script = {"answer.read_cot": {"answer": "x"}}
     lm = ScriptedLM(lambda task, fields: script.get(task) or never(task, fields), capabilities=ABLE, latency=1.0)
 
@@ -321,7 +321,7 @@ def test_questions_are_a_layer_of_their_own(most: int) -> None:
         async with Pipeline(method="flare", lm=lm, retriever=lambda query, k: [passage("a")], **given_) as qa:
             return await qa.aask("Q")
 
-    assert run_virtually(run()).usage.layers == method.layers(method.resolve(given_)) == 5 + 2 * (most - 1) + 1
+    assert run_virtually(run()).usage.layers == method.layers(method.resolve(given_)) == 5 + 2 * (maximum - 1) + 1
 
 
 @pytest.mark.parametrize("query", ["mask", "question"])

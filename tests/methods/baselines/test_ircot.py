@@ -145,10 +145,10 @@ async def test_max_turns_bounds_the_searches(turns: int, sentences: int) -> None
     assert answer.statistics == {"sentences": sentences, "searches": turns}
 
 
-@pytest.mark.parametrize("most", [1, 2])
-async def test_max_sentences_bounds_the_chain_whose_last_sentence_is_searched(most: int) -> None:
-    answer, _ = await play("ircot", endless, hits=HITS, max_sentences=most, max_turns=10)
-    assert answer.statistics == {"sentences": most, "searches": most + 1}
+@pytest.mark.parametrize("maximum", [1, 2])
+async def test_max_sentences_bounds_the_chain_whose_last_sentence_is_searched(maximum: int) -> None:
+    answer, _ = await play("ircot", endless, hits=HITS, max_sentences=maximum, max_turns=10)
+    assert answer.statistics == {"sentences": maximum, "searches": maximum + 1}
 
 
 async def test_ten_sentences_are_the_most_where_none_is_searched() -> None:
@@ -200,9 +200,9 @@ async def test_the_newest_passages_give_way_where_a_prompt_is_full() -> None:
     assert names(answer.passages) == "a b c d e g h"
 
 
-@pytest.mark.parametrize(("most", "sentences"), [(1, 0), (2, 1), (3, 2)])
-async def test_the_budget_leaves_the_reader(most: int, sentences: int) -> None:
-    answer, model = await play("ircot", endless, hits=HITS, max_calls=most, max_turns=9)
+@pytest.mark.parametrize(("maximum", "sentences"), [(1, 0), (2, 1), (3, 2)])
+async def test_the_budget_leaves_the_reader(maximum: int, sentences: int) -> None:
+    answer, model = await play("ircot", endless, hits=HITS, max_calls=maximum, max_turns=9)
     assert [call.task for call in model.calls] == ["cot.sentence"] * sentences + ["answer.read_cot"]
     assert (answer.text, answer.trace.budget) == ("x", "max_calls")
 

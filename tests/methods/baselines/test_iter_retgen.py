@@ -50,11 +50,11 @@ async def test_each_round_searches_the_question_with_the_last_output_and_reads_i
     assert [step.label for step in answer.trace.steps if isinstance(step, Branch)] == ["Q", FIRST, SECOND]
 
 
-@pytest.mark.parametrize("most", [1, 2])
-async def test_max_turns_is_the_number_of_rounds(most: int) -> None:
-    answer, model = await play("iter-retgen", SAID, hits=HITS, max_turns=most)
-    assert len(searched(answer)) == len(model.calls) == most
-    assert answer.text == ["Oslo", "Rome"][most - 1]
+@pytest.mark.parametrize("maximum", [1, 2])
+async def test_max_turns_is_the_number_of_rounds(maximum: int) -> None:
+    answer, model = await play("iter-retgen", SAID, hits=HITS, max_turns=maximum)
+    assert len(searched(answer)) == len(model.calls) == maximum
+    assert answer.text == ["Oslo", "Rome"][maximum - 1]
 
 
 async def test_read_directly_the_answer_alone_is_the_output() -> None:
@@ -99,12 +99,12 @@ async def test_the_last_passages_give_way_where_the_prompt_is_full() -> None:
     assert names(answer.passages) == "a b c d e"
 
 
-@pytest.mark.parametrize("most", [1, 2])
-async def test_the_budget_leaves_the_newest_passages_an_answer(most: int) -> None:
-    answer, model = await play("iter-retgen", SAID, hits=HITS, max_calls=most)
-    assert [seen(call) for call in model.calls] == ["answer.read_cot a b c d e", "answer.read_cot g a h"][:most]
-    assert [call.final for call in answer.trace.calls] == [False] * (most - 1) + [True]
-    assert (answer.text, answer.trace.budget) == (["Oslo", "Rome"][most - 1], "max_calls")
+@pytest.mark.parametrize("maximum", [1, 2])
+async def test_the_budget_leaves_the_newest_passages_an_answer(maximum: int) -> None:
+    answer, model = await play("iter-retgen", SAID, hits=HITS, max_calls=maximum)
+    assert [seen(call) for call in model.calls] == ["answer.read_cot a b c d e", "answer.read_cot g a h"][:maximum]
+    assert [call.final for call in answer.trace.calls] == [False] * (maximum - 1) + [True]
+    assert (answer.text, answer.trace.budget) == (["Oslo", "Rome"][maximum - 1], "max_calls")
 
 
 async def test_an_answer_is_not_asked_for_again_when_only_the_search_was_cut_off() -> None:

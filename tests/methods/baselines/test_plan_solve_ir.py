@@ -44,10 +44,12 @@ async def test_the_plan_is_searched_at_once_and_carried_out() -> None:
     assert answer.trace.calls[-1].final
 
 
-@pytest.mark.parametrize("most", [1, 3, 9])
-async def test_the_first_steps_are_searched_and_all_are_shown(most: int) -> None:
-    answer, model = await play("plan-solve-ir", script("Who?", "Where?", "When?", "Why?"), hits=HITS, max_searches=most)
-    assert [query for query, _ in searched(answer)] == ["Who?", "Where?", "When?", "Why?"][:most]
+@pytest.mark.parametrize("maximum", [1, 3, 9])
+async def test_the_first_steps_are_searched_and_all_are_shown(maximum: int) -> None:
+    answer, model = await play(
+        "plan-solve-ir", script("Who?", "Where?", "When?", "Why?"), hits=HITS, max_searches=maximum
+    )
+    assert [query for query, _ in searched(answer)] == ["Who?", "Where?", "When?", "Why?"][:maximum]
     assert model.calls[-1].fields["plan"] == ["Who?", "Where?", "When?", "Why?"]
 
 

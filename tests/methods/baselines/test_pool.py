@@ -36,8 +36,8 @@ def test_like_questions_stand_together(tmp_path: Path) -> None:
 
 def test_a_pool_is_lines_or_json_lines_and_nothing_but_the_question_is_looked_at(tmp_path: Path) -> None:
     rows = [json.dumps({"id": n, "question": text, "answers": ["x"]}) for n, text in enumerate(FILMS)]
-    told = cluster_questions(written(tmp_path / "dev.jsonl", [*rows, "", *WARS, FILMS[0]]), 2)
-    assert sorted(text for cluster in told for text in cluster) == sorted([*FILMS, *WARS])
+    clusters = cluster_questions(written(tmp_path / "dev.jsonl", [*rows, "", *WARS, FILMS[0]]), 2)
+    assert sorted(text for cluster in clusters for text in cluster) == sorted([*FILMS, *WARS])
 
 
 def test_a_pool_that_was_written_anew_is_read_anew(tmp_path: Path) -> None:

@@ -94,11 +94,11 @@ async def test_after_the_last_turn_it_must_finish() -> None:
     assert (answer.text, answer.usage.layers) == ("Rome", 4)
 
 
-@pytest.mark.parametrize("most", [1, 2, 6])
-async def test_max_turns_bounds_the_actions(most: int) -> None:
-    answer, model = await play("react", restless, hits={}, max_turns=most)
-    assert searched(answer) == [(str(n), 5) for n in range(most)]
-    assert [call.task for call in model.calls] == ["react.act"] * most + ["react.finish"]
+@pytest.mark.parametrize("maximum", [1, 2, 6])
+async def test_max_turns_bounds_the_actions(maximum: int) -> None:
+    answer, model = await play("react", restless, hits={}, max_turns=maximum)
+    assert searched(answer) == [(str(n), 5) for n in range(maximum)]
+    assert [call.task for call in model.calls] == ["react.act"] * maximum + ["react.finish"]
     assert (answer.text, answer.supported, answer.evidence) == ("x", False, ())
 
 
@@ -130,11 +130,11 @@ async def observed(*lines: str, **given: Any) -> list[list[str]]:
 
     async with Pipeline(method="react", lm=model, retriever=search, max_turns=len(lines) + 1, **given) as qa:
         answer = await qa.aask("Q")
-    told = [data["found"] for name, data in notes(answer) if name == "lookup"]
+    lookups = [data["found"] for name, data in notes(answer) if name == "lookup"]
     steps = model.calls[-1].fields["steps"]
     brought = [[passage.text for passage in step["passages"]] for step in steps]
-    assert told == [texts for texts, step in zip(brought, steps, strict=True) if step["action"] == "Lookup"]
-    assert answer.statistics["lookups"] == len(told)
+    assert lookups == [texts for texts, step in zip(brought, steps, strict=True) if step["action"] == "Lookup"]
+    assert answer.statistics["lookups"] == len(lookups)
     return brought
 
 
@@ -202,11 +202,11 @@ async def test_nothing_readable_is_no_answer() -> None:
     assert (answer.text, len(model.calls)) == ("", 4)
 
 
-@pytest.mark.parametrize("most", [1, 2, 3])
+@pytest.mark.parametrize("maximum", [1, 2, 3])
 @pytest.mark.parametrize(("method", "last"), [("react", "react.finish"), ("react-cot-sc", "answer.cot")])
-async def test_the_budget_leaves_the_answer(method: str, last: str, most: int) -> None:
-    answer, model = await play(method, restless, hits={}, max_calls=most)
-    assert [call.task for call in model.calls] == ["react.act"] * (most - 1) + [last]
+async def test_the_budget_leaves_the_answer(method: str, last: str, maximum: int) -> None:
+    answer, model = await play(method, restless, hits={}, max_calls=maximum)
+    assert [call.task for call in model.calls] == ["react.act"] * (maximum - 1) + [last]
     assert (answer.text, answer.trace.budget) == ("x", "max_calls")
 
 

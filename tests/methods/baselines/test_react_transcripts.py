@@ -37,8 +37,10 @@ class Step(NamedTuple):
 
 
 def steps() -> list[list[Step]]:
-    told = [row["prompt"].partition("(END OF EXAMPLES)\n")[2] for row in rows("react_llama2_13b.jsonl")]
-    return [[Step(m[1], m[3].strip(), text[m.start() :], m[4].strip()) for m in STEP.finditer(text)] for text in told]
+    prompts = [row["prompt"].partition("(END OF EXAMPLES)\n")[2] for row in rows("react_llama2_13b.jsonl")]
+    return [
+        [Step(m[1], m[3].strip(), text[m.start() :], m[4].strip()) for m in STEP.finditer(text)] for text in prompts
+    ]
 
 
 def parsed(text: str) -> tuple[str, str]:

@@ -192,9 +192,9 @@ async def test_scoring_needs_a_model_that_scores() -> None:
         Pipeline(method="replug")
 
 
-@pytest.mark.parametrize("most", [4, 5, 6])
-async def test_a_budget_too_small_for_all_scores_falls_back_on_what_was_told(most: int) -> None:
-    answer, _ = await scored(max_calls=most)
+@pytest.mark.parametrize("maximum", [4, 5, 6])
+async def test_a_budget_too_small_for_all_scores_falls_back_on_what_was_told(maximum: int) -> None:
+    answer, _ = await scored(max_calls=maximum)
     assert (answer.text, answer.trace.budget) == ("Oslo", "max_calls")
     assert (await scored(max_calls=7))[0].text == "Rome"
 
@@ -202,9 +202,9 @@ async def test_a_budget_too_small_for_all_scores_falls_back_on_what_was_told(mos
 # --- budgets and settings ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("most", "read"), [(1, "a"), (2, "a b"), (3, "a b c"), (5, "a b c d e"), (9, "a b c d e")])
-async def test_the_budget_keeps_a_place_for_the_best_passage(most: int, read: str) -> None:
-    answer, model = await play("replug", by_passage(**dict.fromkeys("abcde", "x")), hits=HITS, max_calls=most)
+@pytest.mark.parametrize(("maximum", "read"), [(1, "a"), (2, "a b"), (3, "a b c"), (5, "a b c d e"), (9, "a b c d e")])
+async def test_the_budget_keeps_a_place_for_the_best_passage(maximum: int, read: str) -> None:
+    answer, model = await play("replug", by_passage(**dict.fromkeys("abcde", "x")), hits=HITS, max_calls=maximum)
     assert [names(piece.passages) for piece in answer.evidence] == read.split()
     assert (answer.text, len(model.calls)) == ("x", len(read.split()))
     assert sum(ensemble(answer)[0].values()) == pytest.approx(1.0)  # of those that were read

@@ -84,14 +84,14 @@ async def test_after_three_searches_the_answer_is_asked_for() -> None:
     assert (answer.text, answer.usage.layers) == ("Rome", 4)
 
 
-@pytest.mark.parametrize("most", [1, 2])
-async def test_max_turns_bounds_the_searches(most: int) -> None:
+@pytest.mark.parametrize("maximum", [1, 2])
+async def test_max_turns_bounds_the_searches(maximum: int) -> None:
     def said(task: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         return {"follow_up": f"{len(fields['history'])}?", "answer": "x" if fields["conclude"] else None}
 
-    answer, model = await play("self-ask", said, hits={}, max_turns=most)
-    assert searched(answer) == [(f"{n}?", 5) for n in range(most)]
-    assert [call.fields["conclude"] for call in model.calls] == [False] * most + [True]
+    answer, model = await play("self-ask", said, hits={}, max_turns=maximum)
+    assert searched(answer) == [(f"{n}?", 5) for n in range(maximum)]
+    assert [call.fields["conclude"] for call in model.calls] == [False] * maximum + [True]
 
 
 async def test_no_follow_up_needed_is_no_search() -> None:
@@ -160,13 +160,13 @@ async def test_the_oldest_passages_give_way_where_the_prompt_is_full() -> None:
     assert answer.trace.calls[-1].prompt_tokens <= tokens - 30
 
 
-@pytest.mark.parametrize("most", [1, 2, 3])
-async def test_the_budget_leaves_the_answer(most: int) -> None:
+@pytest.mark.parametrize("maximum", [1, 2, 3])
+async def test_the_budget_leaves_the_answer(maximum: int) -> None:
     def said(task: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         return {"follow_up": f"{len(fields['history'])}?", "answer": "x" if fields["conclude"] else None}
 
-    answer, model = await play("self-ask", said, hits={}, max_calls=most)
-    assert [call.fields["conclude"] for call in model.calls] == [False] * (most - 1) + [True]
+    answer, model = await play("self-ask", said, hits={}, max_calls=maximum)
+    assert [call.fields["conclude"] for call in model.calls] == [False] * (maximum - 1) + [True]
     assert (answer.text, answer.trace.budget) == ("x", "max_calls")
 
 

@@ -163,12 +163,12 @@ async def test_verdicts_that_cannot_be_read_change_nothing() -> None:
 # --- budgets and settings ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("most", "asked", "text"), [(1, 1, "read"), (2, 1, "Oslo"), (4, 3, "Oslo"), (7, 6, "Oslo")])
-async def test_the_budget_leaves_an_answer(most: int, asked: int, text: str) -> None:
+@pytest.mark.parametrize(("maximum", "asked", "text"), [(1, 1, "read"), (2, 1, "Oslo"), (4, 3, "Oslo"), (7, 6, "Oslo")])
+async def test_the_budget_leaves_an_answer(maximum: int, asked: int, text: str) -> None:
     """Half of the comparing would favour one candidate: it counts whole or not at all."""
-    answer, model = await play("sure", script(valid="Larvik", better="OL2 LO1"), hits=HITS, max_calls=most)
+    answer, model = await play("sure", script(valid="Larvik", better="OL2 LO1"), hits=HITS, max_calls=maximum)
     assert (answer.text, answer.trace.budget) == (text, "max_calls")
-    assert len(model.calls) <= asked < most or most == 1
+    assert len(model.calls) <= asked < maximum or maximum == 1
     whole, _ = await play("sure", script(valid="Larvik", better="OL2 LO1"), hits=HITS, max_calls=8)
     assert whole.text == "Larvik"
 

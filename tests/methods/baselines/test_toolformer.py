@@ -73,12 +73,12 @@ async def test_no_call_needed_is_no_search() -> None:
     assert (answer.supported, answer.evidence, answer.passages) == (False, (), ())
 
 
-@pytest.mark.parametrize("most", [1, 3, 4])
-async def test_after_the_last_call_the_text_is_ended(most: int) -> None:
-    answer, model = await play("toolformer", restless, hits={}, max_turns=most)
-    assert searched(answer) == [(f"{n}?", 5) for n in range(most)]
-    assert [call.task for call in model.calls] == ["toolformer.write"] * most + ["toolformer.finish"]
-    assert [call.final for call in answer.trace.calls] == [False] * most + [True]
+@pytest.mark.parametrize("maximum", [1, 3, 4])
+async def test_after_the_last_call_the_text_is_ended(maximum: int) -> None:
+    answer, model = await play("toolformer", restless, hits={}, max_turns=maximum)
+    assert searched(answer) == [(f"{n}?", 5) for n in range(maximum)]
+    assert [call.task for call in model.calls] == ["toolformer.write"] * maximum + ["toolformer.finish"]
+    assert [call.final for call in answer.trace.calls] == [False] * maximum + [True]
     assert (answer.text, answer.supported) == ("x", False)
 
 
@@ -118,10 +118,10 @@ async def test_the_oldest_results_give_way_where_the_prompt_is_full() -> None:
     assert answer.trace.calls[-1].prompt_tokens <= tokens
 
 
-@pytest.mark.parametrize("most", [1, 2, 3])
-async def test_the_budget_leaves_the_answer(most: int) -> None:
-    answer, model = await play("toolformer", restless, hits={}, max_calls=most)
-    assert [call.task for call in model.calls] == ["toolformer.write"] * (most - 1) + ["toolformer.finish"]
+@pytest.mark.parametrize("maximum", [1, 2, 3])
+async def test_the_budget_leaves_the_answer(maximum: int) -> None:
+    answer, model = await play("toolformer", restless, hits={}, max_calls=maximum)
+    assert [call.task for call in model.calls] == ["toolformer.write"] * (maximum - 1) + ["toolformer.finish"]
     assert (answer.text, answer.trace.budget) == ("x", "max_calls")
 
 

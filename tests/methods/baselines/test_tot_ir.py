@@ -30,17 +30,17 @@ class Tree:
     def __call__(self, task: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         history = fields.get("history", ())
         path = " ".join(pair["sub_question"] for pair in history)
-        told = " ".join(f"{pair['sub_question']}={pair['answer'] or '-'}" for pair in history)
+        pairs = " ".join(f"{pair['sub_question']}={pair['answer'] or '-'}" for pair in history)
         if task == "tot_ir.propose":
-            self.transcript.append(f"propose {fields['count']}: {told}".strip())
+            self.transcript.append(f"propose {fields['count']}: {pairs}".strip())
             return {"sub_questions": self.thoughts.get(path, "").split()}
         if task == "tot_ir.value":
             asked = fields["sub_question"]
-            self.transcript.append(f"value {told} {asked}: {names(fields['passages'])}".replace("  ", " "))
+            self.transcript.append(f"value {pairs} {asked}: {names(fields['passages'])}".replace("  ", " "))
             draws = self.values.get(f"{path} {asked}".strip(), "impossible").split()
             self.drawn[asked] = self.drawn.get(asked, 0) + 1
             return {"answer": self.answers.get(asked), "value": draws[(self.drawn[asked] - 1) % len(draws)]}
-        self.transcript.append(f"answer {told}: {names(fields['passages'])}".replace("answer :", "answer:"))
+        self.transcript.append(f"answer {pairs}: {names(fields['passages'])}".replace("answer :", "answer:"))
         return {"rationale": None, "answer": "Rome"}
 
 
@@ -108,16 +108,16 @@ async def test_of_states_worth_the_same_the_first_is_kept() -> None:
 # --- settings ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("most", [1, 2, 4])
-async def test_steps_bound_the_depth(most: int) -> None:
+@pytest.mark.parametrize("maximum", [1, 2, 4])
+async def test_steps_bound_the_depth(maximum: int) -> None:
     def more(task: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         if task == "tot_ir.propose":
             return {"sub_questions": [f"{len(fields['history'])}?"]}
         return {"answer": "x", "value": "likely"}
 
-    answer, model = await play("tot-ir", more, hits={f"{n}?": "a" for n in range(9)}, steps=most)
-    assert searched(answer) == [f"{n}?" for n in range(most)]
-    assert len(model.calls) == 2 * most + 1 == answer.usage.layers
+    answer, model = await play("tot-ir", more, hits={f"{n}?": "a" for n in range(9)}, steps=maximum)
+    assert searched(answer) == [f"{n}?" for n in range(maximum)]
+    assert len(model.calls) == 2 * maximum + 1 == answer.usage.layers
 
 
 async def test_breadth_bounds_the_thoughts_of_a_state() -> None:
@@ -209,7 +209,7 @@ async def test_a_thought_that_finds_nothing_is_impossible_without_a_call() -> No
 
 
 @pytest.mark.parametrize(
-    ("most", "last"),
+    ("maximum", "last"),
     [
         (1, "answer: "),
         (2, "answer: a b c"),  # found, but not valued
@@ -219,12 +219,12 @@ async def test_a_thought_that_finds_nothing_is_impossible_without_a_call() -> No
         (7, "answer P=Ann S=Rome: a b d"),
     ],
 )
-async def test_the_budget_leaves_the_answer(most: int, last: str) -> None:
+async def test_the_budget_leaves_the_answer(maximum: int, last: str) -> None:
     tree = two_steps()
-    answer, model = await play("tot-ir", tree, hits=HITS, max_calls=most)
+    answer, model = await play("tot-ir", tree, hits=HITS, max_calls=maximum)
     assert tree.transcript[-1] == last
-    assert (answer.text, answer.trace.budget) == ("Rome", "max_calls" if most < 7 else None)
-    assert len(model.calls) <= most
+    assert (answer.text, answer.trace.budget) == ("Rome", "max_calls" if maximum < 7 else None)
+    assert len(model.calls) <= maximum
 
 
 async def test_an_error_of_the_search_comes_out_as_itself() -> None:

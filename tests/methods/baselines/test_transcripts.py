@@ -57,13 +57,13 @@ def read(task: str, text: str, **fields: Any) -> Any:
 def test_no_exact_match_is_lost(style: str, task: str, refused: int, passed: int) -> None:
     replies = outputs(style)
     answers = [getattr(read(task, reply["returned"]), "answer", "") for reply in replies]
-    told = list(zip(answers, replies, strict=True))
+    pairs = list(zip(answers, replies, strict=True))
     assert len(replies) == 125
     assert answers.count("") <= refused
-    right = [exact_match(answer, [reply["answer"]]) == 1 for answer, reply in told]
+    right = [exact_match(answer, [reply["answer"]]) == 1 for answer, reply in pairs]
     assert all(ours for ours, reply in zip(right, replies, strict=True) if reply["is_right_EM"])
     assert sum(right) >= sum(reply["is_right_EM"] for reply in replies)
-    lost = [reply for answer, reply in told if reply["is_right_CEM"] and not cover_em(answer, [reply["answer"]])]
+    lost = [reply for answer, reply in pairs if reply["is_right_CEM"] and not cover_em(answer, [reply["answer"]])]
     assert len(lost) <= passed
     for reply in replies:  # theirs is the whole reply's
         assert bool(cover_em(reply["returned"], [reply["answer"]])) == reply["is_right_CEM"]

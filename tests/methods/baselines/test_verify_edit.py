@@ -186,7 +186,7 @@ async def test_without_any_chain_the_question_is_answered_all_the_same() -> None
 
 
 @pytest.mark.parametrize(
-    ("most", "rationale"),
+    ("maximum", "rationale"),
     [
         (1, ""),
         (2, "Amundsen led it. He was born in Borge."),
@@ -196,10 +196,10 @@ async def test_without_any_chain_the_question_is_answered_all_the_same() -> None
         (10, "Heyerdahl led it. Heyerdahl was born in Larvik."),
     ],
 )
-async def test_the_budget_leaves_the_answer_and_what_was_edited_till_then(most: int, rationale: str) -> None:
-    answer, model = await play("verify-edit", script(), hits=HITS, max_calls=most, edit_below=2)
+async def test_the_budget_leaves_the_answer_and_what_was_edited_till_then(maximum: int, rationale: str) -> None:
+    answer, model = await play("verify-edit", script(), hits=HITS, max_calls=maximum, edit_below=2)
     assert model.calls[-1].fields == {"question": "Q", "rationale": rationale}
-    assert (answer.text, len(model.calls)) == ("Larvik", most)
+    assert (answer.text, len(model.calls)) == ("Larvik", maximum)
 
 
 async def test_k_rank_limit_shots_and_sampling() -> None:
