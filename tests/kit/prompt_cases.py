@@ -17,6 +17,7 @@ SWITCHES: dict[str, list[Any]] = {
     "verbal": [False, True],
     "kind": ["qa", "boolean", "slot", "fact", "long"],
     "conclude": [False, True],
+    "open_book": [True, False],
 }
 """The values of every field that only steers a prompt."""
 

@@ -564,7 +564,7 @@ async def test_verbal_confidence_is_the_number_the_model_gives() -> None:
     calls = [call for call in answer.trace.calls if call.task == "ge.subanswer"]
     assert len(calls) == 3
     assert all(call.fields["verbal"] for call in calls)
-    assert "how sure you are" in talk.model.calls[2].messages[0]["content"]
+    assert "Confidence: <the probability" in talk.model.calls[2].messages[0]["content"]
 
 
 # --- beyond the paper --------------------------------------------------------------------------------------------

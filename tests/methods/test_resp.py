@@ -111,7 +111,7 @@ async def test_a_repeated_plan_is_asked_for_once_more() -> None:
         "plan: S? = ?; asked Q, S?",
         "plan: S? = ?; asked Q, S?; rejected the S!",  # equal after normalisation; the repeat is named
     ]
-    assert "already" in story.model.calls[-4].messages[-1]["content"]
+    assert "asked before" in story.model.calls[-4].messages[-1]["content"]
     assert "the S!" in story.model.calls[-4].messages[-1]["content"]
     assert answer.statistics["repeats"] == 1
     assert verdicts(answer) == [("Q", "plan"), ("S?", "plan"), ("T?", "limit")]

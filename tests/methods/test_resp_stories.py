@@ -94,7 +94,7 @@ async def test_repetitive_planning_is_avoided_as_the_path_is_on_record() -> None
     again = next(call for call in lm.calls if call.fields.get("rejected"))
     assert re.search(rf"Sub-question: {re.escape(person)}\nResponse: none was found", known(again))
     assert f"- {person}" in known(again)
-    assert known(again).endswith(f"Propose another one: {person}")
+    assert known(again).endswith(f"Propose a different one: {person}")
 
 
 # --- whatever a model writes -------------------------------------------------------------------------------------

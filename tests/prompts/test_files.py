@@ -37,7 +37,7 @@ REVIEW = shipped("tor.review.md")
 INPUT = "Question: {question}"
 
 
-THOUGHTS = "{?thoughts}, and open each with a short thought{/}"
+THOUGHTS = "{?thoughts}, each with a short thought{/}"
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_marks_are_numbers_in_brackets() -> None:
 
 
 def test_a_first_call_shows_the_question_alone() -> None:
-    fields = {"question": "Who?", "kind": "qa", "chains": [], "feedback": []}
+    fields = {"question": "Who?", "kind": "qa", "open_book": True, "chains": [], "feedback": []}
     assert BOOK["searchain.chain"].render(fields)[-1]["content"] == "Question: Who?"
 
 
@@ -115,13 +115,27 @@ def test_feedback_stands_between_the_chains_it_answers() -> None:
 
 @pytest.mark.parametrize("task", ["searchain.chain", "searchain.trace"])
 def test_every_kind_has_demonstrations_of_its_own(task: str) -> None:
-    suited = {kind: BOOK[task].demonstrations_for({"kind": kind}) for kind in KINDS}
+    suited = {kind: BOOK[task].demonstrations_for({"kind": kind, "open_book": True}) for kind in KINDS}
     assert suited["qa"] == suited["slot"]
     assert {kind: len(demos) >= 2 for kind, demos in suited.items()} == dict.fromkeys(KINDS, True)
-    assert len(suited["fact"]) == 4  # the paper's Table 8
-    assert len({demo.fields["question"] for kind in KINDS for demo in suited[kind]}) == len(BOOK[task].demonstrations)
-    if task == "searchain.chain":
-        assert len(suited["boolean"]) == 6  # its closed-book StrategyQA
+    assert len(suited["fact"]) >= 4  # the paper's Table 8
+    assert {id(demo) for kind in KINDS for demo in suited[kind]} == set(map(id, BOOK[task].demonstrations))
+
+
+@pytest.mark.parametrize(("kind", "shots"), [("qa", 2), ("slot", 2), ("boolean", 6), ("fact", 4), ("long", 2)])
+def test_a_closed_book_shows_no_unsolved_query_and_no_feedback(kind: str, shots: int) -> None:
+    """``shots``: those of the paper's Table 8 without retrieval."""
+    demos = BOOK["searchain.chain"].demonstrations_for({"kind": kind, "open_book": False})
+    assert len(demos) >= shots
+    for demo in demos:
+        assert not demo.fields.get("feedback")
+        assert all(node.answer for node in demo.output.nodes)  # type: ignore[attr-defined]
+
+
+def test_an_open_book_shows_a_round_after_feedback_within_its_first_two_demonstrations() -> None:
+    for kind in KINDS:
+        demos = BOOK["searchain.chain"].demonstrations_for({"kind": kind, "open_book": True})[:2]
+        assert any(demo.fields.get("feedback") for demo in demos), kind
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,12 @@ def search_in_the_chain(
     finished = False
     while not finished and len(chains) < (max_rounds if open_book else 1):
         said = recorder.ask(
-            "searchain.chain", question=question, kind=kind, chains=list(chains), feedback=list(feedback)
+            "searchain.chain",
+            question=question,
+            kind=kind,
+            open_book=open_book,
+            chains=list(chains),
+            feedback=list(feedback),
         )
         chain: list[dict[str, Any]] = (
             [dict(node) for node in said["nodes"]] if said else [{"query": question, "answer": None}]

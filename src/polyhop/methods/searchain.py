@@ -56,6 +56,7 @@ class Settings:
     rouge_kind: Literal["f", "precision", "recall"]
     verification: bool
     completion: bool
+    open_book: bool
     span: SpanChoice | None
     shots: int
     verify: Verify
@@ -183,6 +184,7 @@ async def generate_chain(state: State, run: Run, settings: Settings) -> list[Que
         options={"shots": settings.shots},
         question=state.question,
         kind=run.kind,
+        open_book=settings.open_book,
         chains=list(state.chains),
         feedback=list(state.feedback),
     )

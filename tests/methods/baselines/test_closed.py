@@ -247,7 +247,7 @@ async def test_sub_questions_are_answered_in_turn_the_question_last() -> None:
     assert [call.fields.get("sub_question") for call in model.calls] == [None, first, second, "Q"]
     assert [len(call.fields.get("history", ())) for call in model.calls] == [0, 0, 1, 2]
     history = f"Sub-question: {first}\nAnswer: Ann Lee\nSub-question: {second}\nAnswer: Rome\n"
-    assert shown(model.calls[-1]) == f"Question: Q\n{history}To be answered now: Q"
+    assert shown(model.calls[-1]) == f"Question: Q\n{history}To answer now: Q"
     assert (answer.text, answer.usage.layers) == ("Italy", 4)
     assert answer.statistics == {"sub_questions": 2}
 

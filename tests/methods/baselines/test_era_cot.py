@@ -144,7 +144,7 @@ async def test_k_rank_limit_shots_and_relations_of_a_pair(count: int) -> None:
     answer, model = await play("era-cot", script(), hits=HITS, k=2, rank_limit=3, shots=count, per_pair=1)
     assert {names(call.fields["passages"]) for call in model.calls} == {"a b"}
     assert names(answer.passages) == "a b c"
-    assert model.calls[2].messages[-1]["content"].endswith("Allowed for one pair: 1")
+    assert model.calls[2].messages[-1]["content"].endswith("Maximum per pair: 1")
     assert {sum(turn["role"] == "assistant" for turn in call.messages) for call in model.calls} == {count}
 
 

@@ -221,7 +221,7 @@ def _show_feedback(feedback: Mapping[str, Any]) -> str:
 
 SEARCHAIN_CHAIN = Task(
     "searchain.chain",
-    fields=("question", "kind", "chains", "feedback"),
+    fields=("question", "kind", "open_book", "chains", "feedback"),
     output=ChainOfQuery,
     parse=read_chain,
     write=write_chain,

@@ -1,0 +1,200 @@
+"""Imitated models: each gives pocket's answers as one kind of real model writes them.
+
+An imitated model reads a request with pocket, writes the output in the form that the prompt asks for, and then spoils
+the reply as its persona does: it thinks first, rambles, echoes the form, refuses, and so on. The reply crosses the
+same code as a chat server's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import orjson
+
+from polyhop.lm.base import Capabilities, Completion, Request
+from polyhop.lm.pocket import Pocket
+from polyhop.lm.wire import read_chat
+from polyhop.prompts.book import PromptBook
+
+THOUGHTS = "The question needs several facts. " * 60  # about 300 words, some of a thinking model's 300 tokens and more
+THINKING_TOKENS = 300
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What a model would reply if it kept to the form: the text, the JSON object, and the form as the prompt says it."""
+
+    request: Request
+    text: str
+    object: str
+    form: str
+    slots: str
+
+    @property
+    def asked(self) -> str:
+        """The reply in the form that was asked for."""
+        return self.object if self.request.schema is not None else self.text
+
+
+Persona = Callable[[Draft], Mapping[str, Any]]
+"""Returns a chat choice: ``message`` and ``finish_reason``."""
+
+
+def _says(text: str, *, finish: str = "stop", **message: Any) -> Mapping[str, Any]:
+    return {"message": {"role": "assistant", "content": text, **message}, "finish_reason": finish}
+
+
+def _plain(draft: Draft) -> Mapping[str, Any]:
+    return _says(draft.asked)
+
+
+def _thinker(draft: Draft) -> Mapping[str, Any]:
+    """Think in a field of its own; the thoughts count as tokens of the reply."""
+    if draft.request.max_tokens <= THINKING_TOKENS:
+        return _says("", finish="length", reasoning_content=THOUGHTS)
+    return _says(draft.asked, reasoning_content=THOUGHTS)
+
+
+def _tag_thinker(draft: Draft) -> Mapping[str, Any]:
+    if draft.request.max_tokens <= THINKING_TOKENS:
+        return _says(f"<think>{THOUGHTS}", finish="length")
+    return _says(f"<think>\n{THOUGHTS}\n</think>\n\n{draft.asked}")
+
+
+def _rambler_before(draft: Draft) -> Mapping[str, Any]:
+    return _says(f"Sure! Let me work through this carefully, as the task requires.\n\n{draft.asked}")
+
+
+def _rambler_after(draft: Draft) -> Mapping[str, Any]:
+    return _says(f"{draft.asked}\n\nI hope this helps! Let me know if anything else is needed.")
+
+
+def _echoer(draft: Draft) -> Mapping[str, Any]:
+    return _says(f"{draft.form}\n\n{draft.asked}")
+
+
+def _slot_echoer(draft: Draft) -> Mapping[str, Any]:
+    """Write values in the angle brackets of the form's slots."""
+    return _says(draft.asked if draft.request.schema is not None else draft.slots)
+
+
+def _bold(draft: Draft) -> Mapping[str, Any]:
+    lines = (f"**{line}**" if line.strip() else line for line in draft.text.splitlines())
+    return _says(draft.object if draft.request.schema is not None else "\n".join(lines))
+
+
+def _json_in_text(draft: Draft) -> Mapping[str, Any]:
+    return _says(draft.object)
+
+
+def _schema_ignorer(draft: Draft) -> Mapping[str, Any]:
+    return _says(draft.text)
+
+
+def _fenced(draft: Draft) -> Mapping[str, Any]:
+    return _says(f"```json\n{draft.object}\n```" if draft.request.schema is not None else f"```\n{draft.text}\n```")
+
+
+def _explainer(draft: Draft) -> Mapping[str, Any]:
+    """Name the other judgment in an afterthought."""
+    after = "Explanation: had a fact been different, this would have been [UNSUPPORTED] or [IRRELEVANT], and not so."
+    return _says(f"{draft.asked}\n\n{after}")
+
+
+def _french(draft: Draft) -> Mapping[str, Any]:
+    return _says(f"Voici ma réponse, dans la forme demandée :\n\n{draft.asked}")
+
+
+def _numberer(draft: Draft) -> Mapping[str, Any]:
+    if draft.request.schema is not None:
+        return _says(draft.object)
+    return _says("\n".join(f"{i}. {line}" for i, line in enumerate(draft.text.splitlines(), 1)))
+
+
+def _refuser(draft: Draft) -> Mapping[str, Any]:
+    return _says("I'm sorry, but I can't help with that request.")
+
+
+def _empty(draft: Draft) -> Mapping[str, Any]:
+    return _says("")
+
+
+def _tool_caller(draft: Draft) -> Mapping[str, Any]:
+    call = {"id": "call_1", "type": "function", "function": {"name": "search", "arguments": '{"query": "who"}'}}
+    return {"message": {"role": "assistant", "content": None, "tool_calls": [call]}, "finish_reason": "tool_calls"}
+
+
+def _truncator(draft: Draft) -> Mapping[str, Any]:
+    """Stop in the middle of a word, as a server does that caps replies at a few tokens."""
+    return _says(draft.asked[:9], finish="length")
+
+
+READABLE: Mapping[str, Persona] = {
+    "plain": _plain,
+    "thinker": _thinker,
+    "tag thinker": _tag_thinker,
+    "rambler before": _rambler_before,
+    "rambler after": _rambler_after,
+    "echoer": _echoer,
+    "slot echoer": _slot_echoer,
+    "bold": _bold,
+    "json in text": _json_in_text,
+    "schema ignorer": _schema_ignorer,
+    "fenced": _fenced,
+    "explainer": _explainer,
+    "french": _french,
+    "numberer": _numberer,
+}
+"""Personas whose replies a person can read: polyhop must read them too."""
+
+UNREADABLE: Mapping[str, Persona] = {
+    "refuser": _refuser,
+    "empty": _empty,
+    "tool caller": _tool_caller,
+    "truncator": _truncator,
+}
+"""Personas whose replies say nothing: they must be survived, and never become an answer."""
+
+
+class ImitatedLM:
+    """Pocket behind the manners of a persona; ``capabilities`` as an OpenAI-compatible server's."""
+
+    capabilities = Capabilities(chat=True, json_schema=True, token_logprobs=False, seed=True)
+
+    def __init__(self, persona: Persona, name: str = "imitated", brain: Any = None) -> None:
+        self.name = name
+        self.replies: list[tuple[Request, Completion]] = []
+        self._persona = persona
+        self._brain = brain or Pocket()
+
+    async def complete(self, request: Request) -> Completion:
+        """Return the persona's reply, read as a chat server's."""
+        draft = await self._draft(request)
+        data = {"choices": [self._persona(draft)]}
+        reply = read_chat(data, request, request.stop)
+        self.replies.append((request, reply))
+        return reply
+
+    async def _draft(self, request: Request) -> Draft:
+        known = await self._brain.complete(request)
+        prompt = _book()[request.task]
+        output = prompt.check(known.value)
+        slots = output.model_copy(update={k: f"<{v}>" for k, v in output if isinstance(v, str) and v})
+        system = request.messages[0]["content"]
+        form = re.split(r"\n\n(?=Reply in|Write )", system)[-1].partition("\n")[2] or system
+        return Draft(
+            request,
+            prompt.task.write_text(output, request.fields),
+            orjson.dumps(output.model_dump(mode="json")).decode(),
+            form,
+            prompt.task.write_text(slots, request.fields),
+        )
+
+
+@cache
+def _book() -> PromptBook:
+    return PromptBook()

@@ -1,0 +1,78 @@
+"""llama.cpp's server, driven for real with a tiny random model: the wire, JSON schemas, samples, and whole methods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from polyhop import Pipeline
+from polyhop.errors import CapabilityError, LMError
+from polyhop.lm.base import Request, ScoreRequest
+from polyhop.lm.openai import OpenAICompatible
+from tests.kit.llama_cpp import llama_server
+
+pytest.importorskip("xllamacpp")
+pytest.importorskip("gguf")
+pytestmark = [pytest.mark.extra, pytest.mark.slow]
+
+SCHEMA = {"type": "object", "properties": {"relevant": {"type": "boolean"}, "grade": {"type": "integer"}}}
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with llama_server(tmp_path_factory.mktemp("llama")) as url:
+        yield url
+
+
+def request(**changes: object) -> Request:
+    turns = ({"role": "system", "content": "Answer."}, {"role": "user", "content": "Who wrote Emma?"})
+    defaults = {"task": "answer.direct", "fields": {}, "messages": turns, "max_tokens": 24, "seed": 1}
+    return Request(**{**defaults, **changes})  # type: ignore[arg-type]
+
+
+async def complete(url: str, **changes: object):  # type: ignore[no-untyped-def]
+    async with OpenAICompatible("tiny", url) as model:
+        return await model.complete(request(**changes))
+
+
+async def test_a_reply_is_cut_at_its_token_limit(url: str) -> None:
+    reply = await complete(url, max_tokens=8, temperature=1.0)
+    assert reply.finish_reason == "length"
+    assert reply.usage is not None and reply.usage.completion_tokens == 8 and not reply.usage.estimated
+
+
+async def test_a_schema_is_kept_by_random_weights(url: str) -> None:
+    reply = await complete(url, schema=SCHEMA, max_tokens=400)
+    value = orjson.loads(reply.text)
+    assert isinstance(value["relevant"], bool) and isinstance(value["grade"], int)
+
+
+async def test_log_probabilities_come_with_their_tokens(url: str) -> None:
+    reply = await complete(url, schema=SCHEMA, max_tokens=400, logprobs=True)
+    assert reply.tokens is not None and reply.logprobs is not None
+    assert "".join(reply.tokens) == reply.text and all(value <= 0 for value in reply.logprobs)
+
+
+async def test_a_seed_repeats_a_sample_and_another_seed_changes_it(url: str) -> None:
+    first, again, other = [(await complete(url, temperature=1.0, seed=seed)).text for seed in (7, 7, 8)]
+    assert first == again != other
+
+
+async def test_given_text_is_not_scored_by_this_server(url: str) -> None:
+    async with OpenAICompatible("tiny", url) as model:
+        with pytest.raises((CapabilityError, LMError), match="score"):
+            await model.score([ScoreRequest(task="promptrank.path", prompt="Document: x Question:", target="Who?")])
+
+
+@pytest.mark.parametrize("method", ["one-r", "tor", "resp", "ge", "searchain", "react"])
+@pytest.mark.parametrize("rendering", ["text", "json"])
+def test_a_method_survives_a_model_that_writes_nonsense(url: str, method: str, rendering: str, tmp_path: Path) -> None:
+    model = OpenAICompatible("tiny", url, max_concurrency=2)
+    limits = {"max_calls": 12, "cache": False, "rendering": rendering, "max_tokens_per_call": 200}
+    with Pipeline("demo", method, model, **limits) as pipeline:  # type: ignore[arg-type]
+        answer = pipeline.ask("In which city was the composer of Finlandia born?")
+    assert answer.usage.calls >= 1
+    assert "<error" not in answer.text.lower()
