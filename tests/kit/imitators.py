@@ -26,7 +26,7 @@ THINKING_TOKENS = 300
 
 @dataclass(frozen=True)
 class Draft:
-    """What a model would reply if it kept to the form: the text, the JSON object, and the form as the prompt says it."""
+    """What a model would reply if it kept to the form: as text, as JSON, with its values in the form's slots."""
 
     request: Request
     text: str

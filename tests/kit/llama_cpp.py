@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 
 CHAT = "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}assistant:"
-WIDTH, HEADS, LAYERS, HIDDEN = 64, 4, 2, 128
+WIDTH, HEADS, LAYERS, HIDDEN = 32, 2, 1, 32
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 PIECES = ["\u2581", *'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.,:[]{}"']
 UNKNOWN, CONTROL, NORMAL, BYTE = 2, 3, 1, 6
 
 
 def write_tiny_model(path: Path) -> None:
-    """Write a Llama of two layers with random weights and a tokenizer of bytes and letters, as a GGUF file."""
+    """Write a Llama of one layer with random weights and a tokenizer of bytes and letters, as a GGUF file."""
     import gguf
 
     tokens = ["<unk>", "<s>", "</s>", *BYTES, *PIECES]

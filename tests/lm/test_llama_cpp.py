@@ -10,7 +10,7 @@ import pytest
 
 from polyhop import Pipeline
 from polyhop.errors import CapabilityError, LMError
-from polyhop.lm.base import Request, ScoreRequest
+from polyhop.lm.base import Completion, Request, ScoreRequest
 from polyhop.lm.openai import OpenAICompatible
 from tests.kit.llama_cpp import llama_server
 
@@ -33,27 +33,29 @@ def request(**changes: object) -> Request:
     return Request(**{**defaults, **changes})  # type: ignore[arg-type]
 
 
-async def complete(url: str, **changes: object):  # type: ignore[no-untyped-def]
+async def complete(url: str, **changes: object) -> Completion:
     async with OpenAICompatible("tiny", url) as model:
         return await model.complete(request(**changes))
 
 
 async def test_a_reply_is_cut_at_its_token_limit(url: str) -> None:
-    reply = await complete(url, max_tokens=8, temperature=1.0)
+    async with OpenAICompatible("tiny", url, extra_body={"ignore_eos": True}) as model:
+        reply = await model.complete(request(max_tokens=8, temperature=1.0))
     assert reply.finish_reason == "length"
-    assert reply.usage is not None and reply.usage.completion_tokens == 8 and not reply.usage.estimated
+    assert reply.usage is not None
+    assert (reply.usage.completion_tokens, reply.usage.estimated) == (8, False)
 
 
 async def test_a_schema_is_kept_by_random_weights(url: str) -> None:
     reply = await complete(url, schema=SCHEMA, max_tokens=400)
     value = orjson.loads(reply.text)
-    assert isinstance(value["relevant"], bool) and isinstance(value["grade"], int)
+    assert {name: type(found) for name, found in value.items()} == {"relevant": bool, "grade": int}
 
 
 async def test_log_probabilities_come_with_their_tokens(url: str) -> None:
     reply = await complete(url, schema=SCHEMA, max_tokens=400, logprobs=True)
-    assert reply.tokens is not None and reply.logprobs is not None
-    assert "".join(reply.tokens) == reply.text and all(value <= 0 for value in reply.logprobs)
+    assert "".join(reply.tokens or ()) == reply.text
+    assert max(reply.logprobs or (1,)) <= 0
 
 
 async def test_a_seed_repeats_a_sample_and_another_seed_changes_it(url: str) -> None:
@@ -67,7 +69,7 @@ async def test_given_text_is_not_scored_by_this_server(url: str) -> None:
             await model.score([ScoreRequest(task="promptrank.path", prompt="Document: x Question:", target="Who?")])
 
 
-@pytest.mark.parametrize("method", ["one-r", "tor", "resp", "ge", "searchain", "react"])
+@pytest.mark.parametrize("method", ["tor", "ge", "searchain"])
 @pytest.mark.parametrize("rendering", ["text", "json"])
 def test_a_method_survives_a_model_that_writes_nonsense(url: str, method: str, rendering: str, tmp_path: Path) -> None:
     model = OpenAICompatible("tiny", url, max_concurrency=2)

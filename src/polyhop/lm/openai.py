@@ -18,7 +18,7 @@ import orjson
 from polyhop.errors import CapabilityError, LMError, SettingError
 from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, TokenScores
 from polyhop.lm.scoring import WAYS, ServerScores, Way
-from polyhop.lm.wire import FILTERED, flatten, read_chat, read_completion, response_format, to_json
+from polyhop.lm.wire import FILTERED, MISFIT, flatten, read_chat, read_completion, response_format, to_json
 from polyhop.net.client import Address, Server
 from polyhop.net.failures import CallError, Failure, explain
 from polyhop.net.limits import MAX_CONCURRENCY, Rates
@@ -139,8 +139,8 @@ class OpenAICompatible:
         try:
             reply, failures = await self._ask(payload, lambda data: read(data, request, request.stop), tokens)
         except CallError as error:
-            if error.failure.kind == "filter":
-                return replace(FILTERED, retries=error.attempts - 1)
+            if known := {"filter": FILTERED, "misfit": MISFIT}.get(error.failure.kind):
+                return replace(known, retries=error.attempts - 1)
             raise await self._error(error) from None
         return replace(reply, retries=failures) if failures else reply
 

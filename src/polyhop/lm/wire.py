@@ -19,6 +19,8 @@ Scored = tuple[str, "Sequence[int] | None", "float | None"]
 _NAMED = ("properties", "$defs", "definitions")
 FILTERED = Completion(text="", finish_reason="content_filter")
 """A withheld answer: no text, and the reason."""
+MISFIT = Completion(text="", finish_reason="misfit")
+"""A reply that the server could not fit into the form it was held to; what the model wrote is lost."""
 
 
 _REASONS = {

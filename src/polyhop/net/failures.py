@@ -20,7 +20,9 @@ from polyhop.common.text import printable
 from polyhop.errors import nearest
 from polyhop.redaction import summary
 
-FailureKind = Literal["retryable", "fatal", "context", "filter", "quota", "key", "not_found", "redirect", "unreachable"]
+FailureKind = Literal[
+    "retryable", "fatal", "context", "filter", "misfit", "quota", "key", "not_found", "redirect", "unreachable"
+]
 
 MAX_WAIT_SECONDS = 60.0
 """A longer ``Retry-After`` is cut to this."""
@@ -35,6 +37,8 @@ _CONTEXT = re.compile(
     re.IGNORECASE,
 )
 _FILTER = re.compile(r"content_filter|content_policy|ResponsibleAIPolicy|content management policy", re.IGNORECASE)
+_MISFIT = re.compile(r"model produced output that does not match", re.IGNORECASE)
+"""llama.cpp's server could not fit what the model wrote into the form that it was held to."""
 _QUOTED = re.compile(r"[:\n]|b?['\"]")
 _SPENT = re.compile(r"insufficient_quota|QUOTA_LIMITED|^Request too large|not enough credits", re.IGNORECASE)
 _ADVICE: Mapping[FailureKind, str] = {
@@ -189,6 +193,8 @@ def _kind(status: int, message: str, code: str) -> FailureKind:
         return "context"
     if _FILTER.search(code) or (status == 400 and _FILTER.search(message)):
         return "filter"
+    if status >= 500 and _MISFIT.search(message):
+        return "misfit"
     if status in _QUOTA or _SPENT.search(code) or _SPENT.search(message):
         return "quota"
     if "SUBSCRIPTION_TOKEN" in code:  # Brave answers 422 to a wrong key
