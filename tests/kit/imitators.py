@@ -182,7 +182,7 @@ class ImitatedLM:
     async def _draft(self, request: Request) -> Draft:
         known = await self._brain.complete(request)
         prompt = _book()[request.task]
-        output = prompt.check(known.value)
+        output = prompt.check(known.value or {})
         slots = output.model_copy(update={k: f"<{v}>" for k, v in output if isinstance(v, str) and v})
         system = request.messages[0]["content"]
         form = re.split(r"\n\n(?=Reply in|Write )", system)[-1].partition("\n")[2] or system
