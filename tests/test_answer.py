@@ -14,7 +14,7 @@ from tests.kit.method_families import FERRY, FILM, MAN, answered
 SHORT = Answer("Bremen", (FILM, MAN, FERRY), (Evidence((FILM, MAN), "Bremen"), Evidence((FERRY,), "Ulm")))
 
 
-def test_without_marks_in_the_text_citations_are_numbered_in_the_order_of_the_evidence() -> None:
+def test_citations_follow_the_order_of_evidence_without_marks() -> None:
     answer = replace(SHORT, citations=cite(SHORT))
     assert [(each.markers, each.passage.id) for each in references(answer)] == [((1,), "film"), ((2,), "man")]
     assert with_citation_marks(answer) == "Bremen [2]"  # the one that has the answer in it

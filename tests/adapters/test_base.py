@@ -63,7 +63,7 @@ def test_their_metadata_comes_back_from_a_passage_as_it_was(theirs: dict[str, An
     assert metadata_of(passage_of("1", "text", theirs)) == theirs
 
 
-def test_title_and_links_are_the_passages_where_they_are_a_title_and_links() -> None:
+def test_valid_title_and_links_become_the_passages() -> None:
     passage = passage_of("1", "text", {"title": "Alien", "links": ["Ridley Scott"], "page": 3})
     assert (passage.title, passage.links, passage.metadata) == ("Alien", ("Ridley Scott",), {"page": 3})
     strange = {"title": 7, "links": "Ridley Scott"}

@@ -140,7 +140,7 @@ def test_no_secret_is_written(corpus: Path, secret: dict[str, Any]) -> None:
         PolyhopAnswerer(corpus, **secret).to_dict()
 
 
-def test_a_component_is_opened_once_and_what_it_was_given_open_stays_so() -> None:
+def test_a_component_is_opened_once_and_an_open_one_stays_open() -> None:
     with pipeline() as qa:
         made = PolyhopAnswerer(qa)
         made.warm_up()
@@ -207,7 +207,7 @@ def test_what_takes_no_query_is_refused() -> None:
         from_haystack(store())
 
 
-def test_a_pipeline_answers_over_their_retriever_and_gives_their_documents_back() -> None:
+def test_a_pipeline_returns_the_documents_of_their_retriever() -> None:
     with pipeline(retriever=from_haystack(InMemoryBM25Retriever(store()))) as qa:
         (answer,) = PolyhopAnswerer(qa).run(QUESTION)["answers"]
     assert answer.data == ANSWER

@@ -246,7 +246,7 @@ async def test_another_retriever_is_cut() -> None:
         await search("down", 1)
 
 
-def test_a_pipeline_answers_over_their_retriever_and_gives_their_documents_back() -> None:
+def test_a_pipeline_returns_the_documents_of_their_retriever() -> None:
     documents = [to_document(passage) for passage in CORPUS[:2]]
     with pipeline(retriever=from_langchain(Fixed(documents=documents))) as qa:
         row = PolyhopRunnable(qa).invoke(QUESTION)

@@ -186,7 +186,7 @@ def test_confidences_separate_right_from_wrong(cases: list[tuple[float, bool]]) 
     assert sure["ECE"] == (0.0 if cases else None)
 
 
-def test_an_answer_is_right_where_its_em_is_one_and_needs_a_confidence() -> None:
+def test_an_answer_with_exact_match_is_right_and_needs_a_confidence() -> None:
     scored_rows: list[dict[str, Any]] = [
         {"confidence": 0.9, "em": 1.0},
         {"confidence": 0.3, "em": 0.0},

@@ -28,7 +28,7 @@ def made(rows: int, size: int = 768) -> Made:
 
 
 @given(ROWS)
-def test_what_was_measured_is_foretold_of_itself(rows: int) -> None:
+def test_a_measurement_predicts_itself(rows: int) -> None:
     one = made(rows)
     forecast = foretold(one, rows)
     assert forecast.memory == pytest.approx(one.held)
@@ -38,7 +38,7 @@ def test_what_was_measured_is_foretold_of_itself(rows: int) -> None:
 
 
 @given(ROWS, ROWS)
-def test_one_measurement_foretells_another_of_the_same_unit_costs(known: int, asked: int) -> None:
+def test_one_measurement_predicts_another_of_the_same_unit_costs(known: int, asked: int) -> None:
     forecast, measured = foretold(made(known), asked), made(asked)
     assert (forecast.memory, forecast.build, forecast.search_as_many) == pytest.approx(
         (measured.held, measured.build, measured.search), rel=1e-6
@@ -46,7 +46,7 @@ def test_one_measurement_foretells_another_of_the_same_unit_costs(known: int, as
 
 
 @given(ROWS)
-def test_more_takes_more_and_a_share_at_least_as_much_as_a_number(rows: int) -> None:
+def test_costs_grow_with_size(rows: int) -> None:
     one, more = foretold(made(1_000_000), rows), foretold(made(1_000_000), 2 * rows)
     assert all(a < b for a, b in zip(one[:3], more[:3], strict=True))
     assert one.search_as_many <= one.search_as_large

@@ -76,7 +76,7 @@ on_linux = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="noth
 
 
 @on_linux
-def test_server_and_client_have_cores_of_their_own_as_long_as_they_are_measured() -> None:
+def test_server_and_client_run_on_separate_cores_while_measured() -> None:
     before = os.sched_getaffinity(0)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as server:
         with cores.apart(server.pid):
@@ -236,7 +236,7 @@ TEXTS = st.lists(st.text(st.sampled_from("ab"), max_size=6), max_size=8)
 
 
 @given(TEXTS)
-def test_what_is_known_is_the_longest_beginning_of_any_text_before(texts: Sequence[str]) -> None:
+def test_the_known_prefix_is_the_longest_of_earlier_texts(texts: Sequence[str]) -> None:
     known = prefixes.Known()
     for place, text in enumerate(texts):
         starts = [n for before in texts[:place] for n in range(len(text) + 1) if before.startswith(text[:n])]
@@ -323,7 +323,7 @@ def test_what_is_compared_with_is_what_was_committed(tmp_path: Path, monkeypatch
     assert suite.committed() == {"startup": {"help": 3.0}}
 
 
-def test_every_benchmark_of_the_suite_is_there_and_takes_the_common_options() -> None:
+def test_every_benchmark_exists_and_takes_the_common_options() -> None:
     for name in suite.SUITE:
         source = (suite.HERE / f"{name}.py").read_text()
         assert "conclude(" in source

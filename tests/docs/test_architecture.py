@@ -153,7 +153,7 @@ def test_what_runs_the_snippets_of_a_page_is_known(page: Path) -> None:
         assert any(here.startswith(known) for known in RUN_BY), here
 
 
-def test_every_method_and_task_is_told_of() -> None:
+def test_every_method_and_task_is_documented() -> None:
     readme = (ROOT / "README.md").read_text()
     for name in methods():
         assert f"`{name}`" in readme
@@ -191,7 +191,7 @@ def test_the_drawing_of_the_architecture_is_the_import_contract() -> None:
     assert [re.findall(r"`(\w+)`", row) for row in rows] == layer_drawing.layers()
 
 
-def test_which_method_when_tells_what_the_methods_declare_and_the_model_card_measured() -> None:
+def test_the_guide_to_methods_agrees_with_the_methods_and_the_model_card() -> None:
     page = (ROOT / "docs" / "which-method.md").read_text()
     card = (ROOT / "src" / "polyhop" / "lm" / "pocket" / "model" / "CARD.md").read_text().replace("–", " … ")
     names = {"hops": "`hops`", "tor": "Tree of Reviews", "resp": "ReSP", "ge": "GE-Reasoning", "searchain": "SearChain"}
@@ -208,7 +208,7 @@ def test_which_method_when_tells_what_the_methods_declare_and_the_model_card_mea
             assert each in methods(), each
 
 
-def test_the_reference_tells_all_there_is() -> None:
+def test_the_reference_is_complete() -> None:
     made = {name: make() for name, make in doc_reference.PAGES.items()}
     for command in commands():
         for parameter in command.params:

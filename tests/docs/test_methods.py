@@ -72,7 +72,7 @@ def test_costs_are_what_a_question_costs(method: str) -> None:
     assert method_pages.counts(method_pages.answered(method, question)) == pytest.approx(measured, rel=0.25, abs=2)
 
 
-def test_the_prose_below_the_first_trace_of_tor_counts_as_the_trace_does() -> None:
+def test_the_prose_below_the_trace_of_tor_gives_its_counts() -> None:
     page = (FOLDER / "tor.md").read_text("utf-8")
     shown = next(part.shown for part in parts() if part.page == "tor.md" and part.name == "trace")
     accepted = shown.count("  accept")

@@ -172,7 +172,7 @@ async def test_no_call_is_made_ahead_under_a_budget_of_money() -> None:
     assert (await using(method, Counting(), budget=Budget(prices=Prices.of("1:1"))))[0] is not None
 
 
-def test_a_budget_of_money_needs_prices_of_all_models_before_the_first_call() -> None:
+def test_a_cost_limit_needs_the_prices_of_all_models() -> None:
     with pytest.raises(SettingError, match=r"max_cost=0.5: give the prices"):
         Pipeline(method="cot", lm="pocket", max_cost=0.5)
     with pytest.raises(SettingError, match="max_cost=-1"):

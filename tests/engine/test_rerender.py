@@ -52,7 +52,7 @@ async def test_a_corrective_retry_is_rendered_with_the_reply_it_followed() -> No
     assert messages_of(retry, [retry], PromptBook(), "text") is None  # the reply it followed is not there
 
 
-async def test_an_older_trace_is_rendered_as_far_as_its_prompt_file_tells() -> None:
+async def test_an_older_trace_is_rendered_as_far_as_its_prompt_file_allows() -> None:
     model = ScriptedLM({"answer.direct": ["", "Answer: Paris"]})
     async with Pipeline(method="direct", lm=model) as pipeline:
         answer = await pipeline.aask("Which city?")

@@ -209,7 +209,7 @@ async def test_every_call_is_recorded_with_what_it_was_given_and_gave() -> None:
 
 
 @pytest.mark.parametrize("constrains", [True, False])
-async def test_the_json_rendering_sends_a_strict_schema_where_the_model_takes_one(constrains: bool) -> None:
+async def test_the_json_rendering_sends_a_strict_schema_if_the_model_takes_one(constrains: bool) -> None:
     reply = '{"relevant": true, "supported": false, "thought": null, "answer": null, "query": "who?"}'
     model = ScriptedLM({"tor.review": reply}, capabilities=Capabilities(json_schema=constrains))
     ask = one_ask("tor.review", question="Q", passages=[passage("a")], thoughts=True)

@@ -64,7 +64,7 @@ async def test_a_retrievers_own_error_reaches_the_caller() -> None:
         await using(lambda run: run.search("q", 2), ScriptedLM({}), retriever=broken)
 
 
-async def test_searching_or_reading_without_the_means_says_what_to_give() -> None:
+async def test_a_missing_retriever_or_reader_is_named() -> None:
     with pytest.raises(UsageError, match="give corpus= or retriever="):
         await using(lambda run: run.search("q", 2), ScriptedLM({}))
     with pytest.raises(UsageError, match="give reader="):
@@ -139,7 +139,7 @@ def test_a_method_that_searches_needs_a_corpus() -> None:
 # --- citations ---------------------------------------------------------------------------------------------------
 
 
-def test_citations_are_the_passages_of_the_evidence_that_came_to_the_answer() -> None:
+def test_citations_are_the_passages_of_the_answers_evidence() -> None:
     pieces = (
         Evidence((passage("a"), passage("b")), "the B1!"),
         Evidence((passage("c"),), "other"),
@@ -153,7 +153,7 @@ def test_citations_are_the_passages_of_the_evidence_that_came_to_the_answer() ->
     ]
 
 
-def test_citations_are_all_evidence_where_none_came_to_the_answer() -> None:
+def test_without_answering_evidence_all_evidence_is_cited() -> None:
     pieces = (Evidence((passage("a"),), "x"), Evidence((passage("b"), passage("a")), None))
     assert [(c.marker, c.passage_id) for c in cite(Answer("y", evidence=pieces))] == [(1, "a"), (2, "b")]
     assert cite(Answer("y")) == ()

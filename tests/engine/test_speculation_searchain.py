@@ -109,7 +109,7 @@ def test_nodes_that_pass_are_looked_up_together(nodes: int, seconds: float) -> N
     assert found.usage.searches == 5
 
 
-def test_no_node_is_looked_up_ahead_under_a_budget_that_must_hold_exactly() -> None:
+def test_nothing_is_prefetched_under_an_exact_budget() -> None:
     for seed in range(40):
         limits = {"max_calls": 4} if seed % 2 else {"max_tokens": 4000}
         plain, _, _ = run_virtually(answer(World.random(seed), "qa", asking=True, **limits))
@@ -127,7 +127,7 @@ def test_what_was_looked_up_in_vain_is_counted() -> None:
     assert wasted > 0
 
 
-def test_a_retriever_that_fails_ahead_fails_only_where_the_walk_comes_there() -> None:
+def test_a_prefetched_failure_is_raised_only_when_it_is_needed() -> None:
     def script(task: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         nodes = [{"query": "Who?", "answer": None}, {"query": "broken", "answer": "x"}]
         return {"nodes": nodes, "content": "So.", "answer": "it"}

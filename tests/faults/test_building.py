@@ -63,7 +63,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("number", ERRORS, ids=errno.errorcode.get)
-def test_a_build_that_a_disk_refuses_is_an_error_and_leaves_nothing(
+def test_a_build_that_the_disk_refuses_fails_and_leaves_no_files(
     number: int, write: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
@@ -256,7 +256,7 @@ def filled(path: Path) -> Path:
     return path
 
 
-def test_a_cache_that_another_process_locks_is_one_warning_and_no_wait_without_end(
+def test_a_locked_cache_gives_one_warning_and_no_endless_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(store, "_LOCKED_FOR", 0.02)

@@ -178,9 +178,7 @@ def complaint(work: Callable[[Path], object], folder: Path) -> str:
 
 
 @pytest.mark.parametrize("name", ["run.json", "predictions.jsonl"])
-def test_a_damaged_run_is_named_or_goes_on_with_no_question_lost_or_doubled(
-    name: str, whole: Path, tmp_path: Path
-) -> None:
+def test_a_damaged_run_is_named_or_resumes_without_loss_or_repeats(name: str, whole: Path, tmp_path: Path) -> None:
     draw = random.Random(name)
     for sample in range(SAMPLES):
         out = tmp_path / str(sample)
@@ -197,7 +195,7 @@ def test_a_damaged_run_is_named_or_goes_on_with_no_question_lost_or_doubled(
         shutil.rmtree(out)
 
 
-def test_the_line_named_taken_out_its_question_alone_is_asked_again(whole: Path, tmp_path: Path) -> None:
+def test_without_the_named_line_only_its_question_is_asked_again(whole: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     shutil.copytree(whole, out)
     path = out / "predictions.jsonl"

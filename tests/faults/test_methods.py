@@ -100,7 +100,7 @@ def calls_of(out: Path) -> Counter[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ASKING)
-def test_no_question_is_lost_or_doubled_and_no_answer_paid_for_twice(method: str, tmp_path: Path) -> None:
+def test_no_question_is_lost_or_repeated_and_no_answer_paid_twice(method: str, tmp_path: Path) -> None:
     """With two attempts a call, questions fail; started again until none does, the run is the one without faults."""
     quiet = FaultyServer(script, share=0.0)
     assert not run(method, client_of(quiet, virtual=True), tmp_path / "quiet")

@@ -98,7 +98,7 @@ def ended(server: Holding, folder: Path) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
-def test_stopped_at_any_moment_it_goes_on_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_run_stopped_at_any_moment_resumes_and_leaves_no_files(tmp_path: Path) -> None:
     """What was answered is kept, so that every start has fewer requests left; with none, a new run begins."""
     draw, stops = random.Random(STOPS), 0
     with in_thread(Holding()) as server:

@@ -1,4 +1,4 @@
-"""What the tests of the adapters share: three passages, a question over two of them, and who answers it by script."""
+"""Three passages, a question over two of them, and the scripted model that answers it, for tests of the adapters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CORPUS = [
 
 
 def scripted() -> ScriptedLM:
-    """Reads the answer off whatever it is shown."""
+    """A model that gives the answer to any passages."""
     return ScriptedLM({"answer.read": {"rationale": None, "answer": ANSWER}})
 
 
@@ -48,7 +48,7 @@ def facts(completion: Completion) -> tuple[Any, ...]:
 
 
 def same(one: Passage, other: Passage) -> bool:
-    """Whether two passages are equal in every field, not by id alone."""
+    """Compare two passages in every field, not by id alone."""
     fields = ("id", "title", "text", "links", "metadata")
     return all(getattr(one, name) == getattr(other, name) for name in fields)
 

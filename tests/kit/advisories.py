@@ -57,7 +57,7 @@ def _met(advisory: Mapping[str, Any], held: Mapping[str, str]) -> Iterator[Mappi
 
 
 def affects(version: str, affected: Mapping[str, Any]) -> bool:
-    """Whether a version is one of those affected: named, or within a range.
+    """Return True if a version is affected: named, or within a range.
 
     >>> events = [{"introduced": "0"}, {"fixed": "1.10"}]
     >>> [affects(version, {"ranges": [{"type": "ECOSYSTEM", "events": events}]}) for version in ("1.9", "1.10")]

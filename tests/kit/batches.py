@@ -47,7 +47,7 @@ def _value(schema: Mapping[str, Any], others: Mapping[str, Any], draw: random.Ra
 
 
 def requests(folder: Path, number: int | None = None) -> list[Row]:
-    """The requests of one file, or of all."""
+    """The requests of one file or of all files."""
     files = sorted(folder.glob(f"requests-{number:04d}.jsonl" if number else "requests-*.jsonl"))
     return [json.loads(line) for path in files for line in path.read_text().splitlines()]
 
@@ -67,7 +67,7 @@ def failure(row: Row, status: int, message: str, **more: Any) -> Row:
 
 
 def expired(row: Row) -> Row:
-    """What stands in the file of errors for a request that the window was too short for."""
+    """The line in the file of errors for a request that the window was too short for."""
     error = {"code": "batch_expired", "message": "This request could not be executed in time."}
     return {"id": "batch_req_1", "custom_id": row["custom_id"], "response": None, "error": error}
 
@@ -79,7 +79,7 @@ def write(path: Path, rows: list[Row]) -> Path:
 
 
 def serve(folder: Path, seed: int = 0) -> int:
-    """Answer every file of requests that has no results yet, out of order; how many requests that were."""
+    """Answer every file of requests that has no results yet, out of order; return the number of requests."""
     count = 0
     for asked in unanswered(folder):
         rows = [result(row) for row in requests(folder, int(asked.stem.rpartition("-")[2]))]

@@ -82,7 +82,7 @@ def undirected(text: str) -> str:
 
 
 def axe(tab: Any) -> list[str]:
-    """What axe-core finds of serious or critical faults in the page as it is now."""
+    """The serious and critical faults that axe-core finds in the page as it is now."""
     tab.evaluate((AXE / "axe.min.js").read_text("utf-8"))
     found = tab.evaluate("axe.run()")["violations"]
     return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found if each["impact"] in ("serious", "critical")]
@@ -158,6 +158,6 @@ def faults(drawing: Any) -> Iterator[str]:
 
 
 def inside(point: Sequence[float], box: Sequence[float], margin: float) -> bool:
-    """Whether a point lies in a box that is widened by so much on each side."""
+    """Return True if a point lies in a box that is widened by a margin on each side."""
     (x, y), (left, top, right, bottom) = point, box
     return left - margin <= x <= right + margin and top - margin <= y <= bottom + margin

@@ -1,4 +1,4 @@
-"""ColBERT checkpoints of few random weights, and late interaction stated once more, token by token."""
+"""Tiny ColBERT checkpoints of random weights, and a second, plain late interaction, token by token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A method written in the test itself, handed a run: what it returned, and the engine's answer around it."""
+"""Run a method that is written in the test itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RIGHT = "It is known. The answer is Paris."
 
 
 async def using(method: Method, model: Any, **engine: Any) -> tuple[Any, Answer]:
-    """What ``method`` returned when it was handed a run, and the engine's answer around it."""
+    """Call ``method`` with a run; return its result and the engine's answer."""
     found: list[Any] = []
 
     async def function(question: str, run: Run) -> Answer:
@@ -38,7 +38,7 @@ def one_ask(task: str = "answer.cot", **fields: Any) -> Method:
 
 
 async def fork(*work: Awaitable[Any]) -> None:
-    """Wait for all of it in one task group inside another."""
+    """Wait for all coroutines in one task group inside another."""
 
     async def waiting(one: Awaitable[Any]) -> None:
         await one

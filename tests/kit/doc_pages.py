@@ -24,7 +24,7 @@ ELSEWHERE = re.compile(r"openai:|hf:|@http|://localhost|pip install|_API_KEY|mak
 SERVES = re.compile(r"^polyhop serve\b", re.M)
 _SERVING = re.compile(r'"event":"serving","url":"([^"]+)"')
 SERVED = "http://127.0.0.1:8000"
-"""Where a server is asked on the pages."""
+"""The address of the server on the pages."""
 _FENCE = re.compile(r"^```([\w+-]*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -66,7 +66,7 @@ def commands(text: str) -> Iterator[str]:
 
 
 def agrees(printed: str, promised: str) -> bool:
-    """Whether a program printed what a page shows of it; ``…`` stands for anything.
+    """Return True if a program printed what a page shows of it; ``…`` stands for anything.
 
     >>> agrees("Answer: Utrecht (0.93)\\n", "Answer: Utrecht …\\n")
     True
@@ -120,7 +120,7 @@ class Reader:
             assert block.printed is None or agrees(printed, block.printed), f"{place} printed\n{printed}"
 
     def run(self, text: str) -> str:
-        """What commands print; they must end well."""
+        """The output of commands, which must succeed."""
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", text],
             cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=300, check=False,

@@ -103,7 +103,7 @@ def settings_of(method: Method) -> str:
 
 
 def beside(method: Method) -> dict[str, str]:
-    """What stands beside each setting in the method's signature."""
+    """The comment beside each setting in the method's signature."""
     path = Path(sys.modules[method.function.__module__].__file__ or "")
     text = path.read_text("utf-8")
     nodes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.AsyncFunctionDef))
@@ -117,7 +117,7 @@ def beside(method: Method) -> dict[str, str]:
 
 
 def choices(setting: Setting) -> str:
-    """What a setting takes: its words, or the kind of its value."""
+    """The values of a setting: its words, or the kind of its value."""
     hint = setting.type
     if words := [f"`{shown(each)}`" for each in _literals(hint)]:
         return ", ".join(words) + (", a number" if re.search(r"\b(?:int|float)\b", str(hint)) else "")
@@ -185,7 +185,7 @@ def exits() -> str:
 
 
 def scale() -> str:
-    """What machines and money a load takes, by ``benchmarks/growth.py``."""
+    """The machines and the money that a load takes, by ``benchmarks/growth.py``."""
     parts = [_HEADS["scale"], "## Unit costs", "\n".join(growth.assumptions(growth.DEFAULTS))]
     parts += ["## Passages", "\n".join(growth.holding())]
     parts += [part for name in growth.MEASURED for part in (f"## {name}", "\n".join(growth.table(name)))]

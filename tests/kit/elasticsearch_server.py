@@ -33,7 +33,7 @@ class Refusal(Exception):
 
 @dataclass
 class Fault:
-    """What one request gets instead of its answer; with ``item`` a bulk request is done but for its first document."""
+    """The reply to one request instead of its answer; with ``item`` a bulk request does all but its first document."""
 
     status: int = 503
     headers: Mapping[str, str] = field(default_factory=dict)

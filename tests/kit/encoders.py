@@ -39,7 +39,7 @@ class WordEncoder:
 
 
 def counted(text: str, size: int) -> list[float]:
-    """How often the words of each place are in the text."""
+    """The number of words of the text that fall on each dimension."""
     counts = [0.0] * size
     for word in text.lower().split():
         counts[zlib.crc32(word.strip(".,?").encode()) % size] += 1

@@ -52,10 +52,10 @@ PASSING: dict[str, Fault] = {
     "empty choices": kit.EMPTY_CHOICES,
     "wrong shape": kit.WRONG_SHAPE,
 }
-"""What an attempt fails by, and another may not."""
+"""Faults that another attempt may not meet."""
 
 HARMLESS: dict[str, Fault] = {"twice": kit.TWICE, "clock jump": Fault()}
-"""What an attempt does not fail by. The clock jumps on a virtual loop alone."""
+"""Faults that fail no attempt. The clock jumps on a virtual loop alone."""
 
 CONTENT: dict[str, Fault] = {
     "wrong schema": Fault(),
@@ -92,7 +92,7 @@ class FaultyServer(FakeServer):
 
     @property
     def chats(self) -> int:
-        """How many requests for an answer came, failed ones among them."""
+        """The number of requests for an answer, failed ones included."""
         return sum(request.path == "/v1/chat/completions" for request in self.requests)
 
     def _scripted(self, body: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Runs to report on: a plain one, and one whose questions, passages and replies are code for a page that shows them."""
+"""Runs to report on: a plain one, and one whose texts would run as code on a careless page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ATTACKS = (
 
 
 def evil_run(folder: Path) -> None:
-    """One question an attack, which is its title, passage, gold answer's neighbour and reply too."""
+    """One question per attack, which is also its passage, title and reply."""
     asked = [
         Question(f"<i>{n}</i>", text, answers=("Rome",), gold_ids=(f"p{n}",), metadata={"type": text})
         for n, text in enumerate(ATTACKS)
@@ -39,7 +39,7 @@ def evil_run(folder: Path) -> None:
 
 
 def plain_run(folder: Path, *, wrong: Collection[int] = (), limit: int = 8, method: str = "one-r") -> None:
-    """Eight questions of a passage each, right but for those of these numbers."""
+    """Eight questions of a passage each; the answers of the numbers in ``wrong`` are wrong."""
     towns = [Passage(f"p{n}", f"Town {n}", f"Town {n} lies on the river {n}.") for n in range(8)]
     asked = [
         Question(

@@ -33,7 +33,7 @@ MORE = [
     ),
 ]
 GONE = ["p1", "p7", "p30", "p31"]
-"""Few enough for marks: an index of which more is removed is written anew."""
+"""Few enough to be marked as removed: with more, the index is written again."""
 
 CHANGED: dict[str, list[Passage]] = {
     "build": MORE,
@@ -41,11 +41,11 @@ CHANGED: dict[str, list[Passage]] = {
     "remove": [passage for passage in STANDING if passage.id not in GONE],
     "remove many": STANDING[:40],
 }
-"""What each kind of change makes of ``STANDING``."""
+"""The passages after each kind of change to ``STANDING``."""
 
 
 def change(kind: str, folder: Path) -> None:
-    """Do it; a second time it changes nothing."""
+    """Make a change; a second time it changes nothing."""
     match kind:
         case "build":
             build_index(open_corpus(MORE), folder, overwrite=True)

@@ -14,7 +14,7 @@ _WIDE, _HIGH, _GAP, _LEFT = 620, 30, 8, 30
 
 
 def layers() -> list[list[str]]:
-    """The rooms of the house, from the roof down; those of one layer know nothing of each other."""
+    """The packages from the top layer down; packages of one layer do not import each other."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
     contract_layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
     return [[room.strip().removeprefix("polyhop.") for room in layer.split("|")] for layer in contract_layers]

@@ -1,5 +1,7 @@
-"""A run of a thousand questions that tells what it holds: ``python -m tests.kit.leak_run OUT`` prints, as JSON, its
-resident bytes and open files after 200 and after all. A process of its own, so that nothing else is measured.
+"""A run of a thousand questions that reports its memory.
+
+``python -m tests.kit.leak_run OUT`` prints, as JSON, its resident bytes and open files after 200 and after all
+questions. It runs as a separate process, so that nothing else is measured.
 """
 
 from __future__ import annotations
@@ -30,19 +32,19 @@ class Brief:
 
 
 def find(query: str, k: int) -> list[Passage]:
-    """Some passages or others."""
+    """Passages that depend on the query."""
     start = sum(map(ord, query)) % 20
     return PASSAGES[start : start + k]
 
 
 def held() -> dict[str, int]:
-    """Bytes of this process in memory, and its open files."""
+    """Resident bytes and open files of this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return {"bytes": pages * os.sysconf("SC_PAGE_SIZE"), "files": len(os.listdir("/proc/self/fd"))}
 
 
 def main(out: str) -> None:
-    """Run and tell."""
+    """Run and print."""
     seen: dict[int, dict[str, int]] = {}
 
     def progress(done: int, total: int) -> None:

@@ -24,7 +24,7 @@ The weights inside `pocket` have a card of their own: `src/polyhop/lm/pocket/mod
 
 
 def named() -> dict[str, list[str]]:
-    """What ``pyproject.toml`` names, with the extras that need it; "core" where it is always needed."""
+    """The packages that ``pyproject.toml`` names, with the extras that need them; "core" if always needed."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     found: dict[str, list[str]] = {}
     groups = {"core": project["dependencies"], **project["optional-dependencies"]}
@@ -36,7 +36,7 @@ def named() -> dict[str, list[str]]:
 
 
 def brought(names: Iterable[str]) -> set[str]:
-    """What those packages need in turn, as far as it is installed; without themselves."""
+    """The installed packages that those packages need in turn, without themselves."""
     seen, waiting = set(names), list(names)
     while waiting:
         for requirement in held.requires or [] if (held := installed(waiting.pop())) else []:
@@ -56,7 +56,7 @@ def installed(name: str) -> Distribution | None:
 
 
 def licence(name: str) -> str | None:
-    """What an installed package says its licence is; None where it is not installed."""
+    """The licence that an installed package states; None if it is not installed."""
     if (held := installed(name)) is None:
         return None
     metadata: Any = held.metadata  # a message, whose type knows no ``get``

@@ -1,4 +1,4 @@
-"""Asking a server of the kit through our client."""
+"""Call a server of the kit with polyhop's client."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def request(text: str = "Where?", **more: Any) -> Request:
 
 
 async def ask(server: FakeServer, asked: Request | None = None, **settings: Any) -> Completion:
-    """One call with a client of its own, made with ``settings``."""
+    """Make one call with a new client of these settings."""
     async with OpenAICompatible("tiny", server.url, **settings) as lm:
         return await lm.complete(asked or request())

@@ -1,4 +1,4 @@
-"""An MDR checkpoint of few random weights, and MDR a second time: plain, one text and one product at a time."""
+"""A tiny MDR checkpoint of random weights, and a second, plain MDR: one text and one product at a time."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def save(path: Path, made: dict[str, Any]) -> None:
 
 
 class Plain:
-    """MDR as its paper and released code say it, without batches, blocks or stored vectors."""
+    """MDR as in its paper and released code, without batches, blocks or stored vectors."""
 
     def __init__(self, folder: Path, passages: list[Passage]) -> None:
         import transformers

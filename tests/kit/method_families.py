@@ -1,4 +1,4 @@
-"""A question answered by a method of each family, by a scripted model, with the same times and tokens whenever."""
+"""One question answered by a method of each family under a scripted model, with the same times and tokens always."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ FAMILIES: Mapping[str, Mapping[str, Any]] = {
     "react": {},
     "promptrank": {},
 }
-"""The methods, one or more a family of reasoning, with their settings here."""
+"""One or more methods per family of reasoning, with their settings here."""
 
 
 class Library:
-    """The retriever and the reader, and what links to what."""
+    """A retriever with links."""
 
     name = "library"
 
@@ -51,7 +51,7 @@ class Library:
 
 
 def read(question: str, passages: Sequence[Passage]) -> list[Span]:
-    """Bremen, or Rolf Anders, where a passage has it."""
+    """A reader that finds Bremen or Rolf Anders."""
     for text in ("Rolf Anders",) if question == WHO else ("Bremen",):
         for passage in passages:
             if (start := passage.text.find(text)) >= 0:
@@ -60,7 +60,7 @@ def read(question: str, passages: Sequence[Passage]) -> list[Span]:
 
 
 def reply(task: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the model says."""
+    """The scripted model's reply."""
     seen = names(fields.get("passages") or ())
     match task:
         case "tor.review" | "cor.review":
@@ -137,12 +137,12 @@ def _triplet(head: str, relation: str, tail: str) -> dict[str, str]:
 
 
 def worth(request: ScoreRequest) -> float:
-    """A path's score: the two passages that matter, best."""
+    """The score of a path; the two passages that matter score best."""
     return {"film man": -1.5, "film": -2.25, "man": -2.5}.get(names(request.fields["passages"]), -4.0)
 
 
 async def answered(method: str, kind: Kind = "qa", script: Any = reply, **settings: Any) -> Answer:
-    """The method's answer, every step of it as long as its number says."""
+    """The method's answer, with the duration of each step set by its number."""
     given = {**FAMILIES.get(method, {}), **settings}
     model = ScriptedLM(script, score=worth)
     library = Library()
@@ -151,7 +151,7 @@ async def answered(method: str, kind: Kind = "qa", script: Any = reply, **settin
 
 
 def timed(answer: Answer) -> Answer:
-    """The answer with times and tokens that hang on the order of its steps alone."""
+    """The answer with times and tokens that depend only on the order of its steps."""
     trace = replace(answer.trace, steps=tuple(map(_timed, answer.trace.steps)))
     return replace(answer, trace=trace, usage=Usage.of(trace, 5.0))
 

@@ -1,4 +1,4 @@
-"""What the pages of ``docs/methods`` show of the code: traces, pictures, settings, costs, excerpts, recipes.
+"""The parts of ``docs/methods`` that are made from the code: traces, pictures, settings, costs, excerpts, recipes.
 
     python -m tests.kit.method_pages              # updates all parts except the measurements
     python -m tests.kit.method_pages --measure    # also measures the systems on five questions of the demo set
@@ -40,7 +40,7 @@ QUESTIONS = 5
 WIDTH = 118
 PART = re.compile(r"(<!-- (\w+) ([^>]*?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 COST = re.compile(r" {2,}(?:[\d,]+ tok)? *(?:[\d.]+ (?:ms|s)|cached)(?: •)?$")
-"""What stands to the right of a step: its tokens and its time, which differ from run to run."""
+"""The text to the right of a step: its tokens and its time, which differ from run to run."""
 
 
 def trace(method: str, question: str, *settings: str) -> str:
@@ -74,7 +74,7 @@ def defaults(method: str) -> str:
 
 
 def costs(*names: str) -> str:
-    """What a question costs: as the methods declare it, and as measured with ``pocket``."""
+    """The cost of a question, as the methods declare it and as measured with ``pocket``."""
     head = "| method | calls, declared | sequential calls, maximum | calls | sequential calls | searches | tokens |"
     rows = [head, "|---|---|---|---|---|---|---|"]
     for name in names:
@@ -114,16 +114,16 @@ def recipes(*names: str) -> str:
         shared = set(given[0]).intersection(*given[1:]) if len(given) > 1 else set()
         differing = [", ".join(each for each in one if each not in shared) for one in given]
         named = [f"{row.name} ({each})" if each else row.name for row, each in zip(ours, differing, strict=True)]
-        listed = named if len(named) <= MOST_ROWS else [each for each in differing if each]
+        listed = named if len(named) <= MAX_ROWS else [each for each in differing if each]
         rows.append(f"| `{known.key}` | {known.title} | {'; '.join(dict.fromkeys(listed))} |")
     return "\n".join(rows)
 
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 PAPERS = {"cor": "tor"}
-"""Where a method stands in another's paper."""
-MOST_ROWS = 6
-"""Of a recipe with more, only the settings are told."""
+"""The system whose paper describes a method, if it is not its own."""
+MAX_ROWS = 6
+"""For a recipe with more rows, the page lists only the settings."""
 
 
 def table(*families: str) -> str:
@@ -190,7 +190,7 @@ def measured() -> dict[str, dict[str, dict[str, float]]]:
 
 
 def counts(answer: Answer) -> dict[str, float]:
-    """What an answer cost."""
+    """The cost of an answer."""
     used = answer.usage
     tokens = used.prompt_tokens + used.completion_tokens
     return {"calls": used.calls, "layers": used.layers, "searches": used.searches, "tokens": tokens}
@@ -208,7 +208,7 @@ def measure() -> None:
 
 
 def part(name: str, arguments: str) -> str:
-    """What the code gives now for a part of a page."""
+    """The part of a page as the code makes it now."""
     return PARTS[name](*arguments.split())
 
 

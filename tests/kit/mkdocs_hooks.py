@@ -1,5 +1,5 @@
-"""What MkDocs is told while it builds the documentation (``mkdocs.yml`` names this file): the pages that are made from
-the code, folders in the navigation, and where a link out of ``docs/`` leads."""
+"""Hooks for MkDocs (``mkdocs.yml`` names this file): the pages that are made from the code, folders in the navigation,
+and the targets of links out of ``docs/``."""
 
 from __future__ import annotations
 

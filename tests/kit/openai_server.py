@@ -72,7 +72,7 @@ class Reply:
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """What goes wrong with one request: an error status, a body that is no reply, or trouble on the wire."""
+    """A fault of one request: an error status, a body that is no reply, or a broken connection."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -217,7 +217,7 @@ class FakeServer:
 
     @property
     def connections(self) -> int:
-        """How many connections are open."""
+        """The number of open connections."""
         assert self._runner is not None
         assert self._runner.server is not None
         transports = [each.transport for each in self._runner.server.connections]
@@ -262,7 +262,7 @@ class FakeServer:
         return _json(answer) if fault is None else await self._trouble(request, fault, answer)
 
     async def _fault(self, body: Mapping[str, Any]) -> Fault | None:
-        """What goes wrong with a request, None for nothing."""
+        """The fault of a request, None if it gets an answer."""
         return self.faults.popleft() if self.faults else None
 
     async def _trouble(self, request: web.BaseRequest, fault: Fault, answer: bytes) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""A polyhop server in the test's own loop, on a free port of loopback."""
+"""A polyhop server in the test's own event loop, on a free port of loopback."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from polyhop.serve.service import Service
 
 @asynccontextmanager
 async def served(service: Service, *options: Any) -> AsyncIterator[str]:
-    """The server's address, without a path; at the end it has stopped, and the service is closed."""
+    """Yield the server's address, without a path; stop the server and close the service afterwards."""
     import uvicorn
 
     app = create_app(service, *options)

@@ -15,7 +15,7 @@ ROOT = Path(os.environ.get("POLYHOP_PGLITE") or Path(__file__).parents[2] / ".ca
 SERVER = ROOT / "node_modules" / "@electric-sql" / "pglite-socket" / "dist" / "scripts" / "server.js"
 
 SECONDS = 120
-"""How long it may take to start: some seconds, more on a machine that is busy."""
+"""Maximum seconds to start: a few are usual, more on a busy machine."""
 
 
 def lacking() -> str | None:

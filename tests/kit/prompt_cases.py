@@ -1,4 +1,4 @@
-"""Every prompt task as a call may come to it: its switches in all their settings, and fields that it can be shown."""
+"""Every prompt task with all settings of its switches, and the fields of a call."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SWITCHES: dict[str, list[Any]] = {
 
 
 def settings(task: str) -> Iterator[dict[str, Any]]:
-    """A task's switches in every setting; {} alone where it has none."""
+    """Every setting of a task's switches; only {} if it has none."""
     names = [name for name in TASKS[task].fields if name in SWITCHES]
     for values in itertools.product(*(SWITCHES[name] for name in names)):
         yield dict(zip(names, values, strict=True))
@@ -32,7 +32,7 @@ def settings(task: str) -> Iterator[dict[str, Any]]:
 SWITCHED: list[tuple[str, dict[str, Any]]] = [(task, switches) for task in TASKS for switches in settings(task)]
 """Every task with every setting of its switches."""
 NOTHING: dict[str, Any] = {"question": "Who?", "sub_question": "Who?", "passages": [], "evidence": [], "asked": []}
-"""What a call holds where nothing has been found or asked."""
+"""The fields of a call before anything has been found or asked."""
 Write: TypeAlias = Callable[[str, str], PromptBook]
 
 

@@ -23,7 +23,7 @@ SHORT = (16, 20, 24, 28, 32, 40, 48, 64, 512)
 LONG = 4096
 """Characters of the text that tells how a pattern's time grows beyond the last of ``SHORT``."""
 MOST = 4000.0
-"""How many times as long as with a harmless pattern a character of a short text may take."""
+"""Maximum time per character of a short text, as a multiple of a harmless pattern's."""
 GROWN = 4.0
 """How many times as long as in the longest of the short texts a character of the long one may take: quadratic growth
 makes it 8 times as long."""
@@ -46,7 +46,7 @@ class Found:
     anywhere: bool = False
 
     def work(self) -> Callable[[str], object]:
-        """What goes through a text as the package does."""
+        """The function that applies the pattern to a text as the package does."""
         if not self.anywhere:
             return self.pattern.match
         return lambda text: sum(1 for _ in self.pattern.finditer(text))
@@ -172,8 +172,8 @@ def _letters(items: Any) -> list[str]:
 
 
 def explodes(work: Callable[[str], object], lead: str, piece: str) -> str | None:
-    """How the time of a character grew with the text, where it grew out of all proportion, however often measured;
-    None else."""
+    """Describe how the time per character grew with the text if it grew out of proportion in every measurement, else
+    return None."""
     suspect = _grown(work, lead, piece, 1)
     return suspect if suspect and all(_grown(work, lead, piece, 2) for _ in range(2)) else None
 

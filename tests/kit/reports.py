@@ -35,5 +35,5 @@ def report(rows: Sequence[Mapping[str, Any]], method: str = "cot", lm: str = "sc
 
 
 def scored(metric: str = "em", method: str = "cot", **scores: float) -> Report:
-    """A run that scores each named question so much."""
+    """The report of a run with these scores of questions, by name."""
     return report([row(name, {metric: value}, f"{value:g}") for name, value in scores.items()], method)

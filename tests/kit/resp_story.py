@@ -15,13 +15,13 @@ from tests.kit.scene import names, passage
 
 
 def remembered(memory: Mapping[str, Any]) -> str:
-    """Both memories on a line: notes, then sub-questions with their responses."""
+    """Both memories in one line: notes, then sub-questions with their responses."""
     pairs = [f"{pair['sub_question']} = {pair['response'] or '?'}" for pair in memory["local_pathway"]]
     return " | ".join([*memory["global_evidence"], *pairs]) or "nothing"
 
 
 def transcribed(request: Request) -> str:
-    """A call and what it saw, on a line."""
+    """A call and its fields in one line."""
     fields = request.fields
     given = f"{names(fields['passages'])}" if fields.get("passages") is not None else remembered(fields["memory"])
     line = f"{request.task.removeprefix('resp.')} {fields.get('sub_question', '')}: {given}".replace(" :", ":")

@@ -1,4 +1,4 @@
-"""Retriever servers and web search APIs on loopback, each as its own code or documentation has it.
+"""Retriever servers and web search APIs on loopback, each as in its own code or documentation.
 
 ``FakeService(answer)`` answers every request by ``answer(received)``: JSON, or a ``Fault``. The makers below rank a few
 passages by the query's words, and refuse what the real ones refuse.
@@ -56,7 +56,7 @@ class FakeService(FakeServer):
 
 @contextmanager
 def serving(service: FakeService) -> Iterator[FakeService]:
-    """The service at work on a thread of its own, for ordinary code."""
+    """Run the service on its own thread, for synchronous code."""
     thread = LoopThread()
     try:
         thread.run(service.start())

@@ -1,4 +1,4 @@
-"""One question answered by a method under a scripted model: the answer, and the model with the calls it saw."""
+"""Answer one question by a method under a scripted model; return the answer and the model, which holds its calls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def play(
     question: str = "Q",
     **arguments: Any,
 ) -> tuple[Answer, ScriptedLM]:
-    """``hits``: by query, the names of the passages it finds; without it there is no retriever at all."""
+    """``hits``: the names of the passages that each query finds; without it there is no retriever."""
     model = ScriptedLM(script, capabilities=capabilities, latency=latency)
 
     def search(query: str, k: int) -> list[Passage]:

@@ -1,4 +1,4 @@
-"""SearChain played by hand: chains in the order they are asked for, hits and spans by query, and what happened."""
+"""A hand-worked case of SearChain: its chains in order, hits and spans by query, and the transcript."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a piece of work did outside its own memory, by Python's audit events: files written, programs run, addresses
-asked."""
+"""Record what a block of code does outside its own memory, by Python's audit events: files written, programs run,
+addresses contacted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _hooked: list[bool] = []
 
 @contextmanager
 def effects() -> Iterator[list[str]]:
-    """A list that is filled, while the block lasts, with what is done in this process: ``event: arguments``.
+    """Yield a list that collects the effects of this process during the block, as ``event: arguments``.
 
     >>> with effects() as found, open(os.devnull, "w"):
     ...     pass

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: how it ends, and what it prints."""
+"""Run the command line in this process: its exit code and its output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Cli", "Result", "cli", "run", "run_cli"]
 
 
 class Result(NamedTuple):
-    """How a command ended, and what it printed."""
+    """A command's exit code and output."""
 
     code: int
     out: str
@@ -27,14 +27,14 @@ Cli = Callable[..., Result]
 
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """Runs the command of these words."""
+    """A function that runs the command of its arguments."""
     return lambda *arguments: run(capsys, monkeypatch, arguments, "160")
 
 
 def run_cli(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str, columns: str = "80"
 ) -> tuple[int, str]:
-    """A command's exit code, and what it printed to either stream."""
+    """Run a command; return its exit code and the output of both streams."""
     result = run(capsys, monkeypatch, arguments, columns)
     return result.code, result.out + result.err
 
@@ -42,7 +42,7 @@ def run_cli(
 def run(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str | Path, ...], columns: str
 ) -> Result:
-    """How the command of these words ends, in a terminal of so many columns."""
+    """Run the command of these words in a terminal of N columns."""
     monkeypatch.setattr(sys, "argv", ["polyhop", *map(str, words)])
     monkeypatch.setenv("COLUMNS", columns)
     code = 0

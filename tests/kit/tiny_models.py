@@ -1,4 +1,4 @@
-"""Checkpoints of a few thousand random weights, in the shapes of T5, GPT-2 and Llama, made where a test runs."""
+"""Checkpoints of a few thousand random weights, in the shapes of T5, GPT-2 and Llama, made by the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trace as a picture: the places of its reasoning as a tree, left to right, coloured by how each ended."""
+"""A trace as a picture: its branches as a tree from left to right, coloured by their verdicts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OTHER = ("#fff8e1", "#8d6e00")
 
 
 def picture(answer: Answer) -> str:
-    """The branches of an answer's trace as SVG: the question at the left, what came of each place in its box."""
+    """The branches of an answer's trace as SVG: the question at the left, the result of each branch in its box."""
     trace = answer.trace
     boxes = [box(0, 0, (trace.question, f"= {answer.text}"), ("#f5f5f5", "#424242"))]
     lines: list[str] = []
@@ -48,7 +48,7 @@ def grown(
 
 
 def concluded(trace: Trace, step: Branch) -> str:
-    """What a place came to: the last answer a model gave there, else what the reader found."""
+    """The result of a branch: the last answer of a model in it, else the reader's."""
     under = trace.children(step.id)
     outputs = [each.output for each in under if isinstance(each, Ask) and each.output]
     answers = [row.get("answer") or row.get("response") for row in outputs]
@@ -57,7 +57,7 @@ def concluded(trace: Trace, step: Branch) -> str:
 
 
 def depth_of(trace: Trace, id: int) -> int:
-    """How many branches a branch stands under, itself counted."""
+    """The number of branches from the root to a branch, itself included."""
     by_id = {step.id: step for step in trace.steps}
     depth, at = 0, by_id.get(id)
     while at is not None:

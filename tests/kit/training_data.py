@@ -1,4 +1,4 @@
-"""A folder of training data in small, written by hand, in every form that ``training.examples`` reads."""
+"""A small folder of training data in every form that ``training.examples`` reads."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ READER: dict[str, Rows] = {
 
 
 def written(folder: Path) -> Path:
-    """The data as files; every ``dev.jsonl`` is a folder, which to open is an error."""
+    """Write the data as files; every ``dev.jsonl`` is a folder, so that opening it fails."""
     corpus = [{"pid": f"p{at}", "title": title, "text": text} for at, (title, text) in enumerate(PAGES.items())]
     for name, rows in SETS.items():
         (folder / name / "dev.jsonl").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What real language models wrote, from the shared samples: one list of outputs a source."""
+"""Outputs of real language models from the shared samples: one list per source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An event loop on a clock of its own: nobody waits, seconds are exact, and a test of time cannot be slow or flaky."""
+"""An event loop with a virtual clock: nobody waits, seconds are exact, and a test of time is neither slow nor flaky."""
 
 from __future__ import annotations
 

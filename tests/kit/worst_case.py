@@ -1,4 +1,4 @@
-"""The longest way a method can go: a model that always wants to know more, over a corpus that always has more."""
+"""The longest way of a method: a model that always asks for more, over a corpus that always has more."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def never_content(task: str, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Endless:
-    """Other passages for every query, and links from each to others: the longest way a search can go."""
+    """A retriever with other passages for every query, and links from each passage to others."""
 
     name = "endless"
     start: Search = staticmethod(lambda query, k: [])

@@ -180,7 +180,7 @@ async def test_cancelled_in_the_moment_of_entering_gives_the_place_on() -> None:
     limiter.release(None)
 
 
-def test_cancelled_while_the_minute_is_full_lets_a_smaller_call_in() -> None:
+def test_a_cancelled_waiter_lets_a_smaller_call_in() -> None:
     async def work() -> float:
         limiter, loop = Limiter(64, Rates(tokens_per_minute=100)), asyncio.get_running_loop()
         async with limiter.slot(60):

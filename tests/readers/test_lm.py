@@ -66,7 +66,7 @@ def scripted(answer: str | None, number: int | None = None, sure: float | None =
 # --- what it asks and what it makes of the reply -------------------------------------------------------------------
 
 
-async def test_all_passages_are_read_in_one_call_whose_confidence_is_its_tokens() -> None:
+async def test_all_passages_are_read_in_one_call_with_its_tokens_confidence() -> None:
     model = Probable("Answer: Rolf Anders\nPassage: 1")
     spans, answer = await read(model, [MILL, ANDERS])
     start = MILL.text.index("Rolf")
@@ -83,7 +83,7 @@ async def test_all_passages_are_read_in_one_call_whose_confidence_is_its_tokens(
     assert answer.usage.calls_by_task == {"reader.extract": 1}
 
 
-async def test_a_model_without_log_probabilities_is_asked_how_sure_it_is() -> None:
+async def test_a_model_without_log_probabilities_is_asked_for_its_confidence() -> None:
     model = scripted("rolf anders", 2)
     spans, _ = await read(model, [MILL, ANDERS])
     assert [(span.passage_id, span.text, span.confidence) for span in spans] == [("anders", "Rolf Anders", 0.8)]
@@ -91,7 +91,7 @@ async def test_a_model_without_log_probabilities_is_asked_how_sure_it_is() -> No
     assert "Confidence" in model.calls[0].messages[0]["content"]
 
 
-async def test_one_that_should_give_them_and_does_not_is_asked_once_more() -> None:
+async def test_a_reply_without_promised_log_probabilities_is_requested_again() -> None:
     model = Probable("Answer: Rolf Anders", "Answer: Rolf Anders\nConfidence: 70%", given=False)
     spans, _ = await read(model, [MILL])
     assert [span.confidence for span in spans] == [0.7]

@@ -44,7 +44,7 @@ def copy(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_version_is_affected_where_it_is_named_or_within_a_range(copy: Path) -> None:
+def test_a_version_is_affected_if_named_or_within_a_range(copy: Path) -> None:
     assert list(weak({"one-thing": "1.1", "two": "1.9", "three": "3"}, copy)) == [
         "one-thing 1.1: T-1 bad",
         "two 1.9: T-2 bad",

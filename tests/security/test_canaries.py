@@ -304,7 +304,7 @@ def answering() -> Iterator[str]:
     thread.stop()
 
 
-def test_what_ends_well_tells_and_keeps_nothing(command: Command, answering: str, tmp_path: Path) -> None:
+def test_a_successful_call_shows_and_keeps_no_secret(command: Command, answering: str, tmp_path: Path) -> None:
     lm, out = f"openai:tiny@http://{CREDENTIALS}{answering}/v1?{PARAMETER}", str(tmp_path / "run")
     assert command("ask", "Who?", "--method", "direct", "--lm", lm, "--show", "trace") == 0
     assert command("ask", "Who?", "--method", "direct", "--lm", lm, "--json") == 0

@@ -54,7 +54,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     length=st.integers(0, 30),
     put=st.binary(max_size=8) | st.sampled_from([b"null", b"{}", b"[]", b'"x"', b"-1", b"1e999", b"[" * 2000, b"\xff"]),
 )
-def test_a_damaged_run_is_shown_or_told_of_and_hides_no_other(
+def test_a_damaged_run_is_shown_or_named_and_hides_no_other(
     whole: Path, file: int, place: float, length: int, put: bytes
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
@@ -89,7 +89,7 @@ _VALUES = st.recursive(
 
 @settings(max_examples=MANY, deadline=None)
 @given(value=_VALUES, name=st.integers(0, 999))
-def test_any_value_of_any_setting_is_taken_or_told_of(value: object, name: int) -> None:
+def test_any_value_of_any_setting_is_taken_or_refused(value: object, name: int) -> None:
     for method in methods().values():
         chosen = list(method.settings)[name % len(method.settings)]
         told_of(lambda method=method, chosen=chosen: method.resolve({chosen: value}))  # type: ignore[misc]
@@ -208,7 +208,7 @@ def usable(completion: Completion) -> None:
     assert all(isinstance(value, (int, float)) for value in completion.logprobs or ())
 
 
-async def test_a_reply_that_is_nested_as_deeply_as_json_may_be_is_read_or_refused() -> None:
+async def test_a_deeply_nested_reply_is_read_or_refused() -> None:
     deep = b'[{"thinking":' * 500 + b'"x"' + b"}]" * 500
     body = b'{"choices":[{"message":{"content":' + deep + b"}}]}"
     async with FakeServer() as server:

@@ -113,7 +113,7 @@ def replies(order: str) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", list(methods()))
-async def test_whatever_is_obeyed_the_method_keeps_its_tasks_budget_prompts_and_hands(method: str) -> None:
+async def test_an_obedient_model_changes_no_tasks_budget_or_prompts(method: str) -> None:
     options = {"scorer": "likelihood"} if method == "hops" else {}
     calls = [step for seed in range(9) for step in (await played(method, World.random(seed), **options))[0].trace.calls]
     own = {"answer", method.replace("-", "_"), *(step.task.partition(".")[0] for step in calls)}

@@ -69,7 +69,7 @@ def test_an_index_is_its_owners_while_it_is_built_and_after(tmp_path: Path) -> N
     assert len(open_index(tmp_path / "index")) == 3
 
 
-def test_a_corpus_that_is_given_directly_is_indexed_for_its_owner_alone(tmp_path: Path) -> None:
+def test_the_index_of_a_corpus_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     with polyhop.Pipeline(PASSAGES, "one-r") as pipeline:
         assert pipeline.search("Ridley", 1)
     assert (tmp_path / "cache" / "indexes").is_dir()

@@ -52,7 +52,7 @@ def test_a_run_tells_no_secret(
         assert secret not in said + printed + caplog.text + repr(lm) + lm.identity
 
 
-def test_another_server_or_setting_is_another_place_in_the_cache_and_a_key_is_none() -> None:
+def test_server_and_settings_enter_the_cache_key_but_no_api_key_does() -> None:
     def kept(**options: object) -> str:
         return OpenAICompatible("m", **{"url": "http://one.example/v1", "api_key": "k" * 20, **options}).identity  # type: ignore[arg-type]
 

@@ -220,7 +220,7 @@ def test_a_task_left_running_is_waited_for_when_it_is_over() -> None:
     assert answer.usage.critical_seconds == pytest.approx(10.0)
 
 
-def test_tasks_one_after_another_are_no_fork_however_the_parent_waits() -> None:
+def test_sequential_tasks_are_no_fork() -> None:
     async def polling(run: Run) -> None:
         for label in "abc":
             running = asyncio.create_task(ask(run, label))
@@ -260,7 +260,7 @@ def test_a_task_of_a_gather_may_fork_before_any_step_of_its_own() -> None:
         ("a1", ""), ("a2", ""), ("a3", "a1 a2"), ("b1", ""), ("b2", ""), ("b3", "b1 b2")]  # fmt: skip
 
 
-def test_a_gather_is_recorded_in_its_own_order_whoever_comes_first() -> None:
+def test_a_gather_is_recorded_in_its_own_order() -> None:
     async def method(run: Run) -> None:
         async def late(label: str, seconds: float) -> None:
             await asyncio.sleep(seconds)

@@ -74,7 +74,7 @@ def test_spans_mark_the_answer_and_nothing_else(made: list[Example]) -> None:
         assert bool(example.spans) or example.kind != "span"
 
 
-def test_gold_is_enough_parts_of_it_are_not_and_others_bear_on_nothing(made: list[Example]) -> None:
+def test_gold_passages_are_sufficient_and_only_together(made: list[Example]) -> None:
     about_it = [example for example in made if example.question == BORN]
     gold = {"Dark Mill", "Ann Lee"}
     for example in about_it:
@@ -116,7 +116,7 @@ def test_composed_questions_put_a_description_for_a_name(made: list[Example], da
     assert answerable[0].question in {example.question for example in made if example.source == "composed"}
 
 
-def test_of_composed_questions_some_have_a_passage_more_that_does_not_tell(data: Path, tmp_path: Path) -> None:
+def test_some_composed_questions_have_an_irrelevant_passage(data: Path, tmp_path: Path) -> None:
     (tmp_path / "reader").mkdir()
     rows = [
         json.loads(line) for line in gzip.decompress((data / "reader" / "squad_dev.jsonl.gz").read_bytes()).splitlines()

@@ -102,7 +102,7 @@ def test_spans_in_titles_and_judgements_not_known() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_of_a_long_text_the_stretch_that_holds_the_answer_is_taken(seed: int) -> None:
+def test_the_part_of_a_long_text_with_the_answer_is_taken(seed: int) -> None:
     text = "a ferry " * 400 + "elstow " + "a film " * 300
     example = Example("a", BORN, [("Dark Mill", text)], "span", spans_of(["elstow"], [("", text)], [0]), 1, 1)
     row = row_of(example, PIECES, random.Random(seed))
@@ -217,7 +217,7 @@ def test_stopped_and_gone_on_it_ends_as_if_never_stopped(tmp_path: Path, monkeyp
     assert not torch.equal(load_network(tmp_path / "whole" / "network.pt").span.weight, first)
 
 
-def test_it_begins_with_another_trainings_weights_and_holds_the_bases_embeddings(
+def test_training_starts_from_given_weights_and_keeps_the_base_embeddings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fit(tiny(), some_rows(2), PIECES.padding, tmp_path / "first", rounds=2.0)
