@@ -1,4 +1,4 @@
-"""What all tests share: a cache folder of their own, and the rule that a test which should run must not be skipped."""
+"""Shared by all tests: a cache folder each, and the rule that a test which should run must not be skipped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ settings.register_profile("quick", settings.get_profile("steady"), max_examples=
 settings.register_profile("exploring", print_blob=True, deadline=None)
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
-"""Samples of the benchmarks, where a checkout has them beside it."""
+"""Samples of the benchmarks, if they lie beside the checkout."""
 
 KINDS = ("shared", "postgres", "extra", "browser")
 """Marks of tests that need more than the core; any other test is of the kind ``core``."""
@@ -76,7 +76,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    if report.skipped:  # told by the report itself, since tests may run in other processes
+    if report.skipped:  # known by the report itself, since tests may run in other processes
         _skipped.append((report.nodeid, next((kind for kind in KINDS if kind in report.keywords), "core")))
 
 

@@ -200,7 +200,7 @@ class Told(ChatLM):
     """A chat model that replies what it was made with, and keeps what it was sent."""
 
     def __init__(self, reply: Reply | Exception, settings: Any = SETTINGS) -> None:
-        super().__init__("told", settings)
+        super().__init__("scripted", settings)
         self.reply, self.sent = reply, dict[str, Any]()
 
     async def _reply(self, request: Request, settings: dict[str, Any]) -> Reply:
@@ -259,5 +259,5 @@ def test_a_setting_that_no_request_has_is_refused() -> None:
 
 
 async def test_an_error_of_their_model_is_ours() -> None:
-    with pytest.raises(LMError, match="told: TimeoutError"):
+    with pytest.raises(LMError, match="scripted: TimeoutError"):
         await Told(TimeoutError()).complete(request())

@@ -62,7 +62,7 @@ def test_more_takes_more(method: str, engine: str, questions: float, passages: f
 
 @given(METHODS, COUNTS, COUNTS, TIMES)
 def test_units_cancel(method: str, questions: float, passages: float, times: float) -> None:
-    """Twice the load on machines twice as fast is the same; so is time told in another unit, and money."""
+    """Twice the load on machines twice as fast is the same; so is time in another unit, and money."""
     asked = MEASURED[method]
     one = load(asked, questions, passages)
     fast = {name: DEFAULTS[name] * times for name in ("reads", "writes", "worker_cores", "node_cores")}

@@ -19,7 +19,7 @@ from tests.kit.terminal import run_cli
 FOLDER = Path(__file__).parents[2] / "docs" / "methods"
 PAGES = sorted(FOLDER.glob("*.md"))
 SECTIONS = ("The idea", "A real trace", "The algorithm and our code", "Settings", "Costs", "When to use it")
-DRAWN_ANEW = "python -m tests.kit.method_pages draws it anew"
+REDRAW = "python -m tests.kit.method_pages draws it again"
 BY_SCORE = ("promptrank", "hops")
 """Methods whose trace lists paths by score: two that are nearly equal may change places."""
 OF_A_PAPER = ("Where it differs from the paper", "Its ablations")
@@ -57,9 +57,9 @@ def test_a_trace_is_what_the_method_does(part: Part) -> None:
     words, figures = parted(part.shown)
     now, now_figures = parted(method_pages.part(part.name, part.arguments))
     if part.arguments.partition(" ")[0] in BY_SCORE:
-        assert SequenceMatcher(None, now, words, autojunk=False).ratio() > 0.9, DRAWN_ANEW
+        assert SequenceMatcher(None, now, words, autojunk=False).ratio() > 0.9, REDRAW
     else:
-        assert now == words, DRAWN_ANEW
+        assert now == words, REDRAW
         assert now_figures == pytest.approx(figures, rel=0.25, abs=2)
 
 
@@ -87,7 +87,7 @@ def test_a_picture_is_of_the_trace_below_it() -> None:
     pictures = method_pages.pictures()
     assert sorted(pictures) == sorted(FOLDER.glob("*.svg"))
     for file, svg in pictures.items():
-        assert file.read_text("utf-8") == svg, DRAWN_ANEW
+        assert file.read_text("utf-8") == svg, REDRAW
 
 
 def test_the_questions_measured_are_the_first() -> None:

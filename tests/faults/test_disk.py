@@ -223,7 +223,7 @@ def test_a_line_with_another_answer_is_named(change: tuple[bytes, bytes], whole:
 
 
 def test_lines_without_a_checksum_are_taken_at_their_word(whole: Path, tmp_path: Path) -> None:
-    """An older polyhop's, or those that a person wrote anew; the run's end gives them one."""
+    """Lines of an older polyhop, or rewritten by hand; the end of the run adds the checksum."""
     out = tmp_path / "run"
     shutil.copytree(whole, out)
     path = out / "predictions.jsonl"

@@ -154,7 +154,7 @@ def test_usage_tells_what_the_server_was_asked(method: str, tmp_path: Path) -> N
 
 
 def failures_of_probe(server: FaultyServer, lm: Client) -> int:
-    """How many attempts failed before it was known how the server scores, which no question is told of."""
+    """The number of attempts that failed before the server's way of scoring was known; they count for no question."""
     assert lm._scores is not None
     one, two = (joined(request)[0] for request in _PROBE)
     prompts = [request.body.get("prompt") for request in server.requests]

@@ -218,7 +218,7 @@ def pages() -> list[Path]:
 
 
 def main() -> None:
-    """Write every part of every page anew."""
+    """Write every part of every page again."""
     if "--measure" in sys.argv:
         measure()
     for page in pages():

@@ -27,7 +27,7 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """The reference is made anew."""
+    """Make the reference again."""
     for name, make in doc_reference.PAGES.items():
         files.append(File.generated(config, f"reference/{name}.md", content=make()))
     return files

@@ -1,4 +1,4 @@
-"""The pictures of the server's page in ``docs/images``, all of them anew:
+"""The pictures of the server's page in ``docs/images``, all made again by
 
     python -m tests.kit.screenshots
 

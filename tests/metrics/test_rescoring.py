@@ -1,4 +1,4 @@
-"""A finished run is scored anew from its own lines: no model, no dataset, nothing in its folder changed."""
+"""A finished run is scored again from its own lines, without a model or a dataset; its folder does not change."""
 
 from __future__ import annotations
 
@@ -96,11 +96,11 @@ def test_a_run_is_rescored_from_its_lines_alone(tmp_path: Path) -> None:
     run(tmp_path / "run", metrics="tor")
     before = held(tmp_path / "run")
     for name, profile in PROFILES.items():
-        anew = read_report(tmp_path / "run", metrics=name)
+        rescored = read_report(tmp_path / "run", metrics=name)
         direct = run(None, metrics=name)
-        assert values(anew) == values(direct)
-        assert anew.unscored == direct.unscored
-        assert {metric.removeprefix(f"{name}.") for metric in anew.metrics} <= set(profile.metrics)
+        assert values(rescored) == values(direct)
+        assert rescored.unscored == direct.unscored
+        assert {metric.removeprefix(f"{name}.") for metric in rescored.metrics} <= set(profile.metrics)
     both = read_report(tmp_path / "run", metrics=["default", "hotpot"])
     assert values(both) == values(run(None))
     assert values(read_report(tmp_path / "run")).keys() == {"tor.recall@15"}
@@ -120,7 +120,7 @@ def test_a_run_can_be_rescored_with_other_gold(tmp_path: Path) -> None:
     report = read_report(tmp_path / "run", dataset=more)
     assert [row["metrics"]["em"] for row in report.rows] == [0, 1]
     assert [row["metrics"]["recall_all@2"] for row in report.rows] == [1, 0]
-    assert [row["metrics"]["ar@2"] for row in report.rows] == [0, 1]  # sought anew in the passages' texts
+    assert [row["metrics"]["ar@2"] for row in report.rows] == [0, 1]  # searched for again in the passages' texts
     more.write_text(json.dumps(rows[0]) + "\n")
     with pytest.raises(UsageError, match="no question 'q0'"):
         read_report(tmp_path / "run", dataset=more, metrics="squad")

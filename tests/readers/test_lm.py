@@ -37,7 +37,7 @@ PROBABLE = Capabilities(json_schema=True, token_logprobs=True)
 
 
 class Probable:
-    """Says what it is told to, each token at e^-0.5; log-probabilities only where ``given``."""
+    """A model that writes the given texts, each token at e^-0.5; log-probabilities only where ``given``."""
 
     name, capabilities = "probable", PROBABLE
 

@@ -1,5 +1,5 @@
 """Instructions hidden in passages, titles and metadata, before a model that obeys them wherever it can: what a method
-does is not theirs to change. What a model that obeys can still spoil is told in docs/security.md."""
+does is not theirs to change. docs/security.md lists what a model that obeys can still spoil."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ CALLS = 12
 """Budget of a question whose model obeys in everything."""
 
 LED_BY_WORDS: Mapping[str, str] = {
-    "ge": "variables are told from names, and triplets from each other, by their words",
-    "resp": "a plan that says again what was asked is asked anew",
+    "ge": "variables differ from names, and triplets from each other, by their words",
+    "resp": "a plan that repeats an earlier question is requested again",
     "searchain": "an answer is held against the words of a passage",
     "react": "a lookup finds the sentences that hold a word",
     "react-cot-sc": "as react",
-    "era-cot": "an entity is told from others by its words",
+    "era-cot": "an entity differs from others by its words",
     "hops": "paths are ranked by their words",
     "ircot": "a sentence that says what the answer is ends the reasoning",
     "flare": "as ircot",
