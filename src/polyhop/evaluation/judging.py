@@ -8,10 +8,8 @@ empty prediction is wrong without being asked about; a reply that cannot be read
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from os.path import lexists
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +17,12 @@ import orjson
 
 from polyhop.answer import Answer
 from polyhop.common.aio import LoopThread
-from polyhop.common.files import locked, read_inside
 from polyhop.engine.options import LM
-from polyhop.errors import DataError, PolyhopError, UsageError
+from polyhop.errors import PolyhopError
 from polyhop.evaluation.predictions import Row
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import CONCURRENCY, Progress, call_settings
+from polyhop.evaluation.store import SavedLines
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.tasks.parts import JUDGE_ANSWER
 from polyhop.trace import Usage, add_usage
@@ -142,47 +140,29 @@ class _Verdicts:
     def __init__(self, folder: Path, judge: Mapping[str, str]) -> None:
         self.judge = judge
         self.held: dict[bytes, Verdict] = {}
-        self._path = folder / JUDGED
-        self._lock = locked(folder / "judge.lock", wait=False)
+        busy = "another process is judging here; wait for it"
+        self._lines = SavedLines(folder / JUDGED, self._take, lock="judge.lock", busy=busy, noun="verdict")
 
     def __enter__(self) -> _Verdicts:
-        if not self._lock.__enter__():
-            raise UsageError(f"{self._path.parent}: another process is judging here; wait for it")
-        try:
-            held = read_inside(self._path.parent, JUDGED) if lexists(self._path) else b""
-        except OSError as error:
-            raise DataError(f"the verdicts cannot be read: {error.strerror}", self._path) from None
-        whole = held[: held.rfind(b"\n") + 1]
-        if len(whole) < len(held):  # cut short by a kill
-            os.truncate(self._path, len(whole))
-        for number, line in enumerate(whole.splitlines(), 1):
-            try:
-                row = orjson.loads(line)
-                if row["judge"] == self.judge:
-                    self.held[_key(row)] = row
-            except (ValueError, TypeError, KeyError):
-                raise DataError(
-                    "not a verdict; remove the line to have the answer judged again", self._path, number
-                ) from None
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._lock.__exit__(None, None, None)
+        self._lines.close()
 
     def of(self, row: Row) -> Verdict | None:
         """Return the verdict on a line's prediction; None if it has none, or its gold or prediction changed."""
         return self.held.get(_key(row))
 
     def add(self, row: Row, correct: bool | None, usage: Usage) -> None:
-        """Write a verdict down."""
+        """Save a verdict."""
         named = {name: row[name] for name in ("id", "question", "answers", "prediction")}
         verdict = {"judge": self.judge, **named, "correct": correct, "usage": usage.to_dict()}
-        try:
-            with self._path.open("ab") as file:
-                file.write(orjson.dumps(verdict) + b"\n")
-        except OSError as error:
-            raise DataError(f"the verdicts cannot be kept: {error.strerror}", self._path) from None
+        self._lines.append(verdict)
         self.held[_key(row)] = verdict
+
+    def _take(self, verdict: Verdict) -> None:
+        if verdict["judge"] == self.judge:
+            self.held[_key(verdict)] = verdict
 
 
 def _key(row: Row) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain
 from os.path import lexists
@@ -133,6 +133,51 @@ class RunFolder:
         _write(path, _lines(rows))
         self._others = Lines(row for row in rows if row["id"] not in self._questions)
         return set(finished)
+
+
+class SavedLines:
+    """A file of JSON lines that grows as results are made, so that stopped work resumes where it was.
+
+    ``take`` is called with each line that the file holds; an incomplete last line, cut short by a kill, is dropped. One
+    process at a time may write, by the file ``lock`` beside it.
+
+    Raises:
+        UsageError: another process writes; ``busy`` says so.
+        DataError: the file cannot be read or written, or ``take`` finds that a line is not a ``noun``.
+    """
+
+    def __init__(self, path: Path, take: Callable[[Any], None], *, lock: str, busy: str, noun: str) -> None:
+        self._path, self._noun = path, noun
+        with ExitStack() as stack, self._kept():
+            if not stack.enter_context(locked(path.with_name(lock), wait=False)):
+                raise UsageError(f"{path.parent}: {busy}")
+            held = read_inside(path.parent, path.name) if lexists(path) else b""
+            whole = held[: held.rfind(b"\n") + 1]
+            if len(whole) < len(held):
+                os.truncate(path, len(whole))
+            for number, line in enumerate(whole.splitlines(), 1):
+                try:
+                    take(orjson.loads(line))
+                except (ValueError, TypeError, KeyError):
+                    again = f"not a {noun}; remove the line to have it made again"
+                    raise DataError(again, path, number) from None
+            self._open = stack.pop_all()
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Write a line."""
+        with self._kept(), self._path.open("ab") as file:
+            file.write(orjson.dumps(row) + b"\n")
+
+    def close(self) -> None:
+        """Unlock the file for other processes."""
+        self._open.close()
+
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise DataError(f"the {self._noun}s cannot be kept: {error.strerror}", self._path) from None
 
 
 def read_predictions(path: Path) -> list[dict[str, Any]]:
