@@ -75,7 +75,7 @@ def test_verdicts_are_asked_for_once_and_kept_by_judge_prompt_and_prediction(fol
     own = tmp_path / "prompts"
     own.mkdir()
     shipped = Path(polyhop.__file__).parent / "prompts" / "files" / "judge.answer.md"
-    (own / "judge.answer.md").write_text(shipped.read_text().replace("You grade answers", "You mark answers"))
+    (own / "judge.answer.md").write_text(shipped.read_text().replace("Grade a", "Mark a", 1))
     for options in ({"prompts": own}, {"rendering": "json"}):
         other = ScriptedLM(grading)
         judge(folder, other, **options)
