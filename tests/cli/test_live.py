@@ -88,7 +88,7 @@ def test_a_long_tree_keeps_its_end_and_what_holds_it() -> None:
     asked = [ask(number, 0, relevant=True) for number in range(1, 40)]
     tree = lines(branch(0, "Dark Mill"), *asked, branch(40, "Rolf Anders", parent=0), height=10)
     assert len(tree) == 7  # of ten rows, some are left to what stands above
-    assert tree[:2] == ["… 36 steps before", "▸ Dark Mill"]
+    assert tree[:2] == ["… 36 earlier steps", "▸ Dark Mill"]
     assert tree[-2] == "  ▸ Rolf Anders"
 
 

@@ -25,9 +25,8 @@ from rich.text import Text
 
 from polyhop.answer import Answer
 from polyhop.cli.answers import print_answer
-from polyhop.cli.passages import excerpt
 from polyhop.cli.show import Entry, clean
-from polyhop.cli.summaries import describe_ask, describe_note
+from polyhop.cli.summaries import describe_ask, describe_note, excerpt
 from polyhop.trace import Ask, Note
 from polyhop.types import Citation, Evidence, Passage
 from tests.kit.method_families import FAMILIES, answered

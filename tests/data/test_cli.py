@@ -59,7 +59,7 @@ def test_convert_to_qrels_finds_titles_in_a_corpus(polyhop: Polyhop, tmp_path: P
     path = lines(tmp_path / "dev.jsonl", HOTPOTQA)
     result = polyhop("data", "convert", path, "--to", "trec-qrels", "--out", tmp_path / "q.qrels")
     assert result.code == 2
-    assert "no gold passage has an id: where they are known by title, --corpus finds their ids" in result.err
+    assert "no gold passage has an id: if they have titles, --corpus finds their ids" in result.err
     assert not (tmp_path / "q.qrels").exists()
     corpus = lines(tmp_path / "c.jsonl", {"id": "7", "title": "Jane Austen", "text": "She wrote."})
     result = polyhop("data", "convert", path, "--to", "trec-qrels", "--corpus", corpus)
@@ -98,7 +98,7 @@ def test_stats_as_tables_and_as_json(polyhop: Polyhop, tmp_path: Path) -> None:
     result = polyhop("data", "stats", path, "--corpus", corpus)
     assert result.code == 0
     assert "gold in the corpus: 50.0 % of 2 passages; all of it for 0.0 % of 1 question" in result.out
-    assert "answers: 0.0 % yes or no, 0 questions without, 1.00 aliases a question" in result.out
+    assert "answers: 0.0 % yes or no, 0 questions without, 1.00 aliases per question" in result.out
     json = orjson.loads(polyhop("data", "stats", path, "--corpus", corpus, "--json").out)
     assert (json["format"], json["by"]["type"]) == ("musique", {"2hop": 1})
 

@@ -177,7 +177,7 @@ def test_compare_on_a_part_of_the_questions(cli: Cli, runs: list[Path]) -> None:
 
 
 def test_wrong_comparisons_are_named(cli: Cli, runs: list[Path]) -> None:
-    assert "a comparison needs two runs" in cli("compare", runs[0]).err
+    assert "a comparison requires two runs" in cli("compare", runs[0]).err
     unknown = cli("compare", runs[0], runs[1], "--metric", "e_m")
     assert unknown.code == 2
     assert "did you mean 'em'?" in unknown.err

@@ -170,4 +170,4 @@ def test_a_retrieval_only_run_hinders_no_report(cli: Cli, tmp_path: Path, monkey
     assert "left out, without F1: bm25" in page
     compared = cli("compare", "bm25", "one-r")
     assert compared.code == 0
-    assert "not compared, since one of the two lacks it: EM, F1, cover-EM" in " ".join(compared.out.split())
+    assert "not compared, because one of the two lacks it: EM, F1, cover-EM" in " ".join(compared.out.split())

@@ -95,7 +95,7 @@ def test_run_repeat_and_its_report(cli: Cli, questions: Path, tmp_path: Path) ->
     done = cli(*arguments)
     assert done.code == 0, done.err
     assert done.out.startswith("over seeds 0, 1")
-    assert "every repeat gave the same" in done.err
+    assert "all repeats are equal" in done.err
     assert cli("report", out).out == done.out
     found = json.loads(cli("report", out, "--format", "json").out)
     assert set(found) == {"runs", "identical", "metrics", "statistics"}

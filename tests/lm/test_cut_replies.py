@@ -196,11 +196,11 @@ def test_repeated_calls_are_counted_and_reported(cli: Cli, tmp_path: Path) -> No
         asked = cli("ask", "Who?", "--method", "cot", "--lm", lm)
         assert asked.code == 0, asked.err
         assert "Answer: Rome" in asked.out
-        assert "1 call spent the token cap before any text came" in asked.err
+        assert "1 call reached the token limit before any text" in asked.err
         out = tmp_path / "run"
         questions = write_lines(tmp_path / "questions.jsonl", QUESTIONS)
         done = cli("run", "--dataset", questions, "--method", "cot", "--lm", lm, "--no-cache", "--out", out)
-        assert "2 calls spent the token cap before any text came" in " ".join(done.out.split())
+        assert "2 calls reached the token limit before any text" in " ".join(done.out.split())
         assert "2 calls spent" in " ".join(cli("report", out).out.split())
 
 
@@ -236,11 +236,11 @@ def test_doctor_says_what_is_wrong_with_a_model(cli: Cli) -> None:
         assert failed.code == 2
         assert "before any text came" in failed.err
         server.reply = ""
-        assert (cli("doctor", "--lm", lm).code, "gave no answer" in cli("doctor", "--lm", lm).err) == (1, True)
+        assert (cli("doctor", "--lm", lm).code, "gave no readable answer" in cli("doctor", "--lm", lm).err) == (1, True)
         server.reply = thinker(100, RIGHT)
         done = cli("doctor", "--lm", lm)
         assert done.code == 0, done.err
-        assert "answers ('Rome'); 1 call spent the token cap" in done.out
+        assert "answers ('Rome'); 1 call reached the token limit" in done.out
         server.requests.clear()
         assert (
             "answers ('Rome')\n" in cli("doctor", "--lm", lm, "--max-tokens-per-call", "500", "--lm-option", "a=1").out

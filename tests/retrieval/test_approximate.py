@@ -356,7 +356,7 @@ def test_from_the_command_to_the_passage(words: Path, tmp_path: Path, capsys: py
 
 
 def test_an_unknown_kind_is_refused_before_the_work(words: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"--dense-index ivf-rabitq: is of an encoder's vectors; name one \(--dense\)"):
+    with pytest.raises(UsageError, match=r"--dense-index ivf-rabitq: requires an encoder; name one \(--dense\)"):
         build(words, tmp_path / "index", INVERTED, dense=None)
     with pytest.raises(UnknownName, match="unknown dense index 'flat'"):
         build(words, tmp_path / "index", "flat")

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from polyhop.cli.progress import ProgressBar
 
 COLLECT_AT = (20_000, 20, 20)
-"""Thresholds of the garbage collector, high because a run makes many objects and hardly any cycles: at the usual 700
-objects collecting took a fifth of a call's time."""
+"""Thresholds of the garbage collector. A run makes many objects and few cycles: with the default of 700 objects,
+collection took a fifth of a call's time."""
 
 
 def main() -> None:
@@ -53,7 +53,7 @@ def _run() -> int | None:
         print_error("stopped")
         code = 130
     except OSError as error:  # a full disk, or a file that may not be read or written
-        if not isinstance(error, BrokenPipeError):  # whoever reads has read enough
+        if not isinstance(error, BrokenPipeError):  # the reader of a pipe has closed it
             print_error(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
         code = 1
         _drop_output()
@@ -77,7 +77,7 @@ def _command() -> int | None:
     except Abort:
         raise KeyboardInterrupt from None
     except Exception as error:
-        if not hasattr(error, "format_message"):  # wrong use; typer has its own copy of click, of no public name
+        if not hasattr(error, "format_message"):  # wrong use: typer has its own copy of click, without a public name
             raise
         message = io.StringIO()
         error.show(message)  # type: ignore[attr-defined]

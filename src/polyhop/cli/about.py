@@ -32,7 +32,7 @@ from polyhop.prompts.tasks import SCORED, TASKS
 from polyhop.redaction import redacted
 
 WIDE = 100
-"""Columns of a terminal from which on the list of methods has room for their settings."""
+"""Minimum width of a terminal, in columns, for the settings in the list of methods."""
 CORE = ("aiohttp", "orjson", "pydantic", "numpy", "tantivy", "typer", "rich")
 
 app = opt.new_app()
@@ -67,7 +67,7 @@ def methods_(
             table.add_row(Text(row["name"], style="bold"), *map(Text, cells[: len(columns)]))
     to.print(table)
     to.print(
-        Text("\ncalls: model calls a question, typically; 'polyhop methods NAME' tells one's settings", style="dim")
+        Text("\ncalls: typical model calls per question; 'polyhop methods NAME' shows the settings of one", style="dim")
     )
 
 
@@ -193,13 +193,13 @@ def _print_method(row: Mapping[str, Any], as_json: bool) -> None:
 
 
 def _try(name: str, options: PipelineOptions) -> str:
-    """Ask a model one question, as a method would; a reply that cannot be read is an error."""
+    """Ask a model one question, as a method would; raise an error if the reply cannot be read."""
     with Pipeline(None, "direct", **replace(options, lm=name, cache=False).arguments()) as pipeline:
         answer = pipeline.ask("Which planet do we live on?")
     calls = answer.trace.calls
     if calls[-1].output is None:
         replies = ", then ".join(repr(draw.clean(call.text, 60)) for call in calls)
-        raise PolyhopError(f"{name} gave no answer that could be read; it said {replies}")
+        raise PolyhopError(f"{name} gave no readable answer; it replied {replies}")
     cut = cut_replies(answer.usage)
     return f"answers ({draw.clean(answer.text or calls[-1].text, 60)!r}){cut and '; ' + cut}"
 
@@ -212,7 +212,7 @@ def _version(name: str) -> str:
 
 
 def _choices(kind: Any) -> list[Any]:
-    """The values that a setting's type names."""
+    """Return the values that a setting's type lists."""
     if kind is bool:
         return [True, False]
     inner = [choice for part in typing.get_args(kind) for choice in _choices(part)]
@@ -220,7 +220,7 @@ def _choices(kind: Any) -> list[Any]:
 
 
 def _shown(value: Any) -> str:
-    """As ``-o`` takes it."""
+    """Return a value as ``-o`` takes it."""
     if isinstance(value, bool):
         return str(value).lower()
     if value is None or value == ():

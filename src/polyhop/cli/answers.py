@@ -1,23 +1,25 @@
-"""An answer in the terminal: its text with numbered citations, the passages they stand for, and what it cost."""
+"""Print an answer: its text with numbered citations, the cited passages, and its cost."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from rich.console import Console
 from rich.text import Text
 
-from polyhop.answer import Answer, content_is_answer, declined, references, with_citation_marks
-from polyhop.cli.passages import entries
+from polyhop.answer import Answer, content_is_answer, declined, references, title_and_location, with_citation_marks
 from polyhop.cli.show import Entry, clean, print_prose
+from polyhop.cli.summaries import excerpt
 from polyhop.cli.traces import critical_line, trace_tree
-from polyhop.common.text import citation_marks, counted
+from polyhop.common.text import citation_marks, counted, find_folded
 from polyhop.trace import Usage
 
 _MAX_CHARS = 4000
-"""Characters of a paragraph that are shown."""
+"""Maximum length of a shown paragraph, in characters."""
 
 
 def print_answer(answer: Answer, *, show_trace: bool, to: Console) -> None:
-    """The answer, its citations, and, if asked for, how it was found."""
+    """Print the answer, its citations and, with ``show_trace``, its steps."""
     plain = to.color_system is None
     if show_trace:
         numbers = {reference.passage.id: reference.marks for reference in references(answer)}
@@ -33,13 +35,22 @@ def print_answer(answer: Answer, *, show_trace: bool, to: Console) -> None:
 
 
 def cut_replies(usage: Usage) -> str:
-    """Say how many calls were made twice because their token cap was spent; empty where none was."""
+    """Say how many calls were repeated because they reached their token limit; empty if none was."""
     if not (count := sum(usage.cut_by_task.values())):
         return ""
     return (
-        f"{count:,} {'call' if count == 1 else 'calls'} spent the token cap before any text came and went out again "
-        "with a larger one: --max-tokens-per-call saves that"
+        f"{count:,} {'call' if count == 1 else 'calls'} reached the token limit before any text and "
+        "had to be repeated with a higher limit: --max-tokens-per-call avoids that"
     )
+
+
+def entries(answer: Answer, *, plain: bool) -> Iterator[Entry]:
+    """Yield an answer's references: numbers and title, and below an excerpt with the supporting words marked."""
+    for reference in references(answer):
+        head = Text.assemble((f"{reference.marks} ", "bold"), (title_and_location(reference.passage), "bold"))
+        if span := find_folded(answer.text, head.plain):
+            head.stylize("green", *span)
+        yield Entry(head, [excerpt(reference.passage.text, reference.spans, plain=plain)], indent=4)
 
 
 def _print_text(answer: Answer, to: Console) -> None:
@@ -58,7 +69,7 @@ def _print_text(answer: Answer, to: Console) -> None:
 
 
 def _with_marks(text: str, style: str = "") -> Text:
-    """A text whose marks, [1], stand out."""
+    """Return a text with its citation marks, [1], highlighted."""
     shown = Text(clean(text, _MAX_CHARS), style=style)
     for start, end, _ in citation_marks(shown.plain):
         shown.stylize("bold cyan", start, end)

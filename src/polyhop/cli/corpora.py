@@ -115,10 +115,10 @@ def index_build(
     executor = opt.engine_of(engine, address, workers)
     mode, stop_words = _link_mode(links), not keep_stop_words
     if dense_index != AUTO and not dense:
-        raise UsageError(f"--dense-index {dense_index}: is of an encoder's vectors; name one (--dense)")
+        raise UsageError(f"--dense-index {dense_index}: requires an encoder; name one (--dense)")
     check_kind(dense_index)
     if executor and not (mode or dense):
-        raise UsageError("--engine ray: without links there is nothing to spread; name an encoder (--dense)")
+        raise UsageError("--engine ray: without links there is nothing to distribute; name an encoder (--dense)")
     encoder = open_encoder(dense) if dense else None  # first, so that an error comes before the work
     built = _resumable_index(opened, out, stem, stop_words, mode) if dense and not overwrite else None
     with cluster_map(executor.address, executor.workers) if executor else nullcontext(map) as map_shards:
@@ -234,7 +234,7 @@ def index_info(
 
 
 def _resumable_index(corpus: Corpus, out: Path, stem: bool, stop_words: bool, links: LinkMode) -> Index | None:
-    """The index that stands at ``out``, where it is of this corpus and these settings: its encoding goes on."""
+    """Return the index at ``out`` if it has this corpus and these settings, so that its encoding resumes."""
     if not (out / INDEX_MANIFEST).is_file():
         return None
     index = open_index(out, corpus=corpus)
@@ -273,7 +273,7 @@ def _ids_in(file: Path) -> list[str]:
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file) from None
     except UnicodeDecodeError as error:
-        raise DataError(f"is no text in UTF-8: {error.reason} at byte {error.start}", file) from None
+        raise DataError(f"is not UTF-8 text: {error.reason} at byte {error.start}", file) from None
 
 
 def _say_updated(done: Updated, as_json: bool) -> None:

@@ -57,14 +57,14 @@ app.add_typer(data_app, name="data")
 
 
 def opened(dataset: str | Path, form: str | None = None, *, skip_bad: bool = False) -> Dataset:
-    """Open a dataset and say what it is taken for, and why."""
+    """Open a dataset and say which format it is read as, and why."""
     found = open_questions(dataset, format=form, skip_bad=skip_bad)
     say(f"{found.name} is read as {found.format.name}: {found.reason}")
     return found
 
 
 def read(dataset: Path, form: str | None, *, skip_bad: bool) -> list[Question]:
-    """All questions of a dataset, for a verb that asks them; of all but the demo's own it is said what they are."""
+    """Read all questions of a dataset, and say which format it has unless it is the demo."""
     if str(dataset) == DEMO and form is None:
         return read_questions(dataset)
     source = opened(dataset, form, skip_bad=skip_bad)
@@ -94,7 +94,7 @@ def data_convert(
         held = list(questions)
         lines = list(trec_qrels(held, _ids_of_titles(held, corpus)))
         if not lines:
-            raise UsageError("no gold passage has an id: where they are known by title, --corpus finds their ids")
+            raise UsageError("no gold passage has an id: if they have titles, --corpus finds their ids")
         _write(out, lambda stream: _write_text(lines, stream))
         _done(f"{counted(len(lines), 'gold passages')} of {counted(len(held), 'questions')}", out)
     else:
@@ -200,7 +200,7 @@ def data_corpus_from_contexts(
         count = _write(questions, lambda to: write_objects(map(plain_row, grounded), to))
         _done(f"{counted(count, 'questions')} with ids of gold passages", questions)
     else:
-        say("the dataset's gold passages are known by title; --questions FILE writes them with ids, which are exact")
+        say("the dataset names its gold passages by title; --questions FILE writes their ids, which are exact")
     for source in sources:
         _say_skipped(source)
 
@@ -219,9 +219,7 @@ def data_predictions(
     if to not in HANDED_IN:
         raise UnknownName("form of predictions", to, HANDED_IN)
     if to == "musique" and dataset is None:
-        raise UsageError(
-            "--to musique needs --dataset: support is summary by each paragraph's number in MuSiQue's file"
-        )
+        raise UsageError("--to musique requires --dataset: support is given by the paragraph numbers of MuSiQue's file")
     if not (run / PREDICTIONS).is_file():
         raise DataError(f"not a run's folder: it has no {PREDICTIONS}", run)
     rows: list[Row] = list(read_predictions(run / PREDICTIONS))
@@ -231,9 +229,9 @@ def data_predictions(
     _write(out, lambda stream: _write_submission(to, rows, contexts, f"polyhop-{run.resolve().name}", stream))
     _done(f"predictions of {counted(len(rows), 'questions')}", out)
     if missing := len(contexts) - len(rows) if contexts else 0:
-        say(f"no prediction for {counted(missing, 'questions')} of the dataset; an official scorer wants all of them")
+        say(f"no prediction for {counted(missing, 'questions')} of the dataset; an official scorer expects all of them")
     if to in ("hotpotqa", "2wiki") and rows and not any(row.get("facts") for row in rows):
-        say("no supporting facts: the corpus does not tell where sentences begin, as one from contexts does")
+        say("no supporting facts: the corpus does not say where sentences begin, unlike one from contexts")
 
 
 def _write_submission(
@@ -253,7 +251,7 @@ def _write_submission(
 
 
 def _contexts(dataset: Dataset) -> dict[str, list[Context]]:
-    """The contexts of each question of a dataset, in its order."""
+    """Return the contexts of each question of a dataset, in its order."""
     found: dict[str, list[Context]] = {}
     for number, row, question in dataset.valid_records():
         try:
@@ -266,7 +264,7 @@ def _contexts(dataset: Dataset) -> dict[str, list[Context]]:
 
 
 def _in_order(rows: Iterable[Row], order: Sequence[str]) -> list[Row]:
-    """A run's lines in a dataset's order."""
+    """Return a run's lines in a dataset's order."""
     by_id = {row["id"]: row for row in rows}
     if strange := by_id.keys() - set(order):
         raise UsageError(f"the dataset has no question {min(strange)!r}, which the run answers: is it another one?")
@@ -274,7 +272,7 @@ def _in_order(rows: Iterable[Row], order: Sequence[str]) -> list[Row]:
 
 
 def _ids_of_titles(questions: Sequence[Question], corpus: Path | None) -> Mapping[str, list[str]]:
-    """The ids of the passages of each gold title, where questions name titles alone and a corpus is given."""
+    """Return the ids of the passages of each gold title, for questions that name only titles."""
     titles = {title for question in questions if not question.gold_ids for title in question.gold_titles}
     found: defaultdict[str, list[str]] = defaultdict(list)
     if titles and corpus is not None:
@@ -335,7 +333,7 @@ def _print_statistics(found: DatasetStatistics) -> None:
         Text(
             f"answers: {100 * answers['yes_or_no']:.1f} % yes or no, "
             f"{counted(answers['without'], 'questions')} without, "
-            f"{answers['aliases_per_question']:.2f} aliases a question"
+            f"{answers['aliases_per_question']:.2f} aliases per question"
         )
     )
     for name in ("with_gold_passages", "with_supporting_facts", "with_steps"):

@@ -1,4 +1,4 @@
-"""The forms of a table beside the terminal's: Markdown, LaTeX, CSV; on stdout or in a file."""
+"""Formats of a table besides the terminal's: Markdown, LaTeX and CSV, on stdout or in a file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ENDINGS: Mapping[str, str] = {".md": "markdown", ".tex": "latex", ".csv": "csv"
 
 
 def form_of(form: str | None, out: Path | None) -> str:
-    """The form asked for; where none is, that of the file's ending, else ``table``, which is for the terminal alone.
+    """Return the given format, or by default that of the file's ending, else ``table``, which is for the terminal only.
 
     >>> form_of(None, Path("runs.tex"))
     'latex'
@@ -39,7 +39,7 @@ def form_of(form: str | None, out: Path | None) -> str:
 
 
 def put(text: str, out: Path | None) -> None:
-    """Write to a file, and say so, or to stdout."""
+    """Write a text to stdout, or to a file, and say so."""
     if out is None:
         write(text)
         return
@@ -53,7 +53,7 @@ def put(text: str, out: Path | None) -> None:
 
 
 def markdown(rows: Rows) -> str:
-    """Rows as a Markdown table. Markup in a cell, HTML too, is shown as the text it is.
+    """Write rows as a Markdown table; markup in a cell, including HTML, is escaped.
 
     >>> print(markdown([["a", "b"], ["1", "2|3"]]), end="")
     | a | b |
@@ -68,7 +68,7 @@ def markdown(rows: Rows) -> str:
 
 
 def latex(rows: Rows) -> str:
-    """Rows as a LaTeX table of the booktabs package; columns of numbers mostly stand to the right.
+    """Write rows as a LaTeX table with the booktabs package; columns of mostly numbers are aligned to the right.
 
     >>> print(latex([["run", "EM %"], ["my_run", "41.0 ±2.5"]]), end="")
     % \\usepackage{booktabs}
@@ -89,8 +89,10 @@ def latex(rows: Rows) -> str:
 
 
 def comma_separated(rows: Iterable[Iterable[object]], *, raw: bool = False) -> str:
-    """Rows as CSV (RFC 4180's quotes, lines that end in a line feed). Text that a spreadsheet would take for a formula
-    has an apostrophe before it, and no control characters; ``raw`` leaves it as it is.
+    """Write rows as CSV: quotes as in RFC 4180, lines that end in a line feed.
+
+    Text that a spreadsheet would read as a formula gets an apostrophe before it and loses its control characters;
+    ``raw`` leaves it unchanged.
 
     >>> print(comma_separated([["a", 'say "b"'], [0.5, None]]), end="")
     a,"say ""b""\"
@@ -111,7 +113,7 @@ WRITERS: Mapping[str, Callable[[Rows], str]] = {
 
 
 _MARKDOWN = re.compile(r"[\\`*_\[\]<>|~&$]")
-"""Characters that begin markup in a line of Markdown, GitHub's mathematics included."""
+"""Characters that begin markup in a line of Markdown, including GitHub's mathematics."""
 
 _LATEX = {
     **{ord(character): "\\" + character for character in "&%$#_{}"},

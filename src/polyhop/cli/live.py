@@ -1,5 +1,4 @@
-"""A question while it is being answered: a small tree of its steps on a terminal's stderr, gone when the answer is
-there."""
+"""A live view of a question: a small tree of its steps on stderr, which disappears with the answer."""
 
 from __future__ import annotations
 
@@ -25,19 +24,19 @@ from polyhop.common.text import counted
 from polyhop.trace import CALLS, Branch, Searched, Step
 
 QUIET = 0.3
-"""Seconds in which a question may be answered without anything being shown."""
+"""Seconds before anything is shown."""
 _MAX_LINES = 14
 _ROWS_LEFT = 4
-"""Rows of the terminal that are left to what stands above."""
+"""Rows of the terminal that stay free for earlier output."""
 
 
 def can_show() -> bool:
-    """Tell if stderr is a terminal that can redraw lines."""
+    """Return True if stderr is a terminal that can redraw lines."""
     return sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
 
 
 async def show_live(steps: AsyncGenerator[Step | Answer, None]) -> Answer:
-    """The answer of a ``Pipeline.stream``, its steps shown as they happen."""
+    """Show the steps of a ``Pipeline.stream`` as they happen; return its answer."""
     tree = Steps()
     async with aclosing(steps):
         with _draw(tree):
@@ -57,7 +56,7 @@ def _draw(tree: Steps) -> Iterator[None]:
 
 
 class Steps:
-    """The steps so far: the last lines of their tree, a finished branch as one line; and their cost."""
+    """The steps so far: the last lines of their tree, with a finished branch on one line, and their cost."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()
@@ -69,7 +68,7 @@ class Steps:
         self.work = ""
 
     def add(self, step: Step) -> None:
-        """Take in a step as ``Pipeline.stream`` tells it: a branch comes twice."""
+        """Add a step as ``Pipeline.stream`` yields it; a branch comes twice."""
         with self._lock:
             if step.id not in self._steps:
                 self._under.setdefault(step.parent, []).append(step.id)
@@ -81,7 +80,7 @@ class Steps:
 
     @contextmanager
     def working(self, noun: str, before: int) -> Iterator[_Work]:
-        """Long work within a step, as ``watching`` tells of it."""
+        """Show long work within a step, as ``common.progress`` reports it."""
         yield _Work(self, noun)
         self.work = ""
 
@@ -126,7 +125,7 @@ class _Row(NamedTuple):
     is_open: bool = False
 
     def drawn(self) -> Text:
-        """On one line, which ends where the terminal does."""
+        """Return the row as one line, cut at the terminal's width."""
         first, *others = self.steps
         line, below = (describe_group(self.steps), ()) if others else describe(first, TraceStyle())
         shown = Text.assemble("  " * self.depth, line, *(f"  {text.plain}" for text in below[:1]))
@@ -135,13 +134,13 @@ class _Row(NamedTuple):
 
 
 def _last(rows: Sequence[_Row], max_rows: int) -> Iterator[Text]:
-    """The last rows, and those that hold them."""
+    """Yield the last rows and the open branches that contain them."""
     dropped: set[int] = set()
     if len(rows) > max_rows:
         ended = [i for i, row in enumerate(rows) if not row.is_open]
         dropped = set(ended[: len(rows) - max_rows + 1])
     if dropped:
-        yield Text(f"… {counted(len(dropped), 'steps')} before", style="dim")
+        yield Text(f"… {counted(len(dropped), 'earlier steps')}", style="dim")
     for row in [row for i, row in enumerate(rows) if i not in dropped][-max_rows:]:
         yield row.drawn()
 

@@ -1,7 +1,7 @@
-"""The plain output of the command line. What a terminal would obey never reaches one.
+"""The plain output of the command line; no control characters reach a terminal.
 
-Names of files, ids, titles, questions and replies were written by strangers. Tables and colours are drawn by
-``show.console``, which keeps the same rule; nothing else of the command line prints.
+Names of files, ids, titles, questions and replies come from strangers. Tables and colours are drawn by ``show.console``
+by the same rule; nothing else in the command line prints.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ POCKET_IS = (
 
 
 def write(text: str) -> None:
-    """Write a result to stdout: as it is to a file or a pipe, printable lines to a terminal."""
-    valid = text.encode("utf-8", "replace").decode()  # a name of a file may hold half of a surrogate pair
+    """Write a result to stdout: unchanged to a file or a pipe, as printable lines to a terminal."""
+    valid = text.encode("utf-8", "replace").decode()  # a file name may contain an unpaired surrogate
     sys.stdout.write(printable_lines(valid) if sys.stdout.isatty() else valid)
 
 
 def say(message: str) -> None:
-    """Write a message to a person, on stderr."""
+    """Write a message for the user to stderr."""
     sys.stderr.write(f"{printable_lines(message)}\n")
 
 
@@ -48,13 +48,13 @@ def say_pocket(options: PipelineOptions) -> None:
 
 
 def print_error(message: str) -> None:
-    """Write what went wrong, on one line of stderr."""
+    """Write an error to stderr, on one line."""
     sys.stderr.write(f"polyhop: {printable(message)}\n")
 
 
 @contextmanager
 def warnings_shown() -> Iterator[None]:
-    """Show the warnings of the package on stderr within the block, one line each."""
+    """Show the package's warnings on stderr within the block, one line each."""
     handler = logging.StreamHandler()
     handler.setFormatter(_OneLine())
     logger = logging.getLogger("polyhop")

@@ -15,8 +15,10 @@ EVERY = 5.0
 
 
 class ProgressBar:
-    """``with ProgressBar("questions") as progress``: then ``progress.update(done, total)``; total None where unknown.
-    ``before``: how many were done already, which the rate leaves out."""
+    """A progress display: ``with ProgressBar("questions") as progress`` and ``progress.update(done, total)``.
+
+    ``total`` is None if unknown. ``before``: the number of items done earlier, which the rate leaves out.
+    """
 
     def __init__(self, noun: str, before: int = 0) -> None:
         self.noun, self._before = noun, before
@@ -38,7 +40,7 @@ class ProgressBar:
         seconds = max(time.monotonic() - self._begun, 1e-9)
         rate = pace(done - self._before, None if total is None else total - self._before, seconds)
         if self._bar is not None:
-            self._bar.start()  # now, for what comes before may show a bar of its own
+            self._bar.start()  # not earlier: the work before may show its own bar
             self._bar.update(self._task, completed=done, total=total, pace=rate)
         elif done == total or time.monotonic() - self._last_line >= EVERY:
             self._last_line = time.monotonic()

@@ -132,7 +132,7 @@ def compare(
     """Compare runs with the first one, question by question. Also shows how far they agree."""
     reports = _read(runs, {})
     if len(reports) < 2:
-        raise UsageError("a comparison needs two runs: name another folder")
+        raise UsageError("a comparison requires two runs: name another folder")
     if conditions:
         reports = where(reports, conditions)
     baseline, *others = reports
@@ -170,7 +170,7 @@ def print_repeated(runs: Repeated, form: str, out: Path | None = None) -> None:
     """Print mean and standard deviation over runs."""
     _print_as(form, runs.to_dict(), tables.repeated(runs), out)
     if runs.identical:
-        say("every repeat gave the same: neither the method nor the model draws anything")
+        say("all repeats are equal: neither the method nor the model uses random numbers")
 
 
 def say_unscored(report: Report) -> None:
@@ -197,7 +197,7 @@ def say_failed(report: Report, again: str = "") -> None:
 
 
 def _read(runs: Sequence[Path], scoring: Mapping[str, Any]) -> dict[str, Report]:
-    """The runs by their folders; of a repeated run, each repeat."""
+    """Read the runs by folder; a repeated run gives its repeats."""
     reports: dict[str, Report] = {}
     for run in runs:
         if is_repeated(run):
@@ -226,14 +226,14 @@ def _labels(reports: Mapping[str, Report]) -> dict[str, str]:
 
 
 def _parts(reports: Mapping[str, Report], by: str) -> dict[str, Report]:
-    """``_by_value`` in one row."""
+    """Return the parts of ``_by_value`` as runs."""
     alone = len(reports) == 1
     parts = _by_value(reports, by).items()
     return {part if alone else f"{run}, {part}": report for part, runs in parts for run, report in runs.items()}
 
 
 def _by_value(reports: Mapping[str, Report], by: str) -> dict[str, dict[str, Report]]:
-    """Every run on the questions of each value that the first run has for ``by``."""
+    """Divide every run by the values that the first run has for ``by``."""
     parts: dict[str, dict[str, Report]] = {}
     for value, part in next(iter(reports.values())).by(by).items():
         ids = {row["id"] for row in part.rows}
@@ -261,13 +261,13 @@ def _print_as(form: str, value: Any, rows: list[list[str]], out: Path | None) ->
 
 
 def _judged(report: Report, run: str, judge: Mapping[str, Any]) -> Report:
-    """The report with the judge's verdicts; says who judged and how."""
+    """Add the judge's verdicts to a report; say who judged and how."""
     with ProgressBar("verdicts") as progress:
         report = judge_answers(report, run, progress=progress.update, **judge)
     judge_row = report.judge
     say(
         f"judged by {judge_row['lm']}, prompt {judge_row['task']} {judge_row['prompt']} ({judge_row['rendering']}): "
-        f"{counted(judge_row['verdicts'], 'verdicts')}, {judge_row['asked_now']} asked for now; "
+        f"{counted(judge_row['verdicts'], 'verdicts')}, {judge_row['asked_now']} new; "
         f"{counted(judge_row['unread'], 'replies')} could not be read"
     )
     return report

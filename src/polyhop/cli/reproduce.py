@@ -91,7 +91,7 @@ def reproduce_(
     paths = {str(benchmark.corpus) for benchmark in benchmarks.values() if benchmark.corpus}
     corpora = {path: open_corpus(path, skip_bad=skip_bad) for path in sorted(paths)}
     with ProgressBar("questions") as progress, resumable(out):
-        found = reproduce(
+        result = reproduce(
             key,
             {name: replace(given, corpus=corpora.get(str(given.corpus))) for name, given in benchmarks.items()},
             lms=opt.pairs(lm_for, "--lm-for", "NAME=LM"),
@@ -108,14 +108,14 @@ def reproduce_(
     for opened in corpora.values():
         say_left_out(opened)
     if as_json:
-        draw.print_json(found.to_dict())
+        draw.print_json(result.to_dict())
     else:
-        print_reproduction(found, draw.console())
+        print_reproduction(result, draw.console())
     say_pocket(options)
     if out:
         say(f"runs and table kept in {out}")
-    if found.failed:
-        say(f"{counted(found.failed, 'questions')} failed" + ("; the same command tries them again" if out else ""))
+    if result.failed:
+        say(f"{counted(result.failed, 'questions')} failed" + ("; the same command tries them again" if out else ""))
         raise typer.Exit(1)
 
 
@@ -145,24 +145,24 @@ def print_recipes(as_json: bool) -> None:
     draw.console().print(table)
 
 
-def print_reproduction(found: Reproduction, to: Console) -> None:
-    """Print what was run, the tables, what was not run and why, and notes on the paper's numbers."""
-    table, setup = found.recipe, SETUPS[found.recipe.setup]
+def print_reproduction(result: Reproduction, to: Console) -> None:
+    """Print models and datasets, the tables, the rows that did not run and why, and notes on the paper's numbers."""
+    table, setup = result.recipe, SETUPS[result.recipe.setup]
     to.print(Text.assemble((table.key, "bold"), f"  {table.title}. {table.source}"))
     sizes = "; ".join(f"{BENCHMARKS[name]}: {sample}" for name, sample in table.datasets.items())
     to.print(_line("the paper", f"{', '.join(table.lms)}; {setup.retriever}; {sizes}"))
-    if found.used:
-        used = "; ".join(f"{BENCHMARKS[name]}: {sample}" for name, sample in found.used.items())
-        to.print(_line("ours", f"{found.lm}; retriever: {found.retriever}; {used}"))
-    if found.stands_in and found.used:
-        warning = "No dataset given (--data, --dataset): the demonstration set stands in for each, so ours is no match."
+    if result.used:
+        used = "; ".join(f"{BENCHMARKS[name]}: {sample}" for name, sample in result.used.items())
+        to.print(_line("ours", f"{result.lm}; retriever: {result.retriever}; {used}"))
+    if result.stands_in and result.used:
+        warning = "No dataset given (--data, --dataset): the demo set is used, so our numbers are not comparable."
         to.print(Text(warning, style="yellow"))
-    to.print(Text("Cells: paper · ours, in percent where a share; (deviation over runs)", style="dim"))
-    for places in _tables(found, to.width):
-        to.print(_table(found, places))
-    _print_lines("not run", [f"{', '.join(rows)}: {why}" for why, rows in found.not_run.items()], to)
-    verdicts = {True: "holds", False: "does not hold", None: "not told by these rows"}
-    _print_lines("shape", [f"{shape.says}: {verdicts[holds]}" for shape, holds in found.shape], to)
+    to.print(Text("Cells: paper · ours, shares in percent; (standard deviation over runs)", style="dim"))
+    for columns_shown in _tables(result, to.width):
+        to.print(_table(result, columns_shown))
+    _print_lines("not run", [f"{', '.join(rows)}: {why}" for why, rows in result.not_run.items()], to)
+    verdicts = {True: "holds", False: "does not hold", None: "these rows do not show it"}
+    _print_lines("shape", [f"{shape.says}: {verdicts[holds]}" for shape, holds in result.shape], to)
     _print_lines("notes", table.notes, to)
 
 
@@ -177,16 +177,18 @@ def _print_lines(head: str, lines: Sequence[str], to: Console) -> None:
             to.print(Padding(Text(draw.clean(line, 1000)), (0, 0, 0, 2)))
 
 
-def _tables(found: Reproduction, width: int) -> Iterator[list[int]]:
-    """The columns of each table that fits the terminal: a dataset's stand together where they can, and in them what a
-    measure has under several models."""
-    room = width - min(_NAME, max(len(_row_name(row)) for row in found.recipe.rows))
-    wide = [2 + max(map(len, _column(found, at))) for at in range(len(found.columns))]
+def _tables(result: Reproduction, width: int) -> Iterator[list[int]]:
+    """Yield the columns of each table that fits the terminal.
+
+    The columns of a dataset stay together if possible, and among them those of a measure under several models.
+    """
+    room = width - min(_NAME, max(len(_row_name(row)) for row in result.recipe.rows))
+    wide = [2 + max(map(len, _column(result, at))) for at in range(len(result.columns))]
     held: list[int] = []
-    for dataset in [*found.recipe.datasets, ALL]:
-        mine = [at for at, column in enumerate(found.columns) if column.dataset == dataset]
-        measures = list(dict.fromkeys(found.columns[at].metric for at in mine))
-        own = sorted(mine, key=lambda at: measures.index(found.columns[at].metric))
+    for dataset in [*result.recipe.datasets, ALL]:
+        mine = [at for at, column in enumerate(result.columns) if column.dataset == dataset]
+        measures = list(dict.fromkeys(result.columns[at].metric for at in mine))
+        own = sorted(mine, key=lambda at: measures.index(result.columns[at].metric))
         if held and sum(wide[at] for at in [*held, *own]) > room:
             yield held
             held = []
@@ -199,13 +201,13 @@ def _tables(found: Reproduction, width: int) -> Iterator[list[int]]:
         yield held
 
 
-def _table(found: Reproduction, places: Sequence[int]) -> Table:
+def _table(result: Reproduction, columns_shown: Sequence[int]) -> Table:
     table = Table(box=None, pad_edge=False)
-    columns = [_column(found, at) for at in places]
+    columns = [_column(result, at) for at in columns_shown]
     table.add_column("row", max_width=_NAME)
     for head in (cells[:_HEAD] for cells in columns):
         table.add_column("\n".join(filter(None, head)), justify="right", no_wrap=True)
-    for row, *cells in zip(map(_row_name, found.recipe.rows), *(cells[_HEAD:] for cells in columns), strict=True):
+    for row, *cells in zip(map(_row_name, result.recipe.rows), *(cells[_HEAD:] for cells in columns), strict=True):
         table.add_row(row, *cells)
     return table
 
@@ -214,36 +216,36 @@ def _row_name(row: RecipeRow) -> str:
     return row.name + " †" * row.trained
 
 
-def _column(found: Reproduction, at: int) -> list[str]:
-    """A column's head, ``_HEAD`` lines, and its cells: both numbers, ours with as many decimals as the paper has."""
-    column, table = found.columns[at], found.recipe
+def _column(result: Reproduction, at: int) -> list[str]:
+    """Return a column's head of ``_HEAD`` lines and its cells: both numbers, ours with as many decimals."""
+    column, table = result.columns[at], result.recipe
     name = "all" if column.dataset == ALL else BENCHMARKS[column.dataset]
     model = column.lm if column.lm and len(table.lms) > 1 else ""
     rows = range(len(table.rows))
-    figures = [value for row in rows if (value := found.paper(row, at)[0]) is not None]
+    figures = [value for row in rows if (value := result.paper(row, at)[0]) is not None]
     decimals = max((len(f"{value:g}".partition(".")[2]) for value in figures), default=1)
-    mine = [_number(cells[at].value, cells[at].std, decimals) for cells in found.cells]
+    mine = [_number(cells[at].value, cells[at].std, decimals) for cells in result.cells]
     if at < len(table.cells):
-        papers = [_number(*found.paper(row, at), decimals) for row in rows]
-        comes_again = _comes_again(found, at)
+        papers = [_number(*result.paper(row, at), decimals) for row in rows]
+        comes_again = _comes_again(result, at)
         mine = papers if comes_again else [" · ".join(both) for both in zip(papers, mine, strict=True)]
         model += " · ours" if model and not comes_again else ""
     return [name, *_two_lines(MEASURES[column.metric].label), model, *mine]
 
 
-def _comes_again(found: Reproduction, at: int) -> bool:
-    """Tell if a later column, for another model of the paper, repeats polyhop's numbers."""
-    here = found.columns[at]
+def _comes_again(result: Reproduction, at: int) -> bool:
+    """Return True if a later column, for another model of the paper, repeats polyhop's numbers."""
+    here = result.columns[at]
     later = [
         other
-        for other in range(at + 1, len(found.recipe.cells))
-        if (found.columns[other].dataset, found.columns[other].metric) == (here.dataset, here.metric)
+        for other in range(at + 1, len(result.recipe.cells))
+        if (result.columns[other].dataset, result.columns[other].metric) == (here.dataset, here.metric)
     ]
-    return bool(later) and all(cells[at] == cells[later[0]] for cells in found.cells)
+    return bool(later) and all(cells[at] == cells[later[0]] for cells in result.cells)
 
 
 def _two_lines(label: str) -> tuple[str, str]:
-    """A long label broken at its middle blank.
+    """Break a long label at its middle blank.
 
     >>> _two_lines("parsed at first try"), _two_lines("EM")
     (('parsed at', 'first try'), ('EM', ''))

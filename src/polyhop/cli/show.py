@@ -1,5 +1,7 @@
-"""Output shared by the verbs: the console, lines, JSON and tables. Text of passages and models is shown as text, never
-as markup."""
+"""Output shared by the verbs: the console, prose, JSON and tables.
+
+Text of passages and models is shown as text, never as markup.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,15 @@ from polyhop.cli.printing import write
 from polyhop.common.text import printable, printable_json, printable_lines
 
 MAX_WIDTH = 120
-"""Columns that prose is set in, however wide the terminal is."""
+"""Maximum width of prose, in columns."""
 _GAP = 2
-"""Columns of the terminal between two of a table."""
+"""Columns of the terminal between two columns of a table."""
 _MIN_BESIDE = 24
-"""Columns a text needs for something to stand beside it."""
+"""Minimum width of a text, in columns, if something stands beside it."""
 
 
 class _Console(Console):
-    """A console that sends nothing to a terminal that it would obey, but for what draws and colours."""
+    """A console that sends no control characters to a terminal, except its own for layout and colour."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         for segment in super().render(renderable, options):
@@ -37,27 +39,27 @@ class _Console(Console):
 
 
 def console(*, stderr: bool = False) -> Console:
-    """The console that results go to, or the one of stderr."""
+    """Return a console on stdout, for results, or on stderr."""
     return _Console(file=None if stderr else sys.stdout, stderr=stderr, highlight=False)
 
 
 def print_prose(shown: RenderableType, to: Console) -> None:
-    """Lines to read, no wider than eyes follow."""
+    """Print prose, at most ``MAX_WIDTH`` columns wide."""
     to.print(shown, width=min(to.width, MAX_WIDTH))
 
 
 def as_json(value: Any) -> str:
-    """``value`` as indented JSON, of printable characters."""
+    """Write a value as indented JSON of printable characters."""
     return printable_json(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()) + "\n"
 
 
 def print_json(value: Any) -> None:
-    """``value`` as indented JSON on stdout."""
+    """Print a value as indented JSON on stdout."""
     write(as_json(value))
 
 
 def clean(text: str, max_length: int = 400) -> str:
-    """One line of printable text, cut to ``max_length`` characters: control characters would reach the terminal.
+    """Return a text as one printable line, cut to ``max_length`` characters.
 
     >>> clean("a\\x1b[31m\\nb")
     'a[31m b'
@@ -68,7 +70,7 @@ def clean(text: str, max_length: int = 400) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A text, lines set in under it, and something short to its right, such as what it cost."""
+    """A text with indented lines below it, and something short to its right, such as its cost."""
 
     head: Text
     below: Sequence[Text] = ()
@@ -99,7 +101,7 @@ def _lines(text: Text, console: Console, width: int) -> list[Text]:
 
 
 def turned(rows: list[list[str]]) -> list[list[str]]:
-    """Rows as columns.
+    """Transpose rows and columns.
 
     >>> turned([["run", "EM"], ["a", "41.0"]])
     [['run', 'a'], ['EM', '41.0']]
@@ -108,8 +110,10 @@ def turned(rows: list[list[str]]) -> list[list[str]]:
 
 
 def print_rows(rows: list[list[str]], to: Console, *, names: int = 3) -> None:
-    """Rows as a table, the first one its head; the first ``names`` columns are words, the others numbers. Of a table
-    that is too wide the columns stand under each other in parts, with the first column before each."""
+    """Print rows as a table; the first row is the head, the first ``names`` columns are words, the others numbers.
+
+    A table that is too wide is printed in parts, each with the first column.
+    """
     parts = _parts(rows, to.width) if names == 1 else [rows]
     for number, part in enumerate(parts):
         if number:
@@ -133,7 +137,7 @@ def _table(rows: list[list[str]], names: int, width: int) -> Table:
 
 
 def _parts(rows: list[list[str]], width: int) -> list[list[list[str]]]:
-    """The columns of a table in parts that fit, none alone but the first."""
+    """Divide a table into parts that fit the width, each with the first column."""
     first, *others = turned(rows)
     parts, room = [[first]], width - max(map(cell_len, first))
     left = room
@@ -148,5 +152,5 @@ def _parts(rows: list[list[str]], width: int) -> list[list[list[str]]]:
 
 
 def _min_width(name: str, cells: Sequence[str]) -> int:
-    """Columns of the terminal that hold every cell on one line, and the head's words."""
+    """Return the width at which every cell fits on one line, and every word of the head."""
     return max(map(cell_len, [*name.split(), *map(clean, cells), ""]))

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from rich.text import Text
 
 from polyhop.answer import title_and_location
-from polyhop.cli.passages import excerpt, titles
 from polyhop.cli.show import clean
 from polyhop.common.text import counted
 from polyhop.trace import Ask, Note, Readout, Searched
@@ -16,6 +15,11 @@ from polyhop.types import Passage, Span
 
 Known = Mapping[str, Passage]
 """The passages of a trace by their ids."""
+
+
+_MAX_TITLES = 15
+_EXCERPT = 200
+"""Characters of a passage that are shown under an answer."""
 
 
 class StepText(NamedTuple):
@@ -33,7 +37,7 @@ FLAGS: Mapping[str, tuple[str, str]] = {
     "valid": ("valid", "not valid"),
     "correct": ("correct", "not correct"),
 }
-"""Judgements of a model, as people say them."""
+"""A model's judgements in words: true, false."""
 _ANSWERS = ("answer", "response", "intermediate", "final")
 _NEXT = ("query", "sub_question", "information", "follow_up", "action")
 _PROSE = ("thought", "rationale", "summary", "sentence", "text", "content")
@@ -177,6 +181,49 @@ def _by_confidence(span: Span) -> float:
     return -span.confidence
 
 
+def titles(passages: Sequence[Passage], marks: Mapping[str, str]) -> Text:
+    """List passages by title, best first, cited ones with their numbers. ``marks``: by passage id, such as "[1]"."""
+    shown = [passage for rank, passage in enumerate(passages) if rank < _MAX_TITLES or passage.id in marks]
+    parts = [
+        Text(f"{marks[p.id]} {clean(p.title)}", style="bold") if p.id in marks else Text(clean(p.title), style="dim")
+        for p in shown
+    ]
+    line = Text(", ", style="dim").join(parts) if parts else Text("nothing found", style="yellow")
+    if more := len(passages) - len(shown):
+        line.append(f" and {more} more", "dim")
+    return line
+
+
+def excerpt(text: str, spans: Sequence[tuple[int, int]], *, plain: bool, max_length: int = _EXCERPT) -> Text:
+    """Return the part of a passage around the first of its spans, with the spans marked: by ``**`` if ``plain``.
+
+    >>> excerpt("It is by Ann Lee.", [(9, 16)], plain=True).plain
+    'It is by **Ann Lee**.'
+    """
+    spans = sorted(spans)
+    first, last = spans[0] if spans else (0, 0)
+    begin = 0 if last <= max_length else text.rfind(" ", 0, max(0, first - max_length // 2)) + 1
+    end = max(begin + max_length, last)
+    star, at = "**" if plain else "", begin
+    shown = Text("…" if begin else "")
+    for start, stop in spans:
+        if at <= start < stop <= end:
+            shown.append(_piece(text[at:start]) + star)
+            shown.append(_piece(text[start:stop]), "bold green")
+            shown.append(star)
+            at = stop
+    shown.append(_piece(text[at:end]))
+    return shown.append("…" if end < len(text) else "")
+
+
+def _piece(text: str) -> str:
+    """Clean a text, but keep a blank at its start and end."""
+    inner = clean(text, len(text) + 1)
+    if not inner:
+        return " " if text.isspace() else ""
+    return f"{' ' if text[0].isspace() else ''}{inner}{' ' if text[-1].isspace() else ''}"
+
+
 def in_plain_words(value: Any) -> str:
     """Write a value in words, without brackets or quotes.
 
@@ -203,7 +250,7 @@ def _title(name: str, known: Known) -> str:
 
 
 def _joined(parts: Sequence[Text]) -> Text:
-    """Judgements with commas between, the rest set apart."""
+    """Join judgements by commas, and the rest by spaces."""
     line = Text()
     for part in {part.plain: part for part in parts}.values():
         apart = part.plain.startswith(("=", "→"))

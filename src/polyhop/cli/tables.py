@@ -1,4 +1,4 @@
-"""Draws what runs found, cost and differ by, as tables."""
+"""Tables of runs: their scores, costs and differences."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOTHING = "–"
 
 
 def print_report(report: Report, to: Console, prices: Prices | None = None) -> None:
-    """A run's metrics, its cost and its errors, as small tables."""
+    """Print a run's metrics, cost and errors as small tables."""
     title = f"{report.method} · {report.lm} · {report.dataset} · {counted(len(report.rows), 'questions')}"
     to.print(Text(title, style="bold"))
     rows = [["metric", "percent", "95 %", "n"]]
@@ -51,7 +51,7 @@ def print_report(report: Report, to: Console, prices: Prices | None = None) -> N
 def side_by_side(
     reports: Mapping[str, Report], *, statistics: bool = False, prices: Prices | None = None
 ) -> list[list[str]]:
-    """Runs as rows, metrics and costs as columns, the methods' ``statistics`` too; the first row is the head."""
+    """Return runs as rows, metrics, costs and the methods' ``statistics`` as columns; the first row is the head."""
     names = list(dict.fromkeys(name for report in reports.values() for name in filter(is_shown, scored(report))))
     own = list(dict.fromkeys(name for report in reports.values() for name in report.statistics if statistics))
     beside = ["words in", "words out", "parsed at first try"] if statistics else []
@@ -72,8 +72,7 @@ def side_by_side(
 
 
 def by_method(reports: Mapping[str, Report]) -> Rows:
-    """Methods over the same questions as rows, the surest metrics (else those there are) and the cost as columns: fits
-    a terminal."""
+    """Return methods as rows, the main metrics (else all) and costs as columns; the table fits a terminal."""
     found = dict.fromkeys(name for report in reports.values() for name in report.metrics)
     brief = _BRIEF if found.keys() & _BRIEF.keys() else {metric: label(metric) for metric in filter(is_shown, found)}
     rows = [["method", *brief.values(), "calls", "in a row", "searches", "seconds"]]
@@ -87,7 +86,7 @@ def by_method(reports: Mapping[str, Report]) -> Rows:
 
 
 def repeated(runs: Repeated) -> Rows:
-    """Metrics and statistics as rows: the mean over the runs, its standard deviation, and the questions' interval."""
+    """Return metrics and statistics as rows: mean over the runs, standard deviation, interval over questions."""
     rows = [["over seeds " + ", ".join(map(str, runs.reports)), "mean", "std", "95 %", "n"]]
     parts = ((runs.metrics(), 100, 1), (runs.statistics(), 1, 2))
     for spreads, scale, digits in parts:
@@ -99,7 +98,7 @@ def repeated(runs: Repeated) -> Rows:
 
 
 def frontier(points: Mapping[str, FrontierPoint], cost: str, metric: str) -> Rows:
-    """Runs as rows, the cheapest first, and whether another is better and cheaper."""
+    """Return runs as rows, the cheapest first; each says if another is better and cheaper."""
     rows = [["run", label(metric), f"{cost} per question", "frontier"]]
     for name, point in points.items():
         price = money(point.cost) if cost == "money" else f"{point.cost:,.2f}"
@@ -110,7 +109,7 @@ def frontier(points: Mapping[str, FrontierPoint], cost: str, metric: str) -> Row
 
 
 def print_comparison(names: tuple[str, str], comparison: Comparison, shown: Iterable[str], to: Console) -> None:
-    """Two runs' metrics, their difference with its interval and p, and the questions that flipped."""
+    """Print two runs' metrics, the differences with interval and p, and the questions that flipped."""
     rows = [["metric", *names, "change", "95 %", "p", "Holm's p", "better, worse", "n"]]
     for name in shown:
         if (d := comparison.metrics.get(name)) is None:
@@ -121,7 +120,7 @@ def print_comparison(names: tuple[str, str], comparison: Comparison, shown: Iter
     print_rows(rows, to, names=1)
     known = {*scored(comparison.first), *scored(comparison.second)} - comparison.metrics.keys()
     if lacking := [label(name) for name in shown if name in known]:
-        to.print(f"not compared, since one of the two lacks it: {', '.join(lacking)}")
+        to.print(f"not compared, because one of the two lacks it: {', '.join(lacking)}")
     if (misled := comparison.misled) is not None:
         to.print(
             f"misled: {100 * misled.value:.1f} % of the {counted(misled.n, 'questions')} right without search "
@@ -160,7 +159,7 @@ _BRIEF: Mapping[str, str] = {
 
 
 def _spread(mean: Mean | None, scale: float, digits: int) -> str:
-    """A mean and half of its interval's width."""
+    """Format a mean and half of its interval's width."""
     return NOTHING if mean is None else f"{scale * mean.value:.{digits}f} ±{scale * mean.half_width:.{digits}f}"
 
 

@@ -1,4 +1,4 @@
-"""A question's reasoning as a tree: branches with their verdicts, what each call came to, what it cost."""
+"""A question's reasoning as a tree: branches with their verdicts, and each call's outcome and cost."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ VERDICTS: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(("reject", "dropped", "nothing found", "no thought", "no plan"), BAD),
     **dict.fromkeys(("stop", "limit", "end"), END),
 }
-"""The sign of a verdict, and the style of sign and word."""
+"""The sign of each verdict, and the style of sign and word."""
 
 FOLDED = frozenset({Score.kind, Readout.kind})
-"""Steps of which a method may take a hundred in a row."""
+"""Kinds of steps that are shown on one line if several follow each other."""
 _UNNAMED = "passage"
-"""The branches that are known by their label alone."""
+"""The name of branches that are shown by their label only."""
 
 
 @dataclass(frozen=True, slots=True)
 class TraceStyle:
     """Settings for showing steps. ``marks``: citation numbers by passage id, such as "[1]"; ``known``: passages by id;
-    ``plain``: there is no colour to mark with; ``unended``: what a branch without a verdict is said to be."""
+    ``plain``: no colours; ``unended``: the verdict shown for a branch that has none."""
 
     marks: Mapping[str, str] = field(default_factory=dict)
     known: Known = field(default_factory=dict)
@@ -51,7 +51,7 @@ class TraceStyle:
 
 
 def trace_tree(trace: Trace, marks: Mapping[str, str] | None = None, *, plain: bool = True) -> Tree:
-    """The whole trace as a tree; ``marks`` and ``plain`` as in ``TraceStyle``."""
+    """Return a trace as a tree; ``marks`` and ``plain`` as in ``TraceStyle``."""
     known = {passage.id: passage for passage in passages_in(trace.steps)}
     display = TraceStyle(marks or {}, known, plain, unended="cut short" if trace.budget else "")
     root = Tree(Text(clean(trace.question), style="bold"), guide_style="dim")
@@ -79,7 +79,7 @@ def critical_line(trace: Trace, whole: float) -> Text:
 
 
 def _marked_path(trace: Trace) -> frozenset[int]:
-    """The steps on the critical path; none where every call is on it."""
+    """Return the steps on the critical path; none if every call is on it."""
     critical = frozenset(step.id for step in trace.critical_path)
     calls = {step.id for step in trace.steps if isinstance(step, CALLS) and step.seconds}
     return critical if calls - critical else frozenset()
@@ -127,7 +127,7 @@ def describe_group(alike: Sequence[Step]) -> Text:
 
 
 def _cost(steps: Sequence[Step], critical: frozenset[int]) -> Text:
-    """Tokens and time; a dot where the steps are on the critical path."""
+    """Return tokens and time, with a dot if a step is on the critical path."""
     if not any(isinstance(step, (*CALLS, Searched, Readout)) for step in steps):
         return Text()
     tokens = sum(tokens_of(step) for step in steps)
@@ -137,19 +137,20 @@ def _cost(steps: Sequence[Step], critical: frozenset[int]) -> Text:
 
 
 def tokens_of(step: Step) -> int:
-    """Tokens of a language model call, prompt and reply."""
+    """Return the tokens of a language model call, prompt and reply."""
     if isinstance(step, Ask):
         return step.prompt_tokens + step.completion_tokens
     return step.prompt_tokens if isinstance(step, Score) else 0
 
 
 def _time(steps: Sequence[Step]) -> float:
-    """Seconds from the first's start to the last's end."""
+    """Return the seconds from the first start to the last end."""
     return max(step.started + step.seconds for step in steps) - min(step.started for step in steps)
 
 
 def seconds(time: float) -> str:
-    """
+    """Format a duration.
+
     >>> seconds(0.0421), seconds(3.21)
     ('42 ms', '3.2 s')
     """
