@@ -49,7 +49,7 @@ work. Those without an exit code are caught on the way and end no command.""",
     "scale": """# Machines and money
 
 What so many questions a day over so many passages take, by the formulas of
-[growth.py](../../benchmarks/growth.py); [growing](../scale.md#what-it-takes) says how to read it. With numbers of
+[growth.py](../../benchmarks/growth.py); [growing](../scale.md#estimates) says how to read it. With numbers of
 your own: `python -m benchmarks.scale growth --set gpu_hour=1.8`.""",
 }
 _CAUGHT = {errors.BudgetSpent, errors.Waiting}
