@@ -108,46 +108,18 @@ def test_the_middle_of_an_endless_reply_is_left_out() -> None:
 
 PIECES = [
     *("[", "]", "[ANSWER] ", "[ANSWER", "[ANSWER] [QUERY] ", "[RELEVANT] or ", "[ANSWER]\n\n", "]:", "[ ", "[a "),
-    *(
-        "The answer is ",
-        "The answer is none. ",
-        "answer (",
-        "answer ((",
-        "Answer:\n",
-        "**Answer**\n",
-        "answer is:\n**\n",
-    ),
-    *(
-        "Step 1\n",
-        "Thought:\n",
-        "Judgment: the ",
-        "Question:",
-        "A. ",
-        "No. ",
-        "not ",
-        "relevant ",
-        "the ",
-        "a:",
-        "- ",
-        ": ",
-    ),
+    *("The answer is ", "The answer is none. ", "answer (", "answer ((", "Answer:\n"),
+    *("**Answer**\n", "answer is:\n**\n"),
+    *("Step 1\n", "Thought:\n", "Judgment: the ", "Question:", "A. ", "No. ", "not ", "relevant ", "the ", "a:"),
+    *("- ", ": "),
     *("<answer>", "</answer>", r"\boxed{", r"\boxed{\text{", "Finish[", "<|im_end|>", "```\n", "*", "* ", '"', "'\""),
     *("{", '{"a":', "{}", '{"answer": ""} ', "\n", " ", "\t", "\u200b", "é", "。"),
 ]
 
 
 REPEATED = [
-    *(
-        "Search[",
-        "Action 1: ",
-        "Action 1: Search\nAction Input",
-        "[Search(",
-        "(",
-        "[",
-        '[Search("a" ',
-        "Value: ",
-        "sure ",
-    ),
+    *("Search[", "Action 1: ", "Action 1: Search\nAction Input", "[Search(", "(", "[", '[Search("a" '),
+    *("Value: ", "sure "),
     *("1. ", "9 ", "1. 9 ", "1.\t", "* ", "1. 9/10 ", "(a; b; ", "\n1. 5", "Better: "),
 ]
 SLOW_FILLINGS = (" *", ": ", "-", "_", "A. ")
