@@ -5,19 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pydantic import Field
 
 from polyhop.prompts.answers import bare_answer, find_answer, leading_answer
 from polyhop.prompts.parsing import Malformed, has_marker
 from polyhop.prompts.show import one_line
-from polyhop.prompts.tasks.base import Fields, Output, Task
-
-Show: TypeAlias = Mapping[str, Callable[[Any, Fields], str]]
-BY_TYPE: Show = MappingProxyType({})
+from polyhop.prompts.tasks.base import BY_TYPE, Fields, Output, Show, Task
 
 THINK = "Let's think step by step."
 """The phrase that starts the reasoning (Kojima et al., 2022)."""

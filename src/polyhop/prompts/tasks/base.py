@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources.abc import Traversable
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PrivateAttr, model_validator
@@ -100,6 +101,9 @@ def _meant(value: Any, nothing: str | None, *, is_answer: bool) -> Any:
 
 
 Parse: TypeAlias = Callable[[str, Fields], dict[str, Any]]
+Show: TypeAlias = Mapping[str, Callable[[Any, Fields], str]]
+BY_TYPE: Show = MappingProxyType({})
+"""Every field in the rendering of its type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +124,7 @@ class Task(Generic[OutputT]):
     lines: tuple[FieldLine, ...] = ()
     parse: Parse | None = None
     write: Callable[[OutputT, Fields], str] | None = None
-    show: Mapping[str, Callable[[Any, Fields], str]] = field(default_factory=dict)
+    show: Show = field(default_factory=lambda: BY_TYPE)
     """Renders the fields that need more than the rendering of their type."""
     demonstrations: str = ""
     """The task whose demonstrations this one shows if it has none itself."""

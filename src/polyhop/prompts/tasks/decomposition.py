@@ -14,8 +14,8 @@ from pydantic import Field, field_validator
 
 from polyhop.prompts.lines import Choice, Items, Line, question_lines, read_items, write_items
 from polyhop.prompts.show import one_line
-from polyhop.prompts.tasks.answers import BY_TYPE, Show, read_reasoned, reasoned_answer, write_reasoned
-from polyhop.prompts.tasks.base import Fields, Output, Task
+from polyhop.prompts.tasks.answers import read_reasoned, reasoned_answer, write_reasoned
+from polyhop.prompts.tasks.base import BY_TYPE, Fields, Output, Show, Task
 
 
 class Decomposition(Output):

@@ -19,8 +19,8 @@ from polyhop.prompts.parsing import (
     split_confidence,
 )
 from polyhop.prompts.show import one_line, show_passages
-from polyhop.prompts.tasks.answers import BY_TYPE, Response, Show, read_reasoned
-from polyhop.prompts.tasks.base import Confidence, Fields, Output, Task
+from polyhop.prompts.tasks.answers import Response, read_reasoned
+from polyhop.prompts.tasks.base import BY_TYPE, Confidence, Fields, Output, Show, Task
 from polyhop.prompts.triplets import TRIPLET, as_triplets, find_triplets, own_lines, write_triplet
 
 
