@@ -206,7 +206,7 @@ def table(method: str, engine: str = "bm25", units: Units = DEFAULTS) -> Iterato
     """A method's grid, in Markdown."""
     asked = MEASURED[method]
     heads = ("passages", "at once", "workers", "servers", "nodes", "$ each", "by API", "in batches", "first")
-    yield f"| `{method}` a day | " + " | ".join(heads) + " |"
+    yield f"| `{method}` per day | " + " | ".join(heads) + " |"
     yield "|" + "---|" * (1 + len(heads))
     for questions, passages in itertools.product(QUESTIONS, PASSAGES):
         one = load(asked, questions, passages, engine, units)

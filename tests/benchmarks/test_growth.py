@@ -115,6 +115,6 @@ def test_unit_costs_can_be_set(capsys: pytest.CaptureFixture[str]) -> None:
     assert not growth.show(options("--methods", "one-r,resp", "--set", "gpu_hour=9", "--engine", "dense"))
     out = capsys.readouterr().out
     assert "| gpu_hour | 9 |" in out
-    assert out.count("a day | passages |") == 2
+    assert out.count("per day | passages |") == 2
     with pytest.raises(SystemExit, match="no unit cost gpu_hours: there are peak"):
         growth.show(options("--set", "gpu_hours=9"))
