@@ -152,7 +152,7 @@ def test_the_verb_keeps_rows_and_names_what_falls_short(
     assert pocket.main() == 1
     printed = capsys.readouterr()
     assert "missed: hotpotqa: R@5 of hops not measured, held to ≥ 0.88" in printed.err
-    assert "answers · hotpotqa · 1 questions" in printed.out
+    assert "answers · hotpotqa · 1 question" in printed.out
     assert [row["name"] for row in json.loads(out.read_text())["rows"]] == ["direct", "one-r@tfidf"]
     monkeypatch.setattr(sys, "argv", [*verb, "--split", "train"])
     with pytest.raises(SystemExit, match="name another --out"):
