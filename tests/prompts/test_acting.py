@@ -112,7 +112,7 @@ def test_at_the_end_another_action_is_no_answer(text: str) -> None:
         read("react.finish", text)
 
 
-def test_actions_are_those_it_is_told_of() -> None:
+def test_only_the_named_actions_are_found() -> None:
     assert read_action("Action 1: Retrieve[Rome]") is None
     found = read_action("Action 1: Retrieve[Rome]", (*ACTIONS, "Retrieve"))
     assert found is not None
@@ -153,7 +153,7 @@ def test_a_text_without_a_call_ends_with_the_answer(text: str, before: str | Non
     assert read("toolformer.write", text).model_dump() == {"text": before, "query": None, "answer": answer}
 
 
-def test_a_text_that_leads_nowhere_is_refused() -> None:
+def test_a_text_without_call_or_answer_is_refused() -> None:
     with pytest.raises(Malformed, match="Search"):
         read("toolformer.write", "It was made.\nAnd then it was shown.")
 

@@ -177,7 +177,7 @@ def test_replies_without_an_answer_are_malformed(reply: str) -> None:
         ("I don't know.", "I don't know"),
     ],
 )
-def test_a_non_answer_is_read_as_it_stands(reply: str, answer: str) -> None:
+def test_a_non_answer_is_kept_as_the_answer(reply: str, answer: str) -> None:
     """The model has said that it has none: asking once more would press it for a guess."""
     for task in ("answer.cot", "answer.direct", "answer.read", "answer.read_cot", "tor.fuse"):
         for rendering in get_args(Rendering):

@@ -53,7 +53,7 @@ def test_a_turn_is_read(text: str, intermediate: str | None, follow_up: str | No
 
 
 @pytest.mark.parametrize("text", ["Ann Lee", "Intermediate answer: Ann Lee", "Follow up:", "Yes.", "Follow up: none"])
-def test_a_turn_that_leads_nowhere_is_refused(text: str) -> None:
+def test_a_turn_without_follow_up_or_answer_is_refused(text: str) -> None:
     with pytest.raises(Malformed, match="Follow up"):
         read("self_ask.turn", text, **PENDING, conclude=False)
 
@@ -69,7 +69,7 @@ def test_a_turn_that_leads_nowhere_is_refused(text: str) -> None:
         ("Ann Lee", "Ann Lee"),
     ],
 )
-def test_at_the_end_the_final_answer_is_read_wherever_it_stands(text: str, answer: str) -> None:
+def test_at_the_end_the_final_answer_is_read_anywhere(text: str, answer: str) -> None:
     output = read("self_ask.turn", text, **PENDING, conclude=True)
     assert (output["answer"], output["follow_up"]) == (answer, None)
 
@@ -184,7 +184,7 @@ AGAIN = settings(max_examples=200, deadline=None, derandomize=True, database=Non
 
 @AGAIN
 @given(st.lists(st.tuples(WORDS, MAYBE), max_size=4), WORDS)
-def test_a_chain_comes_back_as_written(steps: list[tuple[str, str | None]], answer: str) -> None:
+def test_a_chain_is_read_back_as_written(steps: list[tuple[str, str | None]], answer: str) -> None:
     output = FollowUps.model_validate({"steps": [{"sub_question": q, "answer": a} for q, a in steps], "answer": answer})
     for rendering in get_args(Rendering):
         written = TASKS["self_ask.chain"].write_text(output, {}) if rendering == "text" else output.model_dump_json()
@@ -193,7 +193,9 @@ def test_a_chain_comes_back_as_written(steps: list[tuple[str, str | None]], answ
 
 @AGAIN
 @given(MAYBE, MAYBE, WORDS, st.booleans())
-def test_a_turn_comes_back_as_written(intermediate: str | None, asked: str | None, answer: str, conclude: bool) -> None:
+def test_a_turn_is_read_back_as_written(
+    intermediate: str | None, asked: str | None, answer: str, conclude: bool
+) -> None:
     asks = None if conclude else asked
     output = FollowUp(intermediate=intermediate, follow_up=asks, answer=None if asks else answer)
     fields = {"history": [{"sub_question": "Before?", "answer": None}] if intermediate else [], "conclude": conclude}
@@ -202,6 +204,6 @@ def test_a_turn_comes_back_as_written(intermediate: str | None, asked: str | Non
 
 @AGAIN
 @given(st.lists(WORDS.map(lambda words: f"{words}."), max_size=4), WORDS)
-def test_a_plan_comes_back_as_written(plan: list[str], answer: str) -> None:
+def test_a_plan_is_read_back_as_written(plan: list[str], answer: str) -> None:
     output = PlannedResponse(plan=plan, rationale="It is so.", answer=answer)
     assert BOOK["plan_solve.solve"].read(TASKS["plan_solve.solve"].write_text(output, {}), {}) == output

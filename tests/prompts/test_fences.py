@@ -67,7 +67,7 @@ def test_every_form_is_defused_in_every_disguise(form: str) -> None:
 
 
 @pytest.mark.parametrize("text", LEFT)
-def test_what_is_no_form_is_left_as_it_is(text: str) -> None:
+def test_other_text_is_unchanged(text: str) -> None:
     assert harmless(text) == text
 
 

@@ -155,7 +155,7 @@ def test_an_unknown_file_in_the_folder_is_an_error(override: Write, name: str, m
     assert message in str(raised.value)
 
 
-def test_editors_leavings_are_passed_over(override: Write) -> None:
+def test_editor_files_are_ignored(override: Write) -> None:
     override(".answer.cot.md.swp", "?")
     assert override("answer.cot.md~", "?").hashes() == BOOK.hashes()
 

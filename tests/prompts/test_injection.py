@@ -146,7 +146,7 @@ def test_no_mixture_changes_the_structure(text: str) -> None:
     assert_same_structure(text)
 
 
-def test_what_is_harmless_is_shown_to_the_letter() -> None:
+def test_harmless_text_is_shown_unchanged() -> None:
     text = "if a < b and c > d: x[0] = '<b>' # see [1], [REC], <passages>, cout << s; {a} \\ “q” 東京"
     shown = BOOK["answer.read"].render({"question": text, "passages": [Passage("p", "T", f"{text}\n\n  a")]})
     assert shown[-1]["content"] == f"Question: {text}\n\nPassages:\n<passage 1>\nTitle: T\n{text}\n\n  a\n</passage 1>"

@@ -84,7 +84,7 @@ def test_a_hop_is_read(text: str, summary: str | None, query: str | None) -> Non
     assert read("dsp.hop", text, passages=["…"]) == {"summary": summary, "query": query}
 
 
-def test_without_passages_there_is_nothing_to_sum_up_and_something_missing() -> None:
+def test_a_hop_without_passages_needs_a_query_and_has_no_summary() -> None:
     assert read("dsp.hop", "Summary: Made up.\nQuery: Ann", passages=[]) == {"summary": None, "query": "Ann"}
     with pytest.raises(Malformed, match="Query: …"):
         read("dsp.hop", "Query: N/A", passages=[])
@@ -109,7 +109,7 @@ AGAIN = settings(max_examples=200, deadline=None, derandomize=True, database=Non
 
 @AGAIN
 @given(st.none() | WORDS, st.none() | WORDS)
-def test_a_hop_comes_back_as_written(summary: str | None, query: str | None) -> None:
+def test_a_hop_is_read_back_as_written(summary: str | None, query: str | None) -> None:
     output = Hop(summary=summary, query=query)
     for rendering in get_args(Rendering):
         fields = {"passages": ["…"]}

@@ -68,7 +68,7 @@ def test_a_sentence_that_says_so_is_none(said: str) -> None:
 
 
 @pytest.mark.parametrize("said", ["", " ", "-", "none", "None.", "nothing", "null"])
-def test_nothing_is_none(said: str) -> None:
+def test_empty_text_is_a_non_answer(said: str) -> None:
     assert is_non_answer(said)
     assert is_non_answer(said, "Who directed Dark Mill?")
 
@@ -104,7 +104,7 @@ def test_a_long_text_says_something() -> None:
 
 
 @given(st.text(max_size=300), st.text(max_size=60))
-def test_any_text_is_judged(text: str, question: str) -> None:
+def test_any_text_can_be_judged(text: str, question: str) -> None:
     assert isinstance(is_non_answer(text, question), bool)
 
 

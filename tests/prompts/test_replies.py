@@ -42,7 +42,7 @@ def read(task: str, reply: str, rendering: Rendering = "text") -> dict[str, Any]
         ({"relevant": True, "supported": True, "answer": "Rome", "confidence": 0.9}, {"answer": "Rome"}),
     ],
 )
-def test_json_values_are_taken_as_meant(given: dict[str, Any], read_as: dict[str, Any]) -> None:
+def test_json_values_are_converted(given: dict[str, Any], read_as: dict[str, Any]) -> None:
     for text in (json.dumps(given), f"Sure:\n```json\n{json.dumps(given, indent=2)}\n```\nAnything else?"):
         assert read("tor.review", text, "json").items() >= read_as.items()
 

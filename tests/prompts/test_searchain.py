@@ -53,7 +53,7 @@ def test_a_chain_needs_a_query(text: str) -> None:
         read_chain(text, {})
 
 
-def test_a_chain_of_no_end_is_cut() -> None:
+def test_an_endless_chain_is_cut() -> None:
     assert len(nodes("\n".join(f"[Query {n}]: Q{n}?" for n in range(1000)))) == 50
 
 
@@ -101,7 +101,7 @@ def test_a_first_call_shows_the_question_alone() -> None:
     assert BOOK["searchain.chain"].render(fields)[-1]["content"] == "Question: Who?"
 
 
-def test_feedback_stands_between_the_chains_it_answers() -> None:
+def test_feedback_follows_the_chain_it_answers() -> None:
     passage = Passage("p", "Title", "Text.")
     first: dict[str, Any] = {"query": "A?", "answer": "a", "passage": passage, "reason": "verify"}
     feedback = [first, {**first, "reason": "complete"}, {**first, "answer": None, "passage": None}]
@@ -114,7 +114,7 @@ def test_feedback_stands_between_the_chains_it_answers() -> None:
 
 
 @pytest.mark.parametrize("task", ["searchain.chain", "searchain.trace"])
-def test_every_kind_has_demonstrations_of_its_own(task: str) -> None:
+def test_every_kind_has_its_own_demonstrations(task: str) -> None:
     suited = {kind: BOOK[task].demonstrations_for({"kind": kind, "open_book": True}) for kind in KINDS}
     assert suited["qa"] == suited["slot"]
     assert {kind: len(demos) >= 2 for kind, demos in suited.items()} == dict.fromkeys(KINDS, True)

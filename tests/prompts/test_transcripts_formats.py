@@ -175,7 +175,7 @@ def test_yes_and_no_are_judgements(name: str, count: int) -> None:
         assert read("resp.respond", text) == (None if yes else {"answered": False, "response": None})  # yes, but what?
 
 
-def test_wanting_to_go_on_is_no_judgement_that_it_is_enough() -> None:
+def test_a_request_for_more_is_not_sufficiency() -> None:
     """Self-ask says "Yes" to going on: it is asked again, not taken for "Yes, it is enough"."""
     lines = [line for result in transcripts.bamboogle("self_ask_zero_shot")
              for line in result["returned"].splitlines() if line.startswith("Are follow")]  # fmt: skip
