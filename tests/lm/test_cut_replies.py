@@ -201,7 +201,7 @@ def test_repeated_calls_are_counted_and_reported(cli: Cli, tmp_path: Path) -> No
         questions = write_lines(tmp_path / "questions.jsonl", QUESTIONS)
         done = cli("run", "--dataset", questions, "--method", "cot", "--lm", lm, "--no-cache", "--out", out)
         assert "2 calls reached the token limit before any text" in " ".join(done.out.split())
-        assert "2 calls spent" in " ".join(cli("report", out).out.split())
+        assert "2 calls reached" in " ".join(cli("report", out).out.split())
 
 
 # --- by option -------------------------------------------------------------------------------------------------------

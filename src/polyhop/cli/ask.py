@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
@@ -74,6 +73,8 @@ def ask(
     as_json: opt.Json = False,
 ) -> None:
     """Answer one question over a corpus, with citations."""
+    import asyncio
+
     from polyhop.cli import show as draw
     from polyhop.cli.answers import cut_replies, print_answer
     from polyhop.cli.live import can_show

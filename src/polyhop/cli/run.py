@@ -6,33 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from polyhop.cli import options as opt
-from polyhop.cli import show as draw
-from polyhop.cli import tables
-from polyhop.cli.data import read
 from polyhop.cli.printing import say, say_left_out
-from polyhop.cli.progress import ProgressBar
-from polyhop.cli.report import print_repeated, say_causes, say_failed, say_unscored
 from polyhop.common.text import counted
-from polyhop.data import DEMO
-from polyhop.data.corpora import open_corpus
-from polyhop.engine.budget import Prices
 from polyhop.engine.options import PipelineOptions, PriceSource
 from polyhop.errors import UsageError
-from polyhop.evaluation.batches import Batch, batched
-from polyhop.evaluation.repeats import Repeated, evaluate_repeated
-from polyhop.evaluation.report import Report
-from polyhop.evaluation.runner import evaluate
-from polyhop.evaluation.runs import MethodReports, evaluate_methods, parse_methods
-from polyhop.evaluation.setups import setup_settings
-from polyhop.lm.batches import ImportCounts, RequestFile
-from polyhop.lm.names import model_and_url
-from polyhop.methods.registry import method_named
-from polyhop.telemetry import start
+
+if TYPE_CHECKING:
+    from polyhop.evaluation.batches import Batch
+    from polyhop.evaluation.repeats import Repeated
+    from polyhop.evaluation.report import Report
+    from polyhop.evaluation.runs import MethodReports
+    from polyhop.lm.batches import ImportCounts, RequestFile
 
 WAITS = 3
 """Exit code of a run that waits for results."""
@@ -96,6 +85,16 @@ def run(
     as_json: opt.Json = False,
 ) -> None:
     """Run a method, or several, over a dataset and measure it."""
+    from polyhop.cli.data import read
+    from polyhop.cli.progress import ProgressBar
+    from polyhop.data import DEMO
+    from polyhop.data.corpora import open_corpus
+    from polyhop.evaluation.repeats import evaluate_repeated
+    from polyhop.evaluation.runner import evaluate
+    from polyhop.evaluation.runs import evaluate_methods, parse_methods
+    from polyhop.evaluation.setups import setup_settings
+    from polyhop.telemetry import start
+
     opened = opt.corpus_of(corpus, language, skip_bad) if corpus else None
     executor = opt.engine_of(engine, address, workers)
     names = parse_methods(options.method)
@@ -150,6 +149,10 @@ def resumable(out: Path | None) -> Iterator[None]:
 
 def finish_several(several: MethodReports, out: Path | None, as_json: bool) -> None:
     """Print several methods' reports as one table; exit 1 if a question of one failed."""
+    from polyhop.cli import show as draw
+    from polyhop.cli import tables
+    from polyhop.cli.report import say_causes
+
     if as_json:
         draw.print_json(several.to_dict())
     else:
@@ -168,6 +171,8 @@ def finish_several(several: MethodReports, out: Path | None, as_json: bool) -> N
 
 def finish_repeated(runs: Repeated, out: Path | None, as_json: bool) -> None:
     """Print mean and standard deviation over runs; exit 1 if a question of one failed."""
+    from polyhop.cli.report import print_repeated, say_causes
+
     print_repeated(runs, "json" if as_json else "table")
     if out:
         say(f"runs kept in {out}")
@@ -179,6 +184,11 @@ def finish_repeated(runs: Repeated, out: Path | None, as_json: bool) -> None:
 
 def finish(report: Report, out: Path | None, as_json: bool, prices: PriceSource | None = None) -> None:
     """Print a report; exit 1 if a question of it failed."""
+    from polyhop.cli import show as draw
+    from polyhop.cli import tables
+    from polyhop.cli.report import say_failed, say_unscored
+    from polyhop.engine.budget import Prices
+
     if as_json:
         draw.print_json(report.to_dict())
     else:
@@ -200,6 +210,8 @@ def through(folder: Path | None, methods: Sequence[str], arguments: Mapping[str,
     if folder is None:
         yield dict(arguments)
         return
+    from polyhop.evaluation.batches import batched
+
     _check(folder, methods, arguments)
     options = {name: arguments.get(name) for name in ("cache", "lm_options")}
     with batched(folder, arguments["lm"], **options, skip_bad=arguments["skip_bad"]) as batch:
@@ -222,6 +234,8 @@ def _check(folder: Path, methods: Sequence[str], arguments: Mapping[str, Any]) -
     if arguments.get("max_seconds") is not None:
         raise UsageError("--max-seconds limits the time for replies, which does not apply to a batch: leave it out")
     if len(methods) == 1:  # of several, ``evaluate_methods`` leaves out those that cannot run, and says why
+        from polyhop.methods.registry import method_named
+
         method = method_named(methods[0])
         given = {name: value for name, value in arguments.items() if name in method.settings}
         if any(need.startswith("score") for need in method.needs(method.resolve(given))):
@@ -262,6 +276,8 @@ def say_next(batch: Batch) -> None:
 def commands(folder: Path, part: RequestFile) -> str:
     """Return the commands that submit a file and fetch its results: OpenAI's API, or vLLM's if the model has its own
     server."""
+    from polyhop.lm.names import model_and_url
+
     model, server = model_and_url("openai", part.model.partition(":")[2])
     results = part.file.replace("requests", "results")
     names = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import os
 from collections.abc import Sequence
@@ -13,17 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from polyhop.cli import options as opt
 from polyhop.cli.printing import say_pocket
 from polyhop.common.extras import require
-from polyhop.data import DEMO
-from polyhop.data.corpora import Corpus, open_corpus
 from polyhop.engine.options import PipelineOptions
 from polyhop.errors import UsageError
-from polyhop.retrieval import brings_corpus
-from polyhop.serve.limits import Keys
-from polyhop.serve.logs import log_answers, log_to_stderr
-from polyhop.serve.service import Service
 
 if TYPE_CHECKING:
+    from polyhop.data.corpora import Corpus
     from polyhop.serve.http.app import Options
+    from polyhop.serve.limits import Keys
+    from polyhop.serve.service import Service
 
 KEYS = "POLYHOP_API_KEYS"
 """The environment variable that may hold keys: NAME:KEY or KEY, separated by commas."""
@@ -126,6 +122,8 @@ class ServerOptions:
 
     def service(self, corpora: dict[str, Corpus | None], options: PipelineOptions, **others: Any) -> Service:
         """Open the service, and say what ``pocket`` is if it is the model."""
+        from polyhop.serve.service import Service
+
         if self.telemetry:
             from polyhop.telemetry import start
 
@@ -183,7 +181,10 @@ def serve(
     """
     for module in ("fastapi", "uvicorn"):
         require(module, "serve", "polyhop serve")
+    import asyncio
+
     from polyhop.serve.http.app import serve
+    from polyhop.serve.logs import log_answers, log_to_stderr
 
     rules = server.of_app(port, allow_origin or ())
     corpora = corpora_of(corpus or [], language, skip_bad, options.retriever)
@@ -210,6 +211,7 @@ def mcp(
 ) -> None:
     """Serve tools to agents over MCP. The Model Context Protocol: answer_question, search_passages, get_trace."""
     require("mcp", "mcp", "polyhop mcp")
+    from polyhop.serve.logs import log_to_stderr
     from polyhop.serve.mcp import run
 
     rules = server.of_app(port)
@@ -226,6 +228,10 @@ def corpora_of(
     >>> corpora_of(["films=demo", "demo"], None, False, None)
     {'films': Corpus('passages'), 'demo': Corpus('passages')}
     """
+    from polyhop.data import DEMO
+    from polyhop.data.corpora import open_corpus
+    from polyhop.retrieval import brings_corpus
+
     if not given and isinstance(retriever, str) and brings_corpus(retriever):
         return {"default": None}
     found: dict[str, Corpus | None] = {}
@@ -242,6 +248,8 @@ def corpora_of(
 
 def keys_of(path: Path | None) -> Keys | None:
     """Read the keys of a file or, without one, of the environment."""
+    from polyhop.serve.limits import Keys
+
     if path is not None:
         return Keys.read(path)
     keys = os.environ.get(KEYS)
