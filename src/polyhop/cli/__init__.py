@@ -1,5 +1,7 @@
-"""The command line: results on stdout, everything else on stderr. Exit codes: 0 done, 1 failed, 2 wrong use, 3 waiting
-for a batch's results."""
+"""The command line: results on stdout, everything else on stderr.
+
+Exit codes: 0 done, 1 failed, 2 wrong use, 3 waiting for the results of a batch.
+"""
 
 from __future__ import annotations
 

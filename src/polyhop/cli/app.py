@@ -16,7 +16,7 @@ from polyhop.cli.printing import write
 
 
 class _Verbs(Mapping[str, Any]):
-    """The verbs by name."""
+    """The verbs by name; each is loaded when it is first used."""
 
     def __getitem__(self, name: str) -> Any:
         module = import_module(f"polyhop.cli.{VERBS[name].module}")
@@ -30,6 +30,8 @@ class _Verbs(Mapping[str, Any]):
 
 
 class _Command(TyperGroup):
+    """The command ``polyhop``, which prints its help without loading any verb."""
+
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.commands = _Verbs()  # type: ignore[assignment]

@@ -158,8 +158,8 @@ def print_reproduction(result: Reproduction, to: Console) -> None:
         warning = "No dataset given (--data, --dataset): the demo set is used, so our numbers are not comparable."
         to.print(Text(warning, style="yellow"))
     to.print(Text("Cells: paper · ours, shares in percent; (standard deviation over runs)", style="dim"))
-    for columns_shown in _tables(result, to.width):
-        to.print(_table(result, columns_shown))
+    for positions in _tables(result, to.width):
+        to.print(_table(result, positions))
     _print_lines("not run", [f"{', '.join(rows)}: {why}" for why, rows in result.not_run.items()], to)
     verdicts = {True: "holds", False: "does not hold", None: "these rows do not show it"}
     _print_lines("shape", [f"{shape.says}: {verdicts[holds]}" for shape, holds in result.shape], to)
@@ -182,28 +182,28 @@ def _tables(result: Reproduction, width: int) -> Iterator[list[int]]:
 
     The columns of a dataset stay together if possible, and among them those of a measure under several models.
     """
-    room = width - min(_NAME, max(len(_row_name(row)) for row in result.recipe.rows))
-    wide = [2 + max(map(len, _column(result, at))) for at in range(len(result.columns))]
-    held: list[int] = []
+    width_left = width - min(_NAME, max(len(_row_name(row)) for row in result.recipe.rows))
+    widths = [2 + max(map(len, _column(result, i))) for i in range(len(result.columns))]
+    columns: list[int] = []
     for dataset in [*result.recipe.datasets, ALL]:
-        mine = [at for at, column in enumerate(result.columns) if column.dataset == dataset]
-        measures = list(dict.fromkeys(result.columns[at].metric for at in mine))
-        own = sorted(mine, key=lambda at: measures.index(result.columns[at].metric))
-        if held and sum(wide[at] for at in [*held, *own]) > room:
-            yield held
-            held = []
-        for at in own:
-            if held and sum(wide[each] for each in [*held, at]) > room:
-                yield held
-                held = []
-            held.append(at)
-    if held:
-        yield held
+        of_dataset = [i for i, column in enumerate(result.columns) if column.dataset == dataset]
+        measures = list(dict.fromkeys(result.columns[i].metric for i in of_dataset))
+        own = sorted(of_dataset, key=lambda i: measures.index(result.columns[i].metric))
+        if columns and sum(widths[i] for i in [*columns, *own]) > width_left:
+            yield columns
+            columns = []
+        for i in own:
+            if columns and sum(widths[j] for j in [*columns, i]) > width_left:
+                yield columns
+                columns = []
+            columns.append(i)
+    if columns:
+        yield columns
 
 
-def _table(result: Reproduction, columns_shown: Sequence[int]) -> Table:
+def _table(result: Reproduction, positions: Sequence[int]) -> Table:
     table = Table(box=None, pad_edge=False)
-    columns = [_column(result, at) for at in columns_shown]
+    columns = [_column(result, i) for i in positions]
     table.add_column("row", max_width=_NAME)
     for head in (cells[:_HEAD] for cells in columns):
         table.add_column("\n".join(filter(None, head)), justify="right", no_wrap=True)
@@ -216,32 +216,32 @@ def _row_name(row: RecipeRow) -> str:
     return row.name + " †" * row.trained
 
 
-def _column(result: Reproduction, at: int) -> list[str]:
+def _column(result: Reproduction, i: int) -> list[str]:
     """Return a column's head of ``_HEAD`` lines and its cells: both numbers, ours with as many decimals."""
-    column, table = result.columns[at], result.recipe
+    column, table = result.columns[i], result.recipe
     name = "all" if column.dataset == ALL else BENCHMARKS[column.dataset]
     model = column.lm if column.lm and len(table.lms) > 1 else ""
     rows = range(len(table.rows))
-    figures = [value for row in rows if (value := result.paper(row, at)[0]) is not None]
+    figures = [value for row in rows if (value := result.paper(row, i)[0]) is not None]
     decimals = max((len(f"{value:g}".partition(".")[2]) for value in figures), default=1)
-    mine = [_number(cells[at].value, cells[at].std, decimals) for cells in result.cells]
-    if at < len(table.cells):
-        papers = [_number(*result.paper(row, at), decimals) for row in rows]
-        comes_again = _comes_again(result, at)
+    mine = [_number(cells[i].value, cells[i].std, decimals) for cells in result.cells]
+    if i < len(table.cells):
+        papers = [_number(*result.paper(row, i), decimals) for row in rows]
+        comes_again = _comes_again(result, i)
         mine = papers if comes_again else [" · ".join(both) for both in zip(papers, mine, strict=True)]
         model += " · ours" if model and not comes_again else ""
     return [name, *_two_lines(MEASURES[column.metric].label), model, *mine]
 
 
-def _comes_again(result: Reproduction, at: int) -> bool:
+def _comes_again(result: Reproduction, i: int) -> bool:
     """Return True if a later column, for another model of the paper, repeats polyhop's numbers."""
-    here = result.columns[at]
+    here = result.columns[i]
     later = [
-        other
-        for other in range(at + 1, len(result.recipe.cells))
-        if (result.columns[other].dataset, result.columns[other].metric) == (here.dataset, here.metric)
+        j
+        for j in range(i + 1, len(result.recipe.cells))
+        if (result.columns[j].dataset, result.columns[j].metric) == (here.dataset, here.metric)
     ]
-    return bool(later) and all(cells[at] == cells[later[0]] for cells in result.cells)
+    return bool(later) and all(cells[i] == cells[later[0]] for cells in result.cells)
 
 
 def _two_lines(label: str) -> tuple[str, str]:

@@ -79,7 +79,7 @@ def _value(name: str, value: Any, output: Mapping[str, Any]) -> Text:
 
 
 def _is_list(value: Any) -> bool:
-    """Tell if a value takes several lines: a list of texts, triplets, nodes or steps."""
+    """Return True if a value takes several lines: a list of texts, triplets, nodes or steps."""
     return isinstance(value, (list, tuple)) and not all(isinstance(item, (int, float)) for item in value)
 
 
@@ -95,7 +95,7 @@ def _first(lines: Iterable[str]) -> list[Text]:
 
 
 def _item(value: Any) -> str:
-    """One of a list: a triplet, a query with its answer, a text."""
+    """Write an item of a list: a triplet, a query with its answer, a text."""
     match value:
         case {"head": head, "relation": relation, "tail": tail}:
             return f"{head} —{relation}→ {tail}"

@@ -19,17 +19,19 @@ from polyhop.trace import plain
 from polyhop.types import Kind
 
 MAX_PASSAGES = 100
-"""Most hits of one search."""
+"""Maximum number of hits of one search."""
 
 MAX_SETTING = 10_000
-"""The largest number that a setting may be given, so that none can be chosen to exhaust the memory."""
+"""The largest number that a client may give a setting, so that none exhausts the memory."""
 
 
 @dataclass(frozen=True)
 class AskRequest:
-    """One request. ``method`` and ``corpus`` by default the service's; ``settings`` are the method's. The limits and
-    ``abstain_below`` may be stricter than the service's own, never laxer. ``client``: the key it came with, told by the
-    service."""
+    """A question to a service, with its options.
+
+    ``method`` and ``corpus``: by default the service's; ``settings``: the method's. The limits and ``abstain_below``
+    may only be stricter than the service's own. ``client``: the key of the request, set by the service.
+    """
 
     question: str
     method: str | None = None
@@ -45,7 +47,7 @@ class AskRequest:
 
 @dataclass(frozen=True)
 class AskStarted:
-    """A question taken on: ``request`` has method, corpus, every setting and limit as they will be used."""
+    """An accepted question: ``request`` has the method, corpus, settings and limits that will be used."""
 
     trace_id: str
     request: AskRequest
@@ -62,8 +64,10 @@ class AskResponse:
 
 @dataclass(frozen=True, kw_only=True)
 class RequestPolicy:
-    """The requests that a service accepts: its corpora, its default method and ``settings``, and its ``limits``;
-    ``max_question_chars``: most characters of a question."""
+    """The rules for requests to a service: its corpora, default method, ``settings`` and ``limits``.
+
+    ``max_question_chars``: the maximum length of a question.
+    """
 
     corpora: tuple[str, ...]
     method: str
@@ -72,8 +76,11 @@ class RequestPolicy:
     max_question_chars: int
 
     def resolved(self, request: AskRequest) -> AskRequest:
-        """A request with method, corpus, settings and limits as they will be used; a ``UsageError`` where it asks for
-        what there is not."""
+        """Return the request with the method, corpus, settings and limits that will be used.
+
+        Raises:
+            UsageError: the service does not have what the request names, or does not allow it.
+        """
         self.check_text("question", request.question)
         with naming("method"):
             method = method_named(request.method or self.method)
@@ -94,7 +101,7 @@ class RequestPolicy:
         return replace(request, method=method.name, corpus=corpus, settings=settings, **limits)
 
     def check_text(self, what: str, text: str) -> None:
-        """Raises ``UsageError`` for a question or query that is empty, too long or no text."""
+        """Raise ``UsageError`` for a question or query that is empty, too long or no text."""
         with naming(what):
             check_text(what, text)
             if len(text) > self.max_question_chars:
@@ -128,8 +135,10 @@ def _stricter(option: Option, own: Any, given: Any) -> Any:
 
 
 def _settings(method: Method, own: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The method's settings: ``own`` with those ``given`` by a client, which may choose no file of the server's, and no
-    number out of all proportion, not even one written as text."""
+    """Return the method's settings: ``own``, with those ``given`` by a client.
+
+    A client may name no file of the server and no number above ``MAX_SETTING``, not even written as text.
+    """
     known = method.settings
     if files := [name for name in given if name in known and known[name].names_file]:
         raise SettingError(f"{method.name}: {files[0]} names a file, which a client of this service may not")
@@ -143,7 +152,7 @@ def _settings(method: Method, own: Mapping[str, Any], given: Mapping[str, Any]) 
 
 
 def _numbers(value: Any) -> Iterator[float]:
-    """The sizes of the numbers in a setting."""
+    """Yield the absolute values of the numbers in a setting."""
     match value:
         case bool() | str():
             return
