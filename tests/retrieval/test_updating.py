@@ -317,4 +317,4 @@ def test_the_command_line_adds_and_removes(folder: Path, tmp_path: Path, capsys:
     }
     assert "none: cannot be read" in run_cli("remove", str(folder), "--ids", str(tmp_path / "none"))
     (tmp_path / "ids").write_bytes(b"\xff")
-    assert "ids: is no text in UTF-8" in run_cli("remove", str(folder), "--ids", str(tmp_path / "ids"))
+    assert "ids: is not UTF-8 text" in run_cli("remove", str(folder), "--ids", str(tmp_path / "ids"))
