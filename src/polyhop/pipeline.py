@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -13,12 +14,16 @@ from polyhop.answer import Answer, withheld
 from polyhop.common.aio import LoopThread
 from polyhop.common.text import check_text
 from polyhop.engine.needs import check_needs
-from polyhop.engine.options import LM, PipelineOptions, Source, with_options
+from polyhop.engine.options import LM, PipelineOptions, PriceSource, Searcher, Source
 from polyhop.engine.parts import close_parts, open_parts
 from polyhop.errors import UsageError
-from polyhop.methods.registry import Method, method_named
+from polyhop.methods.registry import Method, method_named, select
+from polyhop.prompts.book import PromptBook
+from polyhop.prompts.prompt import Rendering
+from polyhop.readers.base import AnyReader
+from polyhop.retrieval.base import Reranker
 from polyhop.trace import Step
-from polyhop.types import Kind, Passage, Question
+from polyhop.types import Kind, Passage, PathScorer, Question
 
 T = TypeVar("T")
 Listen = Callable[[Step], object]
@@ -57,8 +62,31 @@ class Pipeline:
         UsageError: something does not fit; raised before any call.
     """
 
-    def __init__(self, corpus: Source | None = None, method: str = "tor", lm: LM = "pocket", **options: Any) -> None:
-        given = PipelineOptions.of(method=method, lm=lm, **options)
+    def __init__(
+        self,
+        corpus: Source | None = None,
+        method: str = "tor",
+        lm: LM = "pocket",
+        *,
+        lm_options: Mapping[str, Any] | None = None,
+        max_tokens_per_call: int | None = None,
+        retriever: str | Searcher | None = None,
+        rerank: str | Reranker | None = None,
+        reader: str | AnyReader | None = "pocket",
+        path_scorer: PathScorer | None = None,
+        prompts: str | Path | PromptBook | None = None,
+        rendering: Rendering = "text",
+        cache: bool | str | Path | None = None,
+        max_calls: int | None = None,
+        max_tokens: int | None = None,
+        max_seconds: float | None = None,
+        max_cost: float | None = None,
+        prices: PriceSource | None = None,
+        abstain_below: float | None = None,
+        seed: int | None = None,
+        **settings: Any,
+    ) -> None:
+        given = select(PipelineOptions, locals())
         self.method: Method = method_named(given.method)
         self.settings = self.method.resolve(given.settings)
         if isinstance(given.retriever, str) and self.method.name == self.method.retriever != given.retriever:
@@ -72,8 +100,6 @@ class Pipeline:
         self.observer: Observer | None = None
         self._loop = LoopThread()
         self._closed = False
-
-    __init__.__signature__ = with_options(__init__)  # type: ignore[attr-defined]
 
     async def aask(self, question: str | Question, *, kind: Kind = "qa", listen: Listen | None = None) -> Answer:
         """Answer one question; ``listen`` is called with each step, as ``stream`` yields them.

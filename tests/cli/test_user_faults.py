@@ -50,9 +50,9 @@ def test_a_question_is_a_text(question: Any) -> None:
 
 def test_what_cannot_search_is_no_retriever_and_what_cannot_read_no_reader() -> None:
     with pytest.raises(UsageError, match=r"retriever=42: must be a name, a callable"):
-        Pipeline(retriever=42)
+        Pipeline(retriever=42)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"reader=42: must be a name, a callable"):
-        Pipeline(CORPUS, "searchain", reader=42)
+        Pipeline(CORPUS, "searchain", reader=42)  # type: ignore[arg-type]
 
 
 def test_a_retriever_of_ones_own_is_told_what_it_must_have() -> None:
@@ -66,7 +66,7 @@ def test_a_retriever_of_ones_own_is_told_what_it_must_have() -> None:
             return []
 
     with pytest.raises(UsageError, match=r"Half object .*, which has name, search, search_many and links$"):
-        Pipeline(retriever=Half())
+        Pipeline(retriever=Half())  # type: ignore[arg-type]
 
 
 class Plain:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -73,7 +74,7 @@ async def test_given_text_is_not_scored_by_this_server(url: str) -> None:
 @pytest.mark.parametrize("rendering", ["text", "json"])
 def test_a_method_survives_a_model_that_writes_nonsense(url: str, method: str, rendering: str, tmp_path: Path) -> None:
     model = OpenAICompatible("tiny", url, max_concurrency=2)
-    limits = {"max_calls": 12, "cache": False, "rendering": rendering, "max_tokens_per_call": 200}
+    limits: dict[str, Any] = {"max_calls": 12, "cache": False, "rendering": rendering, "max_tokens_per_call": 200}
     with Pipeline("demo", method, model, **limits) as pipeline:
         answer = pipeline.ask("In which city was the composer of Finlandia born?")
     assert answer.usage.calls >= 1

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import Enum
-from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -254,12 +253,6 @@ class PipelineOptions:
             if option.name == option.argument and value is not None:
                 option.check(value)
 
-    @classmethod
-    def of(cls, **arguments: Any) -> PipelineOptions:
-        """Sort the keyword arguments of ``Pipeline``: whatever is no option is a setting of the method."""
-        own = {name: arguments.pop(name) for name in DEFAULTS if name in arguments}
-        return cls(**own, settings=arguments)
-
     def arguments(self) -> dict[str, Any]:
         """Return the keyword arguments of ``Pipeline`` for these options, except ``method``. Defaults are left out."""
         values = {name: getattr(self, name) for name in DEFAULTS if name != "method"}
@@ -288,15 +281,3 @@ LM_KEYS: Mapping[str, str] = {option.name: option.key for option in OPTIONS.valu
 
 REQUEST_LIMITS: Mapping[str, Option] = {option.name: option for option in OPTIONS.values() if option.tighten}
 """The options that a request to a server may make stricter."""
-
-
-def with_options(function: Callable[..., Any]) -> Signature:
-    """Return the signature of a function that takes ``**options``, with every option as a parameter of its own."""
-    *own, last = signature(function).parameters.values()
-    given = {parameter.name for parameter in own}
-    added = [
-        Parameter(item.name, Parameter.KEYWORD_ONLY, default=DEFAULTS[item.name], annotation=item.type)
-        for item in fields(PipelineOptions)
-        if item.name in DEFAULTS.keys() - given
-    ]
-    return Signature([*own, *added, last.replace(name="settings")])

@@ -313,9 +313,10 @@ def test_what_was_found_is_used_by_the_method_the_retriever_and_the_reranker(tmp
     assert settings == found.settings
     report = evaluate(QUESTIONS, None, "promptrank", world.lm, retriever=world, answer_by="none", **settings)
     assert report.metrics["recall_all@2"].value == 0.75
-    for place in ({"retriever": f"promptrank:{file}"}, {"rerank": f"promptrank:{file}"}):
+    parts: list[dict[str, Any]] = [{"retriever": f"promptrank:{file}"}, {"rerank": f"promptrank:{file}"}]
+    for part in parts:
         world.lm.score_calls.clear()
-        with Pipeline(list(PASSAGES.values()), "one-r", world.lm, **place) as pipeline:
+        with Pipeline(list(PASSAGES.values()), "one-r", world.lm, **part) as pipeline:
             pipeline.search("Which is X, 1?", 2)
         assert {(said(call), call.temperature) for call in world.lm.score_calls} == {("good", 1.2)}
 
