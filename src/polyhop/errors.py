@@ -100,6 +100,10 @@ class LMError(ServiceError):
     """A language model that could not be reached or refused, after all retries."""
 
 
+class SchemaRefused(LMError):
+    """A server that does not take the JSON schema of a request that requires it (``Request.requires_schema``)."""
+
+
 class CutReply(LMError):
     """A reply that spent its token cap before any text came, for example because a model reasons for too long. The
     message names the cap and the remedy. Only the question fails."""

@@ -45,7 +45,8 @@ class Pipeline:
         reader: a name, a ``Reader``, or any ``(question, passages) -> spans`` callable, for methods that read.
         path_scorer: a ``PathScorer`` for methods that score paths without a language model; by default pocket's.
         prompts: a folder of prompt files that replace the shipped ones, or a ``PromptBook``.
-        rendering: the output format that prompts request, ``text`` or ``json``.
+        rendering: the form of reply that prompts request: ``text``, ``json``, or ``auto``: json for a model behind a
+            server that takes JSON schemas, text for every other one.
         cache: True or a path caches model replies, False does not; by default those of named models are cached.
         max_tokens_per_call: the maximum number of tokens of every reply, reasoning included. Without it a call has the
             limit of its prompt file; if all of it is spent before any text, the call is repeated once with 4,096 tokens

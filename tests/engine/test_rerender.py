@@ -34,7 +34,7 @@ async def test_every_call_is_rendered_as_it_was_sent(method: str, rendering: Ren
         answer, model = await answered(method, seed, rendering)
         sent = {request.digest(): list(request.messages) for request in model.calls}
         for call in answer.trace.calls:
-            assert messages_of(call, answer.trace.steps, PromptBook(), rendering) == sent[call.prompt_hash]
+            assert messages_of(call, answer.trace.steps, PromptBook()) == sent[call.prompt_hash]
             attempts.add(call.attempt)
     assert 1 in attempts
 
@@ -45,11 +45,11 @@ async def test_a_corrective_retry_is_rendered_with_the_reply_it_followed() -> No
         answer = await pipeline.aask("Which city?")
     first, retry = answer.trace.calls
     assert (first.attempt, first.retry_of, retry.attempt, retry.retry_of) == (1, None, 2, first.id)
-    messages = messages_of(retry, answer.trace.steps, PromptBook(), "text")
+    messages = messages_of(retry, answer.trace.steps, PromptBook())
     assert messages is not None
     assert messages == list(model.calls[1].messages)
     assert messages[-2:] != messages[:2]
-    assert messages_of(retry, [retry], PromptBook(), "text") is None  # the reply it followed is not there
+    assert messages_of(retry, [retry], PromptBook()) is None  # the reply it followed is not there
 
 
 async def test_an_older_trace_is_rendered_as_far_as_its_prompt_file_allows() -> None:
@@ -57,8 +57,8 @@ async def test_an_older_trace_is_rendered_as_far_as_its_prompt_file_allows() -> 
     async with Pipeline(method="direct", lm=model) as pipeline:
         answer = await pipeline.aask("Which city?")
     first, retry = (replace(call, shots=None, retry_of=None) for call in answer.trace.calls)
-    assert messages_of(first, [first, retry], PromptBook(), "text") == list(model.calls[0].messages)
-    assert messages_of(retry, [first, retry], PromptBook(), "text") is None
+    assert messages_of(first, [first, retry], PromptBook()) == list(model.calls[0].messages)
+    assert messages_of(retry, [first, retry], PromptBook()) is None
 
 
 async def test_another_prompt_file_is_not_passed_off_as_the_one_sent(tmp_path: Path) -> None:
@@ -66,4 +66,4 @@ async def test_another_prompt_file_is_not_passed_off_as_the_one_sent(tmp_path: P
     call = answer.trace.calls[0]
     own = PromptBook()[call.task]
     (tmp_path / f"{call.task}.md").write_text(own.text.replace(" the ", " that "))
-    assert messages_of(call, answer.trace.steps, PromptBook(tmp_path), "text") is None
+    assert messages_of(call, answer.trace.steps, PromptBook(tmp_path)) is None

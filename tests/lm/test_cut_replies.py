@@ -61,7 +61,7 @@ async def test_a_cut_reply_is_retried_with_more_tokens(empty: str) -> None:
     assert answer.usage.defaulted_by_task == {}
     book = PromptBook()
     for call, request in zip(answer.trace.calls, model.calls, strict=True):
-        assert messages_of(call, answer.trace.steps, book, "text") == request.messages
+        assert messages_of(call, answer.trace.steps, book) == request.messages
 
 
 async def test_a_second_cut_is_an_error_with_the_remedy() -> None:

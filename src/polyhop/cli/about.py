@@ -28,6 +28,7 @@ from polyhop.engine.parts import open_prompts
 from polyhop.errors import PolyhopError
 from polyhop.methods.registry import FAMILIES, Method, method_named, methods
 from polyhop.pipeline import Pipeline
+from polyhop.prompts.prompt import Rendering
 from polyhop.prompts.tasks import SCORED, TASKS
 from polyhop.redaction import redacted
 
@@ -126,7 +127,8 @@ def prompts_show(
         write(f"{book.scored(task).render(fields)}\n")
         return
     prompt = book[task]
-    for turn in prompt.render(fields, rendering=options.rendering, shots=prompt.settings.shots):
+    rendering: Rendering = "json" if options.rendering == "json" else "text"
+    for turn in prompt.render(fields, rendering=rendering, shots=prompt.settings.shots):
         write(f"--- {turn['role']}\n{turn['content']}\n\n")
 
 

@@ -92,7 +92,7 @@ def run(
     from polyhop.evaluation.repeats import evaluate_repeated
     from polyhop.evaluation.runner import evaluate
     from polyhop.evaluation.runs import evaluate_methods, parse_methods
-    from polyhop.evaluation.setups import setup_settings
+    from polyhop.evaluation.setups import PAPER_OPTIONS, setup_settings
     from polyhop.telemetry import start
 
     opened = opt.corpus_of(corpus, language, skip_bad) if corpus else None
@@ -116,7 +116,7 @@ def run(
         opened = open_corpus(dataset)
     if setup is not None:
         own = setup_settings(setup, names[0], options.settings, questions) if len(names) == 1 else {"setup": setup}
-        arguments |= own
+        arguments = {**PAPER_OPTIONS, **arguments, **own}
     if repeat > 1 and len(names) > 1:
         raise UsageError("--repeat repeats one method: name one")
     with resumable(out), through(batch, names, arguments) as given, ProgressBar("questions") as progress:

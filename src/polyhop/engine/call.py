@@ -20,7 +20,7 @@ from polyhop.lm.base import (
 )
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.parsing import Malformed
-from polyhop.prompts.prompt import Prompt, Rendering, Turn
+from polyhop.prompts.prompt import Prompt, Rendering, RenderingChoice, Turn
 from polyhop.prompts.tasks import SCORED, Output
 from polyhop.redaction import redacted
 from polyhop.trace import Ask, Step
@@ -76,6 +76,8 @@ class Call:
     final: bool = False
     sample: int | None = None
     """Its number among identical calls, if it repeats one of them; None for the next number."""
+    chosen: bool = False
+    """True if ``auto`` chose json for it: it is asked in text if the server refuses the schema."""
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
@@ -97,11 +99,13 @@ class Call:
         """Return the request to the model: sample number ``sample`` of a run with this ``seed``."""
         can, settings = self.model.capabilities, self.settings
         messages: Sequence[Message] = self.turns  # type: ignore[assignment]
+        takes_schema = self.rendering == "json" and (self.chosen or can.json_schema)
         return Request(
             task=self.prompt.task.name,
             fields=self.fields,
             messages=messages,
-            schema=self.prompt.schema(self.fields) if self.rendering == "json" and can.json_schema else None,
+            schema=self.prompt.schema(self.fields) if takes_schema else None,
+            requires_schema=self.chosen,
             max_tokens=settings["max_tokens"],
             temperature=settings["temperature"],
             stop=settings["stop"],
@@ -166,6 +170,7 @@ class Call:
             "completion_words": len(reply.text.split()),
             "estimated": usage.estimated if usage else not hasattr(self.model, "count_tokens"),
             "prompt_hash": request.digest(),
+            "rendering": self.rendering,
             "shots": self.settings["shots"],
             "max_tokens": request.max_tokens,
             "sample": request.sample,
@@ -256,16 +261,31 @@ class Caller:
     """The language models and prompts, which together make calls.
 
     ``max_tokens_per_call`` replaces the token cap of every call, which its prompt file or its method sets otherwise.
+    ``rendering``: ``auto`` asks each model in the form that it prefers.
     """
 
     models: Models
     prompts: PromptBook = field(default_factory=PromptBook)
-    rendering: Rendering = "text"
+    rendering: RenderingChoice = "auto"
     max_tokens_per_call: int | None = None
 
     def model_of(self, task: str) -> LanguageModel:
         """Return the language model for a task, by the role of its prompt."""
         return self.models(task, self.prompts.role(task))
+
+    def rendering_of(self, model: LanguageModel) -> Rendering:
+        """Return the form in which a model is asked, unless its server turns out to refuse JSON schemas."""
+        if self.rendering != "auto":
+            return self.rendering
+        return "json" if model.capabilities.prefers_json else "text"
+
+    @property
+    def renderings(self) -> str:
+        """The form in which the models are asked; if it differs, that of each role or task."""
+        forms = {name: self.rendering_of(model) for name, model in sorted(self.models.by_name.items())}
+        if len(set(forms.values())) == 1:
+            return next(iter(forms.values()))
+        return ", ".join(form if name == "default" else f"{name}={form}" for name, form in forms.items())
 
     def call(self, task: str, fields: Fields, options: Options | None, *, final: bool = False) -> Call:
         """Render the call of a task. Its options override the head of the prompt file."""
@@ -275,9 +295,18 @@ class Caller:
         settings: dict[str, Any] = {name: getattr(prompt.settings, name) for name in names}
         settings |= {"logprobs": False, **(options or {})}
         settings["max_tokens"] = self.max_tokens_per_call or settings["max_tokens"]
-        rendering = prompt.form_of(self.rendering)
+        model = self.models(task, settings["role"])
+        wanted = self.rendering_of(model)
+        chosen = wanted == "json" and self.rendering == "auto" and model.capabilities.json_schema
+        rendering = prompt.form_of(wanted if chosen or self.rendering != "auto" else "text")
         turns = prompt.render(fields, rendering=rendering, shots=settings["shots"])
-        return Call(prompt, fields, settings, self.models(task, settings["role"]), rendering, turns, final=final)
+        return Call(prompt, fields, settings, model, rendering, turns, final=final, chosen=chosen)
+
+    def in_text(self, call: Call) -> Call:
+        """Render a call again that ``auto`` asked in json, in text; turns of a retry are kept."""
+        rendering = call.prompt.form_of("text")
+        turns = call.prompt.render(call.fields, rendering=rendering, shots=call.settings["shots"])
+        return replace(call, rendering=rendering, turns=[*turns, *call.turns[len(turns) :]], chosen=False)
 
     def score_call(
         self, task: str, targets: Sequence[str], temperature: float, fields: Fields, options: Options | None
@@ -358,15 +387,16 @@ def freeze(value: Any) -> Hashable:
             return value if isinstance(value, Hashable) else repr(value)
 
 
-def messages_of(call: Ask, steps: Iterable[Step], prompts: PromptBook, rendering: Rendering) -> list[Turn] | None:
+def messages_of(call: Ask, steps: Iterable[Step], prompts: PromptBook) -> list[Turn] | None:
     """Render the messages of ``call``, one of a question's ``steps``; None if they have another hash than those sent,
     as when the prompt file has changed.
 
-    A trace recorded before steps kept ``shots`` and ``retry_of`` is rendered with the shots of the prompt file, and
-    its corrective retries are None.
+    A trace recorded before steps kept ``rendering``, ``shots`` and ``retry_of`` is rendered in text, with the shots of
+    the prompt file, and its corrective retries are None.
     """
     prompt = prompts[call.task]
     shots = prompt.settings.shots if call.shots is None else call.shots
+    rendering: Rendering = "json" if call.rendering == "json" else "text"
     messages = prompt.render(call.fields, rendering=rendering, shots=shots)
     first = next((step for step in steps if isinstance(step, Ask) and step.id == call.retry_of), None)
     if first is not None and not first.ran_out:

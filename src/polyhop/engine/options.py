@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from polyhop.engine.budget import Prices
     from polyhop.lm.base import LanguageModel
     from polyhop.prompts.book import PromptBook
-    from polyhop.prompts.prompt import Rendering
+    from polyhop.prompts.prompt import RenderingChoice
     from polyhop.readers.base import AnyReader
     from polyhop.retrieval.base import AnyRetriever, Reranker
     from polyhop.retrieval.index import Index
@@ -195,9 +195,13 @@ class PipelineOptions:
             is_part=True,
         ),
     )
-    rendering: Rendering = _field(
-        "text",
-        Option("Output format that prompts request: text (markers) or json.", Group.PROMPTS, choices=("text", "json")),
+    rendering: RenderingChoice = _field(
+        "auto",
+        Option(
+            "Form of the replies: text (markers), json, or auto: json for a server that takes JSON schemas, else text.",
+            Group.PROMPTS,
+            choices=("auto", "text", "json"),
+        ),
     )
     cache: bool | str | Path | None = _field(
         None,

@@ -30,10 +30,11 @@ from polyhop.engine.call import (
     truncate,
 )
 from polyhop.engine.speculation import SpeculativeRun, Speculator
-from polyhop.errors import BudgetSpent, LMError, UsageError
-from polyhop.lm.base import Capabilities, Completion, TokenScores
+from polyhop.errors import BudgetSpent, LMError, SchemaRefused, UsageError
+from polyhop.lm.base import Capabilities, Completion, Request, TokenScores
 from polyhop.prompts.tasks import Output, task_name
 from polyhop.readers.base import DEFAULT_THRESHOLD, RunReader
+from polyhop.redaction import redacted
 from polyhop.retrieval.analysis import ENGLISH, Analysis
 from polyhop.retrieval.base import RunRetriever
 from polyhop.retrieval.tfidf import similarities
@@ -42,6 +43,9 @@ from polyhop.trace.recorder import OpenStep, Recorder
 from polyhop.types import Kind, Passage, PathScorer, Span, SpanChoice, TypedTask
 
 T = TypeVar("T")
+
+SCHEMA_REFUSED = "schema refused"
+"""The note of a call that was asked in text because the model's server refused its JSON schema."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,18 +294,27 @@ class Run:
         """Make the call and read the reply."""
         step = await self._begin(call=True, final=call.final)
         step.retry_of = retry_of
+        async with self._meter.deadline(final=call.final):
+            try:
+                request, reply = await self._complete(call)
+            except SchemaRefused:
+                self.note(SCHEMA_REFUSED, model=redacted(call.model.name))
+                call = self._engine.in_text(call)
+                request, reply = await self._complete(call)
+        output, complaint = call.read(reply)
+        record = call.record(request, reply, output, complaint)
+        self._meter.charge(call.model.name, record["prompt_tokens"], record["completion_tokens"])
+        step.close(Ask, **record, depth=self._speculator.depth() if self._speculator else None)
+        return Attempt(call, step, request.sample, reply, output, complaint)
+
+    async def _complete(self, call: Call) -> tuple[Request, Completion]:
+        """Send the call's request, or claim the reply of an equal one that was prefetched."""
         key, sample = call.identity, call.sample
         if sample is None:
             sample = self._samples[key]
             self._samples[key] += 1
         request = call.request(sample=sample, seed=self._engine.seed)
-        async with self._meter.deadline(final=call.final):
-            reply: Completion = await self._execute((*key, sample), partial(call.model.complete, request))
-        output, complaint = call.read(reply)
-        record = call.record(request, reply, output, complaint)
-        self._meter.charge(call.model.name, record["prompt_tokens"], record["completion_tokens"])
-        step.close(Ask, **record, depth=self._speculator.depth() if self._speculator else None)
-        return Attempt(call, step, sample, reply, output, complaint)
+        return request, await self._execute((*key, sample), partial(call.model.complete, request))
 
     async def _begin(self, *, call: bool, final: bool = False) -> OpenStep:
         """Open a step, if the budget allows it. Tasks that start together all open theirs before any step ends."""

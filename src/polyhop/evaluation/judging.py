@@ -64,7 +64,7 @@ def judge_answers(
             "lm": engine.model_of(TASK).name,
             "task": TASK,
             "prompt": engine.prompts.hashes()[TASK],
-            "rendering": engine.rendering,
+            "rendering": engine.rendering_of(engine.model_of(TASK)),
             **{name: value for name, value in call_settings(engine).items() if value is not None},
         }
         rows = [row for row in report.rows if row["answers"] and row.get("answering", True)]

@@ -204,7 +204,7 @@ def run_settings(pipeline: Pipeline, dataset: str) -> dict[str, Any]:
         "corpus": getattr(searched, "fingerprint", None),
         "language": str(searched.analysis) if hasattr(searched, "analysis") else None,
         "links": None if links == "titles" else links,  # as most indexes have them
-        "rendering": pipeline.engine.rendering,
+        "rendering": pipeline.engine.renderings,
         **call_settings(pipeline.engine),
         "seed": pipeline.engine.seed,
         "abstain_below": pipeline.abstain_below,

@@ -20,7 +20,7 @@ from polyhop.engine.options import LM, Source
 from polyhop.errors import DataError, SettingError, UnknownName, UsageError
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import Progress, evaluate
-from polyhop.evaluation.setups import setup_settings
+from polyhop.evaluation.setups import PAPER_OPTIONS, setup_settings
 from polyhop.methods.registry import method_named, methods
 from polyhop.metrics import Metrics, choose_profiles
 from polyhop.metrics.profiles import ProfileChoice
@@ -249,6 +249,7 @@ def evaluate_methods(
     index = open_index(corpus, skip_bad)
     own, common = _divided(names, options)
     if setup is not None:
+        common = {**PAPER_OPTIONS, **common}
         own = {name: {**setup_settings(setup, name, given, inputs.questions), **given} for name, given in own.items()}
     ready, left_out = _ready(names, index, lm, own, common)
     if not ready:

@@ -31,6 +31,9 @@ BUDGETS: Mapping[str, tuple[str, ...]] = {
 DEMONSTRATIONS = "searchain/table8"
 """The recipe that holds the number of demonstrations per method and dataset in SearChain's comparison."""
 
+PAPER_OPTIONS: Mapping[str, Any] = {"rendering": "text"}
+"""Options of ``Pipeline`` that hold under every set-up unless they are given: the papers ask in text."""
+
 _LIKE_KIND = {"qa": "musique", "boolean": "strategyqa", "slot": "zsre", "fact": "fever", "long": "eli5"}
 """The dataset whose demonstrations questions of a kind get, where the dataset is none of the paper's."""
 

@@ -22,10 +22,14 @@ class Message(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """The capabilities of a model. A method that needs a missing one fails before its first call."""
+    """The capabilities of a model. A method that needs a missing one fails before its first call.
+
+    ``prefers_json``: ``rendering=auto`` asks the model in JSON, as long as it has ``json_schema``.
+    """
 
     chat: bool = True
     json_schema: bool = False
+    prefers_json: bool = False
     token_logprobs: bool = False
     score: bool = False
     score_temperature: bool = False
@@ -37,7 +41,8 @@ class Request:
     """One call of a prompt task: the rendered ``messages`` and, for models that answer from them, the typed fields.
 
     ``sample`` numbers the repeated identical calls of one question 0, 1, 2 …: each draw is a new request. ``seed`` is
-    the seed of this sample (``seed_of``); a model without seeds ignores it.
+    the seed of this sample (``seed_of``); a model without seeds ignores it. ``requires_schema``: a model whose server
+    refuses the ``schema`` raises ``SchemaRefused`` and does not ask without it; the reply is the same otherwise.
     """
 
     task: str
@@ -50,6 +55,7 @@ class Request:
     seed: int | None = None
     logprobs: bool = False
     sample: int = 0
+    requires_schema: bool = field(default=False, compare=False)
 
     def digest(self) -> str:
         """A short hash of the messages, the same in every process."""

@@ -19,7 +19,7 @@ from polyhop.lm.cache_store import Store
 from polyhop.net.single_flight import SingleFlight
 from polyhop.types import Passage
 
-_FIELDS = {kind: tuple(field.name for field in fields(kind)) for kind in (Request, ScoreRequest)}
+_FIELDS = {kind: tuple(field.name for field in fields(kind) if field.compare) for kind in (Request, ScoreRequest)}
 _TYPES: Mapping[str, Any] = {
     **dict.fromkeys(("text", "finish_reason", "reasoning"), str),
     **dict.fromkeys(("value", "usage"), dict),

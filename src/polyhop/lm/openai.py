@@ -15,7 +15,7 @@ from typing import Any, Literal, Self, TypeVar
 
 import orjson
 
-from polyhop.errors import CapabilityError, LMError, SettingError
+from polyhop.errors import CapabilityError, LMError, SchemaRefused, SettingError
 from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, TokenScores
 from polyhop.lm.scoring import WAYS, ServerScores, Way
 from polyhop.lm.wire import FILTERED, MISFIT, flatten, read_chat, read_completion, response_format, to_json
@@ -87,7 +87,12 @@ class OpenAICompatible:
         self.name = f"openai:{model}" if official else f"openai:{model}@{address.redacted_url}"
         way = _checked_way(scoring, official)
         self.capabilities = Capabilities(
-            chat=chat, json_schema=json_schema, token_logprobs=logprobs, score=way is not None, seed=True
+            chat=chat,
+            json_schema=json_schema,
+            prefers_json=chat and json_schema,
+            token_logprobs=logprobs,
+            score=way is not None,
+            seed=True,
         )
         self.parameters = Parameters(self.name)
         self.extra_body = _checked_extra(extra_body)
@@ -132,12 +137,15 @@ class OpenAICompatible:
         await self._server.close_loop()
 
     async def complete(self, request: Request) -> Completion:
-        """Return the model's reply; ``LMError`` if the call fails."""
+        """Return the model's reply; ``LMError`` if the call fails, ``SchemaRefused`` if the request requires its schema
+        and the server does not take it."""
         read = self._read
         payload = self._payload(request)
         tokens = 0 if self._rates is None else _estimate(payload)
         try:
-            reply, failures = await self._ask(payload, lambda data: read(data, request, request.stop), tokens)
+            reply, failures = await self._ask(
+                payload, lambda data: read(data, request, request.stop), tokens, requires_schema=request.requires_schema
+            )
         except CallError as error:
             if known := {"filter": FILTERED, "misfit": MISFIT}.get(error.failure.kind):
                 return replace(known, retries=error.attempts - 1)
@@ -187,9 +195,13 @@ class OpenAICompatible:
             seed="seed" not in refused,
         )
 
-    async def _ask(self, payload: dict[str, Any], read: Callable[[Any], T], tokens: int) -> tuple[T, int]:
-        """Post the payload, without what this server does not take."""
+    async def _ask(
+        self, payload: dict[str, Any], read: Callable[[Any], T], tokens: int, *, requires_schema: bool
+    ) -> tuple[T, int]:
+        """Post the payload, without what this server does not take; ``SchemaRefused`` if that is a required schema."""
         while True:
+            if requires_schema and "response_format" not in payload:
+                raise SchemaRefused(f"{self.name} does not take a JSON schema (response_format)")
             try:
                 return await self._server.ask(self._ask_at, to_json(payload), read, tokens)
             except CallError as error:

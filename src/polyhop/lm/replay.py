@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import orjson
 
 from polyhop.common.files import read_inside
-from polyhop.errors import DataError, LMError
+from polyhop.errors import DataError, LMError, SchemaRefused
 from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, TokenScores, TokenUsage
 
 
@@ -18,12 +19,15 @@ class ReplayLM:
     """A model that answers each call as a run recorded it.
 
     The same prompt and sample give the same reply (with the same token cap, if two were tried). The same prompt and
-    target give the same log-probabilities, but without the text of the tokens.
+    target give the same log-probabilities, but without the text of the tokens. ``rendering=auto`` asks each call in the
+    form that the run asked it in.
 
     Raises ``DataError`` if the folder has no traces, and ``LMError`` for a call that the run did not make.
     """
 
-    capabilities = Capabilities(json_schema=True, token_logprobs=True, score=True, score_temperature=True, seed=True)
+    capabilities: Capabilities = Capabilities(
+        json_schema=True, token_logprobs=True, score=True, score_temperature=True, seed=True
+    )
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -40,6 +44,8 @@ class ReplayLM:
         named = request.task, request.digest(), request.sample
         call = self._calls.get((*named, request.max_tokens)) or self._calls.get((*named, None))
         if call is None:
+            if request.requires_schema:
+                raise SchemaRefused(f"{self.name} did not make this call in JSON")
             raise self._unknown("reply to", request.task)
         return Completion(
             text=call["text"],
@@ -77,6 +83,8 @@ class ReplayLM:
                 if step["kind"] == "ask":
                     call = step["task"], _prompt_hash(step), step["sample"]
                     self._calls[*call, step.get("max_tokens")] = self._calls[*call, None] = step
+                    if step.get("rendering") == "json":
+                        self.capabilities = replace(self.capabilities, prefers_json=True)
                 elif step["kind"] == "score":
                     prompt, temperature = _prompt_hash(step), step["temperature"]
                     for target, logprobs in zip(step["targets"], step["tokens"], strict=True):

@@ -22,6 +22,7 @@ from polyhop.prompts.show import show
 from polyhop.prompts.tasks import Output, Task
 
 Rendering: TypeAlias = Literal["text", "json"]
+RenderingChoice: TypeAlias = Literal["auto", "text", "json"]
 Turn: TypeAlias = dict[str, str]
 MAX_OBJECTS = 100
 """Opening braces of a reply that are tried as the start of a JSON object; a reply of more has none."""

@@ -20,7 +20,6 @@ from polyhop.engine.parts import close_parts, open_models
 from polyhop.methods.registry import method_named
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.book import PromptBook
-from polyhop.prompts.prompt import Rendering
 from polyhop.readers import as_reader, open_reader
 from polyhop.retrieval import RunRetriever, as_retriever, brings_corpus, open_reranker, open_retriever
 from polyhop.retrieval.index import Index, index_for
@@ -77,7 +76,6 @@ class Resources:
         models, self._cache = open_models(self.lm, given.pop("cache", None), given.pop("lm_options", None) or {})
         self.models = Models(models)
         self.prompts: PromptBook = opened(PromptBook, given.get("prompts")) or PromptBook()
-        self.rendering: Rendering = given.get("rendering", "text")
         reader = opened(open_reader, given.get("reader", "pocket"))
         self._shared = {
             **given,

@@ -209,7 +209,7 @@ class Service:
         call = steps[step] if 0 <= step < len(steps) else None
         if not isinstance(call, Ask):
             raise UnknownTrace(f"step {brief(step)} of {trace_id!r} is not a language model call")
-        messages = messages_of(call, steps, self._resources.prompts, self._resources.rendering)
+        messages = messages_of(call, steps, self._resources.prompts)
         if messages is None:
             raise UsageError(f"the prompt of step {step} ({call.task}) cannot be rendered again: its file has changed")
         return messages

@@ -231,7 +231,7 @@ def _model(name: str, engine: Engine) -> Any:
 
 
 def _prompt(step: Ask, steps: Sequence[Step], engine: Engine) -> str:
-    turns = messages_of(step, steps, engine.prompts, engine.rendering)
+    turns = messages_of(step, steps, engine.prompts)
     return json_text([_message(turn["role"], turn["content"]) for turn in turns or ()])
 
 

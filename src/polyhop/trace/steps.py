@@ -56,6 +56,8 @@ class Ask(Step):
     estimated: bool = False
     prompt_hash: str = ""
     """A hash of the messages sent; with ``sample`` and ``max_tokens`` it identifies the call."""
+    rendering: str | None = None
+    """The form that the prompt asked for, ``text`` or ``json``; None in older traces."""
     shots: int | None = None
     """The number of demonstrations in the prompt; None in older traces."""
     max_tokens: int | None = None

@@ -25,7 +25,7 @@ from polyhop.evaluation.reproduction.measures import AMP, MEASURES, CellInputs, 
 from polyhop.evaluation.reproduction.recipe import ALL, CellResult, Column, Recipe, RecipeRow, Reproduction, recipe
 from polyhop.evaluation.runner import CONCURRENCY, Progress
 from polyhop.evaluation.runs import RunSpec, run_all
-from polyhop.evaluation.setups import demonstrations
+from polyhop.evaluation.setups import PAPER_OPTIONS, demonstrations
 from polyhop.evaluation.tuning.instructions import read_instructions
 from polyhop.prompts.book import PromptBook
 from polyhop.redaction import redacted
@@ -76,7 +76,7 @@ def reproduce(
         concurrency = 1
     columns = columns_of(table)
     book = prompts if isinstance(prompts, PromptBook) else PromptBook(prompts)  # read once for all runs
-    options |= {"concurrency": concurrency, "prompts": book}
+    options = {**PAPER_OPTIONS, **options, "concurrency": concurrency, "prompts": book}
     runs = _Runs(given, limit, Path(out) if out is not None else None, options)
     if table.is_result:
         runs.run(table, columns, progress)

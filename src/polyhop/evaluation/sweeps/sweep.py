@@ -21,7 +21,7 @@ from polyhop.errors import UsageError
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.runner import Progress
 from polyhop.evaluation.runs import MemoizingRetriever, RunSpec, open_index, run_all
-from polyhop.evaluation.setups import setup_settings
+from polyhop.evaluation.setups import PAPER_OPTIONS, setup_settings
 from polyhop.evaluation.sweeps.plan import Plan, SweepPoint, read_plan
 from polyhop.lm.base import LanguageModel
 from polyhop.lm.cache import CachedLM, CompletionCache
@@ -155,6 +155,7 @@ class Shared:
         reader, prompts = own["reader"], own.get("prompts")
         return {
             **own,
+            **(PAPER_OPTIONS if point.options.get("setup") and own["rendering"] == "auto" else {}),
             "lm": self._lm(point),
             "retriever": self._retriever(point),
             "reader": _once(self._readers, reader, open_reader) if isinstance(reader, str) else reader,
