@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from polyhop.answer import Answer
-from polyhop.engine.call import messages_of
+from polyhop.engine.rerender import messages_of
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.pipeline import Pipeline
 from polyhop.prompts.book import PromptBook

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from polyhop import Passage, Pipeline, Question, ScriptedLM, evaluate
-from polyhop.engine.call import MORE_TOKENS, messages_of
+from polyhop.engine.call import MORE_TOKENS
+from polyhop.engine.rerender import messages_of
 from polyhop.errors import CutReply, LMError, SettingError, UnknownName, UsageError
 from polyhop.evaluation.batches import batched
 from polyhop.evaluation.store import read_report

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple, TypedDict, cast
@@ -20,10 +20,9 @@ from polyhop.lm.base import (
 )
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.parsing import Malformed
-from polyhop.prompts.prompt import Prompt, Rendering, RenderingChoice, Turn
+from polyhop.prompts.prompt import Prompt, Rendering, RenderingChoice
 from polyhop.prompts.tasks import SCORED, Output
 from polyhop.redaction import redacted
-from polyhop.trace import Ask, Step
 from polyhop.trace.recorder import OpenStep
 from polyhop.types import Passage
 
@@ -385,21 +384,3 @@ def freeze(value: Any) -> Hashable:
             return tuple(map(freeze, value))
         case _:
             return value if isinstance(value, Hashable) else repr(value)
-
-
-def messages_of(call: Ask, steps: Iterable[Step], prompts: PromptBook) -> list[Turn] | None:
-    """Render the messages of ``call``, one of a question's ``steps``; None if they have another hash than those sent,
-    as when the prompt file has changed.
-
-    A trace recorded before steps kept ``rendering``, ``shots`` and ``retry_of`` is rendered in text, with the shots of
-    the prompt file, and its corrective retries are None.
-    """
-    prompt = prompts[call.task]
-    shots = prompt.settings.shots if call.shots is None else call.shots
-    rendering: Rendering = "json" if call.rendering == "json" else "text"
-    messages = prompt.render(call.fields, rendering=rendering, shots=shots)
-    first = next((step for step in steps if isinstance(step, Ask) and step.id == call.retry_of), None)
-    if first is not None and not first.ran_out:
-        messages = [*messages, *correction(first.text, first.problem or "")]
-    request = Request(task=call.task, fields={}, messages=messages)  # type: ignore[arg-type]
-    return messages if request.digest() == call.prompt_hash else None

@@ -20,8 +20,8 @@ from typing import Any, TypeAlias
 
 from polyhop.common.text import counted
 from polyhop.data.corpora import Corpus
-from polyhop.engine.call import messages_of
 from polyhop.engine.options import LM, REQUEST_LIMITS, Searcher, Source
+from polyhop.engine.rerender import messages_of
 from polyhop.errors import SettingError, UsageError, brief
 from polyhop.methods.registry import method_named
 from polyhop.pipeline import Pipeline
