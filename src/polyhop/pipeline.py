@@ -19,7 +19,7 @@ from polyhop.engine.parts import close_parts, open_parts
 from polyhop.errors import UsageError
 from polyhop.methods.registry import Method, method_named, select
 from polyhop.prompts.book import PromptBook
-from polyhop.prompts.prompt import Rendering
+from polyhop.prompts.prompt import RenderingChoice
 from polyhop.readers.base import AnyReader
 from polyhop.retrieval.base import Reranker
 from polyhop.trace import Step
@@ -76,7 +76,7 @@ class Pipeline:
         reader: str | AnyReader | None = "pocket",
         path_scorer: PathScorer | None = None,
         prompts: str | Path | PromptBook | None = None,
-        rendering: Rendering = "text",
+        rendering: RenderingChoice = "auto",
         cache: bool | str | Path | None = None,
         max_calls: int | None = None,
         max_tokens: int | None = None,
