@@ -17,6 +17,7 @@ import orjson
 
 from polyhop.errors import CapabilityError, LMError, SchemaRefused, SettingError
 from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, TokenScores
+from polyhop.lm.context import cut_context, sent_tokens
 from polyhop.lm.scoring import WAYS, ServerScores, Way
 from polyhop.lm.wire import FILTERED, MISFIT, flatten, read_chat, read_completion, response_format, to_json
 from polyhop.net.client import Address, Server
@@ -114,6 +115,7 @@ class OpenAICompatible:
             self._error,
         )
         self._read = read_chat if chat else read_completion
+        self._warned_of_cut = False
         self._formats: dict[str, tuple[Mapping[str, Any], orjson.Fragment]] = {}
         settings = {"chat": chat, "json_schema": json_schema, "logprobs": logprobs, "extra_body": self.extra_body}
         self.identity = self.name + orjson.dumps(settings, option=orjson.OPT_SORT_KEYS).decode()
@@ -139,12 +141,11 @@ class OpenAICompatible:
     async def complete(self, request: Request) -> Completion:
         """Return the model's reply; ``LMError`` if the call fails, ``SchemaRefused`` if the request requires its schema
         and the server does not take it."""
-        read = self._read
         payload = self._payload(request)
         tokens = 0 if self._rates is None else _estimate(payload)
         try:
             reply, failures = await self._ask(
-                payload, lambda data: read(data, request, request.stop), tokens, requires_schema=request.requires_schema
+                payload, lambda data: self.reply(data, request), tokens, requires_schema=request.requires_schema
             )
         except CallError as error:
             if known := {"filter": FILTERED, "misfit": MISFIT}.get(error.failure.kind):
@@ -176,7 +177,15 @@ class OpenAICompatible:
 
     def reply(self, data: Any, request: Request) -> Completion:
         """Read the server's JSON in answer to a request; ``BadReply`` if it is not a usable reply."""
-        return self._read(data, request, request.stop)
+        reply = self._read(data, request, request.stop)
+        if not self._warned_of_cut and (context := cut_context(reply, request)):
+            self._warned_of_cut = True
+            logger.warning(
+                "%s: context cut: the server read %d tokens of a prompt of about %d, and says nothing of it; give it a"
+                " longer context (Ollama: OLLAMA_CONTEXT_LENGTH=16384 ollama serve)",
+                self.name, context, sent_tokens(request),
+            )  # fmt: skip
+        return reply
 
     def learn(self, payload: Mapping[str, Any], failure: Failure) -> bool:
         """Return True if the payload was refused for a parameter that it can be sent without, which is then dropped."""
@@ -199,14 +208,17 @@ class OpenAICompatible:
         self, payload: dict[str, Any], read: Callable[[Any], T], tokens: int, *, requires_schema: bool
     ) -> tuple[T, int]:
         """Post the payload, without what this server does not take; ``SchemaRefused`` if that is a required schema."""
+        retries = 0
         while True:
             if requires_schema and "response_format" not in payload:
                 raise SchemaRefused(f"{self.name} does not take a JSON schema (response_format)")
             try:
-                return await self._server.ask(self._ask_at, to_json(payload), read, tokens)
+                reply, failures = await self._server.ask(self._ask_at, to_json(payload), read, tokens)
+                return reply, retries + failures
             except CallError as error:
                 if not self.learn(payload, error.failure):
                     raise
+                retries += error.attempts - 1
                 payload = self.parameters.fit(payload)
 
     def _payload(self, request: Request) -> dict[str, Any]:
@@ -243,7 +255,8 @@ class OpenAICompatible:
         models = None
         if error.failure.kind == "not_found" and isinstance(listing := await self._server.get(self._models_at), dict):
             rows = listing.get("data")
-            models = [str(row["id"]) for row in rows if isinstance(row, dict) and "id" in row] if rows else []
+            if isinstance(rows, list):
+                models = [str(row["id"]) for row in rows if isinstance(row, dict) and "id" in row]
         return LMError(explain(self.model, self.url, error, models))
 
 
@@ -287,7 +300,7 @@ _AIDS = ("response_format", "logprobs", "seed")
 """Optional parameters: any complaint that names one drops it."""
 _UNSUPPORTED = re.compile(
     r"unsupported|not support|n't support|unrecogni[sz]ed|unknown|unexpected|extra.?(?:inputs|forbidden)|not permitted"
-    r"|not allowed|not available|deprecated",
+    r"|not allowed|not available|deprecated|must contain non-whitespace|may only be set",
     re.IGNORECASE,
 )
 _LOSS = {
@@ -325,7 +338,7 @@ class Parameters:
 
         Each call leaves fewer parameters that the payload can be refused for, so retries come to an end.
         """
-        if failure.kind != "fatal":
+        if failure.kind != "fatal" and failure.status != 403:  # OpenAI answers 403 to logprobs of a thinking model
             return False
         parameter = next((name for name in _LOSS if name in payload and _blames(failure, name)), None)
         if parameter is None:

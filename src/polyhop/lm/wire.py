@@ -35,6 +35,8 @@ _REASONS = {
     ),
 }
 """OpenAI's finish reasons, which polyhop uses, by those of Anthropic, Google, Bedrock, Cohere and Mistral."""
+_BROKEN_OFF = frozenset({"error", "abort", "insufficient_system_resource"})
+"""The reasons of OpenRouter, of vLLM and SGLang, and of DeepSeek for a reply that they could not finish."""
 
 
 def to_json(payload: Mapping[str, Any]) -> bytes:
@@ -91,6 +93,9 @@ def _choice(data: Any) -> dict[str, Any]:
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise BadReply("the reply has no choices")
     choice: dict[str, Any] = choices[0]
+    reason = choice.get("finish_reason")
+    if choice.get("error") or (isinstance(reason, str) and reason in _BROKEN_OFF):
+        raise BadReply(f"the server broke off the reply (finish_reason {reason!r})")
     return choice
 
 
@@ -172,6 +177,9 @@ def _usage(data: dict[str, Any], request: Request, text: str) -> TokenUsage:
     if isinstance(usage, dict):
         prompt_tokens, completion_tokens = usage.get("prompt_tokens"), usage.get("completion_tokens") or 0
         if _is_count(prompt_tokens) and _is_count(completion_tokens):  # else a budget could go wrong or fail
+            total = usage.get("total_tokens")
+            if _is_count(total):  # Gemini counts thoughts in the total alone
+                completion_tokens = max(completion_tokens, total - prompt_tokens)
             return TokenUsage(prompt_tokens=prompt_tokens, completion_tokens=completion_tokens)
     asked = sum(estimate_tokens(message["content"]) for message in request.messages)
     return TokenUsage(prompt_tokens=asked, completion_tokens=estimate_tokens(text), estimated=True)

@@ -18,7 +18,7 @@ import aiohttp
 import orjson
 
 from polyhop.errors import SettingError
-from polyhop.net.failures import BadReply, CallError, Failure, backoff, from_exception, from_response
+from polyhop.net.failures import BadReply, CallError, Failure, backoff, embedded_error, from_exception, from_response
 from polyhop.net.limits import Limiter, Rates
 from polyhop.redaction import register_credentials, register_secret, register_url
 
@@ -180,8 +180,8 @@ class Server:
         except orjson.JSONDecodeError:
             return Failure("retryable", "the reply was not JSON" if raw else "the reply was empty")
         except BadReply as error:
-            if isinstance(data, dict) and data.get("error"):  # gateways answer 200 and put the error inside
-                code = data["error"].get("code") if isinstance(data["error"], dict) else None
+            if embedded := embedded_error(data):  # gateways answer 200 and put the error inside
+                code = embedded.get("code") if isinstance(embedded, dict) else None
                 status = code if isinstance(code, int) and 400 <= code < 600 else status
                 return from_response(status, response.headers, raw)
             return Failure(error.kind, str(error))

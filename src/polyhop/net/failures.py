@@ -27,12 +27,12 @@ FailureKind = Literal[
 MAX_WAIT_SECONDS = 60.0
 """A longer ``Retry-After`` is cut to this."""
 _FIRST_BACKOFF, _MAX_BACKOFF = 0.5, 30.0
-_RETRYABLE = frozenset({408, 409, 425, 429})
+_RETRYABLE = frozenset({408, 409, 424, 425, 429})  # 424: TGI lost a reply while writing it
 _QUOTA = frozenset({402, 432, 433})  # the last two are Tavily's
 
 _CONTEXT = re.compile(
     r"context_length|context[- _](?:length|size|window)|maximum context|too many tokens|prompt is too long"
-    r"|input is too long|max_model_len|exceed_context|max_new_tokens` must be <="
+    r"|input is too long|max_model_len|exceed_context|max_new_tokens` must be <=|must have less than \d+ tokens"
     r"|reduce the length of the (?:messages|prompt)",
     re.IGNORECASE,
 )
@@ -40,7 +40,7 @@ _FILTER = re.compile(r"content_filter|content_policy|ResponsibleAIPolicy|content
 _MISFIT = re.compile(r"model produced output that does not match", re.IGNORECASE)
 """llama.cpp's server could not fit what the model wrote into the form that it was held to."""
 _QUOTED = re.compile(r"[:\n]|b?['\"]")
-_SPENT = re.compile(r"insufficient_quota|QUOTA_LIMITED|^Request too large|not enough credits", re.IGNORECASE)
+_SPENT = re.compile(r"insufficient_quota|QUOTA_LIMITED|^Request too large|not enough credits|PerDay", re.IGNORECASE)
 _ADVICE: Mapping[FailureKind, str] = {
     "retryable": "Try again later, or with a lower max_concurrency or a longer timeout.",
     "context": "The prompt and its max_tokens do not fit the model's context: give fewer or shorter passages, a smaller"
@@ -103,9 +103,20 @@ def from_response(status: int, headers: Mapping[str, str], body: bytes) -> Failu
     """Read an HTTP error, or a body with nothing but an ``error`` in it."""
     if 300 <= status < 400:
         return Failure("redirect", headers.get("Location", ""), status)
-    message, code, parameter = _error_fields(body)
+    message, code, parameter, delay = _error_fields(body)
     message = summary(message)  # a few words, not pages, decide the kind
-    return Failure(_kind(status, message, code), message, status, parameter, retry_after(headers, time.time()))
+    wait = retry_after(headers, time.time())
+    return Failure(_kind(status, message, code), message, status, parameter, delay if wait is None else wait)
+
+
+def embedded_error(data: Any) -> Any:
+    """Return the error in a body of status 200, where gateways put it: at the top, or in the first choice."""
+    if not isinstance(data, dict):
+        return None
+    if data.get("error"):
+        return data["error"]
+    choices = data.get("choices")
+    return choices[0].get("error") if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
 
 
 def from_exception(error: Exception, timeout: float) -> Failure:
@@ -179,6 +190,8 @@ def explain(model: str, url: str, error: CallError, models: Sequence[str] | None
             advice = "The server has this model but does not offer it this way: try chat=False, or True."
         elif near:
             advice += f" Did you mean {near!r}?"
+    if failure.kind == "not_found" and "deployment" in failure.message:  # Azure lists models, not deployments
+        advice = "The name to give is the deployment's, not the model's."
     return error_message(f"model {model!r} at {url}", error, advice)
 
 
@@ -197,8 +210,10 @@ def _kind(status: int, message: str, code: str) -> FailureKind:
         return "misfit"
     if status in _QUOTA or _SPENT.search(code) or _SPENT.search(message):
         return "quota"
-    if "SUBSCRIPTION_TOKEN" in code:  # Brave answers 422 to a wrong key
+    if "SUBSCRIPTION_TOKEN" in code or "API_KEY_INVALID" in code:  # 422 of Brave, 400 of Gemini
         return "key"
+    if "Unexpected endpoint" in message:  # LM Studio, with status 200
+        return "not_found"
     if status >= 500 and ("validation error" in message or "logits_all" in message):
         return "fatal"  # llama-cpp-python: a request that it cannot read or is not set up for
     if status in _RETRYABLE or status >= 500 or status == 200:
@@ -206,29 +221,46 @@ def _kind(status: int, message: str, code: str) -> FailureKind:
     return {401: "key", 403: "key", 404: "not_found"}.get(status, "fatal")  # type: ignore[return-value]
 
 
-def _error_fields(body: bytes) -> tuple[str, str, str | None]:
-    """Read message, code and parameter of an error body in any of the shapes that servers use."""
+def _error_fields(body: bytes) -> tuple[str, str, str | None, float | None]:
+    """Read message, code, parameter and wait in seconds of an error body, in any of the shapes that servers use."""
     try:
         data: Any = orjson.loads(body)
     except orjson.JSONDecodeError:
-        return re.sub(r"<[^>]*>", " ", body.decode(errors="replace")), "", None
+        return re.sub(r"<[^>]*>", " ", body.decode(errors="replace")), "", None, None
     if isinstance(data, list) and len(data) == 1:  # Gemini wraps its errors in a list
         data = data[0]
-    error = data.get("error", data) if isinstance(data, dict) else data
+    error = embedded_error(data) or data
     if isinstance(error, dict) and isinstance(listed := error.get("errors"), list) and listed:  # Brave, as documented
         error = listed[0]
     if not isinstance(error, dict):
-        return error if isinstance(error, str) else orjson.dumps(error).decode(), "", None
+        return error if isinstance(error, str) else orjson.dumps(error).decode(), "", None, None
     message = error.get("message") or error.get("detail") or error
     if isinstance(message, dict) and isinstance(message.get("error"), str):  # Tavily
         message = message["error"]
     text = message if isinstance(message, str) else orjson.dumps(message).decode()
+    reason, delay = _google_details(error.get("details"))
+    code = f"{error.get('code') or ''} {error.get('type') or ''} {reason}".rstrip()
     parameter = error.get("param")
-    return (
-        text,
-        f"{error.get('code') or ''} {error.get('type') or ''}",
-        parameter if isinstance(parameter, str) else None,
-    )
+    metadata = error.get("metadata")
+    if isinstance(metadata, dict) and (raw := metadata.get("raw")):  # OpenRouter: the words of the model's provider
+        inner = _error_fields(raw.encode(errors="replace") if isinstance(raw, str) else orjson.dumps(raw))
+        text, code, parameter = f"{text}: {inner[0]}", f"{code} {inner[1]}", parameter or inner[2]
+    return text, code, parameter if isinstance(parameter, str) else None, delay
+
+
+def _google_details(details: Any) -> tuple[str, float | None]:
+    """Return the reasons and exceeded quotas in Google's error details, and the seconds to wait."""
+    reasons: list[str] = []
+    delay = None
+    for detail in details if isinstance(details, list) else ():
+        if not isinstance(detail, dict):
+            continue
+        violations = detail.get("violations")
+        quotas = [v.get("quotaId") for v in violations if isinstance(v, dict)] if isinstance(violations, list) else []
+        reasons += [str(reason) for reason in (detail.get("reason"), *quotas) if reason]
+        if found := re.fullmatch(r"(\d{1,6}(?:\.\d+)?)s", str(detail.get("retryDelay"))):
+            delay = float(found[1])
+    return " ".join(reasons), delay
 
 
 def _phrase(status: int) -> str:

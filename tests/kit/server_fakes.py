@@ -1,0 +1,92 @@
+"""Servers that speak the wire of a real model server: what it refuses, ignores, shows of thoughts, and its errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import orjson
+from aiohttp import web
+
+from tests.kit.openai_server import FakeServer, Fault, Reply, Script, tokenise
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A refusal of one parameter: the response, and the values that are refused (all, by default)."""
+
+    body: bytes
+    status: int = 400
+    refuses: Callable[[Any], bool] = lambda _: True
+
+
+@dataclass(frozen=True)
+class Wire:
+    """One server's dialect.
+
+    ``refuses`` maps parameters to refusals; ``ignores`` are taken without effect. ``thoughts`` is the field of the
+    message in which they stand, ``"<think>"`` if they stand in the content, None if they are hidden. ``errors`` maps
+    the user's mistake to the response and to words of our message. ``busy`` is the response to too many requests, and
+    the seconds that it asks to wait; ``broken`` one to a reply that the server could not finish. ``scores`` is how it
+    scores a given text. ``reasons`` are its finish reasons where they are not OpenAI's.
+    """
+
+    url: str
+    refuses: Mapping[str, Refusal] = field(default_factory=dict)
+    ignores: frozenset[str] = frozenset()
+    thoughts: str | None = None
+    errors: Mapping[str, tuple[Fault, str]] = field(default_factory=dict)
+    busy: tuple[Fault, float | None] = (Fault(status=429, body=b'{"error":{"message":"Too many requests"}}'), None)
+    broken: Fault | None = None
+    scores: Literal["echo", "prompt_logprobs", None] = None
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    thoughts_in_total_only: bool = False
+    cuts_prompts_to: int | None = None
+
+
+class WireServer(FakeServer):
+    """The kit's server, speaking one server's wire."""
+
+    def __init__(self, wire: Wire, reply: str | Reply | Script = "The answer is Paris.") -> None:
+        super().__init__(reply)
+        self.wire = wire
+        self.echoes = wire.scores == "echo"
+        self.prompt_logprobs = wire.scores == "prompt_logprobs"
+
+    async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        wrong = self.wire.errors.get("url")
+        if wrong and not request.path.startswith("/v1/"):
+            return web.Response(body=wrong[0].body, status=wrong[0].status, content_type="application/json")
+        return await super()._serve(request)
+
+    def _refuse(self, path: str, body: Mapping[str, Any]) -> web.Response | None:
+        for name, refusal in self.wire.refuses.items():
+            if name in body and refusal.refuses(body[name]):
+                return web.Response(body=refusal.body, status=refusal.status, content_type="application/json")
+        return super()._refuse(path, body)
+
+    def _chat(self, body: Mapping[str, Any], reply: Reply) -> bytes:
+        wire = self.wire
+        taken = {name: value for name, value in body.items() if name not in wire.ignores}
+        row = orjson.loads(super()._chat(taken, reply))
+        choice, usage = row["choices"][0], row["usage"]
+        message = choice["message"]
+        choice["finish_reason"] = wire.reasons.get(choice["finish_reason"], choice["finish_reason"])
+        thought = message.pop("reasoning_content", None)
+        if thought is not None:
+            if wire.thoughts == "<think>":
+                closed = "</think>\n\n" if message["content"] else ""
+                message["content"] = f"<think>{thought}{closed}{message['content']}"
+            elif wire.thoughts:
+                message[wire.thoughts] = thought
+            count = len(tokenise(thought))
+            usage["total_tokens"] += count
+            if not wire.thoughts_in_total_only:
+                usage["completion_tokens"] += count
+        if not message["content"]:
+            message["content"] = None
+        if wire.cuts_prompts_to is not None:
+            usage["prompt_tokens"] = min(usage["prompt_tokens"], wire.cuts_prompts_to)
+            usage["total_tokens"] = usage["prompt_tokens"] + usage["completion_tokens"]
+        return orjson.dumps(row)

@@ -1,0 +1,194 @@
+"""One contract over the wires of all the servers that docs/servers.md names."""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+
+from polyhop.errors import CapabilityError, LMError
+from polyhop.lm import OpenAICompatible, ScoreRequest
+from tests.kit.doc_pages import DOCS, blocks
+from tests.kit.lm_client import request
+from tests.kit.openai_server import Fault, Reply, thinker, tokenise
+from tests.kit.server_fakes import Refusal, Wire, WireServer
+from tests.kit.server_wires import WIRES, openai_error
+
+TEXT = "The answer is Paris."
+SCHEMA = {"type": "object", "properties": {"answer": {"type": "string"}}}
+EVERY: dict[str, Any] = {"schema": SCHEMA, "logprobs": True, "seed": 7, "stop": ("\n\n",)}
+EVERY_WIRE = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES.keys())
+
+
+@pytest.fixture(autouse=True)
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
+    """Do not wait between attempts; return what the server asked for each time."""
+    asked: list[float | None] = []
+
+    def wait(failures: int, requested: float | None) -> float:
+        asked.append(requested)
+        return 0.0
+
+    monkeypatch.setattr("polyhop.net.client.backoff", wait)
+    return asked
+
+
+@EVERY_WIRE
+async def test_a_plain_reply_with_its_usage(wire: Wire) -> None:
+    async with WireServer(wire) as server, OpenAICompatible("tiny", server.url) as lm:
+        reply = await lm.complete(request("Where is it?"))
+    assert (reply.text, reply.finish_reason, reply.reasoning) == (TEXT, "stop", None)
+    assert reply.usage is not None
+    assert (reply.usage.prompt_tokens, reply.usage.completion_tokens, reply.usage.estimated) == (4, 5, False)
+
+
+@EVERY_WIRE
+async def test_thoughts_are_kept_apart_and_counted(wire: Wire) -> None:
+    thoughts = "Hm. It is in France."
+    fake = WireServer(wire, Reply(text=TEXT, reasoning=thoughts))
+    async with fake as server, OpenAICompatible("tiny", server.url) as lm:
+        reply = await lm.complete(request())
+    assert (reply.text, reply.reasoning) == (TEXT, thoughts if wire.thoughts else None)
+    assert reply.usage is not None
+    assert reply.usage.completion_tokens == len(tokenise(TEXT)) + len(tokenise(thoughts))
+
+
+@EVERY_WIRE
+async def test_a_reply_cut_while_thinking_is_known_to_be(wire: Wire) -> None:
+    async with WireServer(wire, thinker(300)) as server, OpenAICompatible("tiny", server.url) as lm:
+        reply = await lm.complete(request(max_tokens=64))
+    assert (reply.text, reply.ran_out) == ("", True)
+
+
+@EVERY_WIRE
+async def test_refused_parameters_are_dropped_for_good(wire: Wire) -> None:
+    async with WireServer(wire) as server, OpenAICompatible("tiny", server.url) as lm:
+        first = await lm.complete(request(**EVERY))
+        asked = len(server.requests)
+        second = await lm.complete(request(**EVERY))
+        sent = server.requests[-1].body
+    assert first.text == second.text == TEXT
+    assert set(lm.parameters.refused) == set(wire.refuses)
+    assert (asked, len(server.requests)) == (1 + len(wire.refuses), 2 + len(wire.refuses))
+    assert not set(sent) & set(wire.refuses)
+    assert lm.capabilities.json_schema == ("response_format" not in wire.refuses)
+    assert lm.capabilities.token_logprobs == ("logprobs" not in wire.refuses)
+    assert lm.capabilities.seed == ("seed" not in wire.refuses)
+    if not {"logprobs"} & (set(wire.refuses) | wire.ignores):
+        assert "".join(second.tokens or ()) == TEXT
+    if "max_tokens" in wire.refuses:
+        assert sent["max_completion_tokens"] == 512
+
+
+MISTAKES = [
+    pytest.param(wire, mistake, fault, words, id=f"{name}-{mistake}")
+    for name, wire in WIRES.items()
+    for mistake, (fault, words) in wire.errors.items()
+]
+
+
+@pytest.mark.parametrize(("wire", "mistake", "fault", "words"), MISTAKES)
+async def test_a_mistake_is_explained_at_once(
+    wire: Wire, mistake: str, fault: Fault, words: str, waits: list[float | None]
+) -> None:
+    async with WireServer(wire) as server:
+        url = server.url.removesuffix("/v1") if mistake == "url" else server.url
+        server.faults.append(fault)
+        async with OpenAICompatible("x", url) as lm:
+            with pytest.raises(LMError, match=words):
+                await lm.complete(request())
+    assert waits == []
+
+
+async def test_what_the_filter_of_azure_stops_is_an_empty_reply() -> None:
+    words = "The response was filtered due to the prompt triggering Azure OpenAI's content management policy."
+    code = {"code": "content_filter", "innererror": {"code": "ResponsibleAIPolicyViolation"}}
+    async with WireServer(WIRES["Azure"]) as server, OpenAICompatible("tiny", server.url) as lm:
+        server.faults.append(Fault(status=400, body=orjson.dumps({"error": {"message": words, **code}})))
+        reply = await lm.complete(request())
+    assert (reply.text, reply.finish_reason) == ("", "content_filter")
+
+
+async def test_a_temperature_that_thinking_forbids_is_dropped() -> None:
+    message = "`temperature` may only be set to 1 when thinking is enabled"
+    refusals = {"temperature": Refusal(openai_error(message), refuses=lambda value: value != 1)}
+    wire = replace(WIRES["Anthropic"], refuses=refusals)
+    async with WireServer(wire) as server, OpenAICompatible("tiny", server.url) as lm:
+        assert (await lm.complete(request())).text == TEXT
+    assert set(lm.parameters.refused) == {"temperature"}
+
+
+@EVERY_WIRE
+async def test_a_busy_server_is_given_the_time_that_it_asks_for(wire: Wire, waits: list[float | None]) -> None:
+    fault, seconds = wire.busy
+    async with WireServer(wire) as server, OpenAICompatible("tiny", server.url) as lm:
+        server.faults.append(fault)
+        reply = await lm.complete(request())
+    assert (reply.text, reply.retries, waits) == (TEXT, 1, [seconds])
+
+
+@pytest.mark.parametrize("name", [name for name, wire in WIRES.items() if wire.broken])
+async def test_a_reply_that_the_server_broke_off_is_asked_for_again(name: str) -> None:
+    async with WireServer(WIRES[name]) as server, OpenAICompatible("tiny", server.url) as lm:
+        server.faults.append(WIRES[name].broken)
+        reply = await lm.complete(request())
+    assert (reply.text, reply.retries) == (TEXT, 1)
+
+
+async def test_the_words_of_a_broken_reply_are_shown() -> None:
+    async with WireServer(WIRES["OpenRouter"]) as server, OpenAICompatible("tiny", server.url, retries=0) as lm:
+        server.faults.append(WIRES["OpenRouter"].broken)
+        with pytest.raises(LMError, match="502 Bad Gateway: Provider disconnected"):
+            await lm.complete(request())
+
+
+@EVERY_WIRE
+async def test_given_text_is_scored_or_refused_with_the_reason(wire: Wire) -> None:
+    asked = [ScoreRequest(task="t", prompt="Document: x", target="Who is it?")]
+    async with WireServer(wire) as server, OpenAICompatible("tiny", server.url) as lm:
+        if wire.scores:
+            assert len((await lm.score(asked))[0].tokens) == 4
+        else:
+            with pytest.raises((CapabilityError, LMError)):
+                await lm.score(asked)
+
+
+async def ask_with_context(
+    wire: Wire, words: int, caplog: pytest.LogCaptureFixture, word: str = "passage and "
+) -> list[str]:
+    caplog.clear()
+    async with WireServer(wire) as server, OpenAICompatible("tiny", server.url) as lm:
+        with caplog.at_level(logging.WARNING, "polyhop"):
+            for _ in range(2):
+                await lm.complete(request(word * words))
+    return [record.getMessage() for record in caplog.records]
+
+
+async def test_a_prompt_cut_without_an_error_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    found = await ask_with_context(WIRES["Ollama"], 3000, caplog)
+    assert len(found) == 1
+    assert "context cut: the server read 4096 tokens of a prompt of about 9000" in found[0]
+    assert "OLLAMA_CONTEXT_LENGTH" in found[0]
+
+
+@pytest.mark.parametrize("words", [1, 1000, 1365, 2048, 3000])
+async def test_a_prompt_read_whole_is_not_warned_of(words: int, caplog: pytest.LogCaptureFixture) -> None:
+    assert await ask_with_context(WIRES["vLLM"], words, caplog) == []
+    assert await ask_with_context(WIRES["vLLM"], words, caplog, "extraordinary ") == []
+
+
+@pytest.mark.parametrize("name", WIRES)
+def test_the_page_shows_each_server(name: str) -> None:
+    text = (DOCS / "servers.md").read_text()
+    section = re.search(rf"^## {re.escape(name)}\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
+    assert section, name
+    commands = re.findall(r"^polyhop ask .*$", section[1].replace("\\\n", ""), re.MULTILINE)
+    assert len(commands) >= 2
+    assert sum("--lm-option" in command for command in commands) >= 1
+    official = name == "OpenAI"
+    assert all(official or f"@{WIRES[name].url}" in command for command in commands)
+    assert blocks(DOCS / "servers.md", "sh")
