@@ -32,7 +32,9 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES.append(ROOT / "examples" / "README.md")
 EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-OTHERS = re.compile(r"pip |make|vllm |sglang|llama-server|text-generation-launcher|lms |curl |ray start|python -m benchmarks")
+OTHERS = re.compile(
+    r"pip |make|vllm |sglang|llama-server|text-generation-launcher|lms |curl |ray start|python -m benchmarks"
+)
 """In lines with the options of other programs."""
 COMMANDS: Any = typer.main.get_command(app)
 
