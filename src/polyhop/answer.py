@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from polyhop.common.text import find_folded, normalise, printable, without_citation_marks
 from polyhop.lm.base import Completion
-from polyhop.prompts.answers import is_non_answer
+from polyhop.prompts.non_answers import is_non_answer
 from polyhop.prompts.tasks import Output
 from polyhop.trace import Note, Trace, Usage, passages_in
 from polyhop.types import Citation, Evidence, Passage

@@ -19,6 +19,7 @@ from polyhop.lm.base import Capabilities, Completion, Request
 from polyhop.lm.pocket import Pocket
 from polyhop.lm.wire import read_chat
 from polyhop.prompts.book import PromptBook
+from polyhop.prompts.tasks import TASKS, Output
 
 THOUGHTS = "The question needs several facts. " * 60  # about 300 words, some of a thinking model's 300 tokens and more
 THINKING_TOKENS = 300
@@ -181,18 +182,22 @@ class ImitatedLM:
 
     async def _draft(self, request: Request) -> Draft:
         known = await self._brain.complete(request)
-        prompt = _book()[request.task]
-        output = prompt.check(known.value or {})
-        slots = output.model_copy(update={k: f"<{v}>" for k, v in output if isinstance(v, str) and v})
-        system = request.messages[0]["content"]
-        form = re.split(r"\n\n(?=Reply in|Write )", system)[-1].partition("\n")[2] or system
-        return Draft(
-            request,
-            prompt.task.write_text(output, request.fields),
-            orjson.dumps(output.model_dump(mode="json")).decode(),
-            form,
-            prompt.task.write_text(slots, request.fields),
-        )
+        return draft(request, _book()[request.task].check(known.value or {}))
+
+
+def draft(request: Request, output: Output) -> Draft:
+    """Write an output as a model would that keeps to the form."""
+    write = TASKS[request.task].write_text
+    slots = output.model_copy(update={k: f"<{v}>" for k, v in output if isinstance(v, str) and v})
+    system = request.messages[0]["content"]
+    form = re.split(r"\n\n(?=Reply in|Write )", system)[-1].partition("\n")[2] or system
+    return Draft(
+        request,
+        write(output, request.fields),
+        orjson.dumps(output.model_dump(mode="json")).decode(),
+        form,
+        write(slots, request.fields),
+    )
 
 
 @cache

@@ -13,7 +13,7 @@ from polyhop.cli.answers import print_answer
 from polyhop.lm.scripted import ScriptedLM
 from polyhop.methods.registry import method_named, methods
 from polyhop.pipeline import Pipeline
-from polyhop.prompts.answers import is_non_answer
+from polyhop.prompts.non_answers import is_non_answer
 from polyhop.prompts.tasks import TASKS
 from polyhop.serve.schemas import DECLINED, notice_of
 from polyhop.trace import Searched

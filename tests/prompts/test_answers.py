@@ -67,7 +67,7 @@ REASONED = [
     ("A. The answer is Rome.\n\nQuestion: And?\nB. The answer is Oslo.", "A.", "Rome"),
     ("A. The answer is Rome.</s> The answer is Oslo.", "A.", "Rome"),
     ("Let me see.\nQuestion: Who?\nA. The answer is Rome.", "Let me see.\nQuestion: Who?\nA.", "Rome"),
-    ("```\nA. The answer is Rome.\n```", "```\nA.", "Rome"),
+    ("```\nA. The answer is Rome.\n```", "A.", "Rome"),
     ("Rome", None, "Rome"),
     ("Rome.", None, "Rome"),
     ('{"rationale": "A.", "answer": "Rome"}', "A.", "Rome"),
@@ -189,3 +189,19 @@ def test_reasoning_alone_is_no_answer_but_an_explained_one_is_direct() -> None:
     assert read("answer.direct", reply)["answer"] == "Ridley Scott"
     with pytest.raises(Malformed, match="The answer is …"):
         read("answer.cot", reply)
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        ("The answer is … Larvik.", "Larvik"),
+        ("Answer: ... Larvik", "Larvik"),
+        ("So the answer is ...And Justice for All.", "And Justice for All"),
+        ("Answer: <Larvik>", "Larvik"),
+        ("Answer: <<Larvik>>", "Larvik"),
+        ("1. Answer: Larvik", "Larvik"),
+        ("1. FC Köln", "1. FC Köln"),
+    ],
+)
+def test_what_surrounds_an_answer_is_taken_off(reply: str, answer: str) -> None:
+    assert read("answer.direct", reply)["answer"] == answer

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from polyhop.prompts.answers import says_nothing
 from polyhop.prompts.book import PromptBook
+from polyhop.prompts.non_answers import says_nothing
 from polyhop.prompts.parsing import MARKERS, Malformed
 from polyhop.prompts.prompt import Rendering
 from polyhop.prompts.show import harmless

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyhop.prompts.answers import MAX_NON_ANSWER_CHARS, is_non_answer
+from polyhop.prompts.non_answers import MAX_NON_ANSWER_CHARS, is_non_answer
 from polyhop.prompts.tasks.answers import Response
 from polyhop.prompts.tasks.decomposition import Decomposition
 from polyhop.prompts.tasks.searchain import QueryNode
@@ -40,7 +40,21 @@ SENTENCES = [
     "unknown (not mentioned in the passages)",
     "The evidence does not mention it. There is no information on it.",
 ]
+REFUSALS = [
+    "I'm sorry, but I can't help with that request.",
+    "I’m sorry, but I cannot assist with that.",
+    "I'm sorry. I can't help you with this question.",
+    "Sorry, I can't answer that.",
+    "Unfortunately, I am unable to determine the answer.",
+    "I cannot comply with this request.",
+    "As an AI language model, I don't have access to real-time information.",
+    "As an AI, I cannot browse the internet. Please provide more context.",
+    "I apologize, but I don't have enough information to answer. Is there anything else I can help with?",
+    "I won't answer this.",
+]
 ANSWERS = [
+    "I Can't Help Myself", "Can't Help Falling in Love", "I can't help it", "I'm Sorry", "Sorry", "Sorry Not Sorry",
+    "I'm sorry, the birthplace is Larvik", "Unfortunately, Larvik", "I Won't Dance", "I, Robot",
     "Unknown Pleasures", "The Unknown", "Unknown Soldier", "Unknown Mortal Orchestra", "Unknown (2011 film)",
     "Unknown to No One", "Known Unknown", "None but the Brave", "None of the above", "N/A Records", "Nothing Records",
     "Not Given Lightly", "Not Known Press", "I Don't Know How to Love Him", "Can't Be Tamed", "No Answer Records",
@@ -62,7 +76,7 @@ def test_a_short_form_is_none_however_it_is_written(words: str, where: str, case
     assert is_non_answer(form.format(case(words + where)))
 
 
-@pytest.mark.parametrize("said", SENTENCES)
+@pytest.mark.parametrize("said", [*SENTENCES, *REFUSALS])
 def test_a_sentence_that_says_so_is_none(said: str) -> None:
     assert is_non_answer(said)
 

@@ -124,7 +124,9 @@ class Call:
             if reply.value is not None:
                 output = self.prompt.check(reply.value)
             elif reply.text.strip():
-                output = self.prompt.read(reply.text, self.fields, self.rendering)
+                output = self.prompt.read(
+                    reply.text, self.fields, self.rendering, is_cut=reply.finish_reason == "length"
+                )
             elif reply.ran_out:
                 raise Malformed(f"all {self.settings['max_tokens']:,} tokens were spent before any text came")
             else:

@@ -16,6 +16,8 @@ from typing import Any, Literal, TypeAlias
 from pydantic import ValidationError
 
 from polyhop.errors import UsageError
+from polyhop.prompts.answers import MAX_BARE_ANSWER_WORDS
+from polyhop.prompts.cleaning import clean_replies
 from polyhop.prompts.loading import Demonstration, PromptSettings, Template
 from polyhop.prompts.parsing import Malformed, reply_parts
 from polyhop.prompts.show import show
@@ -29,6 +31,8 @@ MAX_OBJECTS = 100
 _EXAMPLE_SWITCHES = {"thoughts": True, "mode": "evidence", "typed": True, "kind": "qa"}
 """Switches of a call that is only shown; the others are off."""
 NO_EXAMPLE = "{} has no demonstrations to show a call from: see its prompt without --rendered"
+_ASIDES = {"rationale", "thought"}
+"""Fields that nothing is decided by."""
 _ONE_OBJECT = "the reply must be one JSON object"
 _JSON = json.JSONDecoder(strict=False)  # models leave line breaks inside strings
 _LINE_END = re.compile(r"[ \t`*\]]*+(?:\n|\Z)")
@@ -76,36 +80,55 @@ class Prompt:
         """Return the form that the task is asked in: json if it has no text form."""
         return rendering if self.task.has_text_form else "json"
 
-    def read(self, text: str, fields: Mapping[str, Any], rendering: Rendering = "text") -> Output:
+    def read(
+        self, text: str, fields: Mapping[str, Any], rendering: Rendering = "text", *, is_cut: bool = False
+    ) -> Output:
         """Read a reply as the typed output; ``Malformed`` says what is wrong with it.
 
         The form that was asked for is read, and the other one only if it cannot be a quotation: a JSON object
-        instead of text if it is the whole reply, text instead of JSON if no object begins in the reply.
+        instead of text if it is the whole reply, text instead of JSON if no object begins in the reply. ``is_cut``: the
+        token limit ended the reply, so that a short value at its very end is a fragment.
         """
         reader = self._read_text if self.form_of(rendering) == "text" else self._read_json
         first: Malformed | None = None
         for part in reply_parts(text, fields):
             try:
-                return reader(part, fields)
+                output = reader(part, fields)
             except Malformed as complaint:
                 first = first or complaint
+                continue
+            if is_cut and ends_in_fragment(text, output.model_dump(exclude=_ASIDES)):
+                raise Malformed("the reply was cut off by its token limit: reply more briefly")
+            return output
         assert first is not None
         raise first
 
     def _read_text(self, text: str, fields: Mapping[str, Any]) -> Output:
         if not opens_object(text):
-            return self.check(self.task.read_text(text, fields))
+            return self._read_form(text, fields)
         if (value := whole_object(text)) is not None:
             with suppress(Malformed):
                 return self._fit(value)
         self.task.read_text("", fields)  # refused with the form that was asked for
         raise Malformed("the reply must be in the form asked for, without a JSON object")
 
+    def _read_form(self, text: str, fields: Mapping[str, Any]) -> Output:
+        """Read the text form, without what stands around it if it can be read so."""
+        instruction, form = self.instruction.render(fields, {}), self.form.render(fields, {})
+        first: Malformed | None = None
+        for own in clean_replies(text, instruction, form, fields):
+            try:
+                return self.check(self.task.read_text(own, fields))
+            except Malformed as complaint:
+                first = first or complaint
+        assert first is not None
+        raise first
+
     def _read_json(self, text: str, fields: Mapping[str, Any]) -> Output:
         """Read the last object of a reply, which may quote others before it; refuse a reply that opens with another."""
         if self.task.has_text_form and not holds_object(text):
             with suppress(Malformed):
-                return self.check(self.task.read_text(text, fields))
+                return self._read_form(text, fields)
         found = objects(text)
         if not found:
             raise Malformed(_ONE_OBJECT)
@@ -266,6 +289,23 @@ def whole_object(text: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return value
+
+
+def ends_in_fragment(text: str, value: Any) -> bool:
+    """Return True if a short text of an output is the end of the reply, which stops there without a full stop.
+
+    >>> ends_in_fragment("Answer: Ridl", {"answer": "Ridl"})
+    True
+    >>> ends_in_fragment("Ann Lee\\n\\nThe nex", {"answer": "Ann Lee"})
+    False
+    """
+    if isinstance(value, str):
+        end = text.rstrip(" \t*_`\"'")
+        return bool(value) and len(value.split()) <= MAX_BARE_ANSWER_WORDS and end.endswith(value)
+    if isinstance(value, (Mapping, list, tuple)):
+        items = value.values() if isinstance(value, Mapping) else value
+        return any(ends_in_fragment(text, item) for item in items)
+    return False
 
 
 def opens_object(text: str) -> bool:

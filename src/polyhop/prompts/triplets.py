@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from polyhop.prompts.answers import is_non_answer
+from polyhop.prompts.non_answers import is_non_answer
 from polyhop.prompts.show import one_line
 
 MAX_TRIPLETS = 100

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from polyhop.metrics import cover_em, exact_match
-from polyhop.prompts.answers import is_non_answer
 from polyhop.prompts.book import PromptBook
+from polyhop.prompts.non_answers import is_non_answer
 from polyhop.prompts.parsing import Malformed
 from polyhop.prompts.tasks.self_ask import FollowUp, FollowUps
 from tests.conftest import SHARED

@@ -16,7 +16,8 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from polyhop.prompts.answers import MAX_LINE_CHARS, bare_answer, clean_value, find_answer, says_nothing
+from polyhop.prompts.answers import MAX_LINE_CHARS, bare_answer, clean_value, find_answer
+from polyhop.prompts.non_answers import says_nothing
 from polyhop.prompts.parsing import Malformed, has_marker, quotable, thoughts
 from polyhop.prompts.show import one_line, show_passages
 from polyhop.prompts.tasks.answers import Response, read_reasoned, reasoned_answer

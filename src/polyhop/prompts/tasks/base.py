@@ -13,8 +13,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PrivateAttr, model_
 
 from polyhop.errors import UsageError
 from polyhop.lm.base import Completion
-from polyhop.prompts.answers import is_non_answer
 from polyhop.prompts.lines import FieldLine
+from polyhop.prompts.non_answers import is_non_answer
 from polyhop.prompts.parsing import Malformed, read_confidence
 
 Fields: TypeAlias = Mapping[str, Any]

@@ -12,7 +12,8 @@ from typing import Any
 from pydantic import Field
 
 from polyhop.common.text import normalise, sentences
-from polyhop.prompts.answers import clean_value, find_answer, says_nothing
+from polyhop.prompts.answers import clean_value, find_answer
+from polyhop.prompts.non_answers import says_nothing
 from polyhop.prompts.parsing import Malformed, has_marker, labelled_parts, quotable
 from polyhop.prompts.show import one_line
 from polyhop.prompts.tasks.answers import direct_answer

@@ -11,8 +11,9 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from polyhop.prompts.answers import find_answer, is_non_answer, leading_answer
+from polyhop.prompts.answers import find_answer, leading_answer
 from polyhop.prompts.lines import Judgement, Line
+from polyhop.prompts.non_answers import is_non_answer
 from polyhop.prompts.parsing import Malformed, has_marker, require_confidence, split_confidence
 from polyhop.prompts.show import one_line, show_bullets
 from polyhop.prompts.tasks.base import Confidence, Fields, Output, Task

@@ -12,8 +12,9 @@ from typing import Any
 
 from pydantic import Field
 
-from polyhop.prompts.answers import clean_value, is_non_answer
+from polyhop.prompts.answers import clean_value
 from polyhop.prompts.lines import YesNo, find_yes_or_no
+from polyhop.prompts.non_answers import is_non_answer
 from polyhop.prompts.parsing import Malformed, after_label, after_marker, bare_question, labelled_question
 from polyhop.prompts.show import one_line, show_bullets
 from polyhop.prompts.tasks.answers import direct_answer

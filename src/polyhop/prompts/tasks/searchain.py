@@ -9,7 +9,8 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from polyhop.common.text import citation_marks, without_citation_marks
-from polyhop.prompts.answers import clean_value, find_answer, says_nothing
+from polyhop.prompts.answers import clean_value, find_answer
+from polyhop.prompts.non_answers import says_nothing
 from polyhop.prompts.parsing import SUB_QUESTION, Malformed, labelled_parts, quotable
 from polyhop.prompts.show import one_line, show_passages
 from polyhop.prompts.tasks.base import Fields, Output, Task

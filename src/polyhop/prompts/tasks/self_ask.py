@@ -12,7 +12,8 @@ from typing import Any
 from pydantic import Field, ValidationInfo, field_validator
 
 from polyhop.common.text import normalise
-from polyhop.prompts.answers import bare_answer, clean_value, find_answer, says_nothing
+from polyhop.prompts.answers import bare_answer, clean_value, find_answer
+from polyhop.prompts.non_answers import says_nothing
 from polyhop.prompts.parsing import Malformed, has_marker, labelled_parts, quotable
 from polyhop.prompts.show import one_line
 from polyhop.prompts.tasks.base import Fields, Output, Task
