@@ -25,7 +25,7 @@ _CLUB = re.compile(r"1\.[ \t]+(?:[A-Z]{2,4}\b|[A-Z]\w{0,3}V\b)")
 """A name that begins with a number, as German clubs' do: "1. FC Köln"."""
 _TAGS = "answer think(?:ing)? thought passage evidence pathway s b i u em strong br p".replace(" ", "|")
 _BRACKETS = re.compile(
-    rf"<(?!/|\||!|\d>(?:\?|\s+\w)|(?:search|query)>\s*\w|(?:{_TAGS})\b)(?=[^\s<>])([^<>\n]{{1,1000}}?)(?<=\S)>",
+    rf"<(?!/|\||!|\d>(?:\?|[^\n]*\w)|(?:search|query)>\s*\w|(?:{_TAGS})\b)(?=[^\s<>])([^<>\n]{{1,1000}}?)(?<=\S)>",
     re.IGNORECASE,
 )
 _OPENERS = (
