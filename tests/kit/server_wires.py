@@ -77,10 +77,7 @@ WIRES: Mapping[str, Wire] = {
                 response(
                     400,
                     body=openai_error(
-                        "This model's maximum context length is 128000 tokens. However, your messages resulted in"
-                        " 140000 tokens.",
-                        "context_length_exceeded",
-                        "messages",
+                        "This model's maximum context length is 128000 tokens.", "context_length_exceeded", "messages"
                     ),
                 ),
                 _LONG,
@@ -107,10 +104,7 @@ WIRES: Mapping[str, Wire] = {
         ignores=frozenset({"response_format", "logprobs", "top_logprobs", "seed"}),
         errors={
             "key": (response(401, body=error("invalid x-api-key", type="authentication_error")), _KEY),
-            "context": (
-                response(400, body=openai_error("prompt is too long: 210000 tokens > 200000 maximum")),
-                _LONG,
-            ),
+            "context": (response(400, body=openai_error("prompt is too long: 210000 tokens > 200000 maximum")), _LONG),
         },
         busy=(response(429, {"retry-after": "7"}, error("Number of requests exceeded", type="rate_limit_error")), 7.0),
         broken=response(529, body=error("Overloaded", type="overloaded_error")),
@@ -119,14 +113,14 @@ WIRES: Mapping[str, Wire] = {
     "Gemini": Wire(
         "https://generativelanguage.googleapis.com/v1beta/openai",
         refuses={
-            name: Refusal(
+            "seed": Refusal(
                 google_error(
-                    400,
-                    f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.',
-                    "INVALID_ARGUMENT",
+                    400, 'Invalid JSON payload received. Unknown name "seed": Cannot find field.', "INVALID_ARGUMENT"
                 )
-            )
-            for name in ("seed", "logprobs")
+            ),
+            "logprobs": Refusal(
+                google_error(400, "Logprobs is not enabled for models/gemini-2.5-pro", "INVALID_ARGUMENT")
+            ),
         },
         errors={
             "key": (
@@ -251,8 +245,7 @@ WIRES: Mapping[str, Wire] = {
             "key": (response(401, body=error("Access denied due to invalid subscription key", code="401")), _KEY),
             "model": (
                 response(
-                    404,
-                    body=error("The API deployment for this resource does not exist.", code="DeploymentNotFound"),
+                    404, body=error("The API deployment for this resource does not exist.", code="DeploymentNotFound")
                 ),
                 "the deployment's, not the model's",
             ),
@@ -272,8 +265,7 @@ WIRES: Mapping[str, Wire] = {
         errors={
             "model": (
                 response(
-                    404,
-                    body=error('model "x" not found, try pulling it first', type="not_found_error", code=None),
+                    404, body=error('model "x" not found, try pulling it first', type="not_found_error", code=None)
                 ),
                 "try pulling it first.*The server has",
             )

@@ -113,6 +113,23 @@ async def test_what_the_filter_of_azure_stops_is_an_empty_reply() -> None:
     assert (reply.text, reply.finish_reason) == ("", "content_filter")
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Unknown name \"additionalProperties\" at 'generation_config.response_schema': Cannot find field.",
+        "The provided JSON schema contains features not supported by xgrammar.",
+        "Input validation error: grammar is not valid: Grammar must have a 'properties' field",
+        "Failed to parse grammar",
+        "'response_format.type' must be 'text'",
+    ],
+)
+async def test_a_refused_schema_is_known_by_each_servers_words(message: str) -> None:
+    wire = replace(WIRES["vLLM"], refuses={"response_format": Refusal(orjson.dumps({"error": message}))})
+    async with WireServer(wire) as server, OpenAICompatible("tiny", server.url) as lm:
+        assert (await lm.complete(request(schema=SCHEMA))).text == TEXT
+    assert set(lm.parameters.refused) == {"response_format"}
+
+
 async def test_a_temperature_that_thinking_forbids_is_dropped() -> None:
     message = "`temperature` may only be set to 1 when thinking is enabled"
     refusals = {"temperature": Refusal(openai_error(message), refuses=lambda value: value != 1)}
@@ -179,6 +196,18 @@ async def test_a_prompt_cut_without_an_error_is_warned_of_once(caplog: pytest.Lo
 async def test_a_prompt_read_whole_is_not_warned_of(words: int, caplog: pytest.LogCaptureFixture) -> None:
     assert await ask_with_context(WIRES["vLLM"], words, caplog) == []
     assert await ask_with_context(WIRES["vLLM"], words, caplog, "extraordinary ") == []
+
+
+@pytest.mark.parametrize("name", WIRES)
+def test_the_table_of_the_page_agrees_with_the_wire(name: str) -> None:
+    wire = WIRES[name]
+    rows = re.findall(r"^\| (.+) \|$", (DOCS / "servers.md").read_text(), re.MULTILINE)
+    cells = next(cells for row in rows if name in (cells := row.split(" | "))[0].split(", "))
+    for cell, parameter in zip(cells[1:3], ("response_format", "seed"), strict=True):
+        may_refuse = cell in {"refused", "by provider", "by version"}
+        assert (parameter in wire.refuses) <= may_refuse, cell
+        assert (parameter in wire.ignores) == (cell == "ignored"), cell
+    assert (cells[4] == "yes") == (wire.scores is not None)
 
 
 @pytest.mark.parametrize("name", WIRES)

@@ -311,6 +311,8 @@ _LOSS = {
     "stop": "replies are cut at the stop sequences here",
     "temperature": "replies are sampled at the server's own temperature",
 }
+_WORDS = {"response_format": "response_format|response_schema|json[ _]schema|additionalProperties|grammar"}
+"""Patterns of the words by which servers name a parameter, if they have more than its name."""
 POSSIBLE: Mapping[str, Any] = dict.fromkeys(_LOSS)
 """A payload with every parameter that can be dropped, for a refusal whose payload is not known any more."""
 
@@ -355,6 +357,6 @@ def _blames(failure: Failure, name: str) -> bool:
         root = failure.parameter.partition(".")[0]  # response_format.json_schema.schema
         if name != ("logprobs" if root == "top_logprobs" else root):
             return False
-    elif not re.search(rf"(?<![a-z_]){name}(?![a-z_])", failure.message):
+    elif not re.search(rf"(?<![a-z_])(?:{_WORDS.get(name, name)})(?![a-z_])", failure.message, re.IGNORECASE):
         return False
     return name in _AIDS or bool(_UNSUPPORTED.search(failure.message))
