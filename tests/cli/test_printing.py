@@ -192,7 +192,7 @@ def test_an_error_of_the_system_is_one_line(number: int, command: Run, monkeypat
     def refuse(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number), f"/full/{EVIL}")
 
-    monkeypatch.setattr("polyhop.cli.about.methods", refuse)
+    monkeypatch.setattr("polyhop.cli.listings.methods", refuse)
     code, out, err = command("methods")
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert os.strerror(number) in err
