@@ -49,8 +49,10 @@ class Pipeline:
             server that takes JSON schemas, text for every other one.
         cache: True or a path caches model replies, False does not; by default those of named models are cached.
         max_tokens_per_call: the maximum number of tokens of every reply, reasoning included. Without it a call has the
-            limit of its prompt file; if all of it is spent before any text, the call is repeated once with 4,096 tokens
-            more, then it is a ``CutReply``.
+            limit of its prompt file.
+        reasoning_tokens: the number of tokens added to the limit of every reply for a model's thoughts, 0 for none.
+            None adds 4,096 for a model from the first reply on that shows that it thinks; a reply that its thoughts
+            cut before is requested again. A reply without any text then is a ``CutReply``.
         max_calls, max_tokens, max_seconds, max_cost: limits per question.
         prices: ``Prices`` per million tokens, in the currency of ``max_cost``.
         abstain_below: withhold (``abstained``) answers of lower or unknown confidence, 0 to 1.

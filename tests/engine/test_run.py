@@ -197,7 +197,7 @@ async def test_a_run_knows_the_kind_of_question() -> None:
 
 async def test_every_call_is_recorded_with_what_it_was_given_and_gave() -> None:
     completion = Completion(text=RIGHT, reasoning="hm", finish_reason="length")
-    _, answer = await using(one_ask(), ScriptedLM({"answer.cot": completion}, name="mine"))
+    _, answer = await using(one_ask(), ScriptedLM({"answer.cot": completion}, name="mine"), reasoning_tokens=0)
     (call,) = answer.trace.calls
     assert isinstance(call, Ask)
     assert (call.task, call.model, call.fields) == ("answer.cot", "mine", {"question": "Q"})

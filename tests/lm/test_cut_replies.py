@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from polyhop import Passage, Pipeline, Question, ScriptedLM, evaluate
-from polyhop.engine.call import MORE_TOKENS
 from polyhop.engine.rerender import messages_of
 from polyhop.errors import CutReply, LMError, SettingError, UnknownName, UsageError
 from polyhop.evaluation.batches import batched
@@ -22,6 +21,7 @@ from polyhop.evaluation.sweeps.sweep import sweep
 from polyhop.lm.base import Completion
 from polyhop.lm.names import open_lm, register_lm
 from polyhop.lm.openai import OpenAICompatible
+from polyhop.lm.thinking import HEADROOM
 from polyhop.methods.registry import methods
 from polyhop.prompts.book import PromptBook
 from tests.cli.test_cli import QUESTIONS, write_lines
@@ -54,10 +54,10 @@ async def test_a_cut_reply_is_retried_with_more_tokens(empty: str) -> None:
     output, answer = await using(one_ask(), model, seed=7)
     first, second = model.calls
     assert output.answer == "Rome"
-    assert (second.max_tokens, second.sample, second.seed) == (first.max_tokens + MORE_TOKENS, 0, 7)
+    assert (second.max_tokens, second.sample, second.seed) == (first.max_tokens + HEADROOM, 0, 7)
     assert second.messages == first.messages
     assert "256 tokens were spent before any text came" in str(answer.trace.calls[0].problem)
-    assert [call.max_tokens for call in answer.trace.calls] == [256, 256 + MORE_TOKENS]
+    assert [call.max_tokens for call in answer.trace.calls] == [256, 256 + HEADROOM]
     assert answer.usage.cut_by_task == answer.usage.malformed_by_task == {"answer.cot": 1}
     assert answer.usage.defaulted_by_task == {}
     book = PromptBook()
@@ -67,7 +67,7 @@ async def test_a_cut_reply_is_retried_with_more_tokens(empty: str) -> None:
 
 async def test_a_second_cut_is_an_error_with_the_remedy() -> None:
     model = ScriptedLM({"answer.cot": [CUT, CUT]})
-    with pytest.raises(CutReply, match=r"all 4,352 tokens of a call \(answer\.cot\).*--max-tokens-per-call 8704"):
+    with pytest.raises(CutReply, match=r"all 4,352 tokens of a call \(answer\.cot\).*--reasoning-tokens 8192"):
         await using(one_ask(), model)
 
 
@@ -84,9 +84,27 @@ async def test_without_a_call_left_a_cut_is_an_error() -> None:
             await pipeline.aask("Who?")
 
 
-async def test_a_cut_correction_is_an_error() -> None:
-    with pytest.raises(CutReply, match="all 256 tokens"):
-        await using(one_ask(), ScriptedLM({"answer.cot": ["", CUT]}))
+async def test_a_cut_correction_is_retried_with_more_tokens() -> None:
+    model = ScriptedLM({"answer.cot": ["", CUT, RIGHT]})
+    output, answer = await using(one_ask(), model)
+    assert output.answer == "Rome"
+    assert [call.max_tokens for call in model.calls] == [256, 256, 256 + HEADROOM]
+    assert model.calls[2].messages == model.calls[1].messages
+    book = PromptBook()
+    for call, request in zip(answer.trace.calls, model.calls, strict=True):
+        assert messages_of(call, answer.trace.steps, book, "text") == request.messages
+
+
+async def test_a_reply_with_more_tokens_is_corrected() -> None:
+    model = ScriptedLM({"answer.cot": [CUT, "", RIGHT]})
+    output, answer = await using(one_ask(), model)
+    assert output.answer == "Rome"
+    assert [call.max_tokens for call in model.calls] == [256, 256 + HEADROOM, 256 + HEADROOM]
+    assert model.calls[1].messages == model.calls[0].messages != model.calls[2].messages
+    assert [call.attempt for call in answer.trace.calls] == [1, 2, 3]
+    book = PromptBook()
+    for call, request in zip(answer.trace.calls, model.calls, strict=True):
+        assert messages_of(call, answer.trace.steps, book, "text") == request.messages
 
 
 async def test_a_server_without_room_for_more_tokens_is_named() -> None:
@@ -145,7 +163,7 @@ def test_no_method_makes_an_answer_of_a_cut_reply(method: str) -> None:
 def test_a_replay_makes_both_calls_again(tmp_path: Path) -> None:
     with in_thread(FakeServer(thinker(300, RIGHT))) as server:
         asked = evaluate(ONE, None, "cot-sc", f"openai:tiny@{server.url}", out=tmp_path / "run", seed=7)
-        assert sorted(caps(server)) == [256] * 5 + [256 + MORE_TOKENS] * 5
+        assert sorted(caps(server)) == [256] * 5 + [256 + HEADROOM] * 5
     again = evaluate(ONE, None, "cot-sc", f"replay:{tmp_path / 'run'}", seed=7)
     assert asked.usage.cut_by_task == again.usage.cut_by_task == {"answer.cot": 5}
     assert again.usage.calls == 10
@@ -164,7 +182,7 @@ def test_a_batch_retries_a_cut_reply_in_its_next_file(tmp_path: Path) -> None:
         if number < 3:
             rows = kit.requests(tmp_path / "batch", number)
             kit.write(tmp_path / "batch" / f"results-{number:04d}.jsonl", [result(row) for row in rows])
-    assert [row["body"]["max_tokens"] for row in kit.requests(tmp_path / "batch")] == [256, 256 + MORE_TOKENS]
+    assert [row["body"]["max_tokens"] for row in kit.requests(tmp_path / "batch")] == [256, 256 + HEADROOM]
     assert (report.waiting, report.metrics["em"].value) == (0, 1.0)
 
 
@@ -213,7 +231,7 @@ def test_ask_fails_with_the_remedy_and_works_with_it(cli: Cli) -> None:
         asked = ("ask", "Who?", "--method", "cot", "--lm", f"openai:tiny@{server.url}")
         failed = cli(*asked)
         assert (failed.code, failed.out) == (2, "")
-        assert "--max-tokens-per-call 8704" in failed.err
+        assert "--reasoning-tokens 8192" in failed.err
         server.requests.clear()
         options = (
             "--lm-option",

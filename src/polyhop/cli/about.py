@@ -81,7 +81,7 @@ def prompts_show(
 
 
 @app.command()
-@opt.takes_options("lm_option", "max_tokens_per_call")
+@opt.takes_options("lm_option", "max_tokens_per_call", "reasoning_tokens")
 def doctor(
     lm: Annotated[str | None, opt.option(help="Also test this language model with one small call.")] = None,
     *,

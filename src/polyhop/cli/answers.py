@@ -18,12 +18,12 @@ _MAX_CHARS = 4000
 """Maximum length of a shown paragraph, in characters."""
 
 
-def print_answer(answer: Answer, *, show_trace: bool, to: Console) -> None:
-    """Print the answer, its citations and, with ``show_trace``, its steps."""
+def print_answer(answer: Answer, *, show_trace: bool, show_thoughts: bool = False, to: Console) -> None:
+    """Print the answer, its citations and, with ``show_trace``, its steps, with the models' reasoning if wanted."""
     plain = to.color_system is None
     if show_trace:
         numbers = {reference.passage.id: reference.marks for reference in references(answer)}
-        print_prose(trace_tree(answer.trace, numbers, plain=plain), to)
+        print_prose(trace_tree(answer.trace, numbers, plain=plain, thoughts=show_thoughts), to)
         to.print(critical_line(answer.trace, answer.usage.seconds))
         to.print()
     _print_text(answer, to)
@@ -40,7 +40,7 @@ def cut_replies(usage: Usage) -> str:
         return ""
     return (
         f"{count:,} {'call' if count == 1 else 'calls'} reached the token limit before any text and "
-        "had to be repeated with a higher limit: --max-tokens-per-call avoids that"
+        "had to be repeated with a higher limit: --reasoning-tokens 4096 avoids that"
     )
 
 

@@ -24,7 +24,7 @@ app = opt.new_app()
 
 
 @app.command()
-@opt.takes_options("method", "lm", "lm_option", "max_tokens_per_call")
+@opt.takes_options("method", "lm", "lm_option", "max_tokens_per_call", "reasoning_tokens")
 def demo(options: PipelineOptions, concurrency: opt.Concurrency = 8, as_json: opt.Json = False) -> None:
     """Answer three questions with their reasoning, then measure all. Questions and corpus are included."""
     from rich.rule import Rule
@@ -66,7 +66,9 @@ def ask(
     kind: Annotated[
         str, opt.option(help="Kind of question: qa, boolean (yes or no), slot, fact (a claim to check) or long.")
     ] = "qa",
-    show: Annotated[str | None, opt.option(help="'trace' shows how the answer was found.")] = None,
+    show: Annotated[
+        str | None, opt.option(help="trace: how the answer was found; thoughts: also the models' reasoning.")
+    ] = None,
     quiet: Annotated[bool, opt.option("--quiet", help="Show no steps while the question is answered.")] = False,
     skip_bad: opt.SkipBad = False,
     telemetry: opt.Telemetry = False,
@@ -80,8 +82,8 @@ def ask(
     from polyhop.cli.live import can_show
 
     opened = opt.corpus_of(corpus, language, skip_bad) if corpus else None
-    if show not in (None, "trace"):
-        raise UsageError(f"--show {show}: must be 'trace'")
+    if show not in (None, "trace", "thoughts"):
+        raise UsageError(f"--show {show}: must be 'trace' or 'thoughts'")
     if kind not in KINDS:
         raise UnknownName("kind of question", kind, KINDS)
     asked = Question("", question, kind=cast("Kind", kind))
@@ -92,7 +94,7 @@ def ask(
     if as_json:
         draw.print_json(answer.to_dict())
     else:
-        print_answer(answer, show_trace=show == "trace", to=draw.console())
+        print_answer(answer, show_trace=show is not None, show_thoughts=show == "thoughts", to=draw.console())
 
 
 async def _answer(

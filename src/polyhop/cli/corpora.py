@@ -41,7 +41,7 @@ app.add_typer(index_app, name="index")
 
 
 @app.command()
-@opt.takes_options("retriever", "rerank", "lm", "lm_option", "max_tokens_per_call")
+@opt.takes_options("retriever", "rerank", "lm", "lm_option", "max_tokens_per_call", "reasoning_tokens")
 def search(
     index: Annotated[
         str, typer.Argument(help="An index folder, any corpus, or a retriever with its own corpus, such as web:brave.")

@@ -42,7 +42,7 @@ app = opt.new_app()
 
 
 @app.command()
-@opt.takes_options("lm_option", "max_tokens_per_call", Group.PROMPTS, "price")
+@opt.takes_options("lm_option", "max_tokens_per_call", "reasoning_tokens", Group.PROMPTS, "price")
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Folders of runs, finished or in progress.")],
     form: Annotated[

@@ -19,7 +19,7 @@ from polyhop.cli.summaries import (
     describe_reading,
     describe_search,
 )
-from polyhop.common.text import counted
+from polyhop.common.text import counted, printable_lines
 from polyhop.trace import CALLS, Ask, Branch, Note, Readout, Score, Searched, Step, Trace, passages_in
 
 GOOD, ON, BAD, END = ("✓", "bold green"), ("↓", "cyan"), ("✗", "red"), ("■", "yellow")
@@ -42,18 +42,22 @@ _UNNAMED = "passage"
 @dataclass(frozen=True, slots=True)
 class TraceStyle:
     """Settings for showing steps. ``marks``: citation numbers by passage id, such as "[1]"; ``known``: passages by id;
-    ``plain``: no colours; ``unended``: the verdict shown for a branch that has none."""
+    ``plain``: no colours; ``unended``: the verdict shown for a branch that has none; ``thoughts``: show the
+    reasoning of the models."""
 
     marks: Mapping[str, str] = field(default_factory=dict)
     known: Known = field(default_factory=dict)
     plain: bool = True
     unended: str = ""
+    thoughts: bool = False
 
 
-def trace_tree(trace: Trace, marks: Mapping[str, str] | None = None, *, plain: bool = True) -> Tree:
-    """Return a trace as a tree; ``marks`` and ``plain`` as in ``TraceStyle``."""
+def trace_tree(
+    trace: Trace, marks: Mapping[str, str] | None = None, *, plain: bool = True, thoughts: bool = False
+) -> Tree:
+    """Return a trace as a tree; ``marks``, ``plain`` and ``thoughts`` as in ``TraceStyle``."""
     known = {passage.id: passage for passage in passages_in(trace.steps)}
-    display = TraceStyle(marks or {}, known, plain, unended="cut short" if trace.budget else "")
+    display = TraceStyle(marks or {}, known, plain, "cut short" if trace.budget else "", thoughts)
     root = Tree(Text(clean(trace.question), style="bold"), guide_style="dim")
     _grow(root, trace, None, display, _marked_path(trace))
     if trace.budget:
@@ -95,13 +99,20 @@ def describe(step: Step, display: TraceStyle) -> StepText:
         case Readout():
             return _named("read", "blue", describe_reading(step, display.known, display.plain))
         case Ask():
-            return _named(step.task, "magenta", describe_ask(step))
+            text = _named(step.task, "magenta", describe_ask(step))
+            return text._replace(below=(*text.below, *_thoughts(step))) if display.thoughts else text
         case Note():
             return _named(step.name, "yellow", describe_note(step, display.known))
         case Score():
             return _named("score", "magenta", StepText(Text(f"{step.task}, {counted(len(step.targets), 'texts')}")))
         case _:
             return StepText(Text(step.kind))
+
+
+def _thoughts(call: Ask) -> list[Text]:
+    """Return a model's reasoning, a line per line of it, all of it."""
+    lines = printable_lines(call.reasoning or "").splitlines()
+    return [Text(f"… {line.strip()}", style="dim italic") for line in lines if line.strip()]
 
 
 def _named(name: str, style: str, text: StepText) -> StepText:

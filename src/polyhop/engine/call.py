@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypedDict, cast
 
 from polyhop.common.text import estimate_tokens
+from polyhop.engine.headroom import Headroom, headroom_of
 from polyhop.errors import CapabilityError, CutReply, UsageError, nearest
 from polyhop.lm.base import (
     Completion,
@@ -18,6 +19,7 @@ from polyhop.lm.base import (
     TokenScores,
     seed_of,
 )
+from polyhop.lm.thinking import Thinking, thinking_of
 from polyhop.prompts.book import PromptBook
 from polyhop.prompts.parsing import Malformed
 from polyhop.prompts.prompt import Prompt, Rendering, RenderingChoice
@@ -27,9 +29,6 @@ from polyhop.trace.recorder import OpenStep
 from polyhop.types import Passage
 
 Fields = Mapping[str, Any]
-
-MORE_TOKENS = 4096
-"""Tokens added to the cap of a call for its second attempt, if the first spent the cap before any text came."""
 
 
 class Options(TypedDict, total=False):
@@ -48,12 +47,27 @@ class Models:
     """The language models of a run, by task or role; the most specific of task, role and ``default`` is used."""
 
     by_name: Mapping[str, LanguageModel]
+    thinking: Mapping[int, Thinking] = field(init=False, repr=False, compare=False)
+    """What is known of each model's thinking, by the ``id`` of the model."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "thinking", {id(model): thinking_of(model) for model in self.by_name.values()})
 
     def __call__(self, task: str, role: str) -> LanguageModel:
         for name in (task, role, "default"):
             if name in self.by_name:
                 return self.by_name[name]
         raise UsageError(f"no language model for the task {task} (role {role}): give lm={{'default': …}}")
+
+    def thinkers(self) -> list[str]:
+        """Return the roles and tasks whose models were found to think."""
+        return [name for name, model in self.by_name.items() if self.thinking[id(model)].found]
+
+    def remember_thinkers(self, names: Iterable[str]) -> None:
+        """Have the models of these roles and tasks known to think, as an earlier run found them to."""
+        for name in self.by_name.keys() & set(names):
+            memory = self.thinking[id(self.by_name[name])]
+            memory.found = memory.found or memory.learns
 
     @property
     def default(self) -> LanguageModel:
@@ -71,7 +85,9 @@ class Call:
     model: LanguageModel
     rendering: Rendering
     turns: list[dict[str, str]]
+    headroom: Headroom
     attempt: int = 1
+    is_correction: bool = False
     final: bool = False
     sample: int | None = None
     """Its number among identical calls, if it repeats one of them; None for the next number."""
@@ -80,9 +96,15 @@ class Call:
 
     @property
     def identity(self) -> tuple[Hashable, ...]:
-        """The key that identical calls share: task, model, settings and the text of every turn."""
+        """The key that identical calls share: task, model, settings and the text of every turn, but not the room that
+        is added for thoughts."""
         texts = [turn["content"] for turn in self.turns]
         return (self.prompt.task.name, self.model.name, *self.settings.values(), *texts)
+
+    @property
+    def max_tokens(self) -> int:
+        """The token cap: the task's, and the room for thoughts."""
+        return int(self.settings["max_tokens"]) + self.headroom.tokens
 
     @property
     def prompt_tokens(self) -> int:
@@ -105,7 +127,7 @@ class Call:
             messages=messages,
             schema=self.prompt.schema(self.fields) if takes_schema else None,
             requires_schema=self.chosen,
-            max_tokens=settings["max_tokens"],
+            max_tokens=self.max_tokens,
             temperature=settings["temperature"],
             stop=settings["stop"],
             seed=seed_of(seed, self.prompt.task.name, sample),
@@ -113,8 +135,11 @@ class Call:
             sample=sample,
         )
 
-    def read(self, reply: Completion) -> tuple[Output | None, str]:
-        """Return the reply's output, or None and what is wrong with it."""
+    def read(self, reply: Completion, *, may_grow: bool) -> tuple[Output | None, str]:
+        """Return the reply's output, or None and what is wrong with it.
+
+        If the call ``may_grow``, a text is not read of which thoughts may have cut the end.
+        """
         if not isinstance(reply, Completion):
             raise UsageError(
                 f"the language model {self.model.name}: complete must return a polyhop.lm.base.Completion, "
@@ -123,12 +148,13 @@ class Call:
         try:
             if reply.value is not None:
                 output = self.prompt.check(reply.value)
+            elif reply.thoughts_cut_it and (may_grow or reply.ran_out):
+                before = "any text came" if reply.ran_out else "the text ended"
+                raise Malformed(f"all {self.max_tokens:,} tokens were spent before {before}")
             elif reply.text.strip():
                 output = self.prompt.read(
                     reply.text, self.fields, self.rendering, is_cut=reply.finish_reason == "length"
                 )
-            elif reply.ran_out:
-                raise Malformed(f"all {self.settings['max_tokens']:,} tokens were spent before any text came")
             else:
                 raise Malformed("the reply is empty")
         except Malformed as complaint:
@@ -137,22 +163,17 @@ class Call:
 
     def corrected(self, reply: str, complaint: str) -> Call:
         """Return the corrective retry: the same call, with the reply and what was wrong with it."""
-        return replace(self, turns=[*self.turns, *correction(reply, complaint)], attempt=2)
+        turns = [*self.turns, *correction(reply, complaint)]
+        return replace(self, turns=turns, attempt=self.attempt + 1, is_correction=True, sample=None)
 
-    def with_more_tokens(self, sample: int) -> Call:
-        """Return the retry of a call that spent its cap before any text came: the same sample, ``MORE_TOKENS`` more."""
-        settings = {**self.settings, "max_tokens": self.settings["max_tokens"] + MORE_TOKENS}
-        return replace(self, settings=settings, attempt=2, sample=sample)
+    def with_headroom(self, sample: int) -> Call:
+        """Return the retry of a call whose thoughts spent its cap: the same sample, with room for thoughts."""
+        return replace(self, headroom=self.headroom.grown(), attempt=self.attempt + 1, sample=sample)
 
     def cut_error(self, after: str = "") -> CutReply:
         """Return the error of a call that spent its cap before any text came; ``after``: the result of the retry."""
-        cap = self.settings["max_tokens"]
-        return CutReply(
-            f"{self.model.name} spent all {cap:,} tokens of a call ({self.prompt.task.name}) before any text came"
-            f"{after}. A model that thinks spends them on its thoughts: give it more, as --max-tokens-per-call "
-            f"{2 * max(cap, MORE_TOKENS)} (max_tokens_per_call), or have it think less, as --lm-option "
-            "reasoning_effort=low (lm_options)"
-        )
+        spent = f"{self.model.name} spent all {self.max_tokens:,} tokens of a call ({self.prompt.task.name})"
+        return CutReply(f"{spent} before any text came{after}. {self.headroom.remedy(self.max_tokens)}")
 
     def record(self, request: Request, reply: Completion, output: Output | None, complaint: str) -> dict[str, Any]:
         """Return the data of the call's step in the trace."""
@@ -167,6 +188,7 @@ class Call:
             "finish_reason": reply.finish_reason,
             "prompt_tokens": usage.prompt_tokens if usage else self.prompt_tokens,
             "completion_tokens": usage.completion_tokens if usage else count_tokens(self.model, reply.text),
+            "reasoning_tokens": usage.reasoning_tokens if usage else 0,
             "prompt_words": sum(_count_words(turn["content"]) for turn in self.turns),
             "completion_words": len(reply.text.split()),
             "estimated": usage.estimated if usage else not hasattr(self.model, "count_tokens"),
@@ -195,14 +217,16 @@ class Attempt(NamedTuple):
     output: Output | None
     complaint: str
 
-    def retry(self, *, may_grow: bool) -> Call | None:
-        """Return the call that retries one whose reply could not be read; None for one that was read, or that spent its
-        token cap if this may not grow."""
+    def retry(self) -> Call | None:
+        """Return the call that retries one whose reply could not be read: with room for thoughts if they spent the
+        token cap, else with the reply and what was wrong. None if the reply was read, and after each has been tried."""
         if self.output is not None:
             return None
-        if not self.reply.ran_out:
-            return self.call.corrected(self.reply.text, self.complaint)
-        return self.call.with_more_tokens(self.sample) if may_grow else None
+        if self.reply.thoughts_cut_it and self.call.headroom.more:
+            return self.call.with_headroom(self.sample)
+        if self.reply.ran_out or self.call.is_correction:
+            return None
+        return self.call.corrected(self.reply.text, self.complaint)
 
 
 class ScoreCall(NamedTuple):
@@ -262,6 +286,7 @@ class Caller:
     """The language models and prompts, which together make calls.
 
     ``max_tokens_per_call`` replaces the token cap of every call, which its prompt file or its method sets otherwise.
+    ``reasoning_tokens`` are added to the cap for thoughts; None adds ``HEADROOM`` for models that are found to think.
     ``rendering``: ``auto`` asks each model in the form that it prefers.
     """
 
@@ -269,6 +294,7 @@ class Caller:
     prompts: PromptBook = field(default_factory=PromptBook)
     rendering: RenderingChoice = "auto"
     max_tokens_per_call: int | None = None
+    reasoning_tokens: int | None = None
 
     def model_of(self, task: str) -> LanguageModel:
         """Return the language model for a task, by the role of its prompt."""
@@ -301,7 +327,8 @@ class Caller:
         chosen = wanted == "json" and self.rendering == "auto" and model.capabilities.json_schema
         rendering = prompt.form_of(wanted if chosen or self.rendering != "auto" else "text")
         turns = prompt.render(fields, rendering=rendering, shots=settings["shots"])
-        return Call(prompt, fields, settings, model, rendering, turns, final=final, chosen=chosen)
+        headroom = headroom_of(self.models.thinking[id(model)], self.max_tokens_per_call, self.reasoning_tokens)
+        return Call(prompt, fields, settings, model, rendering, turns, headroom, final=final, chosen=chosen)
 
     def in_text(self, call: Call) -> Call:
         """Render a call again that ``auto`` asked in json, in text; turns of a retry are kept."""

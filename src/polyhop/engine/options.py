@@ -148,6 +148,16 @@ class PipelineOptions:
             minimum=1,
         ),
     )
+    reasoning_tokens: int | None = _field(
+        None,
+        Option(
+            "Tokens added to the limit of every reply for a model's thoughts, 0 for none; default: 4096 for models "
+            "that are found to think.",
+            Group.MODEL,
+            int,
+            minimum=0,
+        ),
+    )
     retriever: str | Searcher | None = _field(
         None,
         Option(

@@ -75,6 +75,7 @@ def open_parts(
             prices=None if options.prices is None else Prices.of(options.prices),
         ),
         max_tokens_per_call=options.max_tokens_per_call,
+        reasoning_tokens=options.reasoning_tokens,
         seed=options.seed,
         analysis=getattr(index or (opened and opened.source), "analysis", ENGLISH),
     )

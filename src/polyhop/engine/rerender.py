@@ -22,8 +22,11 @@ def messages_of(call: Ask, steps: Iterable[Step], prompts: PromptBook) -> list[T
     shots = prompt.settings.shots if call.shots is None else call.shots
     rendering: Rendering = "json" if call.rendering == "json" else "text"
     messages = prompt.render(call.fields, rendering=rendering, shots=shots)
-    first = next((step for step in steps if isinstance(step, Ask) and step.id == call.retry_of), None)
-    if first is not None and not first.ran_out:
-        messages = [*messages, *correction(first.text, first.problem or "")]
+    asks = {step.id: step for step in steps if isinstance(step, Ask)}
+    retry: Ask | None = call
+    while retry is not None and retry.retry_of is not None and (before := asks.get(retry.retry_of)) is not None:
+        if before.max_tokens == retry.max_tokens and not before.ran_out:  # else only its cap was raised
+            messages = [*messages, *correction(before.text, before.problem or "")]
+        retry = before
     request = Request(task=call.task, fields={}, messages=messages)  # type: ignore[arg-type]
     return messages if request.digest() == call.prompt_hash else None

@@ -10,7 +10,7 @@ import copy
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from random import Random
 from typing import Any, TypeVar, overload
@@ -18,17 +18,7 @@ from typing import Any, TypeVar, overload
 from polyhop.answer import NON_ANSWER, Answer, completed, without_non_answer
 from polyhop.common.aio import gather
 from polyhop.engine.budget import Budget, Meter, until_spent
-from polyhop.engine.call import (
-    MORE_TOKENS,
-    Attempt,
-    Call,
-    Caller,
-    Fields,
-    Options,
-    count_tokens,
-    freeze,
-    truncate,
-)
+from polyhop.engine.call import Attempt, Call, Caller, Fields, Options, count_tokens, freeze, truncate
 from polyhop.engine.speculation import SpeculativeRun, Speculator
 from polyhop.errors import BudgetSpent, LMError, SchemaRefused, UsageError
 from polyhop.lm.base import Capabilities, Completion, Request, TokenScores
@@ -133,21 +123,21 @@ class Run:
 
         ``task`` is a task or its name; with a task, a type checker knows the type of the output.
         A reply that cannot be read is requested once more with the reason; after that, the task's safe default is
-        returned. Both are counted. A reply that spent its token cap before any text came is requested once more with a
-        larger cap, unless ``max_tokens_per_call`` sets the cap; then it is a ``CutReply``. ``final`` marks the method's
-        last call, which the budget reserves. Raises ``BudgetSpent`` inside ``gathering``, and ``LMError`` if the model
-        cannot be reached.
+        returned. Both are counted. A reply whose token cap was spent on thoughts is requested once more with room for
+        them (``engine.headroom``), unless an option sets the room; without any text it is a ``CutReply`` then.
+        ``final`` marks the method's last call, which the budget reserves. Raises ``BudgetSpent`` inside ``gathering``,
+        and ``LMError`` if the model cannot be reached.
         """
         call = self._engine.call(task_name(task), fields, options, final=final)
         attempt = await self._attempt(call)
-        retry = attempt.retry(may_grow=self._engine.max_tokens_per_call is None)
-        if retry and self._meter.has_calls_left(reserve=0 if final else 1):
+        while (retry := attempt.retry()) and self._has_calls_left(final):
             try:
                 attempt = await self._attempt(retry, retry_of=attempt.step)
             except LMError as error:
                 if not attempt.reply.ran_out:
                     raise
-                raise call.cut_error(f"; asked again with {MORE_TOKENS:,} more: {error}") from error
+                more = retry.headroom.tokens
+                raise attempt.call.cut_error(f"; asked again with {more:,} more: {error}") from error
         if attempt.reply.ran_out:
             raise attempt.call.cut_error()
         output = attempt.output or call.prompt.default().with_completion(attempt.reply, call.question)
@@ -296,25 +286,38 @@ class Run:
         step.retry_of = retry_of
         async with self._meter.deadline(final=call.final):
             try:
-                request, reply = await self._complete(call)
+                call, request, reply = await self._complete(call)
             except SchemaRefused:
                 self.note(SCHEMA_REFUSED, model=redacted(call.model.name))
-                call = self._engine.in_text(call)
-                request, reply = await self._complete(call)
-        output, complaint = call.read(reply)
+                call, request, reply = await self._complete(self._engine.in_text(call))
+        output, complaint = call.read(reply, may_grow=bool(call.headroom.more) and self._has_calls_left(call.final))
+        call.headroom.thinking.learn(reply)
         record = call.record(request, reply, output, complaint)
         self._meter.charge(call.model.name, record["prompt_tokens"], record["completion_tokens"])
         step.close(Ask, **record, depth=self._speculator.depth() if self._speculator else None)
         return Attempt(call, step, request.sample, reply, output, complaint)
 
-    async def _complete(self, call: Call) -> tuple[Request, Completion]:
-        """Send the call's request, or claim the reply of an equal one that was prefetched."""
+    async def _complete(self, call: Call) -> tuple[Call, Request, Completion]:
+        """Send the call's request, or claim the reply of an equal one that was prefetched. If the server refuses the
+        head-room for thoughts, the call is sent without it."""
         key, sample = call.identity, call.sample
         if sample is None:
             sample = self._samples[key]
             self._samples[key] += 1
         request = call.request(sample=sample, seed=self._engine.seed)
-        return request, await self._execute((*key, sample), partial(call.model.complete, request))
+        try:
+            reply = await self._execute((*key, sample, request.max_tokens), partial(call.model.complete, request))
+        except LMError as error:
+            if isinstance(error, SchemaRefused) or not call.headroom.is_refused(error):
+                raise
+            memory = call.headroom.thinking
+            smaller = replace(call, headroom=call.headroom.without(), sample=sample)
+            call, request, reply = await self._complete(smaller)
+            memory.refused = True
+        return call, request, reply
+
+    def _has_calls_left(self, final: bool) -> bool:
+        return self._meter.has_calls_left(reserve=0 if final else 1)
 
     async def _begin(self, *, call: bool, final: bool = False) -> OpenStep:
         """Open a step, if the budget allows it. Tasks that start together all open theirs before any step ends."""

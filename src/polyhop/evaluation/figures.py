@@ -52,6 +52,7 @@ def costs(report: Report, prices: Prices | None = None) -> dict[str, str]:
         "searches": f"{usage.searches / n:.1f}",
         "prompt tokens": f"{usage.prompt_tokens / n:,.0f}" + mark,
         "completion tokens": f"{usage.completion_tokens / n:,.0f}" + mark,
+        **({"reasoning tokens": f"{usage.reasoning_tokens / n:,.0f}"} if usage.reasoning_tokens else {}),
         "words in": f"{usage.prompt_words / n:,.0f}",
         "words out": f"{usage.completion_words / n:,.0f}",
         "seconds": f"{usage.seconds / n:.2f}",

@@ -93,6 +93,8 @@ def evaluate(
             VOLATILE: {"concurrency": concurrency},
         }
         folder = RunFolder(out, settings, questions) if out is not None else None
+        if folder is not None:
+            pipeline.engine.models.remember_thinkers(folder.thinking)
         thread = LoopThread()
         try:
             if engine:
@@ -164,6 +166,7 @@ async def run_questions(
                 row = prediction(question, answer, position, answers=pipeline.answers, profiles=profiles)
                 if folder:
                     folder.append(row, answer)
+                    folder.keep_thinking(pipeline.engine.models.thinkers())
                 else:
                     rows[question.id] = row
             if progress:
@@ -215,10 +218,14 @@ def run_settings(pipeline: Pipeline, dataset: str) -> dict[str, Any]:
 
 
 def call_settings(engine: Engine) -> dict[str, Any]:
-    """Return the settings that change a run's model calls: extra fields of each model's requests, and the token cap."""
+    """Return the settings that change a run's model calls: extra fields of each model's requests, and token limits."""
     bodies = {name: getattr(model, "extra_body", None) for name, model in sorted(engine.models.by_name.items())}
     said = {name: body for name, body in bodies.items() if body}
-    return {"lm_options": said or None, "max_tokens_per_call": engine.max_tokens_per_call}
+    return {
+        "lm_options": said or None,
+        "max_tokens_per_call": engine.max_tokens_per_call,
+        "reasoning_tokens": engine.reasoning_tokens,
+    }
 
 
 def _first(errors: BaseExceptionGroup[PolyhopError]) -> PolyhopError:

@@ -31,7 +31,8 @@ PREDICTIONS, TRACES = "predictions.jsonl", "traces"
 
 
 VOLATILE = "volatile"
-"""Settings in ``run.json`` that may change when a run resumes: the ``concurrency``, whose maximum is kept."""
+"""What in ``run.json`` may change when a run resumes: the ``concurrency``, whose maximum is kept, and ``thinking``, the
+names of the models that were found to think."""
 
 
 class RunFolder:
@@ -74,6 +75,20 @@ class RunFolder:
             _write(self.folder / PREDICTIONS, _lines(chain(rows, self._others)))
             _write(self.folder / "metrics.json", orjson.dumps(metrics, option=orjson.OPT_INDENT_2))
 
+    @property
+    def thinking(self) -> list[str]:
+        """The roles and tasks whose models were found to think."""
+        names = _volatile(self._settings).get("thinking")
+        return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+    def keep_thinking(self, names: Sequence[str]) -> None:
+        """Write the roles and tasks whose models were found to think, if these are new."""
+        if new := set(names) - {*self.thinking}:
+            volatile = {**_volatile(self._settings), "thinking": sorted({*self.thinking, *new})}
+            self._settings = {**self._settings, VOLATILE: volatile}
+            with self._kept():
+                _write(self.folder / "run.json", orjson.dumps(self._settings, option=orjson.OPT_INDENT_2))
+
     def close(self) -> None:
         """Unlock the folder for other processes."""
         self._open.close()
@@ -83,7 +98,7 @@ class RunFolder:
             (self.folder / TRACES).mkdir(parents=True, exist_ok=True)
             if not self._open.enter_context(locked(self.folder / "run.lock", wait=False)):
                 raise UsageError(f"{self.folder}: another process is running here; wait for it or choose another --out")
-            self._agree(settings)
+            self._settings: dict[str, Any] = self._agree(settings)
             self.finished = self._read_finished()
             self._predictions = self._open.enter_context((self.folder / PREDICTIONS).open("ab", buffering=0))
 
@@ -98,14 +113,15 @@ class RunFolder:
                 self.folder,
             ) from None
 
-    def _agree(self, settings: Mapping[str, Any]) -> None:
+    def _agree(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Compare the settings with the run's, or write those of a new run; return what ``run.json`` holds."""
         path = self.folder / "run.json"
-        wanted = orjson.loads(orjson.dumps({"polyhop": __version__, **settings}))
+        wanted: dict[str, Any] = orjson.loads(orjson.dumps({"polyhop": __version__, **settings}))
         if not lexists(path):
             _write(path, orjson.dumps(wanted, option=orjson.OPT_INDENT_2))
-            return
+            return wanted
         try:
-            there = orjson.loads(read_inside(self.folder, path.name))
+            there: dict[str, Any] = orjson.loads(read_inside(self.folder, path.name))
         except ValueError:
             raise DataError("not a run's settings; choose another --out or remove the folder", path) from None
         names = (wanted.keys() | there.keys()) - {VOLATILE}
@@ -115,8 +131,11 @@ class RunFolder:
                 f"{self.folder} holds a run with other settings: {', '.join(differ)} "
                 f"({name} there: {there.get(name)!r}; now: {wanted.get(name)!r}). Choose another --out."
             )
-        if _concurrency(wanted, 0) > _concurrency(there, math.inf):
-            _write(path, orjson.dumps(wanted, option=orjson.OPT_INDENT_2))
+        if _concurrency(wanted, 0) <= _concurrency(there, math.inf):
+            return there
+        wanted[VOLATILE] = {**_volatile(there), **_volatile(wanted)}
+        _write(path, orjson.dumps(wanted, option=orjson.OPT_INDENT_2))
+        return wanted
 
     def _read_finished(self) -> set[str]:
         """Return the questions already answered; a last line cut short by a kill is dropped, its question asked
@@ -269,10 +288,14 @@ def _failed(folder: Path, finished: Container[str]) -> dict[str, str]:
         return {}  # not finished yet, or not ours
 
 
+def _volatile(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    volatile = settings.get(VOLATILE)
+    return volatile if isinstance(volatile, Mapping) else {}
+
+
 def _concurrency(settings: Mapping[str, Any], unknown: Any) -> Any:
     """Return the concurrency in ``run.json``; ``unknown`` if an older polyhop wrote it."""
-    volatile = settings.get(VOLATILE)
-    known = volatile.get("concurrency") if isinstance(volatile, Mapping) else None
+    known = _volatile(settings).get("concurrency")
     return known if isinstance(known, int) else unknown
 
 

@@ -85,10 +85,14 @@ def _digest(content: str) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenUsage:
-    """Tokens of one call, as the server counted them, or estimated if ``estimated`` is set."""
+    """Tokens of one call, as the server counted them, or estimated if ``estimated`` is set.
+
+    ``reasoning_tokens`` are those of ``completion_tokens`` that are thoughts, 0 if the server does not count them.
+    """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    reasoning_tokens: int = 0
     estimated: bool = False
 
 
@@ -114,6 +118,16 @@ class Completion:
     def ran_out(self) -> bool:
         """True if the token limit was spent before any text came."""
         return self.finish_reason == "length" and self.value is None and not self.text.strip()
+
+    @property
+    def thought(self) -> bool:
+        """True if the model thought before it replied: the reply has its reasoning, or a count of its tokens."""
+        return bool(self.reasoning) or (self.usage is not None and self.usage.reasoning_tokens > 0)
+
+    @property
+    def thoughts_cut_it(self) -> bool:
+        """True if the token limit was spent, and thoughts took a part of it."""
+        return self.finish_reason == "length" and self.value is None and (self.thought or not self.text.strip())
 
     def probability(self, answer: str, *, least: bool = False, question: str = "") -> float | None:
         """Return the geometric mean of the probabilities of the answer's tokens, or the ``least`` of them.

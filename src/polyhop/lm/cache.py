@@ -16,6 +16,7 @@ from polyhop.common.files import cache_folder
 from polyhop.errors import CapabilityError, DataError
 from polyhop.lm.base import Capabilities, Completion, LanguageModel, Request, ScoreRequest, TokenScores, TokenUsage
 from polyhop.lm.cache_store import Store
+from polyhop.lm.thinking import thinking_of
 from polyhop.net.single_flight import SingleFlight
 from polyhop.types import Passage
 
@@ -185,6 +186,7 @@ class CachedLM:
 
     def __init__(self, model: LanguageModel, cache: CompletionCache | None = None) -> None:
         self.model = model
+        thinking_of(model)  # it belongs to the model, not to this cache
         self.cache = CompletionCache() if cache is None else cache
         self._identity = str(getattr(model, "identity", model.name))
         self._calls: SingleFlight[Completion] = SingleFlight()

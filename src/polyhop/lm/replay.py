@@ -13,6 +13,7 @@ import orjson
 from polyhop.common.files import read_inside
 from polyhop.errors import DataError, LMError, SchemaRefused
 from polyhop.lm.base import Capabilities, Completion, Request, ScoreRequest, TokenScores, TokenUsage
+from polyhop.lm.thinking import Thinking
 
 
 class ReplayLM:
@@ -32,6 +33,7 @@ class ReplayLM:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.name = f"replay:{self.folder}"
+        self.thinking_memory = Thinking(learns=False)  # calls are repeated as they were recorded
         self._calls: dict[tuple[str, str, int, int | None], Mapping[str, Any]] = {}
         self._scores: dict[tuple[str, str, str, float], tuple[float, ...]] = {}
         for path in sorted((self.folder / "traces").glob("*.json")):
@@ -55,6 +57,7 @@ class ReplayLM:
             usage=TokenUsage(
                 prompt_tokens=call["prompt_tokens"],
                 completion_tokens=call["completion_tokens"],
+                reasoning_tokens=call.get("reasoning_tokens", 0),
                 estimated=call["estimated"],
             ),
             finish_reason=call["finish_reason"],

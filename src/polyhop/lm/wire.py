@@ -180,9 +180,20 @@ def _usage(data: dict[str, Any], request: Request, text: str) -> TokenUsage:
             total = usage.get("total_tokens")
             if _is_count(total):  # Gemini counts thoughts in the total alone
                 completion_tokens = max(completion_tokens, total - prompt_tokens)
-            return TokenUsage(prompt_tokens=prompt_tokens, completion_tokens=completion_tokens)
+            return TokenUsage(
+                prompt_tokens=prompt_tokens,
+                completion_tokens=completion_tokens,
+                reasoning_tokens=_reasoning_tokens(usage),
+            )
     asked = sum(estimate_tokens(message["content"]) for message in request.messages)
     return TokenUsage(prompt_tokens=asked, completion_tokens=estimate_tokens(text), estimated=True)
+
+
+def _reasoning_tokens(usage: Mapping[str, Any]) -> int:
+    """Return the tokens of the thoughts: OpenAI's count among the details, or one beside the others (SGLang)."""
+    details = usage.get("completion_tokens_details")
+    count = (details if isinstance(details, dict) else usage).get("reasoning_tokens")
+    return count if _is_count(count) else 0
 
 
 def _is_count(value: Any) -> TypeGuard[int]:

@@ -51,6 +51,8 @@ class Ask(Step):
     finish_reason: str = "stop"
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    reasoning_tokens: int = 0
+    """Those of ``completion_tokens`` that are thoughts; 0 if the server does not count them."""
     prompt_words: int = 0
     completion_words: int = 0
     estimated: bool = False
@@ -67,7 +69,7 @@ class Ask(Step):
     tokens: tuple[str, ...] | None = None
     logprobs: tuple[float, ...] | None = None
     attempt: int = 1
-    """2 for a corrective retry, and for a retry with a larger token cap after a reply that ``ran_out``."""
+    """2 or 3 for a corrective retry, and for a retry with a larger token cap after a reply whose cap was spent."""
     retry_of: int | None = None
     """The id of the call that this one retries."""
     problem: str | None = None
@@ -82,6 +84,12 @@ class Ask(Step):
     def ran_out(self) -> bool:
         """True if the token cap was spent before any text came."""
         return self.finish_reason == "length" and self.output is None and not self.text.strip()
+
+    @property
+    def was_cut(self) -> bool:
+        """True if the token cap was spent before the text could be read, on thoughts or on nothing."""
+        thought = bool(self.reasoning) or self.reasoning_tokens > 0
+        return self.finish_reason == "length" and self.output is None and (thought or not self.text.strip())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,6 +118,8 @@ class Usage:
     calls_by_task: Mapping[str, int] = field(default_factory=dict)
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    reasoning_tokens: int = 0
+    """The part of ``completion_tokens`` that is thoughts, where servers count it."""
     prompt_tokens_by_model: Mapping[str, int] = field(default_factory=dict)
     completion_tokens_by_model: Mapping[str, int] = field(default_factory=dict)
     prompt_words: int = 0
@@ -128,7 +130,7 @@ class Usage:
     malformed_by_task: Mapping[str, int] = field(default_factory=dict)
     defaulted_by_task: Mapping[str, int] = field(default_factory=dict)
     cut_by_task: Mapping[str, int] = field(default_factory=dict)
-    """Calls that spent their token cap before any text came, and were repeated with a larger cap."""
+    """Calls that spent their token cap on thoughts before a text could be read, and were repeated with a larger cap."""
     parsed_first_try: int = 0
     asked: int = 0
     wasted: int = 0
@@ -151,6 +153,7 @@ class Usage:
             calls_by_task=_tally((call.task, 1) for call in all_calls),
             prompt_tokens=sum(prompted.values()),
             completion_tokens=sum(completed.values()),
+            reasoning_tokens=sum(call.reasoning_tokens for call in calls),
             prompt_tokens_by_model=prompted,
             completion_tokens_by_model=completed,
             prompt_words=sum(call.prompt_words for call in all_calls),
@@ -160,7 +163,7 @@ class Usage:
             layers=trace.layers,
             malformed_by_task=_tally((call.task, 1) for call in calls if call.problem),
             defaulted_by_task=dict(trace.defaults),
-            cut_by_task=_tally((call.task, 1) for call in calls if call.ran_out),
+            cut_by_task=_tally((call.task, 1) for call in calls if call.was_cut),
             parsed_first_try=sum(first),
             asked=len(first),
             wasted=wasted,

@@ -39,6 +39,7 @@ function call(story, one) {
       ["task", one.task],
       ["model", one.model],
       ["tokens", `${one.estimated ? "about " : ""}${whole(one.prompt_tokens)} in, ${whole(one.completion_tokens)} out`],
+      ["thoughts", one.reasoning_tokens ? `${whole(one.reasoning_tokens)} tokens of these` : null],
       ["time", seconds(moving.seconds)],
       ["ended by", one.finish_reason],
       ["attempt", one.attempt > 1 ? one.attempt : null],
