@@ -34,7 +34,7 @@ from benchmarks.figures import Figure, conclude, parser
 
 from polyhop import Answer, Passage
 from polyhop.cli import COLLECT_AT
-from polyhop.engine.call import Models
+from polyhop.engine.models import Models
 from polyhop.engine.run import Engine, Run
 from polyhop.lm import CachedLM, CompletionCache, LanguageModel, Message, OpenAICompatible, Request
 

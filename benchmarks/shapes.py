@@ -20,7 +20,7 @@ from benchmarks.figures import Figure
 
 from polyhop import Answer, Passage
 from polyhop.common.text import counted
-from polyhop.engine.call import Models
+from polyhop.engine.models import Models
 from polyhop.engine.run import Engine, Run
 from polyhop.lm import OpenAICompatible
 

@@ -73,6 +73,7 @@ class Pipeline:
         *,
         lm_options: Mapping[str, Any] | None = None,
         max_tokens_per_call: int | None = None,
+        reasoning_tokens: int | None = None,
         retriever: str | Searcher | None = None,
         rerank: str | Reranker | None = None,
         reader: str | AnyReader | None = "pocket",

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks import cores, figures, lm_client, local, methods, prefixes, shapes, suite
-from polyhop.engine.call import Models
+from polyhop.engine.models import Models
 from polyhop.engine.run import Engine
 from polyhop.lm import Capabilities, Completion, OpenAICompatible, Request
 from polyhop.net.limits import Limiter

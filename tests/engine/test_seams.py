@@ -13,7 +13,7 @@ from polyhop import Passage, ScriptedLM
 from polyhop.answer import Answer
 from polyhop.data.corpora import open_corpus
 from polyhop.engine.budget import Budget
-from polyhop.engine.call import Models
+from polyhop.engine.models import Models
 from polyhop.engine.run import Engine, Run
 from polyhop.errors import CapabilityError, UnknownName, UsageError
 from polyhop.evaluation.runner import evaluate

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from polyhop.answer import Answer, cite
-from polyhop.engine.call import Models
+from polyhop.engine.models import Models
 from polyhop.engine.run import Engine, Run
 from polyhop.errors import CapabilityError, PolyhopError, UsageError
 from polyhop.lm.base import Capabilities

@@ -20,7 +20,7 @@ import polyhop
 from polyhop.cli import corpora as cli_corpora
 from polyhop.cli import main
 from polyhop.data.corpora import open_corpus
-from polyhop.engine.call import Models
+from polyhop.engine.models import Models
 from polyhop.engine.run import Engine, Run
 from polyhop.errors import DataError, IndexFolderError, SettingError, UsageError
 from polyhop.lm import ScriptedLM

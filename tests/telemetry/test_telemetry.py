@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from polyhop.answer import Answer
-from polyhop.engine.call import Models
+from polyhop.engine.models import Models
 from polyhop.engine.run import Engine
 from polyhop.errors import LMError, SettingError
 from polyhop.evaluation.runner import evaluate

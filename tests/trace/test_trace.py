@@ -12,7 +12,7 @@ import pytest
 
 from polyhop.answer import Answer
 from polyhop.engine.budget import Budget
-from polyhop.engine.call import Models
+from polyhop.engine.models import Models
 from polyhop.engine.run import Engine, Run
 from polyhop.lm.base import Completion
 from polyhop.lm.scripted import ScriptedLM

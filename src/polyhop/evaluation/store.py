@@ -31,7 +31,7 @@ PREDICTIONS, TRACES = "predictions.jsonl", "traces"
 
 
 VOLATILE = "volatile"
-"""What in ``run.json`` may change when a run resumes: the ``concurrency``, whose maximum is kept, and ``thinking``, the
+"""The part of ``run.json`` that may change when a run resumes: the ``concurrency``, whose maximum is kept, and ``thinking``, the
 names of the models that were found to think."""
 
 
@@ -45,6 +45,7 @@ class RunFolder:
     def __init__(self, folder: str | Path, settings: Mapping[str, Any], questions: Sequence[Question]) -> None:
         self.folder = Path(folder)
         self._questions = {question.id: question.text for question in questions}
+        self._settings: dict[str, Any] = {}
         self._open = ExitStack()
         try:
             self._start(settings)
@@ -98,7 +99,7 @@ class RunFolder:
             (self.folder / TRACES).mkdir(parents=True, exist_ok=True)
             if not self._open.enter_context(locked(self.folder / "run.lock", wait=False)):
                 raise UsageError(f"{self.folder}: another process is running here; wait for it or choose another --out")
-            self._settings: dict[str, Any] = self._agree(settings)
+            self._settings = self._agree(settings)
             self.finished = self._read_finished()
             self._predictions = self._open.enter_context((self.folder / PREDICTIONS).open("ab", buffering=0))
 

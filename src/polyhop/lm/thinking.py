@@ -14,7 +14,7 @@ _ATTRIBUTE = "thinking_memory"
 
 @dataclass(slots=True)
 class Thinking:
-    """What replies have shown of a model's thinking.
+    """A memory of what replies have shown of a model's thinking.
 
     ``found``: a reply showed reasoning, or spent its token cap before any text came. ``refused``: the server takes no
     call with head-room. ``learns``: False for a model whose calls must be the same every time, as those of a replay.

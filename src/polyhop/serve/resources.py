@@ -14,7 +14,7 @@ from typing import Any
 from polyhop.data import demo_file
 from polyhop.data.corpora import Corpus, open_corpus
 from polyhop.data.questions import read_questions
-from polyhop.engine.call import Models
+from polyhop.engine.models import Models
 from polyhop.engine.options import LM, Searcher, Source
 from polyhop.engine.parts import close_parts, open_models
 from polyhop.methods.registry import method_named

@@ -10,7 +10,7 @@ import pytest
 
 import polyhop
 from polyhop.answer import Answer
-from polyhop.engine.call import Models
+from polyhop.engine.models import Models
 from polyhop.engine.run import Engine, Run
 from polyhop.errors import UsageError
 from polyhop.lm.pocket.encoder.cache import _cache
