@@ -92,7 +92,7 @@ async def test_a_cut_correction_is_retried_with_more_tokens() -> None:
     assert model.calls[2].messages == model.calls[1].messages
     book = PromptBook()
     for call, request in zip(answer.trace.calls, model.calls, strict=True):
-        assert messages_of(call, answer.trace.steps, book, "text") == request.messages
+        assert messages_of(call, answer.trace.steps, book) == request.messages
 
 
 async def test_a_reply_with_more_tokens_is_corrected() -> None:
@@ -104,7 +104,7 @@ async def test_a_reply_with_more_tokens_is_corrected() -> None:
     assert [call.attempt for call in answer.trace.calls] == [1, 2, 3]
     book = PromptBook()
     for call, request in zip(answer.trace.calls, model.calls, strict=True):
-        assert messages_of(call, answer.trace.steps, book, "text") == request.messages
+        assert messages_of(call, answer.trace.steps, book) == request.messages
 
 
 async def test_a_server_without_room_for_more_tokens_is_named() -> None:

@@ -31,8 +31,8 @@ PREDICTIONS, TRACES = "predictions.jsonl", "traces"
 
 
 VOLATILE = "volatile"
-"""The part of ``run.json`` that may change when a run resumes: the ``concurrency``, whose maximum is kept, and ``thinking``, the
-names of the models that were found to think."""
+"""The part of ``run.json`` that may change when a run resumes: the ``concurrency``, whose maximum is kept, and
+``thinking``, the roles and tasks whose models were found to think."""
 
 
 class RunFolder:
