@@ -114,7 +114,7 @@ async def test_a_server_without_room_for_more_tokens_is_named() -> None:
 
 
 async def test_cut_text_is_read_like_any_text() -> None:
-    model = ScriptedLM({"answer.cot": Completion(text=RIGHT, finish_reason="length")})
+    model = ScriptedLM({"answer.cot": Completion(text=f"{RIGHT}\n\nI hope", finish_reason="length")})
     output, answer = await using(one_ask(), model)
     assert output.answer == "Rome"
     assert [call.max_tokens for call in model.calls] == [256]

@@ -84,7 +84,7 @@ async def test_a_text_that_thoughts_cut_is_asked_for_again() -> None:
 
 
 async def test_a_text_that_thoughts_cut_is_read_if_no_call_is_left() -> None:
-    part = Completion(text=RIGHT, finish_reason="length", reasoning="Hm.")
+    part = Completion(text=f"{RIGHT}\n\nI hope", finish_reason="length", reasoning="Hm.")
     async with Pipeline(method="cot", lm=ScriptedLM({"answer.cot": part}), max_calls=1) as pipeline:
         assert (await pipeline.aask("Who?")).text == "Rome"
 
