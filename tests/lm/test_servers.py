@@ -14,9 +14,12 @@ from polyhop.errors import CapabilityError, LMError
 from polyhop.lm import OpenAICompatible, ScoreRequest
 from tests.kit.doc_pages import DOCS, blocks
 from tests.kit.lm_client import request
-from tests.kit.openai_server import Fault, Reply, thinker, tokenise
+from tests.kit.openai_server import Fault, Reply, in_thread, thinker, tokenise
 from tests.kit.server_fakes import Refusal, Wire, WireServer
 from tests.kit.server_wires import WIRES, openai_error
+from tests.kit.terminal import Cli, cli
+
+__all__ = ["cli"]
 
 TEXT = "The answer is Paris."
 SCHEMA = {"type": "object", "properties": {"answer": {"type": "string"}}}
@@ -190,6 +193,17 @@ async def test_a_prompt_cut_without_an_error_is_warned_of_once(caplog: pytest.Lo
     assert len(found) == 1
     assert "context cut: the server read 4096 tokens of a prompt of about 9000" in found[0]
     assert "OLLAMA_CONTEXT_LENGTH" in found[0]
+
+
+def test_ask_shows_that_a_prompt_was_cut(cli: Cli) -> None:
+    with in_thread(WireServer(WIRES["Ollama"], "Answer: Rome")) as server:
+        question = "Where is it? " + "A passage and another. " * 1500
+        model = f"openai:tiny@{server.url}"
+        for _ in range(2):  # the reply is not cached: with a longer context there is another one
+            result = cli("ask", question, "--corpus", "demo", "--method", "direct", "--lm", model)
+            assert result.err.count("context cut") == 1
+            assert "Rome" in result.out
+    assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize("words", [1, 1000, 1365, 2048, 3000])

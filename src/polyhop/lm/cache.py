@@ -16,6 +16,7 @@ from polyhop.common.files import cache_folder
 from polyhop.errors import CapabilityError, DataError
 from polyhop.lm.base import Capabilities, Completion, LanguageModel, Request, ScoreRequest, TokenScores, TokenUsage
 from polyhop.lm.cache_store import Store
+from polyhop.lm.context import cut_context
 from polyhop.lm.thinking import thinking_of
 from polyhop.net.single_flight import SingleFlight
 from polyhop.types import Passage
@@ -274,5 +275,6 @@ class CachedLM:
 
     async def _ask(self, key: bytes, request: Request) -> Completion:
         completion = await self.model.complete(request)
-        self.cache.keep(key, completion, model=self.name, task=request.task)
+        if cut_context(completion, request) is None:  # with a longer context the same call has another reply
+            self.cache.keep(key, completion, model=self.name, task=request.task)
         return completion

@@ -181,7 +181,7 @@ class OpenAICompatible:
         if not self._warned_of_cut and (context := cut_context(reply, request)):
             self._warned_of_cut = True
             logger.warning(
-                "%s: context cut: the server read %d tokens of a prompt of about %d, and says nothing of it; give it a"
+                "%s: context cut: the server read %d tokens of a prompt of about %d, without an error; start it with a"
                 " longer context (Ollama: OLLAMA_CONTEXT_LENGTH=16384 ollama serve)",
                 self.name, context, sent_tokens(request),
             )  # fmt: skip
