@@ -105,7 +105,7 @@ def test_an_interrupt_says_how_to_go_on(cli: Cli, demo: Any, tmp_path: Path, mon
     def stopped(*given: Any, **more: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("polyhop.cli.tune.tune_promptrank", stopped)
+    monkeypatch.setattr("polyhop.evaluation.tuning.promptrank.tune_promptrank", stopped)
     told = cli(*demo, "--work", tmp_path / "work")
     assert told.code == 130
     assert f"the same command resumes it: {tmp_path / 'work'}" in told.err

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from polyhop.cli import options as opt
-from polyhop.cli import show as draw
-from polyhop.cli import tables
-from polyhop.cli.forms import RAW_CSV, WRITERS, comma_separated, form_of, put
 from polyhop.cli.printing import say
-from polyhop.cli.progress import ProgressBar
 from polyhop.common.files import path_text
 from polyhop.common.text import counted
-from polyhop.engine.budget import Prices
 from polyhop.engine.options import Group, PipelineOptions
 from polyhop.errors import UnknownName, UsageError
-from polyhop.evaluation.compare import compare_all, ensemble, on_common_questions
-from polyhop.evaluation.figures import frontier, is_shown, label, numbers, shared_metric
-from polyhop.evaluation.judging import judge_answers
-from polyhop.evaluation.pages.page import page
-from polyhop.evaluation.repeats import Repeated, is_repeated, read_repeated
-from polyhop.evaluation.report import Report, where
-from polyhop.evaluation.store import read_report
+
+if TYPE_CHECKING:
+    from polyhop.engine.budget import Prices
+    from polyhop.evaluation.report import Report
 
 Where = Annotated[
     list[str] | None,
@@ -83,6 +74,15 @@ def report(
     ] = False,
 ) -> None:
     """Show the scores and costs of runs. No model is called except a judge."""
+    from polyhop.cli import show as draw
+    from polyhop.cli import tables
+    from polyhop.cli.forms import RAW_CSV, comma_separated, form_of, put
+    from polyhop.engine.budget import Prices
+    from polyhop.evaluation.figures import numbers
+    from polyhop.evaluation.pages.page import page
+    from polyhop.evaluation.repeats import is_repeated, read_repeated
+    from polyhop.evaluation.report import where
+
     form = form_of(form, out)
     if raw_csv and form != "csv":
         raise UsageError(f"--raw-csv: the format is {form}; add --format csv, or leave it out")
@@ -91,15 +91,15 @@ def report(
     scoring = {"metrics": metrics, "dataset": dataset}
     whole = len(runs) == 1 and not (by or conditions or frontier or judge) and form != "html"
     if whole and is_repeated(runs[0]):
-        print_repeated(read_repeated(runs[0], **scoring), form, out)
+        tables.print_repeated(read_repeated(runs[0], **scoring), form, out)
         return
     reports = _read(runs, scoring)
     if judge is not None:
         judging = {**options.arguments(), "lm": judge, "concurrency": concurrency}
         reports = {run: _judged(report, run, judging) for run, report in reports.items()}
     for report in reports.values():
-        say_unscored(report)
-        say_failed(report)
+        tables.say_unscored(report)
+        tables.say_failed(report)
     if conditions:
         reports = where(reports, conditions)
     if form == "html":
@@ -109,14 +109,14 @@ def report(
     if by is not None:
         reports = _parts(reports, by)
     if frontier is not None:
-        _print_frontier(reports, form, frontier, metric, prices, out)
+        tables.print_frontier(reports, form, frontier, metric, prices, out)
     elif form == "table" and len(reports) == 1 and by is None:
         tables.print_report(next(iter(reports.values())), draw.console(), prices)
     elif form in ("csv", RAW_CSV):
         put(comma_separated(numbers(reports, prices), raw=raw_csv), out)
     else:
         rows = tables.side_by_side(reports, statistics=by is not None, prices=prices)
-        _print_as(form, _jsonable(reports, prices), rows if form == "markdown" else draw.turned(rows), out)
+        tables.print_as(form, _jsonable(reports, prices), rows if form == "markdown" else draw.turned(rows), out)
 
 
 @app.command()
@@ -130,6 +130,11 @@ def compare(
     as_json: opt.Json = False,
 ) -> None:
     """Compare runs with the first one, question by question. Also shows how far they agree."""
+    from polyhop.cli import show as draw
+    from polyhop.cli import tables
+    from polyhop.evaluation.compare import compare_all, ensemble, on_common_questions
+    from polyhop.evaluation.report import where
+
     reports = _read(runs, {})
     if len(reports) < 2:
         raise UsageError("a comparison requires two runs: name another folder")
@@ -153,51 +158,11 @@ def compare(
     tables.print_ensemble(whole, labels, shared, family, to)
 
 
-def _print_frontier(
-    reports: Mapping[str, Report], form: str, cost: str, metric: str | None, prices: Prices | None, out: Path | None
-) -> None:
-    metric = metric or shared_metric(reports)
-    points = frontier(reports, cost, metric, prices)
-    runs = {name: point.to_dict() for name, point in points.items()}
-    without = [name for name in reports if name not in points]
-    if without:
-        say(f"left out, without {label(metric)}: {', '.join(without)}")
-    row = {"cost": cost, "metric": metric, "runs": runs, "left_out": without}
-    _print_as(form, row, tables.frontier(points, cost, metric), out)
-
-
-def print_repeated(runs: Repeated, form: str, out: Path | None = None) -> None:
-    """Print mean and standard deviation over runs."""
-    _print_as(form, runs.to_dict(), tables.repeated(runs), out)
-    if runs.identical:
-        say("all repeats are equal: neither the method nor the model uses random numbers")
-
-
-def say_unscored(report: Report) -> None:
-    """Say why requested metrics are missing, each reason once."""
-    for why in dict.fromkeys(report.unscored.values()):
-        names = [name for name, each in report.unscored.items() if each == why]
-        say(f"not scored: {', '.join(names)}: {why}")
-
-
-def say_causes(reports: Iterable[Report]) -> None:
-    """Say why questions of these runs failed: each cause with its count, the most frequent first, at most three."""
-    failures = Counter(why for report in reports for why in report.failed.values())
-    for why, count in failures.most_common(3):
-        say(f"  {count:,} x {draw.clean(why, 1000)}")
-
-
-def say_failed(report: Report, again: str = "") -> None:
-    """Say how many questions failed and why; ``again``: the remedy. Prints nothing if none failed."""
-    if report.failed:
-        count = len(report.failed)
-        first = draw.clean(next(iter(report.failed)))
-        say(f"{count:,} {'question' if count == 1 else 'questions'} failed{again}. The first: {first}")
-        say_causes([report])
-
-
 def _read(runs: Sequence[Path], scoring: Mapping[str, Any]) -> dict[str, Report]:
     """Read the runs by folder; a repeated run gives its repeats."""
+    from polyhop.evaluation.repeats import is_repeated, read_repeated
+    from polyhop.evaluation.store import read_report
+
     reports: dict[str, Report] = {}
     for run in runs:
         if is_repeated(run):
@@ -209,6 +174,8 @@ def _read(runs: Sequence[Path], scoring: Mapping[str, Any]) -> dict[str, Report]
 
 
 def _family(reports: Mapping[str, Report], metrics: str | None) -> list[str]:
+    from polyhop.evaluation.figures import is_shown
+
     known = dict.fromkeys(name for report in reports.values() for name in report.metrics)
     if metrics is None:
         return list(filter(is_shown, known))
@@ -250,18 +217,11 @@ def _jsonable(reports: Mapping[str, Report], prices: Prices | None) -> dict[str,
     return {name: {**report.to_dict(), **money[name]} for name, report in reports.items()}
 
 
-def _print_as(form: str, value: Any, rows: list[list[str]], out: Path | None) -> None:
-    """Print as JSON, as a table in another format, or as a table for the terminal."""
-    if form == "json":
-        put(draw.as_json(value), out)
-    elif form in WRITERS:
-        put(WRITERS[form](rows), out)
-    else:
-        draw.print_rows(rows, draw.console(), names=1)
-
-
 def _judged(report: Report, run: str, judge: Mapping[str, Any]) -> Report:
     """Add the judge's verdicts to a report; say who judged and how."""
+    from polyhop.cli.progress import ProgressBar
+    from polyhop.evaluation.judging import judge_answers
+
     with ProgressBar("verdicts") as progress:
         report = judge_answers(report, run, progress=progress.update, **judge)
     judge_row = report.judge

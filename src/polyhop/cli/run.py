@@ -151,7 +151,6 @@ def finish_several(several: MethodReports, out: Path | None, as_json: bool) -> N
     """Print several methods' reports as one table; exit 1 if a question of one failed."""
     from polyhop.cli import show as draw
     from polyhop.cli import tables
-    from polyhop.cli.report import say_causes
 
     if as_json:
         draw.print_json(several.to_dict())
@@ -165,13 +164,13 @@ def finish_several(several: MethodReports, out: Path | None, as_json: bool) -> N
         say(f"runs kept in {out}")
     if failed := {name: len(report.failed) for name, report in several.reports.items() if report.failed}:
         say("questions failed: " + ", ".join(f"{count} of {name}" for name, count in failed.items()))
-        say_causes(several.reports.values())
+        tables.say_causes(several.reports.values())
         raise typer.Exit(1)
 
 
 def finish_repeated(runs: Repeated, out: Path | None, as_json: bool) -> None:
     """Print mean and standard deviation over runs; exit 1 if a question of one failed."""
-    from polyhop.cli.report import print_repeated, say_causes
+    from polyhop.cli.tables import print_repeated, say_causes
 
     print_repeated(runs, "json" if as_json else "table")
     if out:
@@ -186,17 +185,16 @@ def finish(report: Report, out: Path | None, as_json: bool, prices: PriceSource 
     """Print a report; exit 1 if a question of it failed."""
     from polyhop.cli import show as draw
     from polyhop.cli import tables
-    from polyhop.cli.report import say_failed, say_unscored
     from polyhop.engine.budget import Prices
 
     if as_json:
         draw.print_json(report.to_dict())
     else:
         tables.print_report(report, draw.console(), None if prices is None else Prices.of(prices))
-    say_unscored(report)
+    tables.say_unscored(report)
     if out:
         say(f"run kept in {out}")
-    say_failed(report, "; the same command tries them again" if out else "")
+    tables.say_failed(report, "; the same command tries them again" if out else "")
     if report.failed:
         raise typer.Exit(1)
 

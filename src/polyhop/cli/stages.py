@@ -1,4 +1,4 @@
-"""The instructions that ``polyhop tune promptrank`` tries, and its result as tables."""
+"""The instructions that ``polyhop tune promptrank`` tries, and the results of tuning as tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from polyhop.cli import show as draw
 from polyhop.common.text import counted
 from polyhop.errors import SettingError, UsageError
 from polyhop.evaluation.compare import Difference
+from polyhop.evaluation.tuning.grid_search import GridPoint, GridSearchResult
 from polyhop.evaluation.tuning.instructions import generate_instructions, read_instructions
+from polyhop.evaluation.tuning.readers import ReaderFit
 from polyhop.evaluation.tuning.staged import Checkpoint, Stage, StagedSearchResult, Trial
 from polyhop.methods.paths import NO_INSTRUCTION
 
@@ -67,10 +69,48 @@ def print_stages(tuned: StagedSearchResult) -> None:
     to.print(gain_text("R@2", tuned.gain))
 
 
+def print_fit(fit: ReaderFit) -> None:
+    """Print a reader's fitted and default thresholds with their scores."""
+    to = draw.console()
+    questions, passages = counted(fit.questions, "questions"), counted(fit.cases, "passages")
+    title = f"{fit.reader} · {questions} ({fit.left_out} left out) · {passages}, {fit.right} answer"
+    to.print(Text(title, style="bold"))
+    rows = [["", "θ", "F1", "precision", "recall"]]
+    for name, found in (("fitted", fit.fitted), ("default", fit.default)):
+        scores = (f"{100 * value:.1f}" for value in (found.f1, found.precision, found.recall))
+        rows.append([name, f"{found.at:.4g}", *scores])
+    draw.print_rows(rows, to)
+    to.print(f"AUROC: {'unknown' if fit.auroc is None else f'{fit.auroc:.3f}'}")
+
+
+def print_grid_search(tuned: GridSearchResult) -> None:
+    """Print the points of a grid with their scores and costs."""
+    to = draw.console()
+    report = tuned.best.report
+    to.print(
+        Text(
+            f"{tuned.method} · {report.lm} · {report.dataset} · {counted(len(report.rows), 'questions')}", style="bold"
+        )
+    )
+    names = list(tuned.best.settings)
+    rows = [[*names, *tuned.best.to_dict()["scores"], "calls", "searches", "failed", ""]]
+    rows += [_point_row(point, best=point is tuned.best) for point in tuned.points]
+    draw.print_rows(rows, to)
+    if tuned.gain:
+        to.print(gain_text(tuned.objective, tuned.gain))
+
+
 def gain_text(objective: str, gain: Difference) -> str:
     """Return a gain with its interval and a caution."""
     change = f"{100 * (gain.second - gain.first):+.1f} ({100 * gain.low:+.1f} … {100 * gain.high:+.1f})"
     return f"{objective} over the defaults: {change}, on the questions it was chosen by; confirm it on others"
+
+
+def _point_row(point: GridPoint, *, best: bool) -> list[str]:
+    row = point.to_dict()
+    scores = [f"{100 * value:.1f}" for value in row["scores"].values()]
+    costs = [f"{row['calls']:.1f}", f"{row['searches']:.1f}", str(row["failed"])]
+    return [*map(str, point.settings.values()), *scores, *costs, "best" if best else ""]
 
 
 def _shown(stage: Stage) -> list[Trial]:

@@ -1,26 +1,45 @@
-"""Tables of runs: their scores, costs and differences."""
+"""Runs and sweeps as tables, and messages about their failures."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from polyhop.cli.answers import cut_replies
-from polyhop.cli.show import print_rows
+from polyhop.cli.forms import WRITERS, put
+from polyhop.cli.printing import say
+from polyhop.cli.show import as_json, clean, console, print_json, print_rows
 from polyhop.common.text import counted
 from polyhop.engine.budget import Prices
 from polyhop.evaluation.compare import Comparison, EnsembleScores
 from polyhop.evaluation.errors import count_errors
-from polyhop.evaluation.figures import FrontierPoint, cost_label, costs, is_shown, label, money, scored
+from polyhop.evaluation.figures import (
+    FrontierPoint,
+    cost_label,
+    costs,
+    frontier,
+    is_shown,
+    label,
+    money,
+    scored,
+    shared_metric,
+)
 from polyhop.evaluation.repeats import Repeated, Spread
 from polyhop.evaluation.report import Report
 from polyhop.evaluation.statistics import Mean
+from polyhop.evaluation.sweeps.estimate import Cost, Estimate
+from polyhop.evaluation.sweeps.sweep import SweepResult, count_calls
 
 Rows = list[list[str]]
 
 NOTHING = "–"
+_CACHE_DEPENDENT = ("in a row", "searches", "seconds")
+"""Costs that depend on what was cached before; a run's own report shows them."""
 
 
 def print_report(report: Report, to: Console, prices: Prices | None = None) -> None:
@@ -97,7 +116,7 @@ def repeated(runs: Repeated) -> Rows:
     return rows
 
 
-def frontier(points: Mapping[str, FrontierPoint], cost: str, metric: str) -> Rows:
+def _frontier_rows(points: Mapping[str, FrontierPoint], cost: str, metric: str) -> Rows:
     """Return runs as rows, the cheapest first; each says if another is better and cheaper."""
     rows = [["run", label(metric), f"{cost} per question", "frontier"]]
     for name, point in points.items():
@@ -147,6 +166,128 @@ def print_ensemble(
         rows.append([" · ".join(labels[name] for name in pair), _spread(agreement.same, 100, 1), kappa])
     to.print()
     print_rows(rows, to, names=1)
+
+
+def print_frontier(
+    reports: Mapping[str, Report], form: str, cost: str, metric: str | None, prices: Prices | None, out: Path | None
+) -> None:
+    """Print the runs that no other run beats at the same or lower cost."""
+    metric = metric or shared_metric(reports)
+    points = frontier(reports, cost, metric, prices)
+    runs = {name: point.to_dict() for name, point in points.items()}
+    without = [name for name in reports if name not in points]
+    if without:
+        say(f"left out, without {label(metric)}: {', '.join(without)}")
+    row = {"cost": cost, "metric": metric, "runs": runs, "left_out": without}
+    print_as(form, row, _frontier_rows(points, cost, metric), out)
+
+
+def print_repeated(runs: Repeated, form: str, out: Path | None = None) -> None:
+    """Print mean and standard deviation over runs."""
+    print_as(form, runs.to_dict(), repeated(runs), out)
+    if runs.identical:
+        say("all repeats are equal: neither the method nor the model uses random numbers")
+
+
+def say_unscored(report: Report) -> None:
+    """Say why requested metrics are missing, each reason once."""
+    for why in dict.fromkeys(report.unscored.values()):
+        names = [name for name, each in report.unscored.items() if each == why]
+        say(f"not scored: {', '.join(names)}: {why}")
+
+
+def say_causes(reports: Iterable[Report]) -> None:
+    """Say why questions of these runs failed: each cause with its count, the most frequent first, at most three."""
+    failures = Counter(why for report in reports for why in report.failed.values())
+    for why, count in failures.most_common(3):
+        say(f"  {count:,} x {clean(why, 1000)}")
+
+
+def say_failed(report: Report, again: str = "") -> None:
+    """Say how many questions failed and why; ``again``: the remedy. Prints nothing if none failed."""
+    if report.failed:
+        count = len(report.failed)
+        first = clean(next(iter(report.failed)))
+        say(f"{count:,} {'question' if count == 1 else 'questions'} failed{again}. The first: {first}")
+        say_causes([report])
+
+
+def print_as(form: str, value: Any, rows: list[list[str]], out: Path | None) -> None:
+    """Print as JSON, as a table in another format, or as a table for the terminal."""
+    if form == "json":
+        put(as_json(value), out)
+    elif form in WRITERS:
+        put(WRITERS[form](rows), out)
+    else:
+        print_rows(rows, console(), names=1)
+
+
+def print_sweep(swept: SweepResult) -> None:
+    """Print a sweep's points, with the calls that were asked and the replies that points shared."""
+    to = console()
+    reports = swept.reports
+    first = next(iter(reports.values()))
+    to.print(
+        Text(
+            f"{first.dataset} · {counted(len(first.rows), 'questions')} · {counted(len(reports), 'points')}",
+            style="bold",
+        )
+    )
+    head, *rows = by_method(reports)
+    kept = [i for i, name in enumerate(head) if name not in _CACHE_DEPENDENT]
+    lines = [["point", *(head[i] for i in kept[1:]), "asked", "shared"]]
+    for row, report in zip(rows, reports.values(), strict=True):
+        counts, n = count_calls([report]), max(1, len(report.rows))
+        lines.append([*(row[i] for i in kept), f"{counts['asked'] / n:.1f}", f"{counts['shared'] / n:.1f}"])
+    _print_points(lines, to)
+    counts = count_calls(reports.values())
+    to.print(
+        f"{counts['asked']:,} of {counted(counts['calls'], 'calls')} asked "
+        f"({_share(counts['asked'], counts['calls'])}); "
+        f"{counted(counts['shared'], 'replies')} shared"
+    )
+
+
+def _print_points(rows: list[list[str]], to: Console) -> None:
+    """Print rows by point; a name of several settings takes a line for each, so that it fits the terminal."""
+    lines = []
+    for row in rows:
+        first, *others = row[0].split(",")
+        lines.append([first, *row[1:]])
+        lines += [[f"+ {other}", *[""] * len(row[1:])] for other in others]
+    print_rows(lines, to, names=1)
+
+
+def print_estimate(estimated: Estimate, as_json: bool) -> None:
+    """Print the calls and tokens that a sweep would take."""
+    if as_json:
+        print_json(estimated.to_dict())
+        return
+    to = console()
+    alone, asked = estimated.totals()
+    money = ["money"] if alone.money is not None else []
+    rows = [["point", "calls alone", "asked", "tokens in", "tokens out", *money]]
+    rows += [
+        [name, f"{cost.calls:,.0f}", *_cost_cells(estimated.asked[name])] for name, cost in estimated.alone.items()
+    ]
+    rows.append(["all points", f"{alone.calls:,.0f}", *_cost_cells(asked)])
+    rows.append(["without sharing", f"{alone.calls:,.0f}", *_cost_cells(alone)])
+    _print_points(rows, to)
+    to.print(f"{_share(asked.calls, alone.calls)} of the calls that separate runs would make")
+    say(
+        f"estimated from {estimated.sample} of {counted(estimated.questions, 'questions')}, answered by pocket "
+        "instead of the models, which were not called: another model takes other steps and writes other replies"
+    )
+
+
+def _cost_cells(cost: Cost) -> Iterable[str]:
+    yield from (f"{value:,.0f}" for value in (cost.calls, cost.prompt_tokens, cost.completion_tokens))
+    if cost.money is not None:
+        yield f"{cost.money:,.4g}"
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "none"
 
 
 _BRIEF: Mapping[str, str] = {

@@ -5,28 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
-from rich.text import Text
 
 from polyhop.cli import options as opt
-from polyhop.cli import show as draw
 from polyhop.cli.printing import say, say_left_out
-from polyhop.cli.progress import ProgressBar
-from polyhop.cli.stages import candidate_instructions, gain_text, print_stages
-from polyhop.common.text import counted
-from polyhop.data.questions import read_questions
 from polyhop.engine.options import Group, PipelineOptions
 from polyhop.errors import UsageError
-from polyhop.evaluation.tuning.grid_search import GE_GRID, GridPoint, GridSearchResult, tune
-from polyhop.evaluation.tuning.promptrank import SEARCHED, tune_promptrank
-from polyhop.evaluation.tuning.readers import ReaderFit, fit_reader
-from polyhop.evaluation.tuning.staged import StagedSearchResult
-from polyhop.methods.registry import write_settings
-from polyhop.retrieval.index import index_for
 
-Found = TypeVar("Found", ReaderFit, GridSearchResult, StagedSearchResult)
+if TYPE_CHECKING:
+    from polyhop.evaluation.tuning.grid_search import GridSearchResult
+    from polyhop.evaluation.tuning.readers import ReaderFit
+    from polyhop.evaluation.tuning.staged import StagedSearchResult
+
+Found = TypeVar("Found", "ReaderFit", "GridSearchResult", "StagedSearchResult")
 Labelled = Annotated[Path, opt.option("--dataset", help="Questions with gold answers, in any known format.")]
 TunedCorpus = Annotated[Path, opt.option("--corpus", help=opt.CORPUS_HELP)]
 SettingsOut = Annotated[Path | None, opt.option("--out", help="The settings file to write, for --set-from.")]
@@ -56,6 +49,12 @@ def reader(
     as_json: opt.Json = False,
 ) -> None:
     """Fit a reader's threshold. Above this confidence a passage counts as containing the answer."""
+    from polyhop.cli.progress import ProgressBar
+    from polyhop.cli.stages import print_fit
+    from polyhop.data.questions import read_questions
+    from polyhop.evaluation.tuning.readers import fit_reader
+    from polyhop.retrieval.index import index_for
+
     questions = read_questions(dataset, limit=limit, skip_bad=skip_bad)
     opened = opt.corpus_of(corpus, language, skip_bad)
     index = index_for(opened)
@@ -65,7 +64,7 @@ def reader(
         fit = fit_reader(questions, index, names[0], retriever=names[1], k=k, progress=progress.update)
     fitted_on = {"dataset": dataset.name, "questions": fit.questions, "reader": fit.reader}
     settings = {"method": "searchain", "settings": {"confidence": fit.fitted.at}, "fitted_on": fitted_on}
-    end(fit, {**settings, "scores": {"f1": fit.fitted.f1}}, _print_fit, out, as_json)
+    end(fit, {**settings, "scores": {"f1": fit.fitted.f1}}, print_fit, out, as_json)
 
 
 @tune_app.command("ge")
@@ -89,6 +88,11 @@ def ge(
     as_json: opt.Json = False,
 ) -> None:
     """Fit when GE retrieves and which answers it keeps. Searches a grid of retrieve_below and keep_above."""
+    from polyhop.cli.progress import ProgressBar
+    from polyhop.cli.stages import print_grid_search
+    from polyhop.evaluation.tuning.grid_search import GE_GRID, tune
+    from polyhop.retrieval.index import index_for
+
     given = {"retrieve_below": retrieve_below, "keep_above": keep_above}
     grid: dict[str, Sequence[Any]] = {
         name: GE_GRID[name] if text is None else text.split(",") for name, text in given.items()
@@ -110,7 +114,7 @@ def ge(
             progress=progress.update,
             **options.arguments(),
         )
-    end(tuned, tuned.file, _print_tuned, out, as_json)
+    end(tuned, tuned.file, print_grid_search, out, as_json)
 
 
 @tune_app.command("promptrank")
@@ -144,6 +148,11 @@ def promptrank(
     as_json: opt.Json = False,
 ) -> None:
     """Find the instruction and temperature that suit a model. By R@2; then demonstrations and λ if requested."""
+    from polyhop.cli.progress import ProgressBar
+    from polyhop.cli.stages import candidate_instructions, print_stages
+    from polyhop.evaluation.tuning.promptrank import SEARCHED, tune_promptrank
+    from polyhop.retrieval.index import index_for
+
     arguments = options.arguments()
     if both := sorted(arguments.keys() & SEARCHED):
         raise UsageError(f"{both[0]} is tuned: do not give it a value")
@@ -187,47 +196,14 @@ def end(
     found: Found, settings: Mapping[str, Any], show: Callable[[Found], None], out: Path | None, as_json: bool
 ) -> None:
     """Write the settings that were found, and print the result."""
+    from polyhop.cli.show import print_json
+    from polyhop.methods.registry import write_settings
+
     if out:
         write_settings(out, settings)
     if as_json:
-        draw.print_json(found.to_dict())
+        print_json(found.to_dict())
     else:
         show(found)
     if out:
         say(f"settings kept in {out}: polyhop run --method {settings['method']} --set-from {out}")
-
-
-def _print_fit(fit: ReaderFit) -> None:
-    to = draw.console()
-    questions, passages = counted(fit.questions, "questions"), counted(fit.cases, "passages")
-    title = f"{fit.reader} · {questions} ({fit.left_out} left out) · {passages}, {fit.right} answer"
-    to.print(Text(title, style="bold"))
-    rows = [["", "θ", "F1", "precision", "recall"]]
-    for name, found in (("fitted", fit.fitted), ("default", fit.default)):
-        scores = (f"{100 * value:.1f}" for value in (found.f1, found.precision, found.recall))
-        rows.append([name, f"{found.at:.4g}", *scores])
-    draw.print_rows(rows, to)
-    to.print(f"AUROC: {'unknown' if fit.auroc is None else f'{fit.auroc:.3f}'}")
-
-
-def _print_tuned(tuned: GridSearchResult) -> None:
-    to = draw.console()
-    report = tuned.best.report
-    to.print(
-        Text(
-            f"{tuned.method} · {report.lm} · {report.dataset} · {counted(len(report.rows), 'questions')}", style="bold"
-        )
-    )
-    names = list(tuned.best.settings)
-    rows = [[*names, *tuned.best.to_dict()["scores"], "calls", "searches", "failed", ""]]
-    rows += [_row(point, best=point is tuned.best) for point in tuned.points]
-    draw.print_rows(rows, to)
-    if tuned.gain:
-        to.print(gain_text(tuned.objective, tuned.gain))
-
-
-def _row(point: GridPoint, *, best: bool) -> list[str]:
-    row = point.to_dict()
-    scores = [f"{100 * value:.1f}" for value in row["scores"].values()]
-    costs = [f"{row['calls']:.1f}", f"{row['searches']:.1f}", str(row["failed"])]
-    return [*map(str, point.settings.values()), *scores, *costs, "best" if best else ""]

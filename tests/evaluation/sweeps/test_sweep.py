@@ -558,7 +558,7 @@ def test_an_interrupt_says_how_the_sweep_goes_on(tmp_path: Path, monkeypatch: py
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("polyhop.cli.sweep.sweep", interrupted)
+    monkeypatch.setattr("polyhop.evaluation.sweeps.sweep.sweep", interrupted)
     done = run(app, ["sweep", str(write(tmp_path, SMALL)), "--out", str(tmp_path / "out")])
     assert done.exit_code == 130
     assert "the same command resumes it" in done.stderr
