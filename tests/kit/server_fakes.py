@@ -29,7 +29,8 @@ class Wire:
     message in which they stand, ``"<think>"`` if they stand in the content, None if they are hidden. ``errors`` maps
     the user's mistake to the response and to words of our message. ``busy`` is the response to too many requests, and
     the seconds that it asks to wait; ``broken`` one to a reply that the server could not finish. ``scores`` is how it
-    scores a given text. ``reasons`` are its finish reasons where they are not OpenAI's.
+    scores a given text. ``reasons`` are its finish reasons where they are not OpenAI's. ``counts_thoughts``: the usage
+    has the number of reasoning tokens; ``thoughts_in_total_only``: it counts them in the total alone.
     """
 
     url: str
@@ -41,6 +42,7 @@ class Wire:
     broken: Fault | None = None
     scores: Literal["echo", "prompt_logprobs", None] = None
     reasons: Mapping[str, str] = field(default_factory=dict)
+    counts_thoughts: bool = False
     thoughts_in_total_only: bool = False
     cuts_prompts_to: int | None = None
 
@@ -82,6 +84,8 @@ class WireServer(FakeServer):
                 message[wire.thoughts] = thought
             count = len(tokenise(thought))
             usage["total_tokens"] += count
+            if wire.counts_thoughts:
+                usage["completion_tokens_details"] = {"reasoning_tokens": count}
             if not wire.thoughts_in_total_only:
                 usage["completion_tokens"] += count
         if not message["content"]:

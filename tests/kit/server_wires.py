@@ -67,6 +67,7 @@ WIRES: Mapping[str, Wire] = {
     "OpenAI": Wire(
         "https://api.openai.com/v1",
         refuses=_OPENAI_THINKER,
+        counts_thoughts=True,
         errors={
             "key": (response(401, body=openai_error("Incorrect API key provided", "invalid_api_key")), _KEY),
             "model": (
@@ -87,10 +88,7 @@ WIRES: Mapping[str, Wire] = {
                 "Waiting will not help",
             ),
         },
-        busy=(
-            response(429, {"retry-after-ms": "1200"}, openai_error("Rate limit reached", "rate_limit_exceeded")),
-            1.2,
-        ),
+        busy=(response(429, {"retry-after-ms": "1200"}, openai_error("Rate limit reached")), 1.2),
     ),
     "Anthropic": Wire(
         "https://api.anthropic.com/v1",
@@ -177,6 +175,7 @@ WIRES: Mapping[str, Wire] = {
         },
         ignores=frozenset({"seed"}),
         thoughts="reasoning_content",
+        counts_thoughts=True,
         errors={
             "key": (response(401, body=error("Authentication Fails", type="authentication_error")), _KEY),
             "credit": (response(402, body=openai_error("Insufficient Balance")), "Waiting will not help"),
@@ -202,6 +201,7 @@ WIRES: Mapping[str, Wire] = {
             )
         },
         thoughts="reasoning",
+        counts_thoughts=True,
         errors={
             "key": (response(401, body=error("No auth credentials found", code=401)), _KEY),
             "credit": (response(402, body=error("Insufficient credits", code=402)), "Waiting will not help"),
@@ -241,6 +241,7 @@ WIRES: Mapping[str, Wire] = {
     "Azure": Wire(
         "https://RESOURCE.openai.azure.com/openai/v1",
         refuses=_OPENAI_THINKER,
+        counts_thoughts=True,
         errors={
             "key": (response(401, body=error("Access denied due to invalid subscription key", code="401")), _KEY),
             "model": (

@@ -58,6 +58,7 @@ async def test_thoughts_are_kept_apart_and_counted(wire: Wire) -> None:
     assert (reply.text, reply.reasoning) == (TEXT, thoughts if wire.thoughts else None)
     assert reply.usage is not None
     assert reply.usage.completion_tokens == len(tokenise(TEXT)) + len(tokenise(thoughts))
+    assert reply.thought == bool(wire.thoughts or wire.counts_thoughts or wire.thoughts_in_total_only)
 
 
 @EVERY_WIRE
@@ -231,7 +232,7 @@ def test_the_page_shows_each_server(name: str) -> None:
     assert section, name
     commands = re.findall(r"^polyhop ask .*$", section[1].replace("\\\n", ""), re.MULTILINE)
     assert len(commands) >= 2
-    assert sum("--lm-option" in command for command in commands) >= 1
+    assert any("--lm-option" in command or "--reasoning-tokens" in command for command in commands)
     official = name == "OpenAI"
     assert all(official or f"@{WIRES[name].url}" in command for command in commands)
     assert blocks(DOCS / "servers.md", "sh")

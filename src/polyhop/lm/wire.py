@@ -178,12 +178,12 @@ def _usage(data: dict[str, Any], request: Request, text: str) -> TokenUsage:
         prompt_tokens, completion_tokens = usage.get("prompt_tokens"), usage.get("completion_tokens") or 0
         if _is_count(prompt_tokens) and _is_count(completion_tokens):  # else a budget could go wrong or fail
             total = usage.get("total_tokens")
-            if _is_count(total):  # Gemini counts thoughts in the total alone
-                completion_tokens = max(completion_tokens, total - prompt_tokens)
+            # Gemini counts thoughts in the total alone
+            thoughts = max(0, total - prompt_tokens - completion_tokens) if _is_count(total) else 0
             return TokenUsage(
                 prompt_tokens=prompt_tokens,
-                completion_tokens=completion_tokens,
-                reasoning_tokens=_reasoning_tokens(usage),
+                completion_tokens=completion_tokens + thoughts,
+                reasoning_tokens=max(thoughts, _reasoning_tokens(usage)),
             )
     asked = sum(estimate_tokens(message["content"]) for message in request.messages)
     return TokenUsage(prompt_tokens=asked, completion_tokens=estimate_tokens(text), estimated=True)
