@@ -122,7 +122,7 @@ async def test_cut_text_is_read_like_any_text() -> None:
 
 
 async def test_a_retried_sample_keeps_its_number() -> None:
-    model = ScriptedLM({"answer.cot": [CUT, CUT, CUT, RIGHT, RIGHT, RIGHT]})
+    model = ScriptedLM({"answer.cot": [CUT, CUT, CUT, RIGHT, RIGHT, RIGHT]}, latency=0.01)
 
     async def three(run: Any) -> None:
         async with asyncio.TaskGroup() as group:

@@ -29,6 +29,11 @@ class Headroom:
         """Return the room of the retry."""
         return replace(self, tokens=self.tokens + self.more, more=0)
 
+    def now(self) -> Headroom:
+        """Return the room that the call has if it is sent now: the model may have been found to think meanwhile."""
+        is_late = self.more and self.thinking.found and not self.thinking.refused
+        return Headroom(self.thinking, self.more, found=True) if is_late else self
+
     def without(self) -> Headroom:
         """Return no room, for a server that refuses it."""
         return replace(self, tokens=0, found=False)

@@ -300,6 +300,8 @@ class Run:
     async def _complete(self, call: Call) -> tuple[Call, Request, Completion]:
         """Send the call's request, or claim the reply of an equal one that was prefetched. If the server refuses the
         head-room for thoughts, the call is sent without it."""
+        if not call.is_correction and (headroom := call.headroom.now()) is not call.headroom:
+            call = replace(call, headroom=headroom)
         key, sample = call.identity, call.sample
         if sample is None:
             sample = self._samples[key]
