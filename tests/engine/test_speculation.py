@@ -11,6 +11,7 @@ from polyhop import Answer, ScriptedLM
 from polyhop.engine.speculation import Speculator
 from polyhop.pipeline import Pipeline
 from tests.kit.random_world import BOOK, World
+from tests.kit.tries import tries
 from tests.kit.virtual_clock import run_virtually
 
 WORLDS = 1000
@@ -52,12 +53,35 @@ def test_the_result_is_the_sequential_runs_to_the_byte() -> None:
     for seed in range(WORLDS):
         world, settings = World.random(seed), varied(seed)
         calls = (1, 4, 64)[seed % 3]
-        plain, seconds = run_virtually(answer(world, **settings))
+        plain, seconds = run_virtually(answer(world, **settings, speculate=0))
         ahead, sooner = run_virtually(answer(world, **settings, speculate=calls))
         assert view(ahead) == view(plain), seed
         assert sooner <= seconds == plain.usage.layers == plain.usage.calls, seed
         if calls == 64:
             assert sooner == ahead.usage.layers, seed
+
+
+def test_siblings_are_reviewed_at_once_by_default_and_nothing_else_changes() -> None:
+    gained = 0
+    for seed in range(tries(150)):
+        world, settings = World.random(seed), varied(seed)
+        plain, _ = run_virtually(answer(world, **settings, speculate=0))
+        default, seconds = run_virtually(answer(world, **settings))
+        assert view(default) == view(plain), seed
+        assert default.usage.wasted == 0, seed
+        assert seconds == default.usage.layers, seed
+        gained += default.usage.layers < plain.usage.layers
+        if settings["prune_when"] == "review":  # then a sibling may be pruned before its turn
+            assert default.usage.layers == plain.usage.layers, seed
+    assert gained >= tries(150) // 4
+
+
+def test_siblings_are_not_certain_when_the_tree_may_stop_early() -> None:
+    for seed in range(20):
+        plain, _ = run_virtually(answer(World.random(seed), early_stop=1, speculate=0))
+        default, seconds = run_virtually(answer(World.random(seed), early_stop=1))
+        assert view(default) == view(plain), seed
+        assert seconds == plain.usage.layers, seed
 
 
 def test_calls_in_a_row_at_the_default_widths() -> None:

@@ -66,7 +66,10 @@ class Scene:
         self.model = ScriptedLM(self._script)
 
     async def play(self, method: str, **arguments: Any) -> Answer:
-        """Answer the question "Q" by ``method``; ``arguments`` go to the pipeline."""
+        """Answer the question "Q" by ``method``; ``arguments`` go to the pipeline. Trees are played in their own order,
+        no call ahead of its turn, unless ``speculate`` is given."""
+        if method == "tor":
+            arguments.setdefault("speculate", 0)
         async with Pipeline(method=method, lm=self.model, retriever=self._search, **arguments) as pipeline:
             return await pipeline.aask(QUESTION)
 

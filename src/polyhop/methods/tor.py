@@ -64,11 +64,11 @@ async def tree_of_reviews(
     shots: NonNegative = 3,  # §4.4
     context_tokens: Positive = 4096,  # §4.4: of a whole prompt
     rank_limit: Positive = 15,  # §4.2, recall@15
-    # Beyond the paper: its future work (Limitations), off by default.
+    # Beyond the paper: its future work (Limitations), off by default; and calls at once, with the same result.
     semantic_pruning: Annotated[float, Gt(0), Le(1)] | None = None,  # also drop hits this similar to accepted passages
     early_stop: Positive | Literal["judge"] | None = None,  # n pieces agree on an answer, or the model judges
     mpc_merged: bool = False,  # review and missing paragraph in one call
-    speculate: NonNegative = 0,  # number of calls ahead of the depth-first order; the result is the same
+    speculate: NonNegative | Literal["siblings"] = "siblings",  # reviews of siblings at once, or n calls ahead
 ) -> Answer:
     """Review every reasoning path of a tree of passages; accepted paths are the evidence (§3)."""
     if mpc_merged and expansion != "mpc":
@@ -152,11 +152,15 @@ async def tree_of_reviews(
     async def scout(path: Path) -> None:
         """Make the calls that the depth-first order will probably come to; ``visit`` claims those it needs."""
         review = await review_of(path, ahead.run)
-        if verdict(path, review) == "search":
+        if speculate != "siblings" and verdict(path, review) == "search":
             hits = await ahead.run.search(await next_query(path, review, ahead.run), widths[len(path)])
             look_ahead([(*path, hit) for hit in hits if hit not in path and not pruned(hit)], sure=False)
 
-    async with run.speculating(speculate) as ahead:
+    if speculate == "siblings":
+        max_ahead = max(widths) if _all_are_visited(early_stop, prune_when) else 0
+    else:
+        max_ahead = speculate
+    async with run.speculating(max_ahead) as ahead:
         with run.gathering():
             await expand((), question)  # §3.1: the root is the question
 
@@ -175,13 +179,23 @@ async def tree_of_reviews(
 
 
 def _layers(settings: Mapping[str, Any]) -> int:
-    """Count the calls in turn: with ``speculate`` a review and its completion per layer, else those of every node."""
+    """Count the calls in turn, by default one round of reviews per expansion: with ``speculate=n`` a review and its
+    completion per layer, with 0 those of every node."""
     completed: bool = settings["expansion"] == "mpc" and not settings["mpc_merged"]
     judged: bool = settings["early_stop"] == "judge"
     sizes: list[int] = list(accumulate(settings["widths"], operator.mul))  # nodes per layer
-    if settings["speculate"]:
-        sizes = [1] * len(sizes)
-    return sum(sizes) + completed * sum(sizes[:-1]) + judged * sizes[-1] + 1
+    reviews = sizes
+    if settings["speculate"] == "siblings":
+        if _all_are_visited(settings["early_stop"], settings["prune_when"]):
+            reviews = [1, *sizes[:-1]]  # one round per expansion
+    elif settings["speculate"]:
+        sizes = reviews = [1] * len(sizes)
+    return sum(reviews) + completed * sum(sizes[:-1]) + judged * sizes[-1] + 1
+
+
+def _all_are_visited(early_stop: Any, prune_when: str) -> bool:
+    """Return True if every child of an expansion is certain to be visited."""
+    return early_stop is None and prune_when == "retrieval"
 
 
 def _unaccepted(relevant: list[Path], run: Run) -> list[Evidence]:
