@@ -90,7 +90,7 @@ async def test_max_calls_holds_and_reserves_the_final_call(method: str) -> None:
     spent = 0
     worlds = tries(120)
     for seed in range(worlds):
-        in_turn = {"speculate": 0} if method == "tor" else {}
+        in_turn: dict[str, Any] = {"speculate": 0} if method == "tor" else {}
         free, unbound = await World.random(seed).run(method, **in_turn)
         wanted = sum(not call.final for call in free.trace.calls)
         for max_calls in {1, 2, 3, 1 + seed % 12, max(1, len(unbound.calls))}:
