@@ -57,6 +57,52 @@ def test_help_needs_no_parser(flag: str) -> None:
     assert not imported & {*HEAVY, "typer"}
 
 
+HELP_OF_EVERY_VERB = """
+import contextlib, io, sys
+import typer
+
+def call(app, *arguments):
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+        app(arguments)
+
+def imported():
+    return {work for work in WORK for name in sys.modules if f"{name}.".startswith(f"{work}.")}
+
+WORK = sys.argv[1:]
+plain = typer.Typer(rich_markup_mode=None)
+
+@plain.command()
+def echo(number: int): ...
+
+call(plain, "1")
+of_typer = imported()
+
+from polyhop.cli.app import app
+from polyhop.cli.help import VERBS
+
+for verb in VERBS:
+    command = typer.main.get_command(app).commands[verb]
+    call(app, verb, "--help")
+    for name in getattr(command, "commands", {}):
+        call(app, verb, name, "--help")
+    if extra := imported() - of_typer:
+        sys.exit(f"{verb}: {sorted(extra)}")
+"""
+WORK = (
+    *("numpy", "pydantic", "aiohttp", "tantivy", "rich"),
+    *("polyhop.evaluation", "polyhop.retrieval.index", "polyhop.pipeline", "polyhop.lm.pocket"),
+)
+
+
+def test_the_help_of_a_verb_imports_nothing_of_its_work() -> None:
+    """Some releases of typer import pydantic to read arguments; that is not counted."""
+    environment = {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    done = subprocess.run(
+        [sys.executable, "-c", HELP_OF_EVERY_VERB, *WORK], capture_output=True, text=True, env=environment
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_method_that_reads_nothing_imports_no_reader() -> None:
     code = """
 import sys

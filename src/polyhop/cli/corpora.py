@@ -6,34 +6,21 @@ import sys
 from contextlib import nullcontext
 from dataclasses import replace as with_values
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
-from polyhop.answer import location_of
 from polyhop.cli import options as opt
-from polyhop.cli import show as draw
 from polyhop.cli.printing import say, say_left_out
-from polyhop.cli.progress import ProgressBar
 from polyhop.common.text import counted
-from polyhop.data.corpora import Corpus
-from polyhop.data.index_folder import INDEX_MANIFEST
 from polyhop.engine.options import PipelineOptions
 from polyhop.errors import DataError, UnknownName, UsageError
-from polyhop.pipeline import Pipeline
-from polyhop.retrieval import brings_corpus
-from polyhop.retrieval.analysis import Analysis
-from polyhop.retrieval.approximate import AUTO, check_kind, dense_indexes, in_words
-from polyhop.retrieval.dense import Dense
-from polyhop.retrieval.encoders import open_encoder
-from polyhop.retrieval.encoders.pickled import take_vectors
-from polyhop.retrieval.engines import load, open_store, parse_address
-from polyhop.retrieval.index import Index, build_index, index_for, open_index
-from polyhop.retrieval.links import LinkMode
-from polyhop.retrieval.sharding import cluster_map, encode_by_name
-from polyhop.retrieval.updating import Updated, add_passages, remove_passages
-from polyhop.retrieval.vectors import encodings
+
+if TYPE_CHECKING:
+    from polyhop.data.corpora import Corpus
+    from polyhop.retrieval.index import Index
+    from polyhop.retrieval.links import LinkMode
+    from polyhop.retrieval.updating import Updated
 
 app = opt.new_app()
 index_app = opt.new_app(help="Build, update or inspect an index folder.", no_args_is_help=True)
@@ -56,6 +43,13 @@ def search(
     as_json: opt.Json = False,
 ) -> None:
     """Search a corpus."""
+    from rich.text import Text
+
+    from polyhop.answer import location_of
+    from polyhop.cli import show as draw
+    from polyhop.pipeline import Pipeline
+    from polyhop.retrieval import brings_corpus
+
     opened = None
     if not brings_corpus(index):
         opened = opt.corpus_of(Path(index), language, skip_bad)
@@ -111,6 +105,13 @@ def index_build(
     as_json: opt.Json = False,
 ) -> None:
     """Build an index folder of a corpus."""
+    from polyhop.cli.progress import ProgressBar
+    from polyhop.retrieval.approximate import AUTO, check_kind
+    from polyhop.retrieval.dense import Dense
+    from polyhop.retrieval.encoders import open_encoder
+    from polyhop.retrieval.index import build_index
+    from polyhop.retrieval.sharding import cluster_map, encode_by_name
+
     opened = opt.corpus_of(corpus, language, skip_bad)
     executor = opt.engine_of(engine, address, workers)
     mode, stop_words = _link_mode(links), not keep_stop_words
@@ -161,6 +162,12 @@ def index_load(
     as_json: opt.Json = False,
 ) -> None:
     """Load a corpus into a search engine."""
+    from polyhop.cli.progress import ProgressBar
+    from polyhop.cli.show import print_json
+    from polyhop.retrieval.encoders import open_encoder
+    from polyhop.retrieval.engines import load, open_store, parse_address
+    from polyhop.retrieval.index import index_for
+
     opened = opt.corpus_of(corpus, language, skip_bad)
     address = parse_address(engine)
     store = open_store(address)  # first, so that an error comes before the work
@@ -173,7 +180,7 @@ def index_load(
     finally:
         store.close()
     if as_json:
-        draw.print_json({"place": address.shown, "outcome": outcome, **store.manifest.to_dict()})
+        print_json({"place": address.shown, "outcome": outcome, **store.manifest.to_dict()})
         return
     say(f"{outcome}: {store.manifest} at {address.shown}")
 
@@ -187,6 +194,9 @@ def index_add(
     as_json: opt.Json = False,
 ) -> None:
     """Add passages to an index without rebuilding it."""
+    from polyhop.cli.progress import ProgressBar
+    from polyhop.retrieval.updating import add_passages
+
     opened = opt.corpus_of(corpus, None, skip_bad)
     with ProgressBar("passages") as progress:
         done = add_passages(index, opened, replace=replace, progress=progress.update)
@@ -205,6 +215,8 @@ def index_remove(
     as_json: opt.Json = False,
 ) -> None:
     """Remove passages from an index."""
+    from polyhop.retrieval.updating import remove_passages
+
     if ids_file is None and not ids:
         raise UsageError("which passages? name their ids, or a file of them (--ids)")
     every = [*(ids or []), *(_ids_in(ids_file) if ids_file else [])]
@@ -218,6 +230,9 @@ def index_vectors(
     out: Annotated[Path, opt.option(help="The .npy file to write, for dense:vectors:FILE@ENCODER.")],
 ) -> None:
     """Read vectors from DPR's pickles, safely."""
+    from polyhop.retrieval.encoders.pickled import take_vectors
+    from polyhop.retrieval.index import open_index
+
     opened = open_index(index)
     size = take_vectors(opened, files, out)
     what = f"{counted(len(opened), 'vectors')} of {counted(size, 'numbers')}"
@@ -230,11 +245,17 @@ def index_info(
     as_json: opt.Json = False,
 ) -> None:
     """Show the contents of an index folder."""
+    from polyhop.retrieval.index import open_index
+
     _say_index(open_index(index), as_json)
 
 
 def _resumable_index(corpus: Corpus, out: Path, stem: bool, stop_words: bool, links: LinkMode) -> Index | None:
     """Return the index at ``out`` if it has this corpus and these settings, so that its encoding resumes."""
+    from polyhop.data.index_folder import INDEX_MANIFEST
+    from polyhop.retrieval.analysis import Analysis
+    from polyhop.retrieval.index import open_index
+
     if not (out / INDEX_MANIFEST).is_file():
         return None
     index = open_index(out, corpus=corpus)
@@ -251,6 +272,12 @@ def _link_mode(name: str) -> LinkMode:
 
 
 def _say_index(index: Index, as_json: bool) -> None:
+    from rich.text import Text
+
+    from polyhop.cli import show as draw
+    from polyhop.retrieval.approximate import dense_indexes, in_words
+    from polyhop.retrieval.vectors import encodings
+
     encoded, facts = encodings(index), {**index.facts, "language": index.analysis.language}
     found_by = dense_indexes(index)
     if as_json:
@@ -277,6 +304,10 @@ def _ids_in(file: Path) -> list[str]:
 
 
 def _say_updated(done: Updated, as_json: bool) -> None:
+    from rich.text import Text
+
+    from polyhop.cli import show as draw
+
     counts = {name: getattr(done, name) for name in ("added", "replaced", "standing", "removed")}
     passages = len(done.index)
     if as_json:

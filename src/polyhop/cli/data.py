@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
 import typer
-from rich.text import Text
 
 from polyhop.cli import options as opt
-from polyhop.cli import show as draw
 from polyhop.cli.printing import say, write
 from polyhop.common.files import atomic_write
 from polyhop.common.text import counted, printable
@@ -36,7 +34,6 @@ from polyhop.data.submissions import (
     two_wiki_submission,
 )
 from polyhop.errors import DataError, UnknownName, UsageError
-from polyhop.evaluation.store import PREDICTIONS, read_predictions
 from polyhop.types import Question
 
 _ROWS: Mapping[str, Callable[[Question], dict[str, Any]]] = {"flashrag": flashrag_row, "jsonl": plain_row}
@@ -106,6 +103,8 @@ def data_convert(
 @data_app.command("validate")
 def data_validate(dataset: DatasetPath, form: opt.DatasetFormat = None, as_json: opt.Json = False) -> None:
     """List every fault of a dataset with its location. Exits with 1 if there is one."""
+    from polyhop.cli.show import print_json
+
     source = opened(dataset, form, skip_bad=True)
     questions: list[Question] = []
     problems: list[str] = []
@@ -126,7 +125,7 @@ def data_validate(dataset: DatasetPath, form: opt.DatasetFormat = None, as_json:
         "problems": problems,
     }
     if as_json:
-        draw.print_json(summary)
+        print_json(summary)
     else:
         for problem in problems:
             write(f"{printable(problem)}\n")
@@ -147,11 +146,13 @@ def data_stats(
     as_json: opt.Json = False,
 ) -> None:
     """Show statistics of a dataset."""
+    from polyhop.cli.show import print_json
+
     source = opened(dataset, form, skip_bad=skip_bad)
     passages = open_corpus(corpus, skip_bad=skip_bad) if corpus is not None else None
     found = dataset_statistics(list(source), passages)
     if as_json:
-        draw.print_json({"format": source.format.name, **found.to_dict()})
+        print_json({"format": source.format.name, **found.to_dict()})
     else:
         _print_statistics(found)
     _say_skipped(source)
@@ -216,6 +217,8 @@ def data_predictions(
     form: opt.DatasetFormat = None,
 ) -> None:
     """Write a run's predictions for a benchmark's scorer."""
+    from polyhop.evaluation.store import PREDICTIONS, read_predictions
+
     if to not in HANDED_IN:
         raise UnknownName("form of predictions", to, HANDED_IN)
     if to == "musique" and dataset is None:
@@ -317,13 +320,17 @@ def _say_skipped(dataset: Dataset) -> None:
 
 
 def _print_statistics(found: DatasetStatistics) -> None:
+    from rich.text import Text
+
+    from polyhop.cli.show import console, print_rows
+
     summary = found.to_dict()
-    to = draw.console()
+    to = console()
     to.print(Text(counted(summary["questions"], "questions"), style="bold"))
     for name, counts in summary["by"].items():
         rows = [[name, "questions", "%"]]
         rows += [[value, str(n), f"{100 * n / max(1, found.questions):.1f}"] for value, n in counts.items()]
-        draw.print_rows(rows, to, names=1)
+        print_rows(rows, to, names=1)
     for name in ("question_words", "answer_words"):
         if (spread := summary[name]) is not None:
             middle = f"mean {spread['mean']:.1f}, median {spread['median']}, most {spread['most']}"
